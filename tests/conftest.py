@@ -34,7 +34,7 @@ _numbers = count(1)
 
 @pytest.fixture(scope="session", autouse=True)
 def patient() -> Iterator[None]:
-    """A slow machine adds no remark on a connection that takes longer; the tests of that remark say when."""
+    """Disable the remark about a slow connection on slow machines; the tests of that remark set its delay."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(clusters, "_CONNECT_NOTICE_DELAY_S", 60.0)
         yield
@@ -49,13 +49,13 @@ def zookeeper() -> Iterator[EmbeddedZooKeeper]:
 
 @pytest.fixture
 def chroot(zookeeper: EmbeddedZooKeeper) -> str:
-    """A connect string with a chroot that nobody has used; it does not exist yet."""
+    """A connect string with an unused chroot that does not exist yet."""
     return f"{zookeeper.connect}/test-{next(_numbers)}"
 
 
 @pytest.fixture
 def cluster(chroot: str) -> Iterator[SimulatedKafka]:
-    """A cluster of six brokers in three racks, without topics, whose controller found nothing wrong at the end."""
+    """A cluster of six brokers in three racks, without topics; its controller must report no fault at the end."""
     with SimulatedKafka(chroot, BROKERS) as playground:
         yield playground
         playground.wait_idle()
@@ -71,6 +71,6 @@ def proxy(zookeeper: EmbeddedZooKeeper) -> Iterator[Proxy]:
 
 @pytest.fixture
 def client(cluster: SimulatedKafka) -> Iterator[KazooClient]:
-    """A client of the cluster, with its chroot, that is nobody's but the test's."""
+    """A client of the cluster, with its chroot, for the test only."""
     with connect_client(cluster.connect) as client:
         yield client

@@ -1,16 +1,16 @@
-"""A case is a folder below ``tests/examples``: manifests, what a cluster holds, and what topiarist says to them.
+"""Acceptance cases: folders below ``tests/examples`` with manifests, cluster state and expected output.
 
-``case.yaml`` has ``about``, one sentence on what the case shows; ``commands``, each the words after ``topiarist`` (``<
-FILE`` at the end is standard input), by default ``plan .`` where there is a ``state.yaml``, else ``validate .``; and
-``manifests``, the path of the manifests that ``plan.json`` is made from, by default the whole folder (empty: no
-such plan). ``links`` are made in the copy that a case runs in. ``written`` is a folder that the commands write: its
-files are shown at the end.
+``case.yaml`` has ``about``, one sentence on the purpose of the case; ``commands``, each the arguments after
+``topiarist`` (``< FILE`` at the end is standard input), by default ``plan .`` where there is a ``state.yaml``, else
+``validate .``; and ``manifests``, the path of the manifests for ``plan.json``, by default the whole folder (empty: no
+such plan). ``links`` are created in the copy in which a case runs. ``written`` is a folder that the commands write: its
+files are printed at the end.
 
-``state.yaml`` describes a cluster (or several, under ``clusters``), which is laid out in a real ZooKeeper; if it is
-only one, every command gets its address from the environment. ``expected.txt`` is the whole output of all commands
-with their exit codes; where there is a cluster, ``plan.json`` and ``plan.md`` are the plan before the first command, as
-JSON and as a comment. ``make golden`` writes all of them anew. ``ZOOKEEPER`` stands for the server's real address
-everywhere, in manifests too.
+``state.yaml`` describes a cluster (or several, under ``clusters``), which is created in a real ZooKeeper; if there is
+only one, every command gets its address from the environment. ``expected.txt`` is the whole output of all commands with
+their exit codes; where there is a cluster, ``plan.json`` and ``plan.md`` are the plan before the first command, as JSON
+and as a comment. ``make golden`` rewrites all of them. ``ZOOKEEPER`` replaces the server's real address everywhere,
+also in manifests.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _CASE_FILES = ("case.yaml", "state.yaml", "expected.txt", "plan.json", "plan.md"
 
 
 class Case(NamedTuple):
-    """One folder."""
+    """A case in one folder."""
 
     folder: Path
     about: str
@@ -55,11 +55,11 @@ class Case(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The path below ``examples``."""
+        """Return the path below ``examples``."""
         return self.folder.relative_to(EXAMPLES).as_posix()
 
     def copy(self, to: Path, address: str) -> Path:
-        """The case's manifests in an empty folder ``to``, with ZooKeeper's real address in them."""
+        """Copy the case's manifests to the empty folder ``to``, with ZooKeeper's real address in them."""
         ignored = shutil.ignore_patterns(*_CASE_FILES)
         shutil.copytree(self.folder, to, ignore=ignored, dirs_exist_ok=True)
         for name, target in self.links.items():
@@ -71,7 +71,7 @@ class Case(NamedTuple):
 
 
 def find_cases() -> list[Case]:
-    """Every case: each folder that has a ``case.yaml``."""
+    """Return every case: each folder that has a ``case.yaml``."""
     return [_read_case(path.parent) for path in sorted(EXAMPLES.rglob("case.yaml"))]
 
 
@@ -88,14 +88,13 @@ def _load(path: Path) -> Any:
 
 @contextmanager
 def create_clusters(state: dict[str, Any], connect: str) -> Iterator[Callable[[], None]]:
-    """The clusters of a ``state.yaml``; gives a function that waits until their controllers have seen everything.
+    """Create the clusters of a ``state.yaml``; return a function that waits until their controllers are idle.
 
-    ``clusters``: name to what follows, each at ``connect`` with ``-NAME`` behind it. ``kafka: false``: no cluster, only
-    ``znodes``. ``brokers``: id to rack (default six in three racks); ``release``: which Kafka it is (default 3.9);
-    ``deletion``: false for brokers with ``delete.topic.enable=false``;
-    ``earlier``: records that are older than the topics; ``topics``: name to ``replicas`` and ``config``; ``records``:
-    name to the record's text, written after the topics; ``gone``: brokers that leave; ``znodes``: path to text, set
-    or created at the very end (null: deleted).
+    ``clusters``: name to the following keys, each at ``connect`` with ``-NAME`` appended. ``kafka: false``: no cluster,
+    only ``znodes``. ``brokers``: id to rack (default six in three racks); ``release``: the Kafka release (default 3.9);
+    ``deletion``: false for brokers with ``delete.topic.enable=false``; ``earlier``: records that are older than the
+    topics; ``topics``: name to ``replicas`` and ``config``; ``records``: name to the record's text, written after the
+    topics; ``gone``: brokers that go offline; ``znodes``: path to text, set or created at the very end (null: deleted).
     """
     with ExitStack() as stack:
         parts = {f"{connect}-{name}": part for name, part in state.get("clusters", {}).items()} or {connect: state}
@@ -152,9 +151,9 @@ def _write_node(client: KazooClient, path: str, text: str | None) -> None:
 
 
 def run_command(command: str) -> str:
-    """What a command line prints on both streams, and its exit code, as a person would paste it.
+    """Return both output streams and the exit code of a command line, like a copy of a terminal.
 
-    Since when a cluster is frozen, and the ids of topics, differ from run to run: one moment and one id stand for each.
+    The time of a freeze and the topic ids differ from run to run: one fixed time and one fixed id replace them.
     """
     out, err, words, stdin = io.StringIO(), io.StringIO(), shlex.split(command), sys.stdin
     if "<" in words:
@@ -166,24 +165,24 @@ def run_command(command: str) -> str:
     finally:
         sys.stdin = stdin
     parts = [f"$ topiarist {command}", out.getvalue().rstrip("\n")]
-    # Whether a machine took so long to connect that this was said is a matter of its load.
+    # This message appears only if a machine under load connects slowly.
     if said := re.sub(r"^connecting to .*\n", "", err.getvalue(), flags=re.MULTILINE):
         parts += ["--- stderr", said.rstrip("\n")]
     text = "\n".join(filter(None, [*parts, f"--- exit {code}"])) + "\n"
     text = re.sub(r'(topic id +|"topicId": ")[\w-]{22}\b', rf"\g<1>{'A' * 22}", text)
-    # A line may be broken before the moment.
+    # A line may be broken before the time.
     return re.sub(r"(since\s+)[-0-9]+T[:0-9]+Z", r"\g<1>2026-01-31T12:00:00Z", text)
 
 
 def written_files(folder: str) -> Iterator[str]:
-    """The files below ``folder``, each under its name; nothing if it is not named."""
+    """Return the files below ``folder``, each under its name; empty if no folder is given."""
     for path in sorted(Path(folder).rglob("*")) if folder else ():
         if path.is_file():
             yield f"=== {path}\n{path.read_text(encoding='utf-8')}"
 
 
 def render_plan(manifests: str, form: str) -> str:
-    """The plan as ``plan --format FORM`` prints it; empty if there is none."""
+    """Return the plan as ``plan --format FORM`` prints it; empty if there is none."""
     out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(io.StringIO()):
         run(["plan", manifests, "--format", form, "--connect-timeout", "1"])
@@ -191,10 +190,10 @@ def render_plan(manifests: str, form: str) -> str:
 
 
 def plan_json(manifests: str) -> str:
-    """The plan as JSON; empty if there is none.
+    """Return the plan as JSON; empty if there is none.
 
-    Identities (ZooKeeper's transaction numbers) and ids of topics differ from run to run: 0 and a fixed text stand for
-    them. The fingerprint, which covers them, is checked here and stands for what remains.
+    Identities (ZooKeeper's transaction numbers) and topic ids differ from run to run: 0 and a fixed text replace them.
+    The fingerprint, which covers them, is checked here and then computed from the replaced content.
     """
     text = render_plan(manifests, "json")
     if not text:

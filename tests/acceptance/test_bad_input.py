@@ -1,4 +1,4 @@
-"""Bad input that is too much, or too absent, for a folder of its own: ten thousand broken files, no cluster at all."""
+"""Bad input without a folder in ``tests/examples``: ten thousand broken files, or no cluster at all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ spec:
 
 @pytest.fixture
 def client(zookeeper: EmbeddedZooKeeper) -> Iterator[KazooClient]:
-    """A client without any chroot."""
+    """Return a client without any chroot."""
     with connect_client(zookeeper.connect) as client:
         yield client
 
@@ -32,7 +32,7 @@ def client(zookeeper: EmbeddedZooKeeper) -> Iterator[KazooClient]:
 def test_of_ten_thousand_broken_files_the_first_hundred_are_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A hundred errors in order of their files, how many more there are, and the whole number."""
+    """Of ten thousand broken files, validate prints a hundred errors in file order and the total number."""
     for number in range(10_000):
         (tmp_path / f"{number:05}.yaml").write_text(TOPIC.format(number, 0))
     monkeypatch.chdir(tmp_path)
@@ -47,7 +47,7 @@ def test_of_ten_thousand_broken_files_the_first_hundred_are_shown(
 def test_nothing_is_created_where_there_is_no_kafka(
     command: str, client: KazooClient, chroot: str, tmp_path: Path
 ) -> None:
-    """A chroot that is missing stays missing; one that holds something else keeps exactly that."""
+    """topiarist creates no missing chroot, and changes nothing in a chroot without Kafka."""
     (tmp_path / "topic.yaml").write_text(TOPIC.format(1, 3))
     path = "/" + chroot.partition("/")[2]
     line = f"{command} {tmp_path} --zookeeper {chroot}"

@@ -1,4 +1,4 @@
-"""Every folder of ``tests/examples`` against its golden files: what a user sees, to the letter."""
+"""Every folder of ``tests/examples`` against its golden files, character by character."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CASES = find_cases()
 
 
 def compare(path: Path, text: str) -> None:
-    """Hold ``text`` against the golden file, or write it; there is none where there is no text."""
+    """Compare ``text`` with the golden file, or write it; an empty text has no file."""
     if GOLDEN:
         path.unlink(missing_ok=True)
         if text:
@@ -36,7 +36,7 @@ def compare(path: Path, text: str) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_example(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """The output of the case's commands is its ``expected.txt``, and its plan its ``plan.json`` and ``plan.md``."""
+    """The output of the case's commands equals ``expected.txt``, and its plan equals ``plan.json`` and ``plan.md``."""
     for name in [name for name in os.environ if name.startswith("TOPIARIST_")]:
         monkeypatch.delenv(name)
     address = ""
@@ -63,13 +63,13 @@ def test_example(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, re
 
 
 def test_every_case_says_what_it_shows() -> None:
-    """One sentence each, and no two the same."""
+    """Every case has a one-sentence description, and no two are equal."""
     sentences = [case.about for case in CASES]
     assert all(sentence.endswith(".") and len(sentence) > 20 for sentence in sentences)
     assert len(set(sentences)) == len(sentences)
 
 
 def test_there_are_enough_bad_inputs() -> None:
-    """At least forty ways to get a manifest wrong have their whole message on record, and as many plans."""
+    """The golden files have at least forty invalid manifests with their whole message, and as many plans."""
     assert sum(case.name.startswith("bad/") for case in CASES) >= 40
     assert sum(case.name.startswith("plan/") for case in CASES) >= 25

@@ -1,4 +1,4 @@
-"""Every example once more, planned from a snapshot of its clusters: the plan is the live one, to the byte."""
+"""Every example planned from a snapshot of its clusters: the plan equals the live one, byte by byte."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CASES = [case for case in find_cases() if case.state is not None and case.manife
 
 
 def commands(case: Case) -> list[str]:
-    """Its plans of the manifests that have its clusters, and some more."""
+    """Return the plan commands of a case for its clusters, and some additional ones."""
     plain = re.compile(f"plan {re.escape(case.manifests)}( -.*)?")
     other = {"--snapshot", "--clusters", "--out"}
     found = [command for command in case.commands if plain.fullmatch(command) and other.isdisjoint(command.split())]
@@ -23,7 +23,7 @@ def commands(case: Case) -> list[str]:
 
 
 def quietly(command: str, more: str = "") -> list[str]:
-    """The lines of all that a command says, without itself and without what it says of the snapshots' age."""
+    """Return the lines of an output without the command itself and without the age of the snapshots."""
     said = run_command(f"{command} {more}").split("\n")[1:]
     return [line for line in said if line != "--- stderr" and not line.startswith("planned from ")]
 
@@ -32,7 +32,9 @@ def quietly(command: str, more: str = "") -> list[str]:
 def test_the_plan_from_a_snapshot_is_the_live_one(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """Every word of it, and the exit code; where a cluster cannot be read, the snapshot fails with the plan's words."""
+    """Output and exit code equal the live ones; for an unreadable cluster, the snapshot fails with the plan's
+    message.
+    """
     for name in [name for name in os.environ if name.startswith("TOPIARIST_")]:
         monkeypatch.delenv(name)
     assert case.state is not None

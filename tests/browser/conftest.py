@@ -1,4 +1,4 @@
-"""One browser and a few reports for all tests of this process: both take seconds to make."""
+"""One browser and a few reports for all tests of this process, because both take seconds to create."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TIME = 600
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests of this folder their time."""
+    """Set the timeout of the tests in this folder."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(TIME))
@@ -24,7 +24,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """A headless Chromium."""
+    """Yield a headless Chromium."""
     expect.set_options(timeout=TIMEOUT_MS)
     with launch_browser() as browser:
         yield browser
@@ -32,7 +32,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="session")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of 60 clusters with 600 findings, of three owners, and with 20 reports before it."""
+    """Return a report of 60 clusters with 600 findings, three owners and 20 earlier reports."""
     out = tmp_path_factory.mktemp("fleet") / "report"
     generated_reports.write_report(
         out, generated_reports.make_findings(60, 600), owners=("default", "payments", "search"), days=20
@@ -42,7 +42,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of 300 clusters with 24,000 findings: more than a page holds."""
+    """Return a report of 300 clusters with 24,000 findings: more than a page holds."""
     out = tmp_path_factory.mktemp("large") / "report"
     generated_reports.write_report(out, generated_reports.make_findings(300, 24_000), days=3)
     return out
@@ -50,7 +50,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report of topics, values, fields and owners as nobody should name them."""
+    """Return a report with hostile names of topics, values, fields and owners."""
     out = tmp_path_factory.mktemp("hostile") / "report"
     generated_reports.write_report(
         out, generated_reports.hostile_findings(), owners=generated_reports.HOSTILE_TEXTS, days=1
@@ -60,7 +60,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report without any finding, of the unnamed cluster."""
+    """Return a report without findings, of the unnamed cluster."""
     out = tmp_path_factory.mktemp("clean") / "report"
     generated_reports.write_report(out, generated_reports.no_findings())
     return out

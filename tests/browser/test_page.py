@@ -1,4 +1,4 @@
-"""The page of a drift report as a person has it before them: search, filters, order, links, keyboard."""
+"""The page of a drift report as a user sees it: search, filters, order, links, keyboard."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from topiarist.drift.outputs import html
 
 
 def address(made: OpenedPage) -> dict[str, list[str]]:
-    """What the page's address says is looked for."""
+    """Return the search in the page's address."""
     return parse_qs(made.page.url.partition("#")[2], keep_blank_values=True)
 
 
 @pytest.mark.parametrize("name", ["fleet", "large", "hostile", "clean"])
 def test_a_page_needs_no_network_and_has_no_error(browser: Browser, name: str, request: pytest.FixtureRequest) -> None:
-    """It asks for itself and for nothing else, and neither its script nor the browser says a word."""
+    """The page requests only itself, and neither its script nor the browser logs a message."""
     path = generated_reports.page_path(request.getfixturevalue(name))
     with open_page(browser, path) as made:
         expect(made.page.locator("#count")).not_to_be_empty()
@@ -33,7 +33,7 @@ def test_a_page_needs_no_network_and_has_no_error(browser: Browser, name: str, r
 
 
 def test_totals_and_heat_map_are_those_of_the_summary(browser: Browser, fleet: Path) -> None:
-    """Every number of every cluster and class, once all clusters are asked for; the worst come first."""
+    """The heat map has every number of every cluster and class once all clusters are shown, the worst first."""
     found = read_summary(fleet)
     with open_page(browser, generated_reports.page_path(fleet)) as made:
         totals = dict(
@@ -63,11 +63,11 @@ def test_totals_and_heat_map_are_those_of_the_summary(browser: Browser, fleet: P
 
 
 def test_a_column_sorts_up_then_down_then_not(browser: Browser, fleet: Path) -> None:
-    """Its head says so to whoever cannot see it; all rows take part, not those in sight alone."""
+    """A column sorts all rows, not only visible rows, and its header announces the order to screen readers."""
     topics = sorted(row["topic"] for row in read_rows(fleet))
     with open_page(browser, generated_reports.page_path(fleet)) as made:
         head = made.page.locator("#table th.c-topic")
-        before = made.cells("topic")[:20]  # how many more are in the document follows from the heights of rows
+        before = made.cells("topic")[:20]  # row heights determine the number of further rows
         assert len(before) == 20
         for said, wanted in (("ascending", topics[1:3]), ("descending", topics[:-3:-1])):
             head.get_by_role("button").click()
@@ -79,7 +79,7 @@ def test_a_column_sorts_up_then_down_then_not(browser: Browser, fleet: Path) -> 
 
 
 def test_search_leaves_what_has_every_word(browser: Browser, fleet: Path) -> None:
-    """In any of its fields, in any case; the address then has the words, and a page opened by it shows the same."""
+    """The search keeps findings with every word in any field and any case; its address reproduces the result."""
     rows = read_rows(fleet)
     wanted = [row for row in rows if "retention" in row["field"] and "team03" in row["topic"]]
     assert wanted
@@ -101,7 +101,7 @@ def test_search_leaves_what_has_every_word(browser: Browser, fleet: Path) -> Non
 
 
 def test_a_link_carries_search_filters_and_order(browser: Browser, fleet: Path) -> None:
-    """All of them at once; what is not of this report finds nothing and is shown as chosen."""
+    """A link carries search, filters and order together; a foreign value finds nothing and is shown as selected."""
     wanted = [
         row
         for row in read_rows(fleet)
@@ -119,7 +119,7 @@ def test_a_link_carries_search_filters_and_order(browser: Browser, fleet: Path) 
 
 
 def test_a_choice_is_in_the_address(browser: Browser, fleet: Path) -> None:
-    """Also that of no owner, which is another choice than any owner."""
+    """The address contains a selection, including the selection of no owner, which differs from any owner."""
     with open_page(browser, generated_reports.page_path(fleet)) as made:
         made.page.get_by_label("Owner", exact=True).select_option(label="none")
         made.page.get_by_label("Status", exact=True).select_option(label="New")
@@ -129,7 +129,7 @@ def test_a_choice_is_in_the_address(browser: Browser, fleet: Path) -> None:
 
 
 def test_a_number_of_the_heat_map_leads_to_its_findings(browser: Browser, fleet: Path) -> None:
-    """By a link that can be copied; the focus goes there too."""
+    """A number of the heat map is a copyable link to its findings and moves the focus there."""
     worst = max(read_summary(fleet)["byCluster"], key=lambda one: one["findings"])
     kind, number = max(worst["byClass"].items(), key=lambda item: item[1])
     with open_page(browser, generated_reports.page_path(fleet)) as made:
@@ -141,7 +141,7 @@ def test_a_number_of_the_heat_map_leads_to_its_findings(browser: Browser, fleet:
 
 
 def test_charts_are_drawn_and_lead_to_findings(browser: Browser, fleet: Path) -> None:
-    """Both have ink on them and say in words what they show; a click on a bar chooses its class."""
+    """Both charts have pixels and a text description; a click on a bar selects its class."""
     with open_page(browser, generated_reports.page_path(fleet)) as made:
         for name in ("classes", "trend"):
             canvas = made.page.locator(f"#{name}")
@@ -159,7 +159,7 @@ def test_charts_are_drawn_and_lead_to_findings(browser: Browser, fleet: Path) ->
 
 
 def test_it_is_used_by_keyboard_alone(browser: Browser, fleet: Path) -> None:
-    """The skip link first, then the search; rows by arrows, a finding by Enter, and back by Escape to where one was."""
+    """The skip link is first, then the search; arrows select rows, Enter opens a finding, Escape returns to its row."""
     last = read_rows(fleet)[-1]
     with open_page(browser, generated_reports.page_path(fleet)) as made:
         press = made.page.keyboard.press
@@ -191,7 +191,7 @@ def test_it_is_used_by_keyboard_alone(browser: Browser, fleet: Path) -> None:
 
 
 def test_a_finding_is_shown_whole(browser: Browser, fleet: Path) -> None:
-    """By a click on its row: every field that says anything, with the meaning of its class."""
+    """A click on a row shows every non-empty field of the finding, with the meaning of its class."""
     row = next(row for row in read_rows(fleet) if row["reasons"])
     with open_page(browser, generated_reports.page_path(fleet), f"#q={row['topic']}") as made:
         made.page.locator(f"{ROW_SELECTOR} .c-topic").click()
@@ -205,7 +205,7 @@ def test_a_finding_is_shown_whole(browser: Browser, fleet: Path) -> None:
 
 
 def test_of_many_findings_few_are_in_the_document(browser: Browser, large: Path) -> None:
-    """However many there are, wherever one looks, and at every key: this is why it stays quick."""
+    """The document holds few rows for any number of findings, any position and any key, so it stays fast."""
     with open_page(browser, generated_reports.page_path(large)) as made:
         grid = made.page.get_by_role("grid", name="Findings")
         expect(grid).to_have_attribute("aria-rowcount", "20001")
@@ -224,7 +224,7 @@ def test_of_many_findings_few_are_in_the_document(browser: Browser, large: Path)
 
 
 def test_a_page_that_does_not_hold_all_says_so(browser: Browser, large: Path) -> None:
-    """How many it holds, where all are, and of one cluster and class how many more there are."""
+    """A partial page shows the number of its findings, the path of all findings, and the rest by cluster and class."""
     found = read_summary(large)
     worst = max(found["byCluster"], key=lambda one: one["findings"])
     kind, number = max(worst["byClass"].items(), key=lambda item: item[1])
@@ -241,7 +241,7 @@ def test_a_page_that_does_not_hold_all_says_so(browser: Browser, large: Path) ->
 
 
 def test_a_report_without_findings_says_so(browser: Browser, clean: Path) -> None:
-    """Charts and tables that would be empty are not there."""
+    """A page without findings has no empty charts and tables."""
     with open_page(browser, generated_reports.page_path(clean)) as made:
         assert made.count_text() == "0 findings"
         expect(made.page.get_by_text("No cluster has findings.")).to_be_visible()
@@ -250,7 +250,9 @@ def test_a_report_without_findings_says_so(browser: Browser, clean: Path) -> Non
 
 
 def test_what_only_a_fleet_shows_is_there(browser: Browser, fleet: Path, tmp_path: Path) -> None:
-    """Owners, uneven topics, brokers with too much, and what to say of the input; how many are left out."""
+    """The page of a fleet shows owners, uneven topics, overloaded brokers and input notes, and counts the omitted
+    ones.
+    """
     found = read_summary(fleet)
     evil = generated_reports.HOSTILE_TEXTS[0]
     values = [{"value": None, "number": 2, "clusters": ["a", "b"]}, {"value": evil, "number": 1, "clusters": ["c"]}]
@@ -285,7 +287,7 @@ def test_what_only_a_fleet_shows_is_there(browser: Browser, fleet: Path, tmp_pat
 
 
 def test_a_report_of_the_command_opens(browser: Browser, tmp_path: Path) -> None:
-    """From snapshots to the page: it shows what was made to differ, and nothing else."""
+    """A page from snapshots by the command shows exactly the prepared differences."""
     sample = drifted_fleet.make_fleet(tmp_path, 5, 100, 1)
     assert run_drift(sample.manifests, tmp_path / "report", "-q") == 1
     with open_page(browser, generated_reports.page_path(tmp_path / "report")) as made:

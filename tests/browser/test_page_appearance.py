@@ -1,4 +1,4 @@
-"""How the page of a drift report looks: light, dark, on paper, on any width, and to those who do not see it."""
+"""The appearance of a drift report page: light, dark, on paper, at any width, and for screen readers."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ LIGHT, DARK = "rgb(255, 255, 255)", "rgb(20, 23, 28)"
 
 
 def background(made: OpenedPage) -> str:
-    """The colour that the page stands on."""
+    """Return the page's background colour."""
     return str(made.evaluate("getComputedStyle(document.body).backgroundColor"))
 
 
 def ink(made: OpenedPage) -> str:
-    """All pixels of the charts."""
+    """Return all pixels of the charts."""
     return str(made.evaluate("[...document.querySelectorAll('canvas')].map(one => one.toDataURL()).join()"))
 
 
 def faults(made: OpenedPage) -> list[tuple[str, Any]]:
-    """What axe finds wrong, each with the element."""
+    """Return the violations that axe reports, each with the element."""
     found = Axe().run(made.page).response["violations"]
     return [(one["id"], node["target"]) for one in found for node in one["nodes"]]
 
@@ -34,7 +34,9 @@ def faults(made: OpenedPage) -> list[tuple[str, Any]]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [600, 1400])
 def test_axe_finds_no_fault(browser: Browser, fleet: Path, scheme: str, width: int) -> None:
-    """Contrast, names, roles and order, by the engine that browsers' own checks use; with a finding open too."""
+    """axe, the engine of browser audits, reports no violation of contrast, names, roles and order, with an open finding
+    too.
+    """
     with open_page(
         browser, generated_reports.page_path(fleet), "#class=config", width=width, color_scheme=scheme, bypass_csp=True
     ) as made:
@@ -47,7 +49,9 @@ def test_axe_finds_no_fault(browser: Browser, fleet: Path, scheme: str, width: i
 
 
 def test_colours_are_those_of_the_system_until_one_chooses(browser: Browser, fleet: Path) -> None:
-    """Also those of the charts; what is chosen is kept, and can be given up again."""
+    """Page and charts use the system colours until a user selects a theme; the page stores the selection and can reset
+    it.
+    """
     with open_page(browser, generated_reports.page_path(fleet), color_scheme="light") as made:
         assert background(made) == LIGHT
         light = ink(made)
@@ -66,14 +70,16 @@ def test_colours_are_those_of_the_system_until_one_chooses(browser: Browser, fle
 
 @pytest.mark.parametrize("width", [360, 600, 1000, 1400, 2200])
 def test_no_width_needs_scrolling_sideways(browser: Browser, hostile: Path, fleet: Path, width: int) -> None:
-    """Tables that are too wide scroll by themselves; also with names of 249 characters."""
+    """Only wide tables scroll sideways, at any width and with names of 249 characters."""
     for report in (hostile, fleet):
         with open_page(browser, generated_reports.page_path(report), width=width) as made:
             assert made.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_on_paper_there_are_rows_and_no_controls(browser: Browser, large: Path) -> None:
-    """In light colours, whatever the screen has; the first ones of many, which is said; then all is as it was."""
+    """A print has light colours, the first rows with a note about the rest, and no controls; then the page is
+    restored.
+    """
     with open_page(browser, generated_reports.page_path(large), color_scheme="dark") as made:
         before = made.page.locator(ROW_SELECTOR).count()
         assert made.page.pdf(format="A4").count(b"/Type /Page\n") > 5
@@ -90,7 +96,7 @@ def test_on_paper_there_are_rows_and_no_controls(browser: Browser, large: Path) 
 
 
 def test_nothing_moves_where_nothing_has_to(browser: Browser, fleet: Path) -> None:
-    """Two openings of one page look the same to the pixel: no animation, no chance."""
+    """Two openings of one page are identical to the pixel: no animation and no randomness."""
     pictures = set()
     for _ in range(2):
         with open_page(browser, generated_reports.page_path(fleet)) as made:

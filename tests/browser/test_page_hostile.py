@@ -1,4 +1,4 @@
-"""What comes from znodes and manifests is text in the page of a drift report, and can never be anything else."""
+"""Hostile data from znodes and manifests, which the page of a drift report only shows as text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from topiarist.output.text.layout import sanitize
 
 
 def test_every_name_is_shown_as_text(browser: Browser, hostile: Path) -> None:
-    """Letter by letter; what does not print, as direction marks, can be seen. Nothing of it became an element."""
+    """The page shows every name letter by letter, with visible direction marks, and no name becomes an element."""
     with open_page(browser, generated_reports.page_path(hostile)) as made:
         assert sorted(made.page.locator(f"{ROW_SELECTOR} .c-topic").all_text_contents()) == sorted(
             map(sanitize, generated_reports.HOSTILE_TEXTS)
@@ -29,7 +29,7 @@ def test_every_name_is_shown_as_text(browser: Browser, hostile: Path) -> None:
 
 @pytest.mark.parametrize("name", generated_reports.HOSTILE_TEXTS)
 def test_every_name_can_be_looked_for_and_opened(browser: Browser, hostile: Path, name: str) -> None:
-    """By a link that has it, as topic, field, value, owner and message; a link can no more than a name."""
+    """A link finds every name as topic, field, value, owner and message, and a link has no more effect than a name."""
     with open_page(browser, generated_reports.page_path(hostile), f"#{urlencode({'q': sanitize(name)})}") as made:
         expect(made.page.locator(ROW_SELECTOR)).not_to_have_count(0)
         made.page.locator(
@@ -64,7 +64,7 @@ TRIED = """(address) => {
 
 
 def test_the_browser_runs_and_loads_nothing_else(browser: Browser, hostile: Path) -> None:
-    """Should that ever happen: no script, no handler, no style, no picture, and nobody is connected to."""
+    """The content policy blocks any injected script, handler, style, picture and connection."""
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
         open_page(browser, generated_reports.page_path(hostile)) as made,

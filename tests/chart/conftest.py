@@ -1,4 +1,4 @@
-"""Values that the tests of the chart render."""
+"""Values for the tests of the chart."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ CASES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(params=CASES)
 def case(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """Each of the values."""
+    """Return each of the values."""
     return CASES[request.param]
 
 
 @pytest.fixture
 def everything() -> dict[str, Any]:
-    """Values with every switch on."""
+    """Return values with every switch on."""
     return CASES["everything"]

@@ -1,4 +1,4 @@
-"""What the chart has from elsewhere: clusters from values, definitions and policies from ``manifests``, its version."""
+"""Copied content of the chart: clusters from values, definitions and policies from ``manifests``, its version."""
 
 from __future__ import annotations
 
@@ -17,10 +17,13 @@ from topiarist.adapters.manifests.loader import load_manifests
 
 
 def test_a_cluster_is_what_the_values_say(everything: dict[str, Any]) -> None:
-    """With all digits; by a hook as long as its kind is not known, with the marks by which Helm takes it."""
+    """A Cluster equals its values with all digits.
+
+    A hook creates it while its kind is not yet installed, with the labels that let Helm adopt it.
+    """
     found = only_document(render(everything), "Cluster")
     wanted = everything["clusters"]["prod-eu"]
-    assert json.dumps(found["spec"], sort_keys=True) == json.dumps(wanted["spec"], sort_keys=True)  # 6e3 is no 6000
+    assert json.dumps(found["spec"], sort_keys=True) == json.dumps(wanted["spec"], sort_keys=True)  # 6e3 is not 6000
     assert wanted["labels"].items() <= found["metadata"]["labels"].items()
     annotations = found["metadata"]["annotations"]
     assert annotations["example.com/owner"] == "platform"
@@ -30,7 +33,9 @@ def test_a_cluster_is_what_the_values_say(everything: dict[str, Any]) -> None:
 
 
 def test_the_definitions_are_those_of_manifests() -> None:
-    """And the admission policies: but for labels, and what keeps definitions when the release goes."""
+    """The definitions and admission policies equal ``manifests``, except for labels and the annotation that keeps
+    definitions.
+    """
 
     def plain(one: Document) -> Document:
         return {**one, "metadata": {"name": one["metadata"]["name"]}}
@@ -48,7 +53,7 @@ def test_the_definitions_are_those_of_manifests() -> None:
 
 
 def test_the_example_of_the_page_is_valid(tmp_path: Path) -> None:
-    """Its values render, and the Cluster is one that ``topiarist validate`` takes."""
+    """The example values render, and ``topiarist validate`` accepts their Cluster."""
     (example,) = [block for block in blocks((CHART / "README.md").read_text()) if block.language == "yaml"]
     (tmp_path / "cluster.yaml").write_text(
         yaml.safe_dump(only_document(render(yaml.safe_load(example.text)), "Cluster"))
@@ -59,6 +64,6 @@ def test_the_example_of_the_page_is_valid(tmp_path: Path) -> None:
 
 
 def test_the_chart_is_for_this_release() -> None:
-    """Version and appVersion are the package's."""
+    """The chart's version and appVersion equal the version of the package."""
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert (chart["version"], chart["appVersion"]) == (__version__, __version__)

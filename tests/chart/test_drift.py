@@ -1,4 +1,4 @@
-"""The CronJob that reports drift: the command that it runs, what it is given, and that it may do nothing else."""
+"""The CronJob for drift reports: its command, its inputs, and its lack of other rights."""
 
 from __future__ import annotations
 
@@ -26,13 +26,15 @@ VALUES: dict[str, Any] = {
 
 
 def pod(values: dict[str, Any], name: str = "topiarist") -> Document:
-    """The pod of one run."""
+    """Return the pod of one run."""
     found: Document = only_document(render(values, name=name), "CronJob")["spec"]["jobTemplate"]["spec"]["template"]
     return found
 
 
 def test_the_command_takes_the_arguments() -> None:
-    """Live, with the operator's eyes unless somebody says otherwise, and with the report before where that is."""
+    """The command reads live clusters, by default as the operator does, and uses the previous report if there is
+    one.
+    """
     (container,) = pod(VALUES, "prod")["spec"]["containers"]
     assert container["args"][0] == "drift"
     found = command.make_context("drift", container["args"][1:]).params
@@ -42,7 +44,7 @@ def test_the_command_takes_the_arguments() -> None:
 
 
 def test_it_is_given_what_it_reads_and_no_more(everything: dict[str, Any]) -> None:
-    """Manifests and secrets to read, a place for reports to write; no token, no root, and no right anywhere."""
+    """The pod reads manifests and secrets and writes reports; it has no token, no root and no rights."""
     spec = pod(everything)["spec"]
     assert spec["automountServiceAccountToken"] is False
     assert "serviceAccountName" not in spec
@@ -60,7 +62,7 @@ def test_it_is_given_what_it_reads_and_no_more(everything: dict[str, Any]) -> No
 
 
 def test_of_two_runs_one_waits(everything: dict[str, Any]) -> None:
-    """They would have one place for their reports; what fails is not tried again before its time."""
+    """Runs do not overlap, because they share the report folder, and a failed run waits for its next schedule."""
     spec = only_document(render(everything), "CronJob")["spec"]
     assert (spec["concurrencyPolicy"], spec["schedule"], spec["timeZone"]) == (
         "Forbid",
@@ -72,14 +74,14 @@ def test_of_two_runs_one_waits(everything: dict[str, Any]) -> None:
 
 
 def test_no_other_pod_is_taken_for_it(everything: dict[str, Any]) -> None:
-    """The operator's Service and Deployment do not find it."""
+    """The selectors of the operator's Service and Deployment do not match the pod."""
     labels = pod(everything)["metadata"]["labels"]
     assert labels["app.kubernetes.io/component"] == "drift"
     assert not only_document(render(everything), "Service")["spec"]["selector"].items() <= labels.items()
 
 
 def test_the_first_run_has_no_report_before_it(tmp_path: Path) -> None:
-    """With the same words as every other: the second finds what the first has written."""
+    """The first run uses the same arguments as all later runs, and the second run finds its report."""
     write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu", owned_topic("old")))
     manifests = write_manifests(tmp_path / "manifests", ["eu"], topic_document("orders", ["eu"]))
     out = str(tmp_path / "reports" / "latest")
@@ -91,7 +93,7 @@ def test_the_first_run_has_no_report_before_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("owner", ["k8s/kafka/prod", "default"])
 def test_an_operators_records_may_count_as_ours(tmp_path: Path, owner: str) -> None:
-    """Where nothing is written, anybody may look as the operator does."""
+    """The report may use the operator's ownership records, because it writes nothing."""
     write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu"))
     manifests = write_manifests(tmp_path / "manifests", ["eu"])
     words = ["--snapshots", str(tmp_path / "snapshots"), "--out", str(tmp_path / "report"), "-q"]

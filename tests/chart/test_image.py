@@ -1,4 +1,4 @@
-"""The Dockerfile, as far as it can be read: linted, pinned, without root; and what it installs. It is run elsewhere."""
+"""Static checks of the Dockerfile: linted, pinned, without root, exact packages. Other tests execute it."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ IGNORED = [line for line in (ROOT / ".dockerignore").read_text().splitlines() if
 
 
 def pinned(*extras: str, folder: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    """What the Dockerfile has the tool print."""
+    """Return the output of the tool that the Dockerfile runs."""
     words = [sys.executable, str(ROOT / "tools" / "check_pins.py"), *extras]
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False)
 
 
 def names(text: str) -> set[str]:
-    """The packages of a file of requirements."""
+    """Return the packages of a requirements file."""
     return {line.partition("==")[0] for line in text.splitlines() if "==" in line}
 
 
 def test_hadolint_has_nothing_to_say() -> None:
-    """Nor has the shell's linter in it."""
+    """hadolint and its shell linter report no errors."""
     done = subprocess.run(
         [Path(sys.executable).parent / "hadolint", "Dockerfile"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -42,7 +42,7 @@ def test_hadolint_has_nothing_to_say() -> None:
 
 
 def test_the_base_is_an_argument_and_pinned() -> None:
-    """The same for both stages, by digest."""
+    """Both stages use the same base image, pinned by digest."""
     assert [stage.base for stage in STAGES] == ["${PYTHON_IMAGE}", "${PYTHON_IMAGE}"]
     name, _, digest = ARGUMENTS["PYTHON_IMAGE"].partition("@sha256:")
     assert name.startswith("docker.io/library/python:3.")
@@ -51,7 +51,7 @@ def test_the_base_is_an_argument_and_pinned() -> None:
 
 
 def test_the_last_stage_installs_nothing() -> None:
-    """It takes what the first has made, and what could install anything else goes."""
+    """The last stage copies the result of the first stage and removes all installers."""
     build, last = STAGES
     assert last.texts("RUN") == ["pip uninstall --yes pip"]
     assert last.texts("COPY") == ["--from=build /app /app"]
@@ -60,7 +60,7 @@ def test_the_last_stage_installs_nothing() -> None:
 
 
 def test_it_runs_as_nobody_in_particular() -> None:
-    """A number, since Kubernetes cannot tell of a name that it is not root; and it is the operator that runs."""
+    """The image runs the operator as a numeric user, because Kubernetes cannot check that a name is not root."""
     last: Stage = STAGES[-1]
     user, group = map(int, last.texts("USER")[0].split(":"))
     assert user >= 10000
@@ -71,13 +71,13 @@ def test_it_runs_as_nobody_in_particular() -> None:
 
 
 def test_its_labels_name_this_release() -> None:
-    """The version is the package's."""
+    """The version label equals the version of the package."""
     assert STAGES[-1].texts("ARG") == [f"VERSION={__version__}"]
     assert 'org.opencontainers.image.version="${VERSION}"' in STAGES[-1].texts("LABEL")[0]
 
 
 def test_what_is_copied_is_not_ignored() -> None:
-    """And all else is: nothing that lies about gets into the image."""
+    """.dockerignore includes all copied files and excludes all other files."""
     assert IGNORED[0] == "*"
     let_in = [line.removeprefix("!") for line in IGNORED if line.startswith("!")]
     copied = [name for text in STAGES[0].texts("COPY") for name in text.split()[:-1]]
@@ -88,7 +88,9 @@ def test_what_is_copied_is_not_ignored() -> None:
 
 
 def test_exactly_what_the_operator_needs_is_pinned() -> None:
-    """All that its packages require, as they say themselves; with hashes; and nothing for tests or Spark."""
+    """The pinned packages are the complete dependencies of the operator, with hashes, without test packages and
+    Spark.
+    """
     text = pinned("operator").stdout
     found = names(text)
     assert {"kopf", "aiohttp", "prometheus-client", "kazoo", "click"} <= found
@@ -103,14 +105,14 @@ def test_exactly_what_the_operator_needs_is_pinned() -> None:
 
 
 def test_every_extra_has_its_own() -> None:
-    """None for the command line alone; one that does not exist is an error."""
+    """Each extra has its own requirements, the command line alone needs no extra, and an unknown extra is an error."""
     assert names(pinned().stdout) < names(pinned("operator").stdout)
     assert "pyspark" in names(pinned("drift").stdout)
     assert pinned("nothing").returncode != 0
 
 
 def test_a_package_that_is_not_pinned_is_an_error(tmp_path: Path) -> None:
-    """It would otherwise be missing in the image."""
+    """An unpinned package is an error, because the image does not contain it."""
     (tmp_path / "pyproject.toml").write_text('[project]\ndependencies = ["a", "B.c>=1"]\n')
     (tmp_path / "constraints.txt").write_text("a==1 \\\n    --hash=sha256:0\n    # via topiarist (pyproject.toml)\n")
     assert pinned(folder=tmp_path).returncode != 0
@@ -122,7 +124,7 @@ def test_a_package_that_is_not_pinned_is_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("word", ["curl", "wget", "apt-get", "sudo"])
 def test_nothing_is_fetched_by_hand(word: str) -> None:
-    """What comes from elsewhere comes by pip, with hashes."""
+    """All downloads use pip with hashes."""
     assert word not in TEXT
     for text in STAGES[0].texts("RUN"):
         for line in text.split("&&"):

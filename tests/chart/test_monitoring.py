@@ -1,4 +1,4 @@
-"""Alert rules and dashboard: every expression is PromQL and names what the operator exports; alerts are explained."""
+"""Alert rules and dashboard: valid PromQL, the operator's exported metrics, and explained alerts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from topiarist.model.outcome import Result
 
 
 async def nothing() -> Requeue:
-    """A pass that is never called."""
+    """An unused pass."""
     raise NotImplementedError
 
 
@@ -42,13 +42,13 @@ VARIABLES = {each["name"]: each for each in DASHBOARD["templating"]["list"]}
 
 
 def alerts(**values: Any) -> list[dict[str, Any]]:
-    """The rules as Prometheus gets them."""
+    """Return the rules as Prometheus receives them."""
     found = only_document(render({"prometheusRule": {"enabled": True, **values}}), "PrometheusRule")
     return [rule for group in found["spec"]["groups"] for rule in group["rules"]]
 
 
 def plain(expression: str) -> str:
-    """An expression of Grafana's as Prometheus would get it."""
+    """Return a Grafana expression as Prometheus receives it."""
     return expression.replace("$__rate_interval", "5m").replace("$__range", "1h")
 
 
@@ -64,7 +64,7 @@ EXPRESSIONS = [
 
 @pytest.mark.parametrize("expression", EXPRESSIONS)
 def test_every_metric_and_label_exists(expression: str) -> None:
-    """As the operator exports them, and as Prometheus labels its targets; words are ones that occur."""
+    """Every metric and label is exported by the operator or added by Prometheus; label values are possible values."""
     found = promql.metric_selectors(expression)
     assert found
     for metric in found:
@@ -80,13 +80,13 @@ def test_every_metric_and_label_exists(expression: str) -> None:
 
 @pytest.mark.parametrize("wrong", ["nothing_total", 'topiarist_topics{status="a"}', 'topiarist_topics{state="Lost"}'])
 def test_a_wrong_name_would_be_found(wrong: str) -> None:
-    """Of a metric, of a label, and a word that never occurs."""
+    """The check reports a wrong metric, a wrong label and an impossible label value."""
     with pytest.raises(AssertionError):
         test_every_metric_and_label_exists(f"sum({wrong})")
 
 
 def test_every_alert_speaks_of_this_release() -> None:
-    """By the labels of its Service, or whatever the values say; no other release's metrics count."""
+    """Every alert selects the metrics of this release only, by the labels of its Service or by the values."""
     for selector, wanted in (
         ("", {("job", "topiarist"), ("namespace", "kafka")}),
         ('cluster_name="a",job=~"b.*"', {("cluster_name", "a"), ("job", "b.*")}),
@@ -97,7 +97,7 @@ def test_every_alert_speaks_of_this_release() -> None:
 
 
 def test_every_alert_says_what_is_wrong() -> None:
-    """A severity, a summary, a description; labels in their text are ones that the expression has."""
+    """Every alert has a severity, a summary and a description with labels of its expression only."""
     for rule in alerts():
         assert rule["labels"]["severity"] in {row[0] for row in table(PAGE, "severity")}, rule["alert"]
         assert {"summary", "description"} == set(rule["annotations"])
@@ -109,7 +109,7 @@ def test_every_alert_says_what_is_wrong() -> None:
 
 
 def test_every_alert_is_explained() -> None:
-    """By a part of the page of its own, with its severity; and the schema knows its name."""
+    """The page has a section with the severity of every alert, and the schema contains its name."""
     parts = dict(re.findall(r"^## (\w+)\n\n`(\w+)`", PAGE, re.MULTILINE))
     assert parts == {rule["alert"]: rule["labels"]["severity"] for rule in alerts()}
     schema = json.loads((CHART / "values.schema.json").read_text())
@@ -118,7 +118,7 @@ def test_every_alert_is_explained() -> None:
 
 
 def test_alerts_can_be_left_out_labelled_and_linked() -> None:
-    """By the values for it; a label of ours gives way to one of theirs."""
+    """Values omit, label and link alerts; a label of the user replaces topiarist's label."""
     found = alerts(
         disabled=["TopiaristDown"],
         ruleLabels={"team": "platform", "severity": "page"},
@@ -131,7 +131,7 @@ def test_alerts_can_be_left_out_labelled_and_linked() -> None:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """All text in a document."""
+    """Yield all text in a document."""
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list):
@@ -142,7 +142,9 @@ def texts(value: Any) -> Iterator[str]:
 
 
 def test_every_variable_of_the_dashboard_exists() -> None:
-    """Those that Grafana brings have two underscores; and the labels of legends are ones that the expression keeps."""
+    """Every variable is defined or is one of Grafana's own, with two underscores; legends use labels of their
+    expression.
+    """
     named = {name for text in texts(DASHBOARD) for name in re.findall(r"\$\{?(\w+)", text)}
     assert {name for name in named if not name.startswith("__")} == set(VARIABLES)
     for panel in PANELS:
@@ -152,7 +154,7 @@ def test_every_variable_of_the_dashboard_exists() -> None:
 
 
 def test_the_variables_ask_for_what_exists() -> None:
-    """Each lists the values of a label that its metric has."""
+    """Each variable lists the values of a label that its metric has."""
     for name, each in VARIABLES.items():
         if each["type"] == "query":
             match = re.fullmatch(r"label_values\((.*), (\w+)\)", each["definition"])
@@ -162,7 +164,7 @@ def test_the_variables_ask_for_what_exists() -> None:
 
 
 def test_every_panel_can_be_read() -> None:
-    """It has a title, says what it shows, asks the chosen data source, and lies beside the others, not on them."""
+    """Every panel has a title and a description, uses the selected data source and overlaps no other panel."""
     ids = [panel["id"] for panel in DASHBOARD["panels"]]
     assert len(ids) == len(set(ids))
     taken: set[tuple[int, int]] = set()
@@ -180,7 +182,7 @@ def test_every_panel_can_be_read() -> None:
 
 
 def test_the_config_map_holds_the_dashboard() -> None:
-    """Byte for byte, though its legends look like templates of Helm's."""
+    """The ConfigMap contains the dashboard byte for byte, although its legends resemble Helm templates."""
     found = only_document(render({"dashboard": {"enabled": True}}), "ConfigMap")
     assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert json.loads(found["data"]["topiarist.json"]) == DASHBOARD

@@ -1,4 +1,4 @@
-"""Who may do what: no wildcards, no Secrets but those that are named, exactly what the operator asks for."""
+"""The rights of the chart: no wildcards, only named Secrets, exactly the requests of the operator."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ CLUSTER = {"prod": {"spec": {"zookeeper": {"connect": "zk:2181"}}}}
 
 
 def rules(found: list[Document]) -> list[dict[str, Any]]:
-    """All rules of all roles."""
+    """Return all rules of all roles."""
     return [rule for kind in ("Role", "ClusterRole") for one in documents_of_kind(found, kind) for rule in one["rules"]]
 
 
 def test_nothing_is_a_wildcard(case: dict[str, Any]) -> None:
-    """No verb, resource or group; and no role can make itself larger."""
+    """No verb, resource or group is a wildcard, and no role can extend itself."""
     for rule in rules(render(case)):
         assert rule["verbs"]
         assert rule["resources"]
@@ -28,9 +28,9 @@ def test_nothing_is_a_wildcard(case: dict[str, Any]) -> None:
 
 
 def test_secrets_are_read_by_name_alone(everything: dict[str, Any]) -> None:
-    """Those that clusters name, at any depth, and those of the list; without any there is no such right.
+    """The operator may read the Secrets of the clusters, at any depth, and of the list; without any there is no rule.
 
-    A rule with an empty list of names would be one for all Secrets.
+    A rule with an empty list of names applies to all Secrets.
     """
     (rule,) = [rule for rule in rules(render(everything)) if "secrets" in rule["resources"]]
     assert rule["resourceNames"] == ["other", "zookeeper", "zookeeper-tls"]
@@ -40,7 +40,7 @@ def test_secrets_are_read_by_name_alone(everything: dict[str, Any]) -> None:
 
 
 def test_secrets_and_leases_are_those_of_the_release(everything: dict[str, Any]) -> None:
-    """Rights on them are given in its own namespace, by a Role."""
+    """A Role in the namespace of the release grants the rights on Secrets and Leases."""
     for one in render(everything):
         named = {resource for rule in one.get("rules", ()) for resource in rule.get("resources", ())}
         if one["kind"].endswith("Role") and named & {"secrets", "leases"}:
@@ -59,11 +59,11 @@ def test_secrets_and_leases_are_those_of_the_release(everything: dict[str, Any])
     ids=str,
 )
 def test_the_operator_gets_what_it_asks_for(values: dict[str, Any], watched: tuple[str, ...], lease: str) -> None:
-    """Exactly that, in these places: what it asks for at its start, and the Secrets that are named."""
+    """The operator has exactly the rights that it checks at its start and read access to the named Secrets."""
     beside = [right for name in watched if name != "kafka" for right in namespace_rights(name)]
     whole = [*required_rights("kafka", watched, lease=lease), *beside, *([IDENTITY_RIGHT] if watched else [])]
     asked = {
-        each._replace(namespace="") if each.resource == "namespaces" else each  # of which no Role can give the right
+        each._replace(namespace="") if each.resource == "namespaces" else each  # a Role cannot grant rights on them
         for right in whole
         for each in split_verbs(right)
     }
@@ -72,7 +72,7 @@ def test_the_operator_gets_what_it_asks_for(values: dict[str, Any], watched: tup
 
 
 def test_roles_are_bound_where_they_are() -> None:
-    """Each to the operator's account."""
+    """Each role is bound in its own namespace to the operator's account."""
     for values in ({}, {"watchNamespaces": ["a", "b"]}):
         found = rbac_documents("kafka", values)
         for kind in ("Role", "ClusterRole"):
@@ -90,7 +90,7 @@ def test_roles_are_bound_where_they_are() -> None:
 
 
 def test_people_get_what_their_role_says() -> None:
-    """view reads, edit writes Topics, admin Clusters and Policies: on top of one another, as Kubernetes has them."""
+    """view reads, edit also writes Topics, and admin also writes Clusters and Policies, as aggregated roles."""
     label = "rbac.authorization.k8s.io/aggregate-to-"
     found = {
         name.removeprefix(label): one["rules"]

@@ -1,4 +1,4 @@
-"""What the chart makes of values: the operator as it is started, hardened, named, and what each switch brings."""
+"""The rendered templates: the arguments, hardening and names of the operator, and the effect of each switch."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ ALWAYS = {
 
 
 def kinds(values: dict[str, Any]) -> dict[str, int]:
-    """How many there are of each kind."""
+    """Return the number of documents of each kind."""
     found = [one["kind"] for one in render(values)]
     return {kind: found.count(kind) for kind in sorted(set(found))}
 
 
 def pod(found: list[Document]) -> Document:
-    """The operator's pod."""
+    """Return the pod of the operator."""
     template: Document = only_document(found, "Deployment")["spec"]["template"]
     return template
 
 
 def test_helm_finds_nothing_to_complain_about(case: dict[str, Any]) -> None:
-    """``helm lint --strict``: no warnings, no errors; that there is no icon is information."""
+    """``helm lint --strict`` reports no warnings and no errors; the missing icon is information only."""
     said = helm_python.lint(CHART, case, strict=True, namespace="kafka")
     assert said["errors"] == []
     assert [each for each in said["messages"] if each["severity"] > 1] == []
 
 
 def test_the_default_makes_this() -> None:
-    """And nothing else: what needs other software, or what not everybody wants, is behind a switch."""
+    """The default values render exactly these documents; a switch enables each optional document."""
     assert kinds({}) == ALWAYS
 
 
@@ -76,13 +76,13 @@ def test_the_default_makes_this() -> None:
     ids=lambda value: next(iter(value)),
 )
 def test_a_switch_brings_what_it_says(values: dict[str, Any], more: dict[str, int]) -> None:
-    """Exactly that."""
+    """Each switch adds exactly its documents."""
     wanted = {kind: ALWAYS.get(kind, 0) + more.get(kind, 0) for kind in {**ALWAYS, **more}}
     assert kinds(values) == {kind: number for kind, number in sorted(wanted.items()) if number}
 
 
 def test_names_of_digits_stay_text(everything: dict[str, Any]) -> None:
-    """Namespaces and releases may be called so, and no API server takes a number in place of a text."""
+    """Namespaces and releases with digits as names stay text, because no API server accepts a number there."""
 
     def numbers(value: Any, path: str = "") -> list[str]:
         if isinstance(value, dict):
@@ -96,7 +96,7 @@ def test_names_of_digits_stay_text(everything: dict[str, Any]) -> None:
 
 
 def test_every_resource_says_whose_it_is(case: dict[str, Any]) -> None:
-    """Labels as everybody has them; in the release's namespace, or in one that is watched, or in none."""
+    """Every resource has the common labels and belongs to the namespace of the release, a watched namespace or none."""
     for one in render(case, name="prod"):
         labels = one["metadata"]["labels"]
         assert labels["app.kubernetes.io/name"] == "topiarist", one["metadata"]
@@ -107,7 +107,7 @@ def test_every_resource_says_whose_it_is(case: dict[str, Any]) -> None:
 
 
 def test_two_releases_are_in_nobodys_way() -> None:
-    """Of one name in two namespaces, the second without what there can only be one of."""
+    """Two releases of one name in two namespaces do not conflict, if the second has no cluster-wide documents."""
     only_once: dict[str, Any] = {"crds": {"enabled": False}, "admissionPolicies": {"enabled": False}}
 
     def names(namespace: str) -> set[tuple[str, ...]]:
@@ -118,7 +118,7 @@ def test_two_releases_are_in_nobodys_way() -> None:
 
 
 def test_the_operator_takes_the_arguments(case: dict[str, Any]) -> None:
-    """The command line reads what the Deployment says, and understands by it what the values mean."""
+    """The command line parses the arguments of the Deployment with the meaning of the values."""
     words = pod(render(case, name="prod"))["spec"]["containers"][0]["args"]
     assert words[0] == "operator"
     found = command.make_context("operator", words[1:]).params
@@ -134,14 +134,14 @@ def test_the_operator_takes_the_arguments(case: dict[str, Any]) -> None:
 
 
 def test_one_pod_ends_before_the_next_begins(everything: dict[str, Any]) -> None:
-    """Unless there is a Lease to wait for."""
+    """The old pod ends before the new pod starts, unless a Lease separates them."""
     assert only_document(render(), "Deployment")["spec"]["strategy"] == {"type": "Recreate"}
     found = only_document(render(everything), "Deployment")["spec"]
     assert (found["replicas"], found["strategy"]["type"]) == (2, "RollingUpdate")
 
 
 def test_pods_are_hardened(case: dict[str, Any]) -> None:
-    """The operator and the pod of helm test: no root, nothing to write to; a token for the operator alone."""
+    """The pods of the operator and of helm test have no root and no writable files; only the operator has a token."""
     found = render(case)
     for spec, token in ((pod(found)["spec"], True), (only_document(found, "Pod")["spec"], False)):
         assert spec["automountServiceAccountToken"] is token
@@ -160,7 +160,7 @@ def test_pods_are_hardened(case: dict[str, Any]) -> None:
 
 
 def test_a_digest_counts_more_than_a_tag() -> None:
-    """Without either it is the release that the chart is for."""
+    """A digest overrides a tag, and the default is the release of the chart."""
 
     def image(**values: str) -> str:
         (container,) = pod(render({"image": values}))["spec"]["containers"]
@@ -173,7 +173,7 @@ def test_a_digest_counts_more_than_a_tag() -> None:
 
 
 def test_what_people_add_is_added(everything: dict[str, Any]) -> None:
-    """Each of the values that Kubernetes itself defines comes through as it is."""
+    """Each value that Kubernetes defines is rendered unchanged."""
     found = pod(render(everything))
     spec, (container,) = found["spec"], found["spec"]["containers"]
     for key in ("nodeSelector", "affinity", "tolerations", "topologySpreadConstraints", "priorityClassName"):
@@ -191,7 +191,7 @@ def test_what_people_add_is_added(everything: dict[str, Any]) -> None:
 
 
 def test_selectors_find_the_pods(everything: dict[str, Any]) -> None:
-    """Those of the Deployment, Service, PodDisruptionBudget and NetworkPolicy; and no other pod of the chart."""
+    """The selectors of Deployment, Service, PodDisruptionBudget and NetworkPolicy match only their pods."""
     found = render(everything)
     labels = pod(found)["metadata"]["labels"]
     other = only_document(found, "Pod")["metadata"]["labels"]
@@ -209,7 +209,9 @@ def test_selectors_find_the_pods(everything: dict[str, Any]) -> None:
 
 
 def test_the_network_policy_knows_the_clusters(everything: dict[str, Any]) -> None:
-    """Ports of their connect strings, ZooKeeper's own where they name none; helm test may ask too."""
+    """The NetworkPolicy allows the ports of the connect strings, or ZooKeeper's default port, and the pod of helm
+    test.
+    """
     spec = only_document(render(everything), "NetworkPolicy")["spec"]
     ports = [[each["port"] for each in rule["ports"]] for rule in spec["egress"]]
     assert ports == [[53, 53], [443, 6443], [2181, 2182, 2281], [4317]]
@@ -219,7 +221,7 @@ def test_the_network_policy_knows_the_clusters(everything: dict[str, Any]) -> No
 
 
 def test_helm_test_asks_a_release(everything: dict[str, Any]) -> None:
-    """By the Service's name and port, in Python that parses."""
+    """helm test sends a request to the name and port of the Service, with valid Python code."""
     found = render(everything, name="prod")
     _, _, program, url = only_document(found, "Pod")["spec"]["containers"][0]["command"]
     compile(program, "helm test", "exec")

@@ -1,4 +1,4 @@
-"""Values: what is refused and in which words, and that the schema is as strict as it claims."""
+"""Chart values: refused values with their messages, and the strictness of the schema."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ SCHEMA: dict[str, Any] = json.loads((CHART / "values.schema.json").read_text())
     ids=str,
 )
 def test_a_mistake_is_refused_at_its_place(values: dict[str, Any], words: str) -> None:
-    """With what was found and what was wanted."""
+    """An invalid value is refused with its path, the actual value and the expected value."""
     with pytest.raises(helm_python.HelmValuesError) as refused:
         render(values)
     assert words in str(refused.value)
 
 
 def test_who_skips_the_schema_is_told_too(tmp_path: Path) -> None:
-    """That more than one pod needs a Lease, and a report something to compare with."""
+    """Without the schema, templates still require a Lease for several pods and a comparison source for a report."""
     chart = tmp_path / "topiarist"
     shutil.copytree(CHART, chart)
     (chart / "values.schema.json").unlink()
@@ -63,7 +63,7 @@ def test_who_skips_the_schema_is_told_too(tmp_path: Path) -> None:
 
 
 def test_no_value_is_unknown_to_the_schema() -> None:
-    """Every level that is ours is closed, every value has a meaning and, unless it has parts, a default."""
+    """Every level of topiarist's values is closed, and every value has a description and, without parts, a default."""
 
     def look(schema: dict[str, Any], path: str) -> None:
         assert schema["additionalProperties"] is False, path
@@ -79,7 +79,7 @@ def test_no_value_is_unknown_to_the_schema() -> None:
 
 
 def test_the_defaults_are_what_the_schema_says() -> None:
-    """``values.yaml`` has every value, and nothing else."""
+    """``values.yaml`` has exactly the values of the schema."""
 
     def defaults(schema: dict[str, Any]) -> Any:
         if "properties" not in schema:
@@ -91,7 +91,7 @@ def test_the_defaults_are_what_the_schema_says() -> None:
 
 
 def test_every_value_has_an_effect(everything: dict[str, Any]) -> None:
-    """Something else is rendered with it than without; ``everything.yaml`` and OTHERWISE differ from the default."""
+    """Every value changes the rendered output; ``everything.yaml`` and OTHERWISE differ from the default."""
     base = put(put(everything, "replicas", None), "crds.enabled", False)
     rendered = render(base)
 
@@ -135,7 +135,7 @@ OTHERWISE = {
 
 
 def leaves(schema: dict[str, Any], path: str = "") -> Iterator[str]:
-    """Every value that has no parts, but ``global``, which is not ours."""
+    """Yield every value without parts, except ``global``, which is Helm's."""
     for name, inner in schema["properties"].items():
         where = f"{path}.{name}".lstrip(".")
         if "properties" in inner:
@@ -145,14 +145,14 @@ def leaves(schema: dict[str, Any], path: str = "") -> Iterator[str]:
 
 
 def get(values: dict[str, Any], path: str) -> Any:
-    """A value. Raises ``KeyError`` if it is not there."""
+    """Return a value. Raises ``KeyError`` if it is missing."""
     for name in path.split("."):
         values = values[name]
     return values
 
 
 def put(values: dict[str, Any], path: str, value: Any) -> dict[str, Any]:
-    """A copy with another value; None takes it away, which leaves the default."""
+    """Return a copy with another value; None removes the value and leaves the default."""
     name, _, rest = path.partition(".")
     inner = put(values.get(name, {}), rest, value) if rest else value
     kept = {key: each for key, each in values.items() if key != name}

@@ -1,4 +1,4 @@
-"""The two clusters of the contract suite, each with the hand of somebody else who changes it."""
+"""The two clusters of the contract suite, each with methods for external changes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from topiarist.ports import PartitionInspector, ProgressSource
 
 
 class ClusterPorts(PartitionInspector, ProgressSource, Protocol):
-    """All that a cluster can be asked."""
+    """A cluster with all its ports."""
 
 
 BROKERS = tuple(Broker(number, rack) for number, rack in enumerate("abcabc", start=1))
@@ -29,48 +29,48 @@ BROKER_DEFAULTS_PATH = "/config/brokers/<default>"
 
 
 class ClusterFixture(Protocol):
-    """A cluster, and the hand of somebody else in it."""
+    """A cluster that another client can change."""
 
     def open(self) -> ClusterPorts:
-        """The cluster through its port, as one run sees it."""
+        """Return the ports of the cluster for one run."""
 
     def create_topic(self, name: str, replicas: tuple[Replicas, ...], config: dict[str, str]) -> None:
-        """Create a topic as others do."""
+        """Create a topic as another client."""
 
     def configure_topic(self, name: str, config: dict[str, str]) -> None:
-        """Set a topic's overrides as others do."""
+        """Set the overrides of a topic as another client."""
 
     def set_broker_defaults(self, settings: dict[str, str]) -> None:
-        """Set the brokers' dynamic defaults as others do."""
+        """Set the dynamic defaults of the brokers as another client."""
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic as others do, and wait until it has gone."""
+        """Delete a topic as another client, and wait until the topic is deleted."""
 
     def request_reassignment(self, name: str) -> None:
-        """Ask for a reassignment of a topic, which the controller does not begin with."""
+        """Request a reassignment of a topic that the controller does not begin."""
 
     def remove_broker(self, broker: int) -> None:
-        """Take a broker away."""
+        """Remove the registration of a broker."""
 
     def wait_until_idle(self) -> None:
-        """Wait until the controller has reacted to everything."""
+        """Wait until the controller has processed every change."""
 
 
 class MemoryClusterFixture:
-    """``MemoryCluster``: everybody sees the one state."""
+    """A fixture of ``MemoryCluster``, with one state for all sessions."""
 
     def __init__(self) -> None:
         self._cluster = MemoryCluster(ClusterState("id", BROKERS, controller=1, controller_epoch=1))
 
     def open(self) -> ClusterPorts:
-        """The one cluster."""
+        """Return the only cluster."""
         return self._cluster
 
     def create_topic(self, name: str, replicas: tuple[Replicas, ...], config: dict[str, str]) -> None:
-        """Put a topic with a new identity into the state."""
+        """Add a topic with a new identity to the state."""
         state = self._cluster.state
         topic = TopicState(name, state.next_identity, replicas, config)
-        # A record that stays behind when its topic goes belongs to an earlier topic of that name.
+        # A record that outlived its topic belongs to an earlier topic of that name.
         if record := state.dangling_records.get(name):
             topic = replace(topic, record=record)
         records = {other: kept for other, kept in state.dangling_records.items() if other != name}
@@ -80,17 +80,17 @@ class MemoryClusterFixture:
         )
 
     def configure_topic(self, name: str, config: dict[str, str]) -> None:
-        """Replace the topic by one with other overrides."""
+        """Replace the topic by a copy with other overrides."""
         state = self._cluster.state
         topic = replace(state.topics[name], config=config, modified_externally=state.topics[name].record_valid)
         self._cluster.state = replace(state, topics={**state.topics, name: topic})
 
     def set_broker_defaults(self, settings: dict[str, str]) -> None:
-        """Replace them."""
+        """Replace the dynamic defaults of the brokers."""
         self._cluster.state = replace(self._cluster.state, broker_defaults=settings)
 
     def delete_topic(self, name: str) -> None:
-        """Take the topic out; its record stays."""
+        """Remove the topic; its ownership record is kept."""
         state = self._cluster.state
         topics = dict(state.topics)
         gone = topics.pop(name)
@@ -98,20 +98,20 @@ class MemoryClusterFixture:
         self._cluster.state = replace(state, topics=topics, dangling_records=records)
 
     def request_reassignment(self, name: str) -> None:
-        """Put it among the topics that a request names."""
+        """Add the topic to the topics of the reassignment request."""
         self._cluster.state = replace(self._cluster.state, reassigning_topics=frozenset({name}))
 
     def remove_broker(self, broker: int) -> None:
-        """Take it out of the list."""
+        """Remove the broker from the state."""
         state = self._cluster.state
         self._cluster.state = replace(state, brokers=tuple(b for b in state.brokers if b.id != broker))
 
     def wait_until_idle(self) -> None:
-        """There is no controller to wait for."""
+        """Return at once, because there is no controller."""
 
 
 class ZooKeeperClusterFixture:
-    """A real ZooKeeper with a played Kafka; each ``open`` is a session of its own."""
+    """A fixture of a real ZooKeeper with a simulated Kafka; each ``open`` is a new session."""
 
     def __init__(self, playground: SimulatedKafka, client: KazooClient, stack: ExitStack) -> None:
         self._playground = playground
@@ -119,37 +119,37 @@ class ZooKeeperClusterFixture:
         self._stack = stack
 
     def open(self) -> ClusterPorts:
-        """A new session."""
+        """Return the ports of a new session."""
         return self._stack.enter_context(ZooKeeperCluster(self._playground.connect, owner="default", lock_timeout=5))
 
     def create_topic(self, name: str, replicas: tuple[Replicas, ...], config: dict[str, str]) -> None:
-        """Create it as Kafka's tools do; the controller takes it over."""
+        """Create the topic as Kafka's tools do; the simulated controller initializes it."""
         self._playground.add_topics(Topic(name, replicas, config))
 
     def configure_topic(self, name: str, config: dict[str, str]) -> None:
-        """Set the node and notify, as Kafka's tools do."""
+        """Write the znode and the notification, as Kafka's tools do."""
         self._client.set(f"/config/topics/{name}", config_bytes(config))
 
     def set_broker_defaults(self, settings: dict[str, str]) -> None:
-        """Set the node of the brokers' defaults, which is made when it is first needed."""
+        """Write the znode of the brokers' defaults, and create it if it does not exist."""
         self._client.ensure_path(BROKER_DEFAULTS_PATH)
         self._client.set(BROKER_DEFAULTS_PATH, config_bytes(settings))
 
     def delete_topic(self, name: str) -> None:
-        """Mark it and wait for the controller."""
+        """Create the deletion request and wait for the controller."""
         self._client.create(f"/admin/delete_topics/{name}", b"")
         self._playground.wait_idle()
 
     def request_reassignment(self, name: str) -> None:
-        """Create the request, as Kafka's tools up to 2.x do; the played controller does not look at it."""
+        """Create the request as Kafka's tools up to 2.x do; the simulated controller ignores it."""
         entry = {"topic": name, "partition": 0, "replicas": [4, 5, 6]}
         data = json.dumps({"version": 1, "partitions": [entry]}).encode()
         self._client.create("/admin/reassign_partitions", data)
 
     def remove_broker(self, broker: int) -> None:
-        """End its registration."""
+        """Delete the broker's registration."""
         self._playground.remove_broker(broker)
 
     def wait_until_idle(self) -> None:
-        """Wait for the played controller."""
+        """Wait for the simulated controller."""
         self._playground.wait_idle()

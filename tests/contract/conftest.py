@@ -1,4 +1,4 @@
-"""Two clusters behind one port: the suite in this folder runs over both."""
+"""Two clusters with the same ports: the suite in this folder runs on both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from contract.cluster_fixtures import ClusterFixture, MemoryClusterFixture, ZooK
 
 @pytest.fixture(params=["memory", "zookeeper"])
 def world(request: pytest.FixtureRequest) -> Iterator[ClusterFixture]:
-    """One cluster of each kind, empty."""
+    """Return one empty cluster of each kind."""
     if request.param == "memory":
         yield MemoryClusterFixture()
         return

@@ -1,5 +1,6 @@
-"""What every ``Cluster`` promises, in memory and in a real ZooKeeper alike: the fake is trusted because it passes
-this.
+"""Contract of every ``Cluster``, both in memory and on a real ZooKeeper.
+
+The other tests rely on the fake, because the fake passes this suite.
 """
 
 from __future__ import annotations
@@ -24,19 +25,19 @@ REPLICAS = ((1, 2, 3), (2, 3, 4))
 
 
 def test_reads_brokers_with_racks_in_order(world: ClusterFixture) -> None:
-    """Brokers are sorted by id and have the racks that they registered with."""
+    """The cluster returns its brokers sorted by id, with the racks of their registrations."""
     assert world.open().read().brokers == BROKERS
 
 
 def test_reads_topics_as_others_made_them(world: ClusterFixture) -> None:
-    """A topic of others has its replica lists and overrides, and no record."""
+    """A topic of another client has its replica lists and overrides, and no ownership record."""
     world.create_topic("orders", REPLICAS, {"retention.ms": "1"})
     topic = world.open().read().topics["orders"]
     assert (topic.replicas, dict(topic.config), topic.record) == (REPLICAS, {"retention.ms": "1"}, None)
 
 
 def test_creates_what_the_plan_shows(world: ClusterFixture) -> None:
-    """A created topic has exactly the planned replica lists and config, and a valid record of ours."""
+    """A created topic has exactly the planned replica lists and config, and a valid ownership record."""
     cluster = world.open()
     plan = plan_specs(cluster, topic_spec("orders", config={"retention.ms": 5}))
     assert apply_results(cluster, plan) == {"orders": Result.DONE}
@@ -48,7 +49,7 @@ def test_creates_what_the_plan_shows(world: ClusterFixture) -> None:
 
 
 def test_adds_partitions_and_keeps_the_old(world: ClusterFixture) -> None:
-    """Growth adds the planned lists after the existing ones, which stay."""
+    """Growth adds the planned lists after the existing ones, and keeps the existing ones."""
     world.create_topic("orders", REPLICAS, {})
     cluster = world.open()
     plan = plan_specs(cluster, topic_spec("orders", partitions=5))
@@ -57,7 +58,7 @@ def test_adds_partitions_and_keeps_the_old(world: ClusterFixture) -> None:
 
 
 def test_changes_managed_keys_only(world: ClusterFixture) -> None:
-    """A config change sets and removes our keys; the others stay as they were."""
+    """A config change sets and removes managed keys only, and keeps the others."""
     world.create_topic("orders", REPLICAS, {"segment.bytes": "1000"})
     cluster = world.open()
     apply_results(cluster, plan_specs(cluster, topic_spec("orders", config={"retention.ms": 5, "flush.ms": 7})))
@@ -66,7 +67,7 @@ def test_changes_managed_keys_only(world: ClusterFixture) -> None:
 
 
 def test_a_second_plan_is_empty(world: ClusterFixture) -> None:
-    """Plan, apply, plan: nothing is left to do."""
+    """A second plan after plan and apply has no changes."""
     world.create_topic("grow", REPLICAS, {"retention.ms": "1"})
     world.create_topic("same", REPLICAS, {})
     cluster = world.open()
@@ -76,7 +77,7 @@ def test_a_second_plan_is_empty(world: ClusterFixture) -> None:
 
 
 def test_applying_twice_is_already_so(world: ClusterFixture) -> None:
-    """The same plan applied again finds everything done."""
+    """The second run of the same plan reports everything as unchanged."""
     world.create_topic("grow", REPLICAS, {"retention.ms": "1"})
     cluster = world.open()
     plan = plan_specs(cluster, topic_spec("new"), topic_spec("grow", partitions=4, config={"retention.ms": 2}))
@@ -85,7 +86,9 @@ def test_applying_twice_is_already_so(world: ClusterFixture) -> None:
 
 
 def test_a_deleted_topic_has_gone_and_left_a_tombstone(world: ClusterFixture) -> None:
-    """``ensure: Absent`` on a topic of ours deletes it; absent is absent, and Present makes it again."""
+    """``ensure: Absent`` deletes an owned topic, needs nothing for an absent one, and Present creates the topic
+    again.
+    """
     cluster = world.open()
     apply_results(cluster, plan_specs(cluster, topic_spec("orders")))
     world.wait_until_idle()
@@ -99,7 +102,7 @@ def test_a_deleted_topic_has_gone_and_left_a_tombstone(world: ClusterFixture) ->
 
 
 def test_a_topic_that_appeared_meanwhile_is_moved(world: ClusterFixture) -> None:
-    """A create whose topic others have made since is not written over it."""
+    """A create whose topic another client has created since the plan is a conflict, and does not overwrite it."""
     cluster = world.open()
     plan = plan_specs(cluster, topic_spec("orders"))
     world.create_topic("orders", REPLICAS, {"retention.ms": "1"})
@@ -108,7 +111,7 @@ def test_a_topic_that_appeared_meanwhile_is_moved(world: ClusterFixture) -> None
 
 
 def test_a_topic_that_went_meanwhile_is_moved(world: ClusterFixture) -> None:
-    """A change to a topic that others have deleted since brings nothing back."""
+    """A change to a topic that another client has deleted since the plan is a conflict, and does not recreate it."""
     world.create_topic("orders", REPLICAS, {})
     cluster = world.open()
     plan = plan_specs(cluster, topic_spec("orders", partitions=4))
@@ -118,7 +121,7 @@ def test_a_topic_that_went_meanwhile_is_moved(world: ClusterFixture) -> None:
 
 
 def test_a_topic_made_again_meanwhile_is_moved(world: ClusterFixture) -> None:
-    """The same name with the same values is another topic if it was deleted and recreated (F33)."""
+    """A topic that was deleted and recreated with the same values is another topic, so its plan is a conflict (F33)."""
     world.create_topic("orders", REPLICAS, {})
     cluster = world.open()
     plan = plan_specs(cluster, topic_spec("orders", partitions=4))
@@ -129,7 +132,7 @@ def test_a_topic_made_again_meanwhile_is_moved(world: ClusterFixture) -> None:
 
 
 def test_a_key_changed_meanwhile_is_moved(world: ClusterFixture) -> None:
-    """A config change is not written if the value that it was planned from has changed."""
+    """A config change is a conflict if the previous value of its key has changed since the plan."""
     world.create_topic("orders", REPLICAS, {"retention.ms": "1"})
     cluster = world.open()
     plan = plan_specs(cluster, topic_spec("orders", config={"retention.ms": 2}))
@@ -139,7 +142,7 @@ def test_a_key_changed_meanwhile_is_moved(world: ClusterFixture) -> None:
 
 
 def test_another_key_changed_meanwhile_does_not_matter(world: ClusterFixture) -> None:
-    """Preconditions are by value: a key that the plan does not touch voids nothing, and is kept."""
+    """Preconditions compare values: an external change to a key outside the plan voids nothing, and is kept."""
     world.create_topic("orders", REPLICAS, {"retention.ms": "1"})
     cluster = world.open()
     plan = plan_specs(cluster, topic_spec("orders", config={"retention.ms": 2}))
@@ -149,7 +152,7 @@ def test_another_key_changed_meanwhile_does_not_matter(world: ClusterFixture) ->
 
 
 def test_growth_that_may_lose_data_meanwhile_is_moved(world: ClusterFixture) -> None:
-    """A key that it does not touch decides what it may cost: it was shown as less. A fresh plan says so."""
+    """An external change that raises the risk of a growth above the reviewed one is a conflict; a new plan shows it."""
     world.create_topic("orders", REPLICAS, {"retention.ms": "1"})
     cluster = world.open()
     plan = plan_specs(cluster, topic_spec("orders", partitions=4))
@@ -163,7 +166,7 @@ def test_growth_that_may_lose_data_meanwhile_is_moved(world: ClusterFixture) -> 
 
 
 def test_a_default_of_the_brokers_changed_meanwhile_may_move_a_topic(world: ClusterFixture) -> None:
-    """What a key without override had decides what it costs to set one."""
+    """A changed broker default may raise the risk of setting a key, and then the topic is a conflict."""
     world.create_topic("orders", REPLICAS, {})
     world.set_broker_defaults({"log.retention.ms": "1"})
     cluster = world.open()
@@ -176,7 +179,7 @@ def test_a_default_of_the_brokers_changed_meanwhile_may_move_a_topic(world: Clus
 
 
 def test_a_broker_that_went_meanwhile_is_moved(world: ClusterFixture) -> None:
-    """New replicas never go to a broker that the plan saw alive and that is not any more (F14)."""
+    """A broker that is offline since the plan never gets new replicas: the topic is a conflict (F14)."""
     cluster = world.open()
     plan = plan_specs(cluster, topic_spec("orders", partitions=6))
     world.remove_broker(4)
@@ -189,7 +192,7 @@ def test_a_broker_that_went_meanwhile_is_moved(world: ClusterFixture) -> None:
 def test_a_topic_that_a_request_names_is_left_alone(
     world: ClusterFixture, fields: dict[str, Any] | None, planned_before: bool
 ) -> None:
-    """Neither deleted, grown nor created, whether the request is there at the plan or comes between plan and write."""
+    """A topic of a reassignment request is not deleted, grown or created, for a request before or after the plan."""
     cluster = world.open()
     if fields is not None:
         apply_results(cluster, plan_specs(cluster, topic_spec("orders")))
@@ -213,7 +216,7 @@ def test_a_topic_that_a_request_names_is_left_alone(
 
 
 def test_two_runs_with_different_wishes_do_not_overwrite_each_other(world: ClusterFixture) -> None:
-    """One wins, the other is told what it found (F8)."""
+    """Of two runs with different specs the first is done, and the second is a conflict with a message (F8)."""
     world.create_topic("orders", REPLICAS, {})
     first, second = world.open(), world.open()
     one = plan_specs(first, topic_spec("orders", config={"retention.ms": 2}))
@@ -226,7 +229,7 @@ def test_two_runs_with_different_wishes_do_not_overwrite_each_other(world: Clust
 
 
 def test_a_stale_record_counts_as_none(world: ClusterFixture) -> None:
-    """A topic deleted and made again by others is unadopted, whatever our old record says (F33)."""
+    """A topic that another client deleted and recreated is unadopted, despite topiarist's earlier record (F33)."""
     cluster = world.open()
     apply_results(cluster, plan_specs(cluster, topic_spec("orders", config={"retention.ms": 5})))
     world.delete_topic("orders")
@@ -237,7 +240,7 @@ def test_a_stale_record_counts_as_none(world: ClusterFixture) -> None:
 
 
 def test_stopping_sends_nothing_more(world: ClusterFixture) -> None:
-    """After ``stop`` every topic still has its outcome: not sent."""
+    """After ``stop`` every topic still has an outcome: skipped."""
     cluster = world.open()
     plan = plan_specs(cluster, topic_spec("a"), topic_spec("b"))
     outcomes = list(cluster.apply(plan, lambda: True))
@@ -246,7 +249,7 @@ def test_stopping_sends_nothing_more(world: ClusterFixture) -> None:
 
 
 def test_a_topic_that_changed_since_it_was_planned_is_only_reported(world: ClusterFixture) -> None:
-    """What was planned is done, or nothing: no other plan takes its place. The next run does the topic."""
+    """A topic is changed as planned or not at all: a run makes no new plan for it, and the next run changes it."""
     world.create_topic("orders", REPLICAS, {"retention.ms": "1"})
     cluster = world.open()
     wanted = topic_spec("orders", config={"retention.ms": 2})
@@ -260,7 +263,7 @@ def test_a_topic_that_changed_since_it_was_planned_is_only_reported(world: Clust
 
 
 def test_a_look_tells_topics_apart_and_sees_them_go(world: ClusterFixture) -> None:
-    """The identity is that of the plan; a deleted topic has none and no mark, one made again has another."""
+    """Progress has the planned identity of a topic, none for a deleted topic, and another one for a recreated topic."""
     cluster = world.open()
     apply_results(cluster, plan_specs(cluster, topic_spec("orders")))
     world.wait_until_idle()
@@ -278,7 +281,7 @@ def test_a_look_tells_topics_apart_and_sees_them_go(world: ClusterFixture) -> No
 
 
 def test_a_look_sees_brokers_that_are_away(world: ClusterFixture) -> None:
-    """Those with a replica of the topic, and no others."""
+    """Progress has the offline brokers with a replica of the topic, and no other brokers."""
     world.create_topic("orders", REPLICAS, {})
     cluster = world.open()
     world.remove_broker(4)
@@ -288,7 +291,7 @@ def test_a_look_sees_brokers_that_are_away(world: ClusterFixture) -> None:
 
 @pytest.mark.parametrize("made", ["ours", "tombstone", "stale"])
 def test_a_released_topic_is_nobodys(world: ClusterFixture, made: str) -> None:
-    """The record goes, whatever it was beside; the topic stays as it is, and again there is nothing to release."""
+    """A release removes the record in any state of the topic and keeps the topic; a second release has no changes."""
     cluster = world.open()
     apply_results(cluster, plan_specs(cluster, topic_spec("orders", config={"retention.ms": 5})))
     world.wait_until_idle()
@@ -313,7 +316,7 @@ def test_a_released_topic_is_nobodys(world: ClusterFixture, made: str) -> None:
 
 
 def test_nothing_to_do_is_no_outcome(world: ClusterFixture) -> None:
-    """An empty plan applies to nothing."""
+    """Applying an empty plan yields no outcomes."""
     cluster = world.open()
     report = apply_plan(cluster, plan_specs(cluster), stop=lambda: False)
     assert (report.outcomes, report.exit_code) == ((), 0)
@@ -321,7 +324,7 @@ def test_nothing_to_do_is_no_outcome(world: ClusterFixture) -> None:
 
 @pytest.mark.parametrize("wanted", [{"partitions": 4}, {"config": {"retention.ms": 2}}])
 def test_observed_topics_are_never_written(world: ClusterFixture, wanted: dict[str, Any]) -> None:
-    """``mode: Observe`` shows the difference and leaves it."""
+    """``mode: Observe`` shows the difference and writes nothing."""
     world.create_topic("orders", REPLICAS, {})
     cluster = world.open()
     plan = plan_specs(cluster, replace(topic_spec("orders", **wanted), observe_only=True))
@@ -331,7 +334,9 @@ def test_observed_topics_are_never_written(world: ClusterFixture, wanted: dict[s
 
 
 def test_an_inspection_is_of_the_topic_that_is_read(world: ClusterFixture) -> None:
-    """What the controller has made of a topic, or that nobody knows; never of another topic of its name."""
+    """An inspection has the partition states of the topic that was read, or unknown ones; never those of a recreated
+    topic.
+    """
     world.create_topic("orders", REPLICAS, {})
     world.wait_until_idle()
     cluster = world.open()
@@ -340,7 +345,7 @@ def test_an_inspection_is_of_the_topic_that_is_read(world: ClusterFixture) -> No
 
 
 def test_inspections_of_many_topics_are_those_of_each(world: ClusterFixture) -> None:
-    """What is read in one go is what is read topic by topic; where nothing is known, of none."""
+    """Inspecting many topics at once equals inspecting each topic; where no states are known, the result is empty."""
     world.create_topic("clicks", REPLICAS, {})
     world.create_topic("orders", REPLICAS, {})
     world.wait_until_idle()

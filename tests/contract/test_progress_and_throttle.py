@@ -1,4 +1,4 @@
-"""What every ``Cluster`` promises to whoever waits for its controller, and to whoever holds a run back."""
+"""Contract of every ``Cluster`` for progress polling and throttling."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ STALLED = TopiaristError(Reason.NOT_INITIALIZED, "nothing goes on")
 
 @dataclass
 class OneByOne:
-    """Lets a topic go when all before it are settled and somebody has rested; keeps what happened, in order."""
+    """A throttle that admits a topic when all earlier ones have outcomes and ``wait`` was called; records the
+    events.
+    """
 
     world: ClusterFixture
     events: list[str] = field(default_factory=list)
@@ -32,7 +34,7 @@ class OneByOne:
     stopped: bool = False
 
     def try_acquire(self, topic: TopicPlan) -> bool:
-        """Once for each rest."""
+        """Return whether the topic is admitted: one topic per rest."""
         if not self.room:
             return False
         self.room -= 1
@@ -40,7 +42,7 @@ class OneByOne:
         return True
 
     def wait(self) -> None:
-        """Make room for one more."""
+        """Make room for one more topic."""
         self.most_rests -= 1
         if self.most_rests < 0:
             raise STALLED
@@ -49,24 +51,24 @@ class OneByOne:
         self.room += 1
 
     def on_outcome(self, topic: TopicPlan, outcome: Outcome) -> None:
-        """Keep it."""
+        """Store the outcome."""
         self.events.append(f"{outcome.result.value} {topic.topic}")
 
 
 def paced(world: ClusterFixture, pace: OneByOne, *specs: TopicSpec) -> ReconcileReport:
-    """A pass over these topics, held back by ``pace``."""
+    """Apply a plan of these topics, throttled by ``pace``."""
     cluster = world.open()
     plan = plan_specs(cluster, *specs)
     return apply_plan(cluster, plan, stop=lambda: pace.stopped, throttle=pace)
 
 
 def found(report: ReconcileReport) -> dict[str, Result]:
-    """Results by topic."""
+    """Return the results by topic."""
     return {outcome.topic: outcome.result for outcome in report.outcomes}
 
 
 def test_topics_with_new_partitions_go_as_they_are_let(world: ClusterFixture) -> None:
-    """One after the other, each after a rest; changes of config and records go first, and are not held back."""
+    """Topics with new partitions follow one by one after a rest; config and record changes come first, unthrottled."""
     world.create_topic("config", REPLICAS, {"retention.ms": "1"})
     world.create_topic("grow", REPLICAS, {})
     world.create_topic("ours", REPLICAS, {})
@@ -88,7 +90,9 @@ def test_topics_with_new_partitions_go_as_they_are_let(world: ClusterFixture) ->
 
 
 def test_what_a_topic_rests_on_is_looked_at_when_it_is_written(world: ClusterFixture) -> None:
-    """Also if it was held back for long: one that others have made meanwhile is moved, and so is settled."""
+    """Preconditions are checked at the write, also after a long throttling: a topic created since then is a
+    conflict.
+    """
     pace = OneByOne(world)
     rest = pace.wait
 
@@ -103,7 +107,7 @@ def test_what_a_topic_rests_on_is_looked_at_when_it_is_written(world: ClusterFix
 
 
 def test_a_pace_may_end_the_run(world: ClusterFixture) -> None:
-    """What was sent is done, the rest is named: not sent."""
+    """If the throttle ends the run, topics that were sent are done and the others are skipped."""
     report = paced(
         world, OneByOne(world, most_rests=1), topic_spec("a"), topic_spec("b"), topic_spec("c"), topic_spec("d")
     )
@@ -113,7 +117,7 @@ def test_a_pace_may_end_the_run(world: ClusterFixture) -> None:
 
 
 def test_who_stops_a_run_that_is_held_back_is_heard(world: ClusterFixture) -> None:
-    """Nothing more is taken; each topic has its outcome."""
+    """After ``stop`` during throttling no more topics are admitted, and each topic has an outcome."""
     pace = OneByOne(world)
 
     def stop() -> None:
@@ -129,7 +133,7 @@ def test_who_stops_a_run_that_is_held_back_is_heard(world: ClusterFixture) -> No
 
 @pytest.mark.parametrize("partitions", [2, 5])
 def test_a_look_sees_what_is_taken_over(world: ClusterFixture, partitions: int) -> None:
-    """Of the partitions asked about those that the controller has; created and grown alike."""
+    """Progress has the initialized partitions among those asked for, of created and grown topics."""
     if partitions > 2:
         world.create_topic("orders", REPLICAS, {})
     cluster = world.open()
@@ -151,7 +155,7 @@ def test_a_look_sees_what_is_taken_over(world: ClusterFixture, partitions: int) 
 
 
 def test_a_look_sees_partitions_that_wait_for_a_broker(world: ClusterFixture) -> None:
-    """None of whose replicas is on a registered one: not taken over, whatever becomes of the others."""
+    """A partition without a registered broker is not initialized, and other partitions of the topic are initialized."""
     world.create_topic("orders", ((1, 9), (8, 9), (9, 2)), {})
     sight = world.open().poll({"orders": (0, 1, 2)})["orders"]
     assert sight.initialized == {0, 2}
@@ -159,7 +163,9 @@ def test_a_look_sees_partitions_that_wait_for_a_broker(world: ClusterFixture) ->
 
 
 def test_a_look_sees_that_our_record_is_an_earlier_topics(world: ClusterFixture) -> None:
-    """Deleted and made again by others, as alike as it may be (F33)."""
+    """Progress shows that the ownership record belongs to an earlier topic, even if the recreated one is equal
+    (F33).
+    """
     cluster = world.open()
     apply_results(cluster, plan_specs(cluster, topic_spec("orders")))
     world.wait_until_idle()
@@ -173,7 +179,7 @@ def test_a_look_sees_that_our_record_is_an_earlier_topics(world: ClusterFixture)
 
 
 def test_a_backlog_paces_a_whole_run(world: ClusterFixture) -> None:
-    """With the pace that the command line has, without its clock: everything is done, and taken over at the end."""
+    """With the throttle of the command line, but without its clock, every topic is done and finally initialized."""
     cluster, backlog = world.open(), InFlightLimit(6)
 
     class Pace(OneByOne):

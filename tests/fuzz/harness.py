@@ -1,6 +1,6 @@
-"""The process that fuzzes: tries what atheris thinks of, keeps what raises, and goes on.
+"""The fuzzing process: runs the inputs of atheris, keeps those that raise, and continues.
 
-An input stands in a file before it is tried, so that it is there as well if the process dies of it.
+Each input is written to a file before it runs, so that the file has the input if the process crashes.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def fuzz(name: str, folder: Path, seconds: int, seed: int) -> None:
 
 
 class FuzzHarness:
-    """Tries one input after the other; keeps what raises and what is slow."""
+    """A harness that runs one input after the other, and keeps those that raise or are slow."""
 
     def __init__(self, check: Callable[[bytes], object], folder: Path) -> None:
         self._check = check
@@ -57,7 +57,7 @@ class FuzzHarness:
         began = time.thread_time()
         try:
             self._check(data)
-        except BaseException as error:  # a panic of a library in Rust is no Exception
+        except BaseException as error:  # a panic of a Rust library is no Exception
             self._save_find(data, error)
         else:
             self._record_time(data, (time.thread_time() - began) / (len(data) + 4096))
@@ -80,9 +80,9 @@ class FuzzHarness:
 
 
 def signature(error: BaseException) -> str:
-    """What a find is called: the error, where in our sources it was raised, and from where that was called.
+    """Return the name of a find: the error, its place in topiarist's sources, and the caller of that place.
 
-    The same for whoever tries the input.
+    The name does not depend on the process that runs the input.
     """
     frames = [
         frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).name not in _HARNESS_FILES

@@ -1,4 +1,4 @@
-"""What reading may cost, and where fuzzing leaves its files."""
+"""CPU limits of reading, and the folders of the fuzzer's files."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ SECONDS_PER_MB, BASE_SECONDS = 1.0, 0.25
 
 
 def cpu_limit_s(size: int) -> float:
-    """CPU seconds that reading so many bytes may take."""
+    """Return the CPU seconds that reading so many bytes may take."""
     return BASE_SECONDS + SECONDS_PER_MB * size / 1e6

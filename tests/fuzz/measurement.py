@@ -1,6 +1,6 @@
-"""The process that measures, without instruments: makes finds smaller, and looks for what takes too long to read.
+"""The measuring process, without instrumentation: minimizes finds and searches for slow inputs.
 
-That are the slowest inputs that fuzzing has seen, and any others with a piece of them repeated until they are large.
+It measures the slowest inputs of the fuzzing process, and other inputs with a piece repeated until they are large.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from fuzz.mutations import repeat_piece
 
 
 def measure(name: str, folder: Path, seconds: int, seed: int) -> None:
-    """Make finds smaller and look for inputs that take too long, for so many seconds; prints the worst of them."""
+    """Minimize finds and search for slow inputs, for so many seconds; print the slowest ones."""
     target = import_module("fuzz.targets").TARGETS[name]
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     ends = time.monotonic() + seconds
@@ -47,13 +47,13 @@ def measure(name: str, folder: Path, seconds: int, seed: int) -> None:
 
 
 def _record_and_read(folder: Path, read: Callable[[bytes], object], data: bytes) -> None:
-    """Read; what is read stands in a file before, as while fuzzing."""
+    """Write the input to a file, as while fuzzing, and read it."""
     (folder / "current").write_bytes(len(data).to_bytes(8, "big") + data)
     read(data)
 
 
 def _inputs_to_measure(folder: Path, random: Random) -> Iterator[bytes]:
-    """The slowest inputs as they are, then inputs at random with a piece of them repeated."""
+    """Return the slowest inputs unchanged, then random inputs with a piece of them repeated."""
     for path in (folder / "slow").iterdir():
         yield path.read_bytes()
     files = sorted([*(folder / "corpus").iterdir(), *(folder / "seeds").iterdir(), *(folder / "slow").iterdir()])
@@ -62,7 +62,7 @@ def _inputs_to_measure(folder: Path, random: Random) -> Iterator[bytes]:
 
 
 def _cpu_seconds(read: Callable[[bytes], object], data: bytes) -> float:
-    """CPU seconds that reading takes; the least of three if it seems to be too many."""
+    """Return the CPU seconds of reading; the minimum of three if the first value exceeds the limit."""
     limit = cpu_limit_s(len(data))
     least = limit * 1000
     for _ in range(3):
@@ -75,7 +75,7 @@ def _cpu_seconds(read: Callable[[bytes], object], data: bytes) -> float:
 
 
 def minimize(data: bytes, name: str, check: Callable[[bytes], object], ends: float) -> bytes:
-    """A smaller input with the same find: pieces are left out, ever shorter ones, as long as it stays the same."""
+    """Return a smaller input with the same find, by removing ever shorter pieces."""
     length = len(data) // 2
     while length and time.monotonic() < ends:
         at = 0

@@ -1,6 +1,6 @@
-"""Mutations that keep the form, so that more is tried than what a parser refuses at once.
+"""Mutations that keep the format, so that parsers do not reject most inputs at once.
 
-Of JSON, also line by line, values are replaced and left out; of any text, tokens, or all between two brackets.
+In JSON and JSON lines, values are replaced and removed; in any text, tokens or the text between two brackets are.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OPENING, _CLOSING = b"[{(", b"]})"
 
 
 def mutate(other: ByteMutator, data: bytes, size: int, seed: int) -> bytes:
-    """An input with some of its values or tokens exchanged, or by the other mutation; of at most ``size`` bytes."""
+    """Return an input of at most ``size`` bytes with values or tokens replaced, or with the other mutation."""
     random = Random(seed)
     match random.randrange(3):
         case 0:
@@ -52,7 +52,7 @@ def mutate(other: ByteMutator, data: bytes, size: int, seed: int) -> bytes:
 
 
 def _mutate_values(data: bytes, random: Random) -> bytes:
-    """JSON with other values, or one line of it that is JSON; empty if there is none."""
+    """Return JSON, or one line that is JSON, with other values; empty if there is none."""
     lines = data.split(b"\n")
     at = random.randrange(len(lines))
     for begin, end in ((0, len(lines)), (at, at + 1)):
@@ -87,7 +87,7 @@ def _exchange_value(body: list[Any], random: Random) -> None:
 
 
 def _value_slots(value: Any) -> Iterator[tuple[Any, Any]]:
-    """Whatever holds something, and where in it."""
+    """Return every container of values and the position in it."""
     for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
         yield value, key
         yield from _value_slots(value[key])
@@ -112,7 +112,7 @@ def _mutate_tokens(other: ByteMutator, data: bytes, random: Random) -> bytes:
 
 
 def _token_range(tokens: list[bytes], random: Random) -> tuple[int, int]:
-    """Where a random token begins and ends, or what a bracket encloses if it is one."""
+    """Return the range of a random token, or of the text in brackets if the token is a bracket."""
     begin = end = random.randrange(len(tokens) + 1)
     depth = 0
     while end < len(tokens):
@@ -124,7 +124,7 @@ def _token_range(tokens: list[bytes], random: Random) -> tuple[int, int]:
 
 
 def repeat_piece(data: bytes, random: Random) -> bytes:
-    """An input with one piece of it repeated until it is large; half of the time a number in it counts up."""
+    """Return an input with one piece repeated until it is large; half of the time a number in it counts up."""
     cuts = [match.end() for match in re.finditer(rb"[,\n]", data)] if random.random() < 0.7 else []
     begin, end = sorted(random.choice(cuts) if len(cuts) > 1 else random.randint(0, len(data)) for _ in range(2))
     piece = data[begin:end] or data[begin : begin + 1] or b" "

@@ -1,11 +1,11 @@
-"""``make fuzz``: runs each target for a given time under atheris, and says what it found.
+"""``make fuzz``: run each target for a given time under atheris, and report the finds.
 
-Two processes a target. The first fuzzes, with our modules and PyYAML's instrumented: what raises is kept and fuzzing
-goes on; an input stands in a file before it is tried, so that it is kept as well if the process dies of it. The second
-process, without instrumentation, makes the finds smaller and measures: the slowest inputs, and many of the others with
-a piece of them repeated until they are large. Both may use a limited address space only.
+Each target has two processes. The first fuzzes, with the modules of topiarist and PyYAML instrumented: inputs that
+raise are kept and fuzzing continues; an input is written to a file before it runs, so that it is kept if the process
+crashes. The second process, without instrumentation, minimizes the finds and measures: the slowest inputs, and many of
+the others with a piece of them repeated until they are large. Both have a limited address space.
 
-Usage: ``python tests/fuzz/run.py --seconds N [TARGET...]``; ends with 1 if anything was found.
+Usage: ``python tests/fuzz/run.py --seconds N [TARGET...]``; the exit code is 1 if there are finds.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_CRASHES = 10
 
 
 def fuzz_target(name: str, seconds: int) -> int:
-    """Fuzz and measure one target; prints one line of figures and each find, and returns how many there are."""
+    """Fuzz and measure one target; print one line of figures and each find, and return the number of finds."""
     folder = _prepare_folder(name)
     ends, deaths, log = time.monotonic() + seconds, 0, folder / "log"
     log.unlink(missing_ok=True)
@@ -48,7 +48,7 @@ def fuzz_target(name: str, seconds: int) -> int:
 
 
 def _prepare_folder(name: str) -> Path:
-    """The target's folder with its seeds and words; they are made in a process of their own, which may import it."""
+    """Create the target's folder with its seeds and dictionary, in a separate process that may import the target."""
     folder = CACHE / name
     for part in ("corpus", "seeds", "finds", "slow"):
         (folder / part).mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ def _prepare_folder(name: str) -> Path:
 
 
 def prepare(name: str, folder: Path, _seconds: int, _seed: int) -> None:
-    """Write the seeds, those that were finds once among them, and the words of the format."""
+    """Write the seeds, including former finds, and the dictionary of the format."""
     target = import_module("fuzz.targets").TARGETS[name]
     cases = (path.read_bytes() for path in sorted((HERE / "cases" / name).glob("*")))
     for data in (*target.seeds(), *cases):
@@ -70,7 +70,7 @@ def prepare(name: str, folder: Path, _seconds: int, _seed: int) -> None:
 
 
 def _task_crashed(task: str, name: str, folder: Path, seconds: int) -> bool:
-    """Whether a process ended by other than its time; the input that it then was about is kept."""
+    """Run a task in a process, and return whether it failed; the last input of a failed process is kept."""
     command = [sys.executable, __file__, "--as", task, "--seconds", str(seconds), name]
     with (folder / "log").open("ab") as log:
         try:
@@ -90,7 +90,7 @@ def _task_crashed(task: str, name: str, folder: Path, seconds: int) -> bool:
 
 
 def _format_statistics(log: str) -> str:
-    """What libFuzzer and the measuring said at the end."""
+    """Return the final figures of libFuzzer and of the measurement."""
     executed = sum(map(int, re.findall(r"number_of_executed_units:\s+(\d+)", log)))
     coverage = max(map(int, re.findall(r"cov: (\d+)", log)), default=0)
     memory = max(map(int, re.findall(r"peak_rss_mb:\s+(\d+)", log)), default=0)
@@ -108,7 +108,7 @@ TASKS = {"fuzz": harness.fuzz, "measure": measurement.measure, "prepare": prepar
 
 
 def main() -> int:
-    """Run the targets that are named, or all; or, as one of its own processes, a task."""
+    """Run the given targets, or all; or run a task as one of the child processes."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=int, default=60)
     parser.add_argument("--as", dest="task", choices=TASKS, help=argparse.SUPPRESS)

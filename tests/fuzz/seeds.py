@@ -1,4 +1,4 @@
-"""Where fuzzing begins: the inputs of the examples, small ones of every kind, and the words of each format."""
+"""Seeds of fuzzing: the inputs of the examples, small inputs of every kind, and dictionaries of each format."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 def example_files(pattern: str) -> Iterator[bytes]:
-    """All files of the examples whose names are like this."""
+    """Return all files of the examples with matching names."""
     return (path.read_bytes() for path in sorted(EXAMPLES.rglob(pattern)) if path.is_file())
 
 
 def snapshot_seeds() -> Iterator[bytes]:
-    """A snapshot in which nothing is at its default."""
+    """Return a snapshot in which no field has its default."""
     yield b"".join(snapshot_examples.snapshot_lines())
 
 
 def znode_seeds() -> Iterator[bytes]:
-    """One of every kind of znode, as Kafka and topiarist write them."""
+    """Return one znode of every kind, as Kafka and topiarist write it."""
     for state in (snapshot_examples.FULL_STATE, states.cluster(states.topic("orders"))):
         for topic in state.topics.values():
             yield topic_bytes({str(at): list(ids) for at, ids in enumerate(topic.replicas)}, topic.topic_id)
@@ -48,7 +48,7 @@ def znode_seeds() -> Iterator[bytes]:
 
 
 def rule_seeds() -> Iterator[bytes]:
-    """Every expression of the examples, and some that use much of the language."""
+    """Return every expression of the examples, and some that use much of the language."""
     for text in example_files("*.yaml"):
         yield from re.findall(rb"expression: *(.+)", text)
     yield b'topic.labels[?"a"].orValue("x") == "x" || has(topic.labels.b)'

@@ -1,8 +1,8 @@
-"""What is fuzzed: each reader of bytes from outside, and what must hold for all bytes.
+"""Fuzzing targets: each reader of external bytes, and its properties for all bytes.
 
-A target has ``reads``, which are the product alone (for measuring), and ``check``, which reads as well and raises for
-whatever breaks a promise: an exception that is not documented, a message that would move a cursor, or a value that does
-not come back the same from what is written of it. ``run`` fuzzes them, ``test_cases`` reads what was once found.
+A target has ``reads``, the product's readers alone (for measuring), and ``check``, which also reads and raises for any
+violated property: an undocumented exception, a message that would move a cursor, or a value that changes when it is
+written and read again. ``run`` fuzzes the targets, ``test_cases`` reads former finds.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ INVALID_PLAN_REASONS = {Reason.NOT_A_PLAN, Reason.PLAN_EDITED, Reason.PLAN_TOO_N
 
 
 class Target(NamedTuple):
-    """Readers, the product with all that must hold of them, inputs to begin with, and words of the format."""
+    """A target with readers, the properties of the product, seeds, and a dictionary of the format."""
 
     readers: tuple[Callable[[bytes], object], ...]
     check: Callable[[bytes], None]
@@ -70,7 +70,7 @@ def _load(data: bytes) -> loader.Loaded:
 
 
 def check_manifests(data: bytes) -> None:
-    """Documents or located errors; specs of what is valid; and what is valid is written and read the same."""
+    """Check that reading yields documents or located errors, and that valid documents are equal after a round trip."""
     loaded = _load(data)
     of_kind: dict[str, list[Manifest]] = {kind: [] for kind in load.KINDS}
     for manifest in loaded.manifests:
@@ -101,12 +101,14 @@ def _check_locations(data: bytes, diagnostics: Iterable[Diagnostic]) -> None:
 
 
 def _own_documents(data: bytes) -> list[Any]:
-    """Our documents in a file without fault, by the thorough pass; the fast one reads the same, if it reads all."""
+    """Return topiarist's documents of a valid file, by the full pass; the fast pass, if it reads all, yields the
+    same.
+    """
     file = File("<stdin>", data)
     judged = [found for found in diagnose.diagnose_documents(file) if isinstance(found, diagnose.DiagnosedDocument)]
     try:
         assert repr(list(_parse_fast(data))) == repr([found.body for found in judged]), "the two passes differ"
-    except NeedsDiagnosis:  # in a document of others, of which more is taken
+    except NeedsDiagnosis:  # in a document of another tool, where the full pass accepts more
         assert not all(diagnose.is_topiarist_document(found.body) for found in judged)
     return [found.body for found in judged if diagnose.is_topiarist_document(found.body)]
 
@@ -116,7 +118,7 @@ def _parse_fast(data: bytes) -> Iterator[Any]:
 
 
 def _manifest_content(manifest: Manifest) -> str:
-    """All of a manifest but where it stands; by its text, in which 1 is not true and 0.5 not 0.50."""
+    """Return the content of a manifest without positions, as text, in which 1 is not true and 0.5 is not 0.50."""
     return repr((manifest[:-1], loader.read_annotations(manifest)))
 
 
@@ -124,7 +126,7 @@ def _manifest_content(manifest: Manifest) -> str:
 
 
 def _decode_or_none(decode: Callable[[bytes], Any], raw: bytes) -> Any:
-    """What a decoder makes of bytes; None if it says, in printable words, that they are none of its own."""
+    """Return the decoded value; None if the decoder rejects the bytes with a printable message."""
     try:
         return decode(raw)
     except strict_json.ZnodeError as error:
@@ -133,7 +135,9 @@ def _decode_or_none(decode: Callable[[bytes], Any], raw: bytes) -> Any:
 
 
 def check_znodes(data: bytes) -> None:
-    """A value or ``ZnodeError`` from each decoder; what is encoded of it is decoded to it; nothing is dropped."""
+    """Check that each decoder returns a value or raises ``ZnodeError``, and that values are equal after a round
+    trip.
+    """
     topic, config, record, gate, *_, grown, changed = (_decode_or_none(decode, data) for decode in DECODERS)
     if topic is not None:
         _check_topic(data, topic, grown)
@@ -163,7 +167,7 @@ def _check_topic(raw: bytes, node: topics.TopicAssignment, grown: bytes | None) 
 
 
 def _check_preserved(raw: bytes, written: bytes, changed: set[str]) -> None:
-    """Whatever of a znode is not changed is written back as it was."""
+    """Check that unchanged parts of a znode are written back unchanged."""
     before, after = load_object(raw), load_object(written)
     same = {name: value for name, value in after.items() if name in before and name not in changed}
     assert repr(sorted(same.items())) == repr(sorted((name, before[name]) for name in before if name not in changed))
@@ -181,14 +185,14 @@ def _read_plan(data: bytes) -> Any:
 
 
 def check_plans(data: bytes) -> None:
-    """A file of plans is written to the same bytes, or refused; also where the fingerprint fits: anybody makes one."""
+    """Check that a plan file is written back identically or refused, even with a correct fingerprint."""
     for raw in (data, _sign(data)):
         found = _read_plan(raw)
         assert found is None or dumps(encode_plans(found)).encode() == raw
 
 
 def _sign(data: bytes) -> bytes:
-    """The same document as topiarist would have written and signed it, as far as it is one."""
+    """Return the document as topiarist would have written and signed it, as far as it is valid."""
     try:
         content = json.loads(data)
         return dumps({**content, "fingerprint": compute_fingerprint(content)}).encode()
@@ -211,7 +215,7 @@ def _read_snapshot(data: bytes) -> files.Snapshot | None:
 
 
 def check_snapshots(data: bytes) -> None:
-    """A file is refused, or a state that is written and read again as it is, but for settings that stay behind."""
+    """Check that a file is refused, or its state is equal after a round trip, except settings that are not written."""
     found = _read_snapshot(data)
     if found is None:
         return
@@ -225,7 +229,7 @@ def check_snapshots(data: bytes) -> None:
 
 @cache
 def _cel_bindings() -> CelBindings:
-    """A topic to be created, with everything that rules of either subject may name."""
+    """Return the variables of both rule subjects for a topic to be created."""
     spec = states.spec("orders", config={"retention.ms": 604800000, "cleanup.policy": "compact"})
     (planned,) = make_plan(states.cluster(), spec.cluster, (spec,), RunOptions()).topics
     (creation,) = planned.changes
@@ -233,7 +237,7 @@ def _cel_bindings() -> CelBindings:
 
 
 def check_rules(data: bytes) -> None:
-    """Any expression that fits into a policy is kept, not kept, or a fault in printable words."""
+    """Check that any expression that fits into a policy yields a result, or an error with a printable message."""
     expression = data.decode("utf-8", "replace")[:2000]
     for subject in RuleSubject:
         rule = Rule("policy", "rule", expression, "no", subject, True, (), states.PositionedSource("policy.yaml"), ())

@@ -1,4 +1,4 @@
-"""What fuzzing once found, what it begins with, and what comes of that by hypothesis: all keep their promises."""
+"""Former finds, seeds and mutated seeds: all satisfy the properties of their targets."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ def seeds(name: str) -> list[bytes]:
 
 
 def test_there_is_a_target_for_each_name() -> None:
-    """The names stand by themselves, since what starts the processes must not import what they fuzz."""
+    """The list of target names, which processes read without importing the targets, equals the targets."""
     assert tuple(TARGETS) == TARGET_NAMES
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{case.parent.name}-{case.name}" for case in CASES])
 def test_a_find_stays_mended(case: Path) -> None:
-    """The file keeps all that its target promises for any bytes."""
+    """The file of a former find satisfies all properties of its target."""
     TARGETS[case.parent.name].check(case.read_bytes())
 
 
 @pytest.mark.parametrize("name", TARGET_NAMES)
 def test_the_seeds_are_no_finds(name: str) -> None:
-    """Each target has inputs to begin with, and they keep its promises."""
+    """Each target has seeds, and the seeds satisfy its properties."""
     assert seeds(name)
     for seed in seeds(name):
         TARGETS[name].check(seed)
@@ -43,7 +43,7 @@ def test_the_seeds_are_no_finds(name: str) -> None:
 @pytest.mark.parametrize("name", TARGET_NAMES)
 @given(data=st.data())
 def test_what_is_near_a_seed_is_no_find(name: str, data: st.DataObject) -> None:
-    """Inputs with parts of them replaced, doubled, moved and left out, as ``make fuzz`` does for longer."""
+    """Seeds with parts replaced, doubled, moved and removed satisfy the properties; ``make fuzz`` runs longer."""
 
     def bytes_for(_found: bytes, _size: int) -> bytes:
         return data.draw(st.binary(max_size=8))

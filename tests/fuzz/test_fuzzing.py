@@ -1,4 +1,4 @@
-"""The fuzzer's own parts, without atheris: what is kept of a find, and what is made of inputs."""
+"""The fuzzer's own parts, without atheris: storage of finds, and mutations of inputs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_smallest_input_of_each_find_is_kept(folder: Path) -> None:
-    """Whatever raises is kept with its traceback, once for each place; fuzzing goes on."""
+    """The harness keeps one input per place of a failure, the smallest, with its traceback, and continues."""
     trial = FuzzHarness(breaks, folder)
     for data in (b"fine", b"very bad", b"bad", b"too bad", b"worse"):
         trial(data)
@@ -41,7 +41,7 @@ def test_the_smallest_input_of_each_find_is_kept(folder: Path) -> None:
 
 
 def test_what_is_being_tried_stands_in_a_file(folder: Path) -> None:
-    """A process that dies cannot say of what: its last input is there, and nothing when it has come through."""
+    """The file has the present input for the case that the process crashes, and is empty after the input."""
 
     def current() -> bytes:
         raw = (folder / "current").read_bytes()
@@ -56,7 +56,7 @@ def test_what_is_being_tried_stands_in_a_file(folder: Path) -> None:
 
 
 def test_finds_are_made_smaller(folder: Path) -> None:
-    """As small as they can be with the same error at the same place; not beyond the time that there is."""
+    """Finds are minimized with the same error at the same place, within the time limit."""
     FuzzHarness(breaks, folder)(b"a very bad thing")
     (find,) = (folder / "finds").glob("*.txt")
     assert minimize(b"a very bad thing", find.stem, breaks, float("inf")) == b"bad"
@@ -65,14 +65,16 @@ def test_finds_are_made_smaller(folder: Path) -> None:
 
 
 def test_a_piece_is_repeated_until_an_input_is_large() -> None:
-    """Whatever piece it is; a number counts up in some."""
+    """Any piece is repeated until the input is large, and in some inputs a number counts up."""
     made = [repeat_piece(b'{"a":[1],"b":[2],"c":[3]}', Random(seed)) for seed in range(50)]
     assert all(len(data) > REPEATED_INPUT_BYTES * 0.9 for data in made)
     assert any(b'"a":[1],"b":[7],' in data or b"[77]" in data for data in made)
 
 
 def test_mutations_keep_the_form_of_some_and_the_size_of_all() -> None:
-    """Many are JSON still, none is as it was for long, and each is what its seed makes of it."""
+    """Many mutations are JSON, none stays unchanged for long, all respect the size, and each seed determines its
+    result.
+    """
     whole = b'{"a":[1,2,{"b":"c"}],"d":null}'
     made = [mutate(lambda found, _size: found + b"!", whole, 100, seed) for seed in range(300)]
     assert made == [mutate(lambda found, _size: found + b"!", whole, 100, seed) for seed in range(300)]
@@ -90,5 +92,5 @@ def _is_json(data: bytes) -> bool:
 
 
 def test_what_is_allowed_grows_with_the_size() -> None:
-    """One second for each MB, and a little in any case."""
+    """The limit is one CPU second per MB plus a small constant."""
     assert cpu_limit_s(2_000_000) - cpu_limit_s(1_000_000) == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""Fixtures of tests with a ZooKeeper that wants to know who comes, and of tests with several clusters."""
+"""Fixtures of tests with an authenticating ZooKeeper, and of tests with several clusters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ _numbers = count(1)
 
 @pytest.fixture
 def ours(cluster: SimulatedKafka) -> SimulatedKafka:
-    """A cluster with one topic, made by another client and adopted: its znodes have the versions that a new one has."""
+    """A cluster with one topic that another client created and topiarist adopted: its znodes have the versions of a new
+    topic.
+    """
     cluster.add_topics(Topic("orders", REPLICAS, {}))
     with connect_cluster(cluster.connect) as port:
         assert apply_results(port, plan_specs(port, topic_spec("orders"))) == {"orders": Result.DONE}
@@ -34,14 +36,14 @@ def ours(cluster: SimulatedKafka) -> SimulatedKafka:
 
 @pytest.fixture(scope="session")
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredZooKeeper]:
-    """A server with SASL, digest and TLS that lets everybody in and leaves the rest to ACLs."""
+    """A server with SASL, digest and TLS that accepts every client and leaves authorization to ACLs."""
     with SecuredZooKeeper(tmp_path_factory.mktemp("secured")) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredZooKeeper]:
-    """A server that lets nobody in without a client certificate (by TLS) and a SASL login, and takes no digest."""
+    """A server that requires a client certificate (TLS) and a SASL login, and rejects digest."""
     folder = tmp_path_factory.mktemp("strict")
     insists = {"sessionRequireClientSASLAuth": "true", "DigestAuthenticationProvider.enabled": "false"}
     with SecuredZooKeeper(folder, client_auth="need", **insists) as server:
@@ -50,7 +52,7 @@ def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredZooKeepe
 
 @pytest.fixture
 def protected(secured: SecuredZooKeeper) -> Iterator[ProtectedCluster]:
-    """A cluster on ``secured`` whose controller may do everything, and who sets its ACLs."""
+    """A cluster on ``secured`` with a fully authorized controller that sets the ACLs."""
     with SimulatedKafka(f"{secured.connect}/test-{next(_numbers)}", BROKERS) as playground:
         playground.client.add_auth("digest", SUPER)
         yield ProtectedCluster(secured, playground)
@@ -60,7 +62,7 @@ def protected(secured: SecuredZooKeeper) -> Iterator[ProtectedCluster]:
 
 @pytest.fixture
 def superuser(secured: SecuredZooKeeper) -> Iterator[KazooClient]:
-    """A client of ``secured`` that stands above all ACLs."""
+    """A client of ``secured`` that bypasses all ACLs."""
     client = KazooClient(secured.connect, auth_data=[("digest", SUPER)])
     client.start()
     yield client
@@ -70,7 +72,7 @@ def superuser(secured: SecuredZooKeeper) -> Iterator[KazooClient]:
 
 @pytest.fixture
 def clusters(chroot: str) -> Iterator[dict[str, SimulatedKafka]]:
-    """Three clusters, each with an id and a topic of its own, by name."""
+    """Three clusters by name, each with its own id and topic."""
     with ExitStack() as stack:
         found = {}
         for name in ("b", "c", "a"):
@@ -84,14 +86,14 @@ def clusters(chroot: str) -> Iterator[dict[str, SimulatedKafka]]:
 
 @pytest.fixture
 def silent() -> Iterator[socket.socket]:
-    """A server that takes connections and never says a word."""
+    """A server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server
 
 
 @pytest.fixture
 def api() -> Iterator[FakeGitHubApi]:
-    """A repository without comments; every request has to carry the token, and nothing else may."""
+    """A repository without comments; every request must carry the token and no other credentials."""
     with FakeGitHubApi() as api:
         yield api
         for request in api.requests:

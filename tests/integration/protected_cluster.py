@@ -1,4 +1,4 @@
-"""A cluster behind ACLs, the manifests of somebody who wants in, and what the command line says to them."""
+"""A cluster behind ACLs, manifests with credentials for it, and runs of the command line against it."""
 
 from __future__ import annotations
 
@@ -28,32 +28,32 @@ class ProtectedCluster(NamedTuple):
 
     @property
     def secure(self) -> str:
-        """The connect string by TLS."""
+        """Return the connect string for TLS."""
         return self.playground.connect.replace(self.server.connect, self.server.secure)
 
     def protect(self, *acl: ACL, below: str = "/") -> None:
-        """Give every node below a path this ACL, as ``zookeeper-security-migration`` does."""
+        """Set this ACL on every node below a path, as ``zookeeper-security-migration`` does."""
         client = self.playground.client
         client.set_acls(below, list(acl))
         for child in client.get_children(below):
             self.protect(*acl, below=f"{below.rstrip('/')}/{child}")
 
     def sasl(self, user: str = KAFKA) -> dict[str, Any]:
-        """The fields of a login by SASL."""
+        """Return the fields of a SASL login."""
         return {"sasl": {"username": user, "password": {"file": str(self.server.password(user))}}}
 
     def digest(self, user: str = KAFKA) -> dict[str, Any]:
-        """The fields of a login by digest."""
+        """Return the fields of a digest login."""
         return {"digest": {"username": user, "password": {"file": str(self.server.password(user))}}}
 
     def tls(self, subject: str = "") -> dict[str, Any]:
-        """The fields of TLS; with a certificate of ours if it has a subject."""
+        """Return the TLS fields, with a client certificate of the tests if there is a subject."""
         ours = {"certificate": {"file": str(self.server.authority.issue(subject))}} if subject else {}
         return {"tls": {"ca": {"file": str(self.server.authority.ca)}, **ours}}
 
 
 def write_manifests(folder: Path, zookeeper: Mapping[str, Any], *topics: str) -> Path:
-    """A folder with one ``Cluster`` at ``zookeeper`` and topics for it; its path."""
+    """Write a folder with one ``Cluster`` at ``zookeeper`` and topics for it; return its path."""
     folder.mkdir(exist_ok=True)
     cluster = {"zookeeper": dict(zookeeper), "kafkaVersion": "3.9"}
     documents = [_document("Cluster", "prod", cluster)]
@@ -67,6 +67,6 @@ def _document(kind: str, name: str, spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def run_verbose(command: str, folder: Path, *more: str) -> int:
-    """Run a command on a folder as a person would who wants to know all; its exit code."""
+    """Run a command on a folder with verbose output; return its exit code."""
     wide = [] if command == "validate" else ["--connect-timeout", "5"]
     return run([command, str(folder), "-v", "-v", *wide, *more])

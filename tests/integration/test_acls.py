@@ -1,4 +1,4 @@
-"""The whole way on a cluster whose nodes are not everybody's: what is written has the ACL of its siblings."""
+"""All commands on a cluster with ACLs: new nodes get the ACL of their siblings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WAYS: Ways = {
 
 
 def written(client: KazooClient) -> list[str]:
-    """The nodes that a first run makes, and the notification of a changed config."""
+    """Return the nodes that a first run creates, and the notification of a changed config."""
     found = [f"{parent}/orders" for parent in ("/brokers/topics", "/config/topics", "/topiarist/topics")]
     found += ["/topiarist", "/topiarist/lock", "/topiarist/topics", "/topiarist/gate"]
     return found + [f"/config/changes/{name}" for name in client.get_children("/config/changes")]
@@ -55,7 +55,7 @@ def test_what_is_written_has_the_acl_of_its_siblings(
     capsys: pytest.CaptureFixture[str],
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Validate, plan, apply, and a plan that is empty; each new node belongs to whom its siblings belong to (F25)."""
+    """Validate, plan and apply succeed and the next plan is empty; each new node has the ACL of its siblings (F25)."""
     owner, zookeeper = WAYS[way]
     protected.playground.add_topics(Topic("clicks", REPLICAS, {"retention.ms": "5"}))
     protected.protect(owner, READ_ONLY)
@@ -73,7 +73,7 @@ def test_what_is_written_has_the_acl_of_its_siblings(
 
 
 def test_reading_is_enough_for_a_plan(protected: ProtectedCluster, tmp_path: Path) -> None:
-    """A user who may read and nothing else gets the plan, and not one write is sent."""
+    """A user with read permission only gets the plan, and no write is sent."""
     protected.protect(SASL, make_acl("sasl", READER, read=True))
     with Proxy(protected.server.connect) as proxy:
         zookeeper = {"connect": proxy.through(protected.playground.connect), **protected.sasl(READER)}
@@ -86,7 +86,9 @@ def test_reading_is_enough_for_a_plan(protected: ProtectedCluster, tmp_path: Pat
 def test_a_wrong_digest_password_is_told_by_what_it_may_not_do(
     protected: ProtectedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """ZooKeeper takes any digest password without a word: the first missing right says what it may be."""
+    """ZooKeeper accepts any digest password: the error about the first missing permission mentions this possible
+    cause.
+    """
     protected.protect(make_acl("digest", DIGEST_OF_KAFKA, all=True))
     zookeeper = {"connect": protected.playground.connect, **protected.digest()}
     zookeeper["digest"]["password"] = {"file": str(protected.server.password(READER))}
@@ -102,7 +104,9 @@ def test_a_wrong_digest_password_is_told_by_what_it_may_not_do(
 def test_an_acl_that_is_hidden_is_not_guessed(
     protected: ProtectedCluster, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without the admin right ZooKeeper masks digests: written back, the mask would lock the brokers out."""
+    """Without the admin permission ZooKeeper masks digests, so topiarist does not copy such an ACL: the mask would lock
+    the brokers out.
+    """
     rights = make_acl("sasl", KAFKA, read=True, write=True, create=True, delete=True)
     protected.protect(rights, make_digest_acl("brokers", "planted-elsewhere", all=True))
     folder = write_manifests(tmp_path, {"connect": protected.playground.connect, **protected.sasl()}, "orders")
@@ -114,7 +118,9 @@ def test_an_acl_that_is_hidden_is_not_guessed(
 
 
 def test_only_a_digest_is_masked(protected: ProtectedCluster, tmp_path: Path) -> None:
-    """Names of other schemes may end as a mask does: they are shown to everybody, and written back as they are."""
+    """Names of other schemes may end like a mask: ZooKeeper shows them to every client, and topiarist copies them
+    unchanged.
+    """
     other = make_acl("sasl", "brokers:x", all=True)
     protected.protect(SASL, other)
     folder = write_manifests(tmp_path, {"connect": protected.playground.connect, **protected.sasl()}, "orders")
@@ -123,7 +129,7 @@ def test_only_a_digest_is_masked(protected: ProtectedCluster, tmp_path: Path) ->
 
 
 def test_two_logins_at_once_have_the_rights_of_both(protected: ProtectedCluster, tmp_path: Path) -> None:
-    """SASL for one part of the nodes and digest for another, by TLS: each counts where it is wanted."""
+    """SASL for one part of the nodes and digest for another, over TLS: each login grants its own permissions."""
     protected.protect(SASL)
     protected.protect(make_acl("digest", DIGEST_OF_KAFKA, all=True), below="/config")
     zookeeper = {"connect": protected.secure, **protected.sasl(), **protected.digest(), **protected.tls()}
@@ -135,14 +141,16 @@ def test_two_logins_at_once_have_the_rights_of_both(protected: ProtectedCluster,
 
 
 def test_an_open_cluster_stays_open(protected: ProtectedCluster, tmp_path: Path) -> None:
-    """Who logs in does not close what the brokers left open: they would not be able to change it."""
+    """A login does not restrict nodes that the brokers left open, because the brokers could not change them
+    afterwards.
+    """
     folder = write_manifests(tmp_path, {"connect": protected.playground.connect, **protected.sasl()}, "orders")
     assert run_verbose("apply", folder, "--yes") == 0
     assert protected.playground.client.get_acls("/brokers/topics/orders")[0] == OPEN_ACL_UNSAFE
 
 
 def test_the_secrets_are_in_the_search(protected: ProtectedCluster) -> None:
-    """What these tests log in with is what the whole suite's output is searched for."""
+    """The search for secrets in the suite's output covers the credentials of these tests."""
     assert all("planted" in password for password in PASSWORDS.values())
     assert SASL.id == Id("sasl", KAFKA)
     assert protected.server.password(KAFKA).read_text().strip() == PASSWORDS[KAFKA]

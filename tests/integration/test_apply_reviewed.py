@@ -1,4 +1,4 @@
-"""``apply --reviewed`` on several clusters: which plans of the file count, and for which cluster."""
+"""``apply --reviewed`` on several clusters: the valid plans of the file, and their clusters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RELEASE = ("--kafka-version", "3.9")
 
 
 class Review:
-    """Three clusters that are to get a topic, reached through ``proxy``, and the plan of that in a file."""
+    """Three clusters with a planned topic, reached through ``proxy``, and a file with that plan."""
 
     def __init__(self, folder: Path, clusters: dict[str, SimulatedKafka], proxy: Proxy) -> None:
         self.clusters = clusters
@@ -28,33 +28,33 @@ class Review:
         proxy.reset()
 
     def wants(self, *topics: str, clusters: str = "abc") -> Path:
-        """The folder with manifests of these alone."""
+        """Replace the manifests of the folder by these."""
         shutil.rmtree(self._folder, ignore_errors=True)
         return write_manifests(self._folder, {name: self._connects[name] for name in clusters}, *topics)
 
     def applies(self, *words: str) -> RunResult:
-        """Apply what is merged, as far as the file has it."""
+        """Apply the merged manifests, limited to the reviewed file."""
         return run_topiarist("apply", self.merged, *RELEASE, "--reviewed", self.file, "--yes", *words)
 
     def have(self, topic: str) -> str:
-        """The clusters that have a topic."""
+        """Return the clusters that have a topic."""
         found = (name for name, each in self.clusters.items() if each.client.exists(f"/brokers/topics/{topic}"))
         return "".join(sorted(found))
 
 
 @pytest.fixture
 def review(tmp_path: Path, clusters: dict[str, SimulatedKafka], proxy: Proxy) -> Review:
-    """A plan that was reviewed, and what was merged."""
+    """A reviewed plan and the merged manifests."""
     return Review(tmp_path, clusters, proxy)
 
 
 def test_all_that_was_reviewed_is_done(review: Review) -> None:
-    """On each cluster what its own plan has."""
+    """Each cluster gets the changes of its own plan."""
     assert (review.applies().code, review.have("orders")) == (0, "abc")
 
 
 def test_a_cluster_that_nobody_knows_any_more(review: Review, proxy: Proxy) -> None:
-    """The review was of a cluster whose document is gone: said before anybody is connected to."""
+    """A reviewed cluster without a document is an error before any connection."""
     review.wants("orders", clusters="ab")
     run = review.applies()
     assert run.code == 1
@@ -63,7 +63,7 @@ def test_a_cluster_that_nobody_knows_any_more(review: Review, proxy: Proxy) -> N
 
 
 def test_a_run_for_one_cluster_leaves_the_plans_of_others_alone(review: Review) -> None:
-    """Also where the others are not known to it."""
+    """A run for one cluster ignores the plans of other clusters, including clusters without a document."""
     review.wants("orders", clusters="ab")
     run = review.applies("--cluster", "a")
     assert (run.code, run.err) == (0, "")
@@ -71,7 +71,9 @@ def test_a_run_for_one_cluster_leaves_the_plans_of_others_alone(review: Review) 
 
 
 def test_a_cluster_that_was_not_reviewed_gets_nothing(review: Review) -> None:
-    """Its document came with the merge: each of its topics is refused, and those of the others are done."""
+    """A cluster document from the merge was not reviewed: each of its topics is refused, and the other clusters are
+    done.
+    """
     review.wants("orders", clusters="ab")
     assert run_topiarist("plan", review.merged, *RELEASE, "--out", review.file).code == 0
     review.wants("orders")
@@ -82,7 +84,7 @@ def test_a_cluster_that_was_not_reviewed_gets_nothing(review: Review) -> None:
 
 
 def test_another_cluster_at_an_address_is_named_and_the_rest_is_done(review: Review) -> None:
-    """It is not the one that was reviewed: nothing is written there, and the run does not end well."""
+    """Another cluster at the address was not reviewed: the run writes nothing there and fails."""
     review.clusters["b"].client.set("/cluster/id", b'{"version":"1","id":"another"}')
     run = review.applies()
     assert run.code == 1

@@ -1,4 +1,4 @@
-"""No ZooKeeper at an address: what is tried is said, where the address is from, and how to give another."""
+"""No ZooKeeper at an address: messages with the address, its origin, and the option that overrides it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from topiarist.errors import Exit
 
 
 class WebServer(Listener):
-    """Answers everything as a web server does that did not understand it."""
+    """A server that answers every request as a web server answers an invalid one."""
 
     def serve(self, client: socket.socket) -> None:
         with client, suppress(OSError):
@@ -28,7 +28,7 @@ class WebServer(Listener):
 
 @contextmanager
 def refusing() -> Iterator[str]:
-    """An address at which nobody listens."""
+    """An address that refuses connections."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         where = connect_string_of(server)
     yield where
@@ -36,21 +36,21 @@ def refusing() -> Iterator[str]:
 
 @contextmanager
 def hanging() -> Iterator[str]:
-    """An address that accepts and says nothing."""
+    """An address that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield connect_string_of(server)
 
 
 @contextmanager
 def web() -> Iterator[str]:
-    """An address that speaks HTTP."""
+    """An address that serves HTTP."""
     with WebServer() as server:
         yield f"127.0.0.1:{server.port}"
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What takes a while is said early, so that no test waits for it."""
+    """Shorten the delay of the remark about a slow connection, so that no test waits for it."""
     monkeypatch.setattr(clusters, "_CONNECT_NOTICE_DELAY_S", 0.05)
 
 
@@ -66,7 +66,9 @@ WHY = {
 def test_what_is_tried_and_where_it_is_from(
     place: object, given: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line while it is tried, and one error, whose hint names what gave the address and what overrides it."""
+    """The run prints one line during the attempt, and one error with a hint that names the origin of the address and
+    its override.
+    """
     with place() as where:  # type: ignore[operator]
         words = ["plan", str(write_manifests(tmp_path / "all", {"prod": where}, "orders")), "--connect-timeout", "1.5"]
         file = tmp_path / "all" / "clusters.yaml"
@@ -88,7 +90,7 @@ def test_what_is_tried_and_where_it_is_from(
 
 
 def test_quietly_only_the_error_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """``-q`` leaves the remark out; the error has the address and its origin anyway."""
+    """``-q`` omits the remark; the error still has the address and its origin."""
     with refusing() as where:
         folder = write_manifests(tmp_path / "all", {"prod": where}, "orders")
         assert run(["plan", str(folder), "-q", "--connect-timeout", "0.3"]) == Exit.ERROR
@@ -100,14 +102,14 @@ def test_quietly_only_the_error_is_said(tmp_path: Path, capsys: pytest.CaptureFi
 def test_a_connection_in_time_is_not_talked_about(
     cluster: SimulatedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """However long the plan takes afterwards."""
+    """A fast connection causes no remark, regardless of the duration of the plan."""
     monkeypatch.setattr(clusters, "_CONNECT_NOTICE_DELAY_S", 60.0)
     assert run(["plan", str(write_manifests(tmp_path / "all", {"prod": cluster.connect}, "orders"))]) == Exit.DONE
     assert capsys.readouterr().err == ""
 
 
 def test_several_clusters_have_a_line_each(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """At most; the remedy is in their documents, since an option could mean any of them."""
+    """Each cluster has at most one line; the hint names their documents, since an option could mean any of them."""
     with refusing() as one, hanging() as other:
         folder = write_manifests(tmp_path / "all", {"a": one, "b": other}, "orders")
         assert run(["plan", str(folder), "--connect-timeout", "0.5"]) == Exit.ERROR

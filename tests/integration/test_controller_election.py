@@ -1,4 +1,4 @@
-"""What a run does before its first write if nothing may be written: wait for an election, and for nothing else."""
+"""A run before its first write while writes are blocked: it waits for an election and for nothing else."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.timeout(30)
 
 
 def refused(cluster: SimulatedKafka, act: Callable[[], object], stop: Callable[[], bool] = lambda: False) -> Reason:
-    """Why a run cannot begin if ``act`` comes after its plan."""
+    """Return the reason that blocks a run if ``act`` happens after its plan."""
     create_mixed_topics(cluster)
     with connect_cluster(cluster.connect) as port:
         plan = plan_specs(port, *DESIRED_SPECS)
@@ -35,14 +35,14 @@ def refused(cluster: SimulatedKafka, act: Callable[[], object], stop: Callable[[
 def test_only_an_election_is_waited_for(
     cluster: SimulatedKafka, client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A migration is said at once, however long an election may take."""
+    """A migration is reported at once, regardless of the time-out for an election."""
     monkeypatch.setattr(write_context, "CONTROLLER_ELECTION_TIMEOUT_S", 3600.0)
     node = b'{"version":0,"kraft_metadata_offset":-1}'
     assert refused(cluster, lambda: client.create("/migration", node)) is Reason.KRAFT_MIGRATION
 
 
 def test_an_election_before_the_first_write_is_waited_for(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """It has begun when the run does, and the run goes on behind it."""
+    """The run waits for an election in progress at its start and continues afterwards."""
     create_mixed_topics(cluster)
     controller, _ = client.get("/controller")
     with connect_cluster(cluster.connect) as port:
@@ -62,7 +62,7 @@ def test_an_election_before_the_first_write_is_waited_for(cluster: SimulatedKafk
 def test_an_election_is_not_waited_for_for_ever(
     cluster: SimulatedKafka, client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the time is over, the run says that there is no controller."""
+    """At the time-out the run reports that there is no controller."""
     monkeypatch.setattr(write_context, "CONTROLLER_ELECTION_TIMEOUT_S", 0.0)
     assert refused(cluster, lambda: client.delete("/controller")) is Reason.NO_CONTROLLER
 
@@ -70,7 +70,9 @@ def test_an_election_is_not_waited_for_for_ever(
 def test_who_waits_for_an_election_can_be_stopped(
     cluster: SimulatedKafka, client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C ends that too: here when it is asked about for the tenth time, since nothing else happens meanwhile."""
+    """Ctrl-C ends the wait for an election; the test sends it at the tenth poll, since nothing else happens
+    meanwhile.
+    """
     monkeypatch.setattr(write_context, "CONTROLLER_ELECTION_TIMEOUT_S", 3600.0)
     calls = count(1)
     assert refused(cluster, lambda: client.delete("/controller"), lambda: next(calls) > 9) is Reason.NO_CONTROLLER
@@ -78,7 +80,9 @@ def test_who_waits_for_an_election_can_be_stopped(
 
 
 def test_what_an_old_release_cannot_load_is_not_written_again(chroot: str) -> None:
-    """Somebody sets meanwhile what newer brokers know and those of 2.4 do not, where no topic tells the release."""
+    """Another client sets a value meanwhile that newer brokers accept and 2.4 brokers do not, while no topic reveals
+    the release.
+    """
     with SimulatedKafka(chroot, BROKERS, (2, 4)) as kafka:
         kafka.add_topics(Topic("orders", REPLICAS, {"retention.ms": "1"}))
         with connect_cluster(kafka.connect) as port:
@@ -94,7 +98,9 @@ def test_what_an_old_release_cannot_load_is_not_written_again(chroot: str) -> No
     ("feature", "version"), [(None, "2.7"), (b'{"features":{},"version":2,"status":1}', "3.0")], ids=["id", "feature"]
 )
 def test_a_release_that_came_meanwhile_counts(chroot: str, feature: bytes | None, version: str) -> None:
-    """Brokers are upgraded between plan and run, and somebody sets at once what only those load."""
+    """Brokers are upgraded between plan and run, and another client at once sets a value that only the new release
+    loads.
+    """
     with SimulatedKafka(chroot, BROKERS, (2, 4)) as kafka:
         kafka.add_topics(Topic("orders", REPLICAS, {"retention.ms": "1"}))
         with connect_cluster(kafka.connect) as port:

@@ -1,4 +1,4 @@
-"""A session that reads a cluster again and again: what has not changed is not decoded anew, and what has always is."""
+"""A session that reads a cluster repeatedly decodes only changed znodes."""
 
 from __future__ import annotations
 
@@ -42,20 +42,20 @@ def session(cluster: SimulatedKafka) -> Iterator[Session]:
 
 
 def read(session: Session, memory: DecodeCache) -> ClusterState:
-    """The state, with what is known; the same as without."""
+    """Read the state with the cache, and check that a read without the cache is equal."""
     found = read_state(session, jute_max_buffer=1_048_575, cache=memory)
     assert found == read_state(session, jute_max_buffer=1_048_575)
     return found
 
 
 def decoded(before: ClusterState, after: ClusterState) -> list[str]:
-    """The topics that the second read has decoded: their values are not the very same objects."""
+    """Return the topics that the second read decoded: their values are different objects."""
     values = [{**state.topics, **state.topic_errors} for state in (before, after)]
     return sorted(name for name, value in values[1].items() if value is not values[0].get(name))
 
 
 def test_nothing_is_decoded_twice(session: Session) -> None:
-    """The second read gives the very same objects."""
+    """The second read returns the same objects."""
     memory = DecodeCache()
     first = read(session, memory)
     assert tuple(first.topics) == NAMES
@@ -63,7 +63,7 @@ def test_nothing_is_decoded_twice(session: Session) -> None:
 
 
 def test_a_change_of_any_znode_is_seen(session: Session, client: KazooClient) -> None:
-    """Of the topic, its config, or its record, whether it is written, made or gone."""
+    """A write, creation or deletion of the topic, its config or its record is detected."""
     memory = DecodeCache()
     states = [read(session, memory)]
     client.set("/config/topics/orders", configs.encode_config({"flush.ms": "9"}))
@@ -85,7 +85,7 @@ def test_a_change_of_any_znode_is_seen(session: Session, client: KazooClient) ->
 
 
 def test_a_topic_that_is_made_again_is_another(session: Session, client: KazooClient) -> None:
-    """Also with the same bytes; and one that has gone is forgotten."""
+    """A recreated topic is a different one, even with the same bytes; a deleted topic leaves the cache."""
     memory = DecodeCache()
     before = read(session, memory)
     data, _ = client.get("/brokers/topics/orders")
@@ -98,7 +98,7 @@ def test_a_topic_that_is_made_again_is_another(session: Session, client: KazooCl
 
 
 def test_requests_are_counted_by_operation_and_result(cluster: SimulatedKafka) -> None:
-    """What a cluster that is read again costs its ZooKeeper can be seen."""
+    """The metrics count the requests of repeated reads to ZooKeeper by operation and result."""
     with ZooKeeperCluster(cluster.connect, owner="default").enable_decode_cache() as port:
         port.read()
         before = dict(port.requests)

@@ -1,4 +1,4 @@
-"""Deleting topics on a real ZooKeeper: only what was asked for twice, only the very topic that was meant."""
+"""Deletion of topics on a real ZooKeeper: only confirmed deletions, and only of the planned topic."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def about_to_delete(cluster: SimulatedKafka, proxy: Proxy) -> Iterator[tuple[Zoo
 
 
 def make_again(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """Delete the topic and make it again, as others do: alike to the byte and in its versions, and another topic."""
+    """Delete and recreate the topic as another client: a different topic with identical bytes and versions."""
     paths = (TOPIC, "/config/topics/orders", STATE)
     before = {path: client.get(path)[1] for path in paths}
     client.create(MARK)
@@ -51,7 +51,9 @@ def make_again(cluster: SimulatedKafka, client: KazooClient) -> None:
 
 
 def test_a_deletion_is_a_mark_and_a_tombstone(ours: SimulatedKafka, proxy: Proxy) -> None:
-    """One transaction; the controller does the rest. A second and a third run send no write."""
+    """One transaction writes the deletion request and the deletion record; the controller does the rest. A second and a
+    third run send no write.
+    """
     with about_to_delete(ours, proxy) as (port, plan):
         assert apply_results(port, plan) == {"orders": Result.DONE}
         assert proxy.requests["multi"] == 1
@@ -72,7 +74,7 @@ def test_a_deletion_is_a_mark_and_a_tombstone(ours: SimulatedKafka, proxy: Proxy
 def test_a_record_that_moved_since_the_plan_is_reported(
     ours: SimulatedKafka, client: KazooClient, proxy: Proxy, after: OwnershipRecord
 ) -> None:
-    """The topic has got another owner, or other keys: not the topic that was planned for any more."""
+    """A topic with another owner or other keys than at planning is a conflict."""
     record = {"version": 1, "owner": after.owner, "config": list(after.config_keys)}
     with verify_changes(ours.connect, "orders"), about_to_delete(ours, proxy) as (port, plan):
         proxy.hold(LOCK_TAKEN, lambda: client.set(RECORD, json.dumps(record, separators=(",", ":")).encode()))
@@ -83,7 +85,7 @@ def test_a_record_that_moved_since_the_plan_is_reported(
 
 
 def test_a_new_leader_in_between_is_no_reason_to_stop(ours: SimulatedKafka, client: KazooClient, proxy: Proxy) -> None:
-    """Partition 0's state has moved on: read and compared again, it is still the topic that was meant."""
+    """A new version of partition 0's state is read and compared again: the topic is still the planned one."""
     with about_to_delete(ours, proxy) as (port, plan):
         proxy.hold(LOCK_TAKEN + 1, lambda: client.set(STATE, client.get(STATE)[0]))
         assert apply_results(port, plan) == {"orders": Result.DONE}
@@ -94,8 +96,8 @@ def test_a_new_leader_in_between_is_no_reason_to_stop(ours: SimulatedKafka, clie
 def test_a_topic_that_the_controller_has_not_taken_over_is_not_deleted(
     cluster: SimulatedKafka, client: KazooClient, proxy: Proxy
 ) -> None:
-    """The controller drops a mark for a topic that it does not know, and there is no state whose version could be
-    checked: refused until a broker of it is there.
+    """The deletion of an uninitialized topic is refused until one of its brokers is online: the controller drops a
+    request for an unknown topic, and there is no state with a version to check.
     """
     nowhere = {"version": 3, "partitions": {"0": [7, 8, 9]}, "adding_replicas": {}, "removing_replicas": {}}
     client.create(TOPIC, json.dumps(nowhere).encode())
@@ -111,7 +113,9 @@ def test_a_topic_that_the_controller_has_not_taken_over_is_not_deleted(
 
 
 def test_another_owners_tombstone_is_theirs(ours: SimulatedKafka) -> None:
-    """What they have deleted is not made again by us, unless we take it over; absent is absent for everybody."""
+    """topiarist does not recreate a topic under another owner's deletion record without taking ownership; an absent
+    topic is absent for every owner.
+    """
     with connect_cluster(ours.connect) as port:
         apply_results(port, plan_specs(port, ABSENT))
         ours.wait_idle()
@@ -126,8 +130,8 @@ def test_another_owners_tombstone_is_theirs(ours: SimulatedKafka) -> None:
 
 
 def test_a_tombstone_tells_who_deleted_and_when(ours: SimulatedKafka, client: KazooClient) -> None:
-    """From the transaction on, as long as it stands: beside the topic until the controller has taken that away, and
-    without it; in a session that remembers too. A topic that is made again has none.
+    """The deletion record is reported from its transaction on: beside the topic until the controller has deleted it,
+    and then without it, also in a session with a cache. A recreated topic has none.
     """
     with connect_cluster(ours.connect) as port, connect_cluster(ours.connect) as other:
         other.enable_decode_cache()
@@ -145,7 +149,9 @@ def test_a_tombstone_tells_who_deleted_and_when(ours: SimulatedKafka, client: Ka
 
 
 def test_internal_and_protected_topics_are_never_deleted(cluster: SimulatedKafka) -> None:
-    """Not even with a record of ours, whatever the run allows."""
+    """Internal and protected topics are never deleted, even with an ownership record of topiarist and every option of
+    the run.
+    """
     names = ("__consumer_offsets", "connect-offsets", "_schemas")
     cluster.add_topics(*(Topic(name, REPLICAS, {}) for name in names))
     with connect_cluster(cluster.connect) as port:
@@ -163,8 +169,8 @@ def test_internal_and_protected_topics_are_never_deleted(cluster: SimulatedKafka
 def test_a_look_reads_the_mark_before_the_topic(
     ours: SimulatedKafka, zookeeper: EmbeddedZooKeeper, client: KazooClient
 ) -> None:
-    """The controller finishes between the two reads: the topic has gone or is marked, never there without its mark,
-    which would be taken for a deletion that is disabled.
+    """If the controller finishes between the two reads, the topic is deleted or marked for deletion. It never exists
+    without its request, which would mean that deletion is disabled.
     """
     reads = 0
 
@@ -190,7 +196,7 @@ def test_a_look_reads_the_mark_before_the_topic(
 
 
 def test_a_topic_in_a_very_odd_state_is_still_seen(ours: SimulatedKafka, client: KazooClient) -> None:
-    """What waits for a topic needs only its identity, its mark and, where they can be read, its brokers."""
+    """Waiting for an invalid topic needs only its identity, its deletion request and, if readable, its brokers."""
     client.set(TOPIC, b'{"version":3,"partitions":{"0":[7]},"topic_id":7}')
     with connect_cluster(ours.connect) as port:
         assert port.poll({"orders": (), "none": ()}) == {
@@ -214,14 +220,14 @@ MOVING = b'{"version":2,"partitions":{"0":[1,2,3]},"adding_replicas":{"0":[1]},"
 def test_a_look_sees_a_reassignment(
     ours: SimulatedKafka, client: KazooClient, move: Callable[[KazooClient], None]
 ) -> None:
-    """Whether the controller has begun with it or not: a deletion waits for its end."""
+    """A poll detects a reassignment before and after the controller starts it: a deletion waits for its end."""
     with ours.pause_controller(), connect_cluster(ours.connect) as port:
         move(client)
         assert port.poll({"orders": ()})["orders"] == TopicProgress(client.get(TOPIC)[1].czxid, False, reassigning=True)
 
 
 def test_nothing_else_of_the_run_is_held_up(ours: SimulatedKafka) -> None:
-    """A deletion that is refused at the write does not keep the others from being done."""
+    """A deletion that is refused at the write does not block the other topics."""
     ours.add_topics(Topic("users", REPLICAS, {}))
     with connect_cluster(ours.connect) as port:
         apply_results(port, plan_specs(port, topic_spec("users")))

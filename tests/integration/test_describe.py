@@ -1,4 +1,4 @@
-"""``topiarist describe`` on a real ZooKeeper: what the played controller does is seen, and nothing is ever sent."""
+"""``topiarist describe`` on a real ZooKeeper: it shows the work of the simulated controller and sends no write."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ Capture = pytest.CaptureFixture[str]
 
 
 def said(capsys: Capture, *words: str, code: int = 0) -> dict[str, Any]:
-    """The one cluster of the document that a description gives."""
+    """Return the only cluster of a description."""
     assert run(["describe", *words, "--format", "json"]) == code
     (found,) = json.loads(capsys.readouterr().out)["clusters"]
     return dict(found)
 
 
 def state(leader: int, *isr: int, **more: Any) -> bytes:
-    """A partition's state as the controller writes it."""
+    """Return the state of a partition as the controller writes it."""
     fields = {"controller_epoch": 1, "leader": leader, "version": 1, "leader_epoch": 4, "isr": list(isr), **more}
     return json.dumps(fields).encode()
 
@@ -88,7 +88,9 @@ def test_no_write_is_sent_in_any_case(
     capsys: Capture,
     case: str,
 ) -> None:
-    """With a change pending, open, frozen, during a migration, under KRaft, without a controller: reads only."""
+    """Describe only reads: with a pending change, open, frozen, during a migration, under KRaft, and without a
+    controller.
+    """
     (tmp_path / "orders.yaml").write_text(ORDERS)
     gate, change = CLOSED[case]
     change(client)
@@ -103,7 +105,7 @@ def test_no_write_is_sent_in_any_case(
 
 
 def test_read_only_credentials_are_enough(protected: ProtectedCluster, capsys: Capture) -> None:
-    """Everything that may be read by all is shown to anybody."""
+    """Describe shows every world-readable znode to a user without credentials."""
     protected.playground.add_topics(Topic("orders", REPLICAS, {}))
     protected.playground.wait_idle()
     protected.protect(READ_ONLY, make_acl("digest", "kafka:x", all=True))
@@ -121,7 +123,7 @@ def test_read_only_credentials_are_enough(protected: ProtectedCluster, capsys: C
     ],
 )
 def test_what_may_not_be_read_is_named(protected: ProtectedCluster, capsys: Capture, path: str, phase: str) -> None:
-    """Each with its path; the rest is shown."""
+    """Describe names each unreadable path and shows the rest."""
     nobody: list[ACL] = [make_acl("digest", "kafka:x", all=True)]
     protected.playground.add_topics(Topic("orders", REPLICAS, {}))
     protected.playground.wait_idle()
@@ -133,7 +135,9 @@ def test_what_may_not_be_read_is_named(protected: ProtectedCluster, capsys: Capt
 
 
 def test_a_topic_is_seen_through_its_life(orders: SimulatedKafka, client: KazooClient, capsys: Capture) -> None:
-    """Waiting for a broker, taken over, growing, led otherwise, marked, gone: as the controller goes on."""
+    """Describe follows the controller: waiting for a broker, initialized, growing, with another leader, marked for
+    deletion, deleted.
+    """
     at = ("--zookeeper", orders.connect)
     orders.remove_broker(6)
     orders.add_topics(Topic("late", ((1, 2), (6,)), {}))
@@ -156,7 +160,7 @@ def test_a_topic_is_seen_through_its_life(orders: SimulatedKafka, client: KazooC
 
 
 def test_states_are_read_as_brokers_leave_them(orders: SimulatedKafka, client: KazooClient) -> None:
-    """No leader, a smaller ISR, an unclean election, replicas on the move, odd nodes: all in one look."""
+    """One description shows no leader, a smaller ISR, an unclean election, moving replicas and invalid nodes."""
     client.set(STATE % 0, state(-1, 2))
     client.set(STATE % 1, state(3, 3, 4, leader_recovery_state=1))
     client.create(STATE % 7, b"", makepath=True)
@@ -189,7 +193,7 @@ def test_states_are_read_as_brokers_leave_them(orders: SimulatedKafka, client: K
 
 
 def test_a_topic_that_is_not_there_has_nothing(cluster: SimulatedKafka) -> None:
-    """No identity and no partition."""
+    """A missing topic has no identity and no partition."""
     with connect_cluster(cluster.connect) as port:
         assert port.inspect("none") == TopicInspection(None, {})
 
@@ -197,7 +201,9 @@ def test_a_topic_that_is_not_there_has_nothing(cluster: SimulatedKafka) -> None:
 def test_a_topic_that_grows_while_it_is_read_is_read_again(
     orders: SimulatedKafka, zookeeper: EmbeddedZooKeeper, client: KazooClient, capsys: Capture
 ) -> None:
-    """Values and partitions are of one moment: what was read before somebody's growth is not shown beside it."""
+    """Values and partitions have one point in time: values from before a growth are not combined with partitions from
+    after it.
+    """
     with InterceptingProxy(zookeeper.connect) as between:
         reads = 0
 
@@ -219,7 +225,7 @@ def test_a_topic_that_grows_while_it_is_read_is_read_again(
 
 
 def test_few_requests_for_one_topic_of_many(cluster: SimulatedKafka, proxy: Proxy, capsys: Capture) -> None:
-    """The whole cluster in bulk reads, and a handful for the partitions of one topic."""
+    """Describe reads the whole cluster in bulk, and the partitions of one topic in a few requests."""
     cluster.add_topics(*(Topic(f"topic-{number:04}", REPLICAS, {}) for number in range(2000)))
     found = said(capsys, "topic-1000", "--zookeeper", proxy.through(cluster.connect))
     assert (found["phase"], len(found["partitions"])) == ("TakenOver", 2)
@@ -228,7 +234,7 @@ def test_few_requests_for_one_topic_of_many(cluster: SimulatedKafka, proxy: Prox
 
 
 def test_pending_is_what_the_plan_says(orders: SimulatedKafka, tmp_path: Path, capsys: Capture) -> None:
-    """The same changes and refusals, with the same flags; and nothing once they are done."""
+    """Pending shows the same changes and refusals as the plan with the same flags, and nothing after apply."""
     (tmp_path / "orders.yaml").write_text(ORDERS)
     at = (str(tmp_path), "--zookeeper", orders.connect)
     for more in ((), ("--adopt=*",), ("--adopt=*", "--owner", "team")):
@@ -248,7 +254,9 @@ def test_pending_is_what_the_plan_says(orders: SimulatedKafka, tmp_path: Path, c
 def test_what_could_not_be_read_is_not_said_to_lack_the_topic(
     clusters: dict[str, SimulatedKafka], chroot: str, tmp_path: Path, capsys: Capture
 ) -> None:
-    """One of four clusters is none: the topic is missing on the three others, and a topic of one is still shown."""
+    """If one of four clusters is unreadable, the topic is missing on the three others only, and a topic of one cluster
+    is still shown.
+    """
     names = [*clusters, "wrong"]
     document = "apiVersion: topiarist.dev/v1\nkind: Cluster\nmetadata: {name: %s}\nspec: {zookeeper: {connect: %s}}\n"
     (tmp_path / "clusters.yaml").write_text("---\n".join(document % (name, f"{chroot}-{name}") for name in names))

@@ -1,4 +1,4 @@
-"""``topiarist drift --live`` on real clusters: what they hold is read once, nothing is written, no address gets out."""
+"""``topiarist drift --live`` on real clusters: one read for each cluster, no write, no address in the report."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from support.zookeeper.simulated_kafka import SimulatedKafka
 
 
 def test_a_live_report_is_that_of_snapshots(clusters: dict[str, SimulatedKafka], proxy: Proxy, tmp_path: Path) -> None:
-    """Findings of all clusters, the same but for the time; no write is sent."""
+    """A live report has the same findings as a report of snapshots, except for the time; no write is sent."""
     connects = {name: proxy.through(cluster.connect) for name, cluster in clusters.items()}
     folder = write_manifests(tmp_path / "all", connects, "orders", "on-a")
     run = run_topiarist("drift", folder, "--live", "--out", tmp_path / "live", "--exit-code")
@@ -36,7 +36,7 @@ def test_a_live_report_is_that_of_snapshots(clusters: dict[str, SimulatedKafka],
 def test_a_cluster_that_cannot_be_reached_is_a_row(
     clusters: dict[str, SimulatedKafka], silent: socket.socket, tmp_path: Path
 ) -> None:
-    """The others are compared, the run ends with 1, and the report does not say where the cluster would be."""
+    """An unreachable cluster is a row without its address; the others are compared, and the exit code is 1."""
     folder = write_manifests(tmp_path / "all", {"a": clusters["a"].connect, "z": connect_string_of(silent)}, "orders")
     run = run_topiarist("drift", folder, "--live", "--out", tmp_path / "report", "--connect-timeout", "1")
     assert run.code == 1
@@ -50,7 +50,7 @@ def test_a_cluster_that_cannot_be_reached_is_a_row(
 
 
 def test_a_small_report_starts_no_java(clusters: dict[str, SimulatedKafka], tmp_path: Path) -> None:
-    """Nothing of Spark is loaded where this process does it all."""
+    """A small report loads no part of Spark, because this process does all the work."""
     folder = write_manifests(tmp_path / "all", {"a": clusters["a"].connect}, "orders")
     words = json.dumps(["drift", str(folder), "--live", "--out", str(tmp_path / "report"), "-q"])
     script = f"import sys; from topiarist.cli.main import run; run({words}); print('pyspark' in sys.modules)"

@@ -1,4 +1,4 @@
-"""Freezing and unfreezing a real ZooKeeper: without the lock, against other clients, and during a run."""
+"""Freezing and unfreezing on a real ZooKeeper: without the lock, against other clients, and during a run."""
 
 from __future__ import annotations
 
@@ -37,20 +37,22 @@ BOB = Freeze("incident 4711", "bob", "2026-02-01T00:00:00Z")
 
 
 def freeze(cluster: SimulatedKafka, wanted: Freeze | None, by: str, *, force: bool = False) -> FreezeResult:
-    """Freeze or unfreeze, in a session of its own."""
+    """Freeze or unfreeze in a separate session."""
     with connect_cluster(cluster.connect) as port:
         return port.set_freeze(wanted, by=by, force=force)
 
 
 def gate(client: KazooClient) -> Freeze | None:
-    """What the gate says."""
+    """Return the content of the freeze znode."""
     return own_znodes.decode_freeze(client.get(GATE)[0])
 
 
 def test_freezing_makes_what_is_missing_and_sets_once(
     cluster: SimulatedKafka, client: KazooClient, proxy: Proxy
 ) -> None:
-    """On a cluster that topiarist has never written to: our root with the ACL of Kafka's topics, one set, no lock."""
+    """On a cluster without topiarist's nodes, freeze creates topiarist's root with the ACL of Kafka's topics and sends
+    one set, without the lock.
+    """
     acl = [make_acl("world", "anyone", read=True, create=True, delete=True, write=True)]
     client.set_acls("/brokers/topics", acl)
     with verify_changes(cluster.connect), connect_cluster(proxy.through(cluster.connect)) as port:
@@ -61,20 +63,20 @@ def test_freezing_makes_what_is_missing_and_sets_once(
 
 
 def test_unfreezing_what_nobody_froze_writes_nothing(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """No gate is an open gate: nothing is created to say so."""
+    """A missing freeze znode means unfrozen: unfreeze creates nothing."""
     with connect_cluster(proxy.through(cluster.connect)) as port:
         assert port.set_freeze(None, by="ada", force=False) == FreezeResult(Result.UNCHANGED, None)
     assert proxy.writes == 0
 
 
 def test_a_holder_of_the_lock_does_not_keep_anybody_from_freezing(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """That is what freezing is for: to stop a run that is at it."""
+    """Freeze does not wait for the lock, because its purpose is to stop a run in progress."""
     client.create("/topiarist/lock/run-1-0000000000", makepath=True)
     assert freeze(cluster, ADA, "ada").result is Result.DONE
 
 
 def test_frozen_again_by_the_same_for_the_same_reason_is_nothing(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """It stays as it was, with its first moment; another reason of the same person takes its place."""
+    """The same freeze by the same user keeps its first time; another reason of that user replaces it."""
     freeze(cluster, ADA, "ada")
     assert freeze(cluster, LATER, "ada") == FreezeResult(Result.UNCHANGED, ADA)
     assert gate(client) == ADA
@@ -84,7 +86,7 @@ def test_frozen_again_by_the_same_for_the_same_reason_is_nothing(cluster: Simula
 
 
 def test_what_another_froze_takes_force(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """Neither frozen anew nor unfrozen without it; told whose it is in either case."""
+    """The freeze of another user is neither replaced nor removed without ``force``."""
     freeze(cluster, ADA, "ada")
     assert freeze(cluster, BOB, "bob") == FreezeResult(Result.REFUSED, ADA)
     assert freeze(cluster, BOB._replace(reason=ADA.reason), "bob") == FreezeResult(Result.REFUSED, ADA)
@@ -99,9 +101,9 @@ def test_what_another_froze_takes_force(cluster: SimulatedKafka, client: KazooCl
 def test_of_two_who_freeze_at_once_the_second_is_told(
     cluster: SimulatedKafka, client: KazooClient, proxy: Proxy
 ) -> None:
-    """The gate is set at the version read: the other's freeze, which came in between, is seen and stays.
+    """Freeze sets the znode at the version that it read: a concurrent freeze by another user is detected and stays.
 
-    A server that lags behind would show the gate as it was: it has to catch up before it is read again.
+    A lagging server would return the old znode, so freeze sends a sync before it reads again.
     """
     syncs = []
 
@@ -123,7 +125,7 @@ def test_of_two_who_freeze_at_once_the_second_is_told(
 def test_a_cut_connection_is_resolved_by_reading(
     cluster: SimulatedKafka, client: KazooClient, proxy: Proxy, wanted: Freeze | None, when: CutTiming
 ) -> None:
-    """Cut before or after the server did it: done in either case, and once."""
+    """A connection cut before or after the write leads to exactly one write."""
     client.create(GATE, own_znodes.encode_freeze(None if wanted else BOB), makepath=True)
     with connect_cluster(proxy.through(cluster.connect)) as port:
         proxy.cut(1, when)
@@ -137,7 +139,7 @@ def test_a_cut_connection_is_resolved_by_reading(
 def test_a_gate_that_cannot_be_read_is_closed_and_unfreezing_mends_it(
     cluster: SimulatedKafka, client: KazooClient, data: bytes
 ) -> None:
-    """Whoever wrote it may have meant it: nothing is written until somebody says that it is open."""
+    """An invalid freeze znode blocks all writes, since it may be a freeze, until a user unfreezes the cluster."""
     client.create(GATE, data, makepath=True)
     with connect_cluster(cluster.connect) as port:
         plan = plan_specs(port, topic_spec("orders"))
@@ -148,7 +150,7 @@ def test_a_gate_that_cannot_be_read_is_closed_and_unfreezing_mends_it(
 
 
 def test_freezing_needs_no_controller(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """It is for outages too, and nothing of Kafka's is touched; the plan then shows the freeze."""
+    """Freeze works during an outage and changes nothing of Kafka; the plan then shows the freeze."""
     client.delete("/controller")
     assert freeze(cluster, ADA, "ada").result is Result.DONE
     with connect_cluster(cluster.connect) as port:
@@ -156,7 +158,7 @@ def test_freezing_needs_no_controller(cluster: SimulatedKafka, client: KazooClie
 
 
 def test_no_permission_is_named(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """Whoever may not set the gate is told which node it is."""
+    """A user without write permission gets the path of the node."""
     client.create(GATE, own_znodes.encode_freeze(None), makepath=True)
     client.set_acls(GATE, [make_acl("world", "anyone", read=True)])
     with pytest.raises(TopiaristError) as raised:
@@ -165,7 +167,7 @@ def test_no_permission_is_named(cluster: SimulatedKafka, client: KazooClient) ->
 
 
 def test_a_run_that_is_at_it_ends_as_frozen(cluster: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
-    """Frozen by another session while many transactions are under way: none that was begun before goes through."""
+    """A freeze by another session with many transactions in flight stops the run: no later transaction succeeds."""
 
     def stop_it() -> None:
         wait_until(lambda: client.exists("/brokers/topics/topic-019"), "the transactions before this one")
@@ -189,7 +191,9 @@ def test_a_run_that_is_at_it_ends_as_frozen(cluster: SimulatedKafka, proxy: Prox
 def test_a_run_that_is_frozen_in_the_middle_says_what_was_done(
     cluster: SimulatedKafka, proxy: Proxy, client: KazooClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What was done and what was not sent, and never that nothing was written; frozen before, it says just that."""
+    """A run that is frozen midway reports its written and skipped topics and never that nothing was written; a run
+    frozen before its start reports exactly that.
+    """
     folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *(f"t{number:02}" for number in range(40)))
     words = ["apply", str(folder), "--yes", "--kafka-version", "3.9"]
 
@@ -217,7 +221,9 @@ def test_a_run_that_is_frozen_in_the_middle_says_what_was_done(
 
 
 def test_a_run_goes_on_after_a_freeze_that_did_not_last(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """Frozen and unfrozen while a run is at it: its checks fail, it looks, finds the gate open, and does the rest."""
+    """After a freeze and unfreeze during a run its checks fail; the run reads the freeze znode again and completes the
+    rest.
+    """
     names = create_mixed_topics(cluster)
 
     def to_and_fro() -> None:

@@ -1,4 +1,4 @@
-"""Growth on a real ZooKeeper: only of a topic that its controller has taken over, so that no partition is lost."""
+"""Growth on a real ZooKeeper: only of initialized topics, so that no partition is lost."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LOCK_TAKEN = 1
 
 
 def size(client: KazooClient) -> int:
-    """How many partitions the topic has."""
+    """Return the partition count of the topic."""
     return len(topics.decode_topic(client.get(TOPIC)[0]).replicas)
 
 
@@ -34,7 +34,9 @@ def size(client: KazooClient) -> int:
 def test_a_topic_of_which_a_partition_has_no_state_does_not_grow(
     ours: SimulatedKafka, client: KazooClient, proxy: Proxy, partition: int
 ) -> None:
-    """Whichever it is: nothing is sent, and the reason is that of a deletion."""
+    """A topic with any uninitialized partition does not grow: nothing is sent, with the same reason as for a
+    deletion.
+    """
     client.delete(paths.partition_state_path("orders", partition))
     with verify_changes(ours.connect), connect_cluster(proxy.through(ours.connect)) as port:
         found = apply_outcomes(port, plan_specs(port, GROWN))["orders"]
@@ -46,8 +48,8 @@ def test_a_topic_of_which_a_partition_has_no_state_does_not_grow(
 def test_a_topic_made_again_in_between_does_not_get_the_node_of_the_earlier(
     ours: SimulatedKafka, client: KazooClient, proxy: Proxy
 ) -> None:
-    """Deleted and made again between read and write, at equal versions, before its controller has come to it: the new
-    topic keeps its own replica lists and its own id.
+    """A topic that is recreated between read and write, at equal versions and before its initialization, keeps its own
+    replica lists and its own id.
     """
     before = client.get(TOPIC)[1].version
     with ExitStack() as stack, connect_cluster(proxy.through(ours.connect)) as port:
@@ -68,7 +70,7 @@ def test_a_topic_made_again_in_between_does_not_get_the_node_of_the_earlier(
 
 
 def test_a_new_leader_in_between_is_no_reason_to_stop(ours: SimulatedKafka, client: KazooClient, proxy: Proxy) -> None:
-    """Partition 0's state has moved on: read and compared again, the topic is still the one that was meant."""
+    """A new version of partition 0's state is read and compared again: the topic is still the planned one."""
     state = paths.partition_state_path("orders", 0)
     with connect_cluster(proxy.through(ours.connect)) as port:
         plan = plan_specs(port, GROWN)
@@ -82,7 +84,9 @@ def test_a_new_leader_in_between_is_no_reason_to_stop(ours: SimulatedKafka, clie
 def test_a_topic_without_the_id_that_others_have_does_not_grow(
     chroot: str, release: KafkaVersion, refused: list[Reason]
 ) -> None:
-    """Its controller will set the node again, to give it one. Where no topic has an id there is none to wait for."""
+    """A topic without an id waits if other topics have ids, because its controller will set the node again. Without any
+    topic id the run does not wait.
+    """
     with SimulatedKafka(chroot, BROKERS, release) as cluster, connect_cluster(chroot) as port:
         cluster.add_topics(Topic("orders", REPLICAS, {}), Topic("users", REPLICAS, {}))
         cluster.client.set(TOPIC, topic_bytes(ASSIGNMENT, None))
@@ -94,7 +98,7 @@ def test_a_topic_without_the_id_that_others_have_does_not_grow(
 
 
 def test_an_id_that_goes_between_plan_and_write_is_a_conflict(ours: SimulatedKafka, client: KazooClient) -> None:
-    """Another tool has set the node without it."""
+    """A topic that another tool writes without its id is a conflict."""
     with connect_cluster(ours.connect) as port:
         plan = plan_specs(port, GROWN)
         client.set(TOPIC, topic_bytes(ASSIGNMENT, None))

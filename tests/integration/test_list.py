@@ -1,4 +1,4 @@
-"""``topiarist list`` on a real ZooKeeper: what the controller has made of all topics is read, and nothing is sent."""
+"""``topiarist list`` on a real ZooKeeper: it reads the partition states of all topics and sends no write."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Capture = pytest.CaptureFixture[str]
 
 
 def said(capsys: Capture, *words: str) -> dict[str, dict[str, Any]]:
-    """The topics of the one cluster of a list, by name."""
+    """Return the topics of the only cluster of a list, by name."""
     assert run(["list", *words, "--format", "json"]) == 0
     (found,) = json.loads(capsys.readouterr().out)["clusters"]
     return {one["topic"]: one for one in found["topics"]}
 
 
 def test_no_write_is_sent(cluster: SimulatedKafka, proxy: Proxy, capsys: Capture) -> None:
-    """A list reads, whatever it finds; ``get`` is the same command."""
+    """A list only reads, whatever its result; ``get`` is the same command."""
     cluster.add_topics(Topic("orders", REPLICAS, {"retention.ms": "5"}), Topic("clicks", REPLICAS, {}))
     cluster.wait_idle()
     before = write_checker.read_nodes(cluster.connect)
@@ -45,7 +45,7 @@ def test_no_write_is_sent(cluster: SimulatedKafka, proxy: Proxy, capsys: Capture
 
 
 def test_states_of_partitions(cluster: SimulatedKafka, client: KazooClient, capsys: Capture) -> None:
-    """One without a leader, one whose ISR is small, one with an odd state, one that the controller has not made."""
+    """The list counts partitions without a leader, with a small ISR, with an invalid state, and without a state."""
     cluster.add_topics(*(Topic(name, REPLICAS, {}) for name in ("no-leader", "small", "odd", "new")))
     cluster.wait_idle()
     fields = {"controller_epoch": 1, "version": 1, "leader_epoch": 4}
@@ -66,7 +66,7 @@ def test_states_of_partitions(cluster: SimulatedKafka, client: KazooClient, caps
 
 
 def test_a_topic_that_is_being_moved(cluster: SimulatedKafka, client: KazooClient, capsys: Capture) -> None:
-    """Replicas that are only added are not missed from the ISR, as in Kafka's own count."""
+    """Replicas that a reassignment adds do not count as missing from the ISR, as in Kafka's own count."""
     cluster.add_topics(Topic("orders", ((1, 2),), {}))
     cluster.wait_idle()
     node = json.loads(client.get("/brokers/topics/orders")[0])
@@ -79,7 +79,7 @@ def test_a_topic_that_is_being_moved(cluster: SimulatedKafka, client: KazooClien
 
 
 def test_read_only_credentials_are_enough(protected: ProtectedCluster, capsys: Capture) -> None:
-    """Everything that may be read by all is shown to anybody; states that may not be read are not called well."""
+    """List shows every world-readable znode without credentials; unreadable states do not count as healthy."""
     protected.playground.add_topics(Topic("orders", REPLICAS, {}), Topic("secret", REPLICAS, {}))
     protected.playground.wait_idle()
     protected.protect(READ_ONLY, make_acl("digest", "kafka:x", all=True))

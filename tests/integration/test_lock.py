@@ -1,4 +1,4 @@
-"""The lock of a cluster on a real ZooKeeper: who waits, who is named, and that no node of ours stays behind."""
+"""The lock of a cluster on a real ZooKeeper: waiting, the name of the holder, and cleanup of lock nodes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from topiarist.model.plan import Plan
 
 @contextmanager
 def somebody_holds_it(cluster: SimulatedKafka, port: ZooKeeperCluster) -> Iterator[None]:
-    """While this lasts, another run holds the lock."""
+    """Hold the lock with another run until the block ends."""
     running = port.apply(plan_specs(port, topic_spec("other-a"), topic_spec("other-b")), lambda: False)
     next(running)
     assert len(lock_nodes(cluster)) == 1
@@ -48,7 +48,7 @@ def somebody_holds_it(cluster: SimulatedKafka, port: ZooKeeperCluster) -> Iterat
 
 
 class Run(threading.Thread):
-    """Applies a plan in a thread of its own; ``found`` and ``error`` afterwards."""
+    """A thread that applies a plan; ``found`` and ``error`` have its result."""
 
     def __init__(self, port: ZooKeeperCluster, plan: Plan, stop: Callable[[], bool] = lambda: False) -> None:
         super().__init__(daemon=True)
@@ -58,7 +58,7 @@ class Run(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        """In the thread."""
+        """Apply the plan in the thread."""
         try:
             self.found.extend(self._port.apply(self._plan, self._stop_when))
         except TopiaristError as error:
@@ -67,7 +67,7 @@ class Run(threading.Thread):
 
 @pytest.mark.timeout(30)  # it hangs where the watch on the first one's node is not heeded
 def test_another_run_is_waited_for(cluster: SimulatedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second run gets the lock when the first ends, and then finds everything done (F7)."""
+    """The second run gets the lock when the first run ends, and then finds everything done (F7)."""
     monkeypatch.setattr(lock, "_RECHECK_INTERVAL_S", 3600.0)
     create_mixed_topics(cluster)
     with connect_cluster(cluster.connect) as first, connect_cluster(cluster.connect, lock_timeout=3600.0) as second:
@@ -87,8 +87,8 @@ def test_another_run_is_waited_for(cluster: SimulatedKafka, monkeypatch: pytest.
 def test_a_lock_that_is_not_given_up_is_named(
     cluster: SimulatedKafka, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After the lock's time-out the message says who holds it, and nothing was written. Until then hardly anything is
-    asked: a watch says when to look again.
+    """After the lock's time-out the message names the holder, and nothing was written. Until then the run sends hardly
+    any request, because it waits for a watch.
     """
     monkeypatch.setattr(lock, "_RECHECK_INTERVAL_S", 3600.0)
     create_mixed_topics(cluster)
@@ -111,7 +111,7 @@ def test_a_lock_that_is_not_given_up_is_named(
 
 @pytest.mark.parametrize("when", list(CutTiming))
 def test_the_lock_is_given_up_over_a_cut_connection(cluster: SimulatedKafka, proxy: Proxy, when: CutTiming) -> None:
-    """When apply is over nobody waits for us, although our session goes on."""
+    """After apply no other run waits for the lock, although the session continues."""
     create_mixed_topics(cluster)
     with connect_cluster(proxy.through(cluster.connect)) as port:
         plan = plan_specs(port, *DESIRED_SPECS)
@@ -122,7 +122,9 @@ def test_the_lock_is_given_up_over_a_cut_connection(cluster: SimulatedKafka, pro
 
 
 def test_our_place_is_looked_for_where_all_is_known(cluster: SimulatedKafka, zookeeper: EmbeddedZooKeeper) -> None:
-    """After a lost answer the server may be another one that lags behind: it catches up before we look for our node."""
+    """After a lost answer the run may be connected to a lagging server: it sends a sync before it searches for its own
+    lock node.
+    """
     create_mixed_topics(cluster)
     kinds: list[str] = []
 
@@ -140,7 +142,9 @@ def test_our_place_is_looked_for_where_all_is_known(cluster: SimulatedKafka, zoo
 
 
 def test_a_run_that_ends_in_the_middle_gives_the_lock_up(cluster: SimulatedKafka) -> None:
-    """Whoever takes no more outcomes ends the run: the lock is free at once. Until then it says who has it."""
+    """A caller that stops reading outcomes ends the run, and the lock is free at once. Until then the lock names its
+    holder.
+    """
     create_mixed_topics(cluster)
     with connect_cluster(cluster.connect) as port:
         running = port.apply(plan_specs(port, *DESIRED_SPECS), lambda: False)
@@ -154,7 +158,7 @@ def test_a_run_that_ends_in_the_middle_gives_the_lock_up(cluster: SimulatedKafka
 
 @pytest.mark.timeout(30)  # it hangs where nobody asks while it waits
 def test_who_waits_can_be_stopped(cluster: SimulatedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C while waiting, however long it would wait: nothing was sent, no place in the queue is left."""
+    """Ctrl-C stops a run that waits for the lock: nothing was sent, and no node stays in the queue."""
     monkeypatch.setattr(lock, "_RECHECK_INTERVAL_S", 3600.0)
     create_mixed_topics(cluster)
     stop = threading.Event()
@@ -173,7 +177,9 @@ def test_who_waits_can_be_stopped(cluster: SimulatedKafka, monkeypatch: pytest.M
 
 
 def test_who_waits_for_the_next_one_too_asks_seldom(cluster: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
-    """The one directly before us gives up, the holder does not: a new watch, and nothing more is asked than before."""
+    """If the run directly ahead in the queue ends and the holder does not, the waiting run sets a new watch and sends
+    no other extra request.
+    """
     create_mixed_topics(cluster)
     with (
         connect_cluster(cluster.connect) as first,
@@ -192,7 +198,7 @@ def test_who_waits_for_the_next_one_too_asks_seldom(cluster: SimulatedKafka, pro
 
 
 def test_who_waits_keeps_its_place_over_a_cut_connection(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """The session goes on, so does the place; it comes to its turn as if nothing had been."""
+    """A waiting run keeps its session and its place in the queue over a cut connection, and then gets the lock."""
     create_mixed_topics(cluster)
     with connect_cluster(cluster.connect) as first, connect_cluster(proxy.through(cluster.connect)) as second:
         plan = plan_specs(second, *DESIRED_SPECS)
@@ -213,7 +219,9 @@ def test_who_waits_keeps_its_place_over_a_cut_connection(cluster: SimulatedKafka
 def test_who_has_gone_before_there_is_a_watch_is_not_waited_for(
     cluster: SimulatedKafka, zookeeper: EmbeddedZooKeeper, client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The holder ends between our look at the queue and the watch on its node, which will never tell."""
+    """A run gets the lock if the holder ends between the read of the queue and the watch on its node, although that
+    watch never fires.
+    """
     monkeypatch.setattr(lock, "_RECHECK_INTERVAL_S", 3600.0)
     create_mixed_topics(cluster)
     with (
@@ -235,7 +243,7 @@ def test_who_has_gone_before_there_is_a_watch_is_not_waited_for(
 
 @pytest.mark.timeout(30)  # it hangs where nobody looks before the lock's time-out
 def test_who_waits_ends_with_its_session(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """A session that ends in the queue ends the run with that reason, however long it would wait; nothing was
+    """A session that ends in the queue ends the run with that reason, regardless of the lock time-out; nothing was
     written.
     """
     create_mixed_topics(cluster)
@@ -255,7 +263,7 @@ def test_who_waits_ends_with_its_session(cluster: SimulatedKafka, client: KazooC
 def test_nodes_of_ours_that_are_there_need_no_permission_to_be_made(
     cluster: SimulatedKafka, client: KazooClient
 ) -> None:
-    """An identity that may write below our nodes, but not beside them, is enough once somebody has made them."""
+    """An identity that may write below topiarist's nodes, but not beside them, can apply once those nodes exist."""
     create_mixed_topics(cluster)
     with connect_cluster(cluster.connect) as port:
         apply_results(port, plan_specs(port, *DESIRED_SPECS))
@@ -264,7 +272,7 @@ def test_nodes_of_ours_that_are_there_need_no_permission_to_be_made(
 
 
 def test_nodes_of_ours_that_cannot_be_made_are_named(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """Without the right to make our root nothing is written, and the message says which node is missing."""
+    """Without the permission to create topiarist's root nothing is written, and the message names the missing node."""
     client.set_acls("/", [make_acl("world", "anyone", read=True)])
     with (
         connect_cluster(cluster.connect) as port,
@@ -283,7 +291,9 @@ def test_nodes_of_ours_that_cannot_be_made_are_named(cluster: SimulatedKafka, cl
 def test_a_lock_that_cannot_be_taken_is_named(
     cluster: SimulatedKafka, client: KazooClient, rights: dict[str, bool], message: str
 ) -> None:
-    """No right to take the lock, or to see who has it: one line with the path, nothing written, every topic told."""
+    """Without the permission to take the lock or to list its holders, the run prints one line with the path, writes
+    nothing and reports every topic.
+    """
     create_mixed_topics(cluster)
     with connect_cluster(cluster.connect) as port:
         apply_results(port, plan_specs(port, topic_spec("first")))
@@ -297,7 +307,7 @@ def test_a_lock_that_cannot_be_taken_is_named(
 
 
 def test_a_lock_that_may_not_be_given_up_goes_with_the_session(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """What was done is told all the same."""
+    """A lock that the run may not delete ends with the session, and the run still reports its results."""
     create_mixed_topics(cluster)
     with connect_cluster(cluster.connect) as port:
         apply_results(port, plan_specs(port, topic_spec("first")))
@@ -311,7 +321,7 @@ def test_a_lock_that_may_not_be_given_up_goes_with_the_session(cluster: Simulate
 def test_a_holder_without_a_name_is_named_by_its_node(
     cluster: SimulatedKafka, client: KazooClient, note: bytes
 ) -> None:
-    """Whatever stands in the lock's node, the message names something to look for."""
+    """The message names the lock's node if the node's content has no name of a holder."""
     create_mixed_topics(cluster)
     with connect_cluster(cluster.connect) as port:
         apply_results(port, plan_specs(port, topic_spec("first")))
@@ -326,7 +336,7 @@ def test_a_holder_without_a_name_is_named_by_its_node(
 def test_an_error_that_nobody_expected_is_told_as_any_other(
     cluster: SimulatedKafka, proxy: Proxy, client: KazooClient
 ) -> None:
-    """Somebody takes our root away at the very moment: an error with the server's word for it, and every topic told."""
+    """If another client deletes topiarist's root at that moment, the run reports the server's error and every topic."""
     create_mixed_topics(cluster)
     with connect_cluster(proxy.through(cluster.connect)) as port:
         plan = plan_specs(port, *DESIRED_SPECS)
@@ -340,7 +350,9 @@ def test_an_error_that_nobody_expected_is_told_as_any_other(
 def test_a_queue_that_has_gone_is_named(
     cluster: SimulatedKafka, zookeeper: EmbeddedZooKeeper, client: KazooClient
 ) -> None:
-    """Somebody takes our nodes away before we stand in line: said with the path, and every topic told."""
+    """If another client deletes topiarist's nodes before the run is in the queue, the error has the path and every
+    topic is reported.
+    """
     create_mixed_topics(cluster)
 
     def take_away(kind: str) -> bool:
@@ -358,7 +370,7 @@ def test_a_queue_that_has_gone_is_named(
 
 
 def test_a_stopped_run_takes_no_lock(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """Who is to stop before it has begun writes nothing at all, not even nodes of its own."""
+    """A run that is stopped before its start writes nothing, not even topiarist's own nodes."""
     create_mixed_topics(cluster)
     with connect_cluster(proxy.through(cluster.connect)) as port:
         found = list(port.apply(plan_specs(port, *DESIRED_SPECS), lambda: True))
@@ -367,7 +379,7 @@ def test_a_stopped_run_takes_no_lock(cluster: SimulatedKafka, proxy: Proxy) -> N
 
 
 def test_a_name_that_collides_with_a_topic_of_the_run_before_is_not_created(cluster: SimulatedKafka) -> None:
-    """Two runs plan names that Kafka's metrics cannot tell apart; the one that had to wait creates nothing."""
+    """Two runs plan names that Kafka's metrics cannot distinguish; the run that waited for the lock creates nothing."""
     with connect_cluster(cluster.connect) as first, connect_cluster(cluster.connect) as second:
         one, other = plan_specs(first, topic_spec("orders.v1")), plan_specs(second, topic_spec("orders_v1"))
         assert apply_results(first, one) == {"orders.v1": Result.DONE}

@@ -1,4 +1,4 @@
-"""``topiarist nudge`` on a real ZooKeeper: topics that the played controller has lost, as Kafka's loses them."""
+"""``topiarist nudge`` on a real ZooKeeper: topics that the simulated controller has lost in the same way as Kafka."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Capture = pytest.CaptureFixture[str]
 
 @pytest.fixture
 def lost(chroot: str) -> Iterator[SimulatedKafka]:
-    """A cluster whose controller has lost the topic ``orders``, beside one that it could not decode."""
+    """A cluster with the topic ``orders``, lost by its controller, and a topic that the controller could not decode."""
     with SimulatedKafka(chroot, BROKERS) as cluster, connect_cluster(chroot) as port:
         assert apply_results(port, plan_specs(port, topic_spec("well"))) == {"well": Result.DONE}
         cluster.wait_idle()
@@ -53,18 +53,18 @@ def lost(chroot: str) -> Iterator[SimulatedKafka]:
 
 
 def nudging(port: ZooKeeperCluster, *names: str) -> NudgePlan:
-    """The plan that nudges these topics."""
+    """Return the plan that nudges these topics."""
     return plan_nudge(port.read(), "", {name: port.inspect(name) for name in names}, "default")
 
 
 def states(cluster: SimulatedKafka) -> list[int]:
-    """The partitions of the topic that have a state."""
+    """Return the partitions of the topic that have a state."""
     paths = write_checker.read_nodes(cluster.connect)
     return [number for number in range(2) if paths_.partition_state_path("orders", number) in paths]
 
 
 def test_a_topic_that_was_lost_is_taken_over(lost: SimulatedKafka, capsys: Capture) -> None:
-    """Shown by describe with the remedy; nothing of it changes but the version; a second nudge is not needed."""
+    """Describe shows the lost topic with the fix; the nudge changes only its version; a second nudge is not needed."""
     before = lost.client.get(TOPIC)
     where = ["--zookeeper", lost.connect]
     assert run(["describe", "orders", *where]) == 0
@@ -85,7 +85,7 @@ def test_a_topic_that_was_lost_is_taken_over(lost: SimulatedKafka, capsys: Captu
 
 
 def test_a_reader_that_ends_after_the_plan(lost: SimulatedKafka) -> None:
-    """``nudge | head -1``: the nudge is done, and its outcome is printed to stderr, not lost."""
+    """``nudge | head -1``: the nudge is done, and its outcome is printed to stderr."""
     command = f"{shlex.quote(sys.executable)} -m topiarist nudge orders --zookeeper {lost.connect} --yes"
     line = f"set -o pipefail; {command} | head -1; exit ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=100)
@@ -96,7 +96,9 @@ def test_a_reader_that_ends_after_the_plan(lost: SimulatedKafka) -> None:
 
 
 def test_a_nudge_is_one_transaction_and_needs_no_other_owner(lost: SimulatedKafka, proxy: Proxy) -> None:
-    """Nobody's topic, under the fence of every write; the same plan again finds it done."""
+    """A nudge of a topic without an owner is one transaction with the usual fence; the same plan again finds it
+    done.
+    """
     with connect_cluster(proxy.through(lost.connect)) as port:
         plan = nudging(port, "orders").plan
         assert plan.topics[0].changes == (Nudge((0, 1)),)
@@ -109,7 +111,7 @@ def test_a_nudge_is_one_transaction_and_needs_no_other_owner(lost: SimulatedKafk
 
 @pytest.mark.parametrize("name", ["well", "nowhere"])
 def test_what_needs_no_nudge_gets_none(lost: SimulatedKafka, proxy: Proxy, name: str) -> None:
-    """A topic that has all its states, and one that is not there: no write at all."""
+    """A topic with all its states and a missing topic get no write."""
     with connect_cluster(proxy.through(lost.connect)) as port:
         found = nudging(port, name)
         assert apply_results(port, found.plan) == {}
@@ -122,7 +124,7 @@ ASKED = json.dumps({"version": 1, "partitions": [ENTRY]}).encode()
 
 @pytest.mark.parametrize("why", [Reason.DELETION_IN_PROGRESS, Reason.REASSIGNMENT_IN_PROGRESS, Reason.ZNODE_UNREADABLE])
 def test_what_forbids_a_nudge(lost: SimulatedKafka, proxy: Proxy, why: Reason) -> None:
-    """Nothing is written, and the reason is said."""
+    """A refused nudge writes nothing and reports the reason."""
     with lost.pause_controller(), connect_cluster(proxy.through(lost.connect)) as port:
         if why is Reason.ZNODE_UNREADABLE:
             lost.client.set(TOPIC, b'{"version":3,"partitions":[]}')
@@ -139,7 +141,7 @@ def test_what_forbids_a_nudge(lost: SimulatedKafka, proxy: Proxy, why: Reason) -
 
 
 def test_partitions_without_a_broker_wait_for_one(cluster: SimulatedKafka) -> None:
-    """The controller takes them over by itself."""
+    """The controller itself initializes partitions when one of their brokers is online."""
     cluster.add_topics(Topic("orders", ((7,), (7, 8)), {}))
     with connect_cluster(cluster.connect) as port:
         (refused,) = nudging(port, "orders").plan.topics[0].refusals
@@ -148,7 +150,7 @@ def test_partitions_without_a_broker_wait_for_one(cluster: SimulatedKafka) -> No
 
 @pytest.mark.parametrize("what", ["marked", "requested", "grown", "gone"])
 def test_what_moves_between_plan_and_write_is_a_conflict(lost: SimulatedKafka, proxy: Proxy, what: str) -> None:
-    """Directly before the write the topic is looked at again."""
+    """The topic is read again directly before the write."""
     client = lost.client
 
     def move() -> None:
@@ -172,7 +174,7 @@ def test_what_moves_between_plan_and_write_is_a_conflict(lost: SimulatedKafka, p
 
 
 def test_a_frozen_cluster_is_not_nudged(lost: SimulatedKafka, capsys: Capture) -> None:
-    """By the gate of every writer."""
+    """The freeze znode blocks a nudge like every other write."""
     where = ["--zookeeper", lost.connect]
     assert run(["freeze", "--reason", "noon", *where]) == 0
     with verify_changes(lost.connect):
@@ -184,7 +186,7 @@ def test_a_frozen_cluster_is_not_nudged(lost: SimulatedKafka, capsys: Capture) -
 def test_a_controller_that_does_not_react_is_said(
     lost: SimulatedKafka, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The run ends with an error, and says what else there is to do."""
+    """If the controller does not react, the run ends with an error that suggests the next step."""
     monkeypatch.setattr("topiarist.cli.apply.nudge._NO_PROGRESS_TIMEOUT_S", 0.2)
     with lost.pause_controller():
         assert run(["nudge", "orders", "--zookeeper", lost.connect, "--yes"]) == 1
@@ -194,7 +196,7 @@ def test_a_controller_that_does_not_react_is_said(
 
 
 def test_a_name_that_no_cluster_has_is_an_error(lost: SimulatedKafka, capsys: Capture) -> None:
-    """A word that can be no name is wrong usage; without --yes somebody has to be asked."""
+    """An invalid topic name is a usage error; without ``--yes`` a nudge needs a terminal."""
     where = ["--zookeeper", lost.connect]
     assert run(["nudge", "nowhere", *where, "--yes"]) == 1
     assert "no cluster of this run has a topic nowhere" in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""``apply --wait`` for new partitions on a real ZooKeeper: what the controller makes of them; and pacing."""
+"""``apply --wait`` for new partitions on a real ZooKeeper: initialization by the controller, and pacing."""
 
 from __future__ import annotations
 
@@ -42,25 +42,25 @@ WAITING = "waiting for the controller to initialize 1 topic, at most {} s withou
 
 
 def folder(path: Path, *names: str, partitions: int = 4) -> Path:
-    """A folder with these topics, for whichever cluster is meant."""
+    """Write a folder with these topics, for any cluster."""
     spec = {"partitions": partitions, "replicationFactor": 3}
     (path / "topics.yaml").write_text("\n---\n".join(document("Topic", name, **spec) for name in names))
     return path
 
 
 def waited(connect: str, path: Path, *more: str) -> list[str | Path]:
-    """The command line of an apply that waits, and takes over what it finds."""
+    """Return the command line of an apply that waits and adopts existing topics."""
     return ["apply", path, "--zookeeper", connect, "--adopt=*", "--yes", "--wait", *more]
 
 
 def told(running: subprocess.Popen[str]) -> str:
-    """The next thing that a run says."""
+    """Return the next line that a run writes to stderr."""
     assert running.stderr is not None
     return running.stderr.readline()
 
 
 def report(path: Path) -> tuple[dict[str, list[str]], dict[str, Any]]:
-    """What became of each topic, line by line, and the summary; each line by the schema."""
+    """Return the results of each topic, line by line, and the summary; each line is validated by the schema."""
     _, *found, summary = lines(path)
     results: dict[str, list[str]] = {}
     for line in found:
@@ -70,14 +70,14 @@ def report(path: Path) -> tuple[dict[str, list[str]], dict[str, Any]]:
 
 @pytest.fixture
 def grown(cluster: SimulatedKafka, tmp_path: Path) -> Path:
-    """A cluster with a topic of two partitions, and the manifest that wants four of it."""
+    """A cluster with a topic of two partitions, and a manifest with four partitions for it."""
     cluster.add_topics(Topic("orders", REPLICAS, {}))
     return folder(tmp_path, "orders")
 
 
 def test_a_run_ends_when_the_controller_has_taken_everything_over(cluster: SimulatedKafka, tmp_path: Path) -> None:
-    """Not before: at its end each partition has its state; the report has one line a topic, and another one with the id
-    of the created one; and nothing is waited for a second time.
+    """The run ends only when each partition has its state. The report has one line for each topic and a second line
+    with the id of the created topic; a second run waits for nothing.
     """
     cluster.add_topics(Topic("grow", REPLICAS, {}))
     wanted = folder(tmp_path, "grow", "new", partitions=30)
@@ -98,29 +98,29 @@ def test_a_run_ends_when_the_controller_has_taken_everything_over(cluster: Simul
 
 
 def marked(client: KazooClient) -> None:
-    """Somebody wants the topic gone."""
+    """Request the deletion of the topic as another client."""
     client.create("/admin/delete_topics/orders")
 
 
 def deleted(client: KazooClient) -> None:
-    """Somebody takes the topic away."""
+    """Delete the topic as another client."""
     client.delete(TOPIC, recursive=True)
 
 
 def made_again(client: KazooClient) -> None:
-    """Somebody takes the topic away and makes it anew, as alike as it can be."""
+    """Delete and recreate the topic as another client, as similar as possible."""
     data = client.get(TOPIC)[0]
     client.delete(TOPIC, recursive=True)
     client.create(TOPIC, data)
 
 
 def shrunk(client: KazooClient) -> None:
-    """A controller that knew the topic before it grew writes what it knew."""
+    """Write the topic as a controller does that read it before its growth."""
     client.set(TOPIC, topics_.encode_topic(REPLICAS))
 
 
 def garbled(client: KazooClient) -> None:
-    """Somebody writes what is no topic."""
+    """Write an invalid topic as another client."""
     client.set(TOPIC, b'{"version":3,"partitions":7}')
 
 
@@ -137,7 +137,9 @@ def garbled(client: KazooClient) -> None:
 def test_what_somebody_else_makes_of_it_meanwhile_is_told(
     cluster: SimulatedKafka, client: KazooClient, grown: Path, meddle: Callable[[KazooClient], None], words: str
 ) -> None:
-    """At once, not when the time is over, and as what it is: the run failed, and says why (F33)."""
+    """The run reports an external change during the wait at once, not at the time-out: the run failed, with the reason
+    (F33).
+    """
     lines = grown / "report.jsonl"
     with cluster.pause_controller():
         running = start_topiarist(*waited(cluster.connect, grown, "--report", str(lines)))
@@ -154,7 +156,7 @@ def test_what_somebody_else_makes_of_it_meanwhile_is_told(
 
 
 def test_without_a_controller_it_is_waited_until_the_time_is_over(cluster: SimulatedKafka, grown: Path) -> None:
-    """A new one may come; if none does that is said."""
+    """The run waits for a new controller until the time-out and then reports that there is none."""
     lines = grown / "report.jsonl"
     with cluster.pause_controller():
         running = start_topiarist(*waited(cluster.connect, grown, "--wait-timeout", "1", "--report", str(lines)))
@@ -172,7 +174,7 @@ def test_without_a_controller_it_is_waited_until_the_time_is_over(cluster: Simul
 
 
 def test_a_controller_that_fails_over_is_waited_for(cluster: SimulatedKafka, grown: Path) -> None:
-    """The next one goes on."""
+    """The run waits for the next controller, which continues the initialization."""
     with cluster.pause_controller():
         running = start_topiarist(*waited(cluster.connect, grown))
         assert told(running) == WAITING.format(300)
@@ -183,7 +185,7 @@ def test_a_controller_that_fails_over_is_waited_for(cluster: SimulatedKafka, gro
 
 
 def test_a_plan_from_a_file_is_waited_for_although_it_is_done(cluster: SimulatedKafka, grown: Path) -> None:
-    """An earlier run has written it and was cut off: the plan applied again waits for it."""
+    """If an earlier run wrote the changes and was cut off, applying the saved plan again waits for them."""
     plan = grown / "plan.json"
     connection = ("--zookeeper", cluster.connect)
     assert run_topiarist("plan", grown, *connection, "--adopt=*", "--out", plan).code == 0
@@ -197,7 +199,7 @@ def test_a_plan_from_a_file_is_waited_for_although_it_is_done(cluster: Simulated
 
 
 def test_progress_is_shown_at_a_terminal(cluster: SimulatedKafka, grown: Path) -> None:
-    """A bar that goes away; the words before and after it stay."""
+    """A terminal shows a progress bar that is removed at the end; the text before and after it stays."""
     command = ["-m", "topiarist", *map(str, waited(cluster.connect, grown))]
     shown, code = typed([sys.executable, *command])
     assert code == 0
@@ -212,7 +214,7 @@ HELD = f"throttled: the controller has to initialize earlier partitions first, {
 
 
 def ahead(client: KazooClient) -> Counter[int]:
-    """Replicas per broker of partitions without a state."""
+    """Return the number of replicas per broker in partitions without a state."""
     found: Counter[int] = Counter()
     for name in client.get_children("/brokers/topics"):
         topic = json.loads(client.get(f"/brokers/topics/{name}")[0])
@@ -227,14 +229,16 @@ def ahead(client: KazooClient) -> Counter[int]:
 
 
 def paced(connect: str, path: Path, *more: str) -> list[str | Path]:
-    """The command line of an apply that is held back."""
+    """Return the command line of an apply with a pacing limit."""
     return [*waited(connect, path, *more), "--max-inflight-replicas", str(AHEAD)]
 
 
 def test_never_more_is_ahead_of_the_controller_than_was_said(
     cluster: SimulatedKafka, client: KazooClient, zookeeper: EmbeddedZooKeeper, tmp_path: Path
 ) -> None:
-    """Looked at before each transaction, and in the end all is done and taken over."""
+    """The number of uninitialized replicas never exceeds the limit before any transaction, and at the end everything is
+    written and initialized.
+    """
     most: list[int] = []
 
     def look(kind: str) -> bool:
@@ -253,7 +257,7 @@ def test_never_more_is_ahead_of_the_controller_than_was_said(
 
 
 def test_without_wait_nothing_is_held_back(cluster: SimulatedKafka, client: KazooClient, tmp_path: Path) -> None:
-    """However far behind the controller is."""
+    """Without ``--wait`` there is no pacing, regardless of the backlog of the controller."""
     with cluster.pause_controller():
         command = [word for word in paced(cluster.connect, folder(tmp_path, *NAMES)) if word != "--wait"]
         done = run_topiarist(*command)
@@ -262,8 +266,8 @@ def test_without_wait_nothing_is_held_back(cluster: SimulatedKafka, client: Kazo
 
 
 class Held(NamedTuple):
-    """A run that is held back since the controller does nothing, until ``release``: ``written`` topics of ``NAMES`` are
-    there, and the others are not; and its report.
+    """A run that is paced because the controller does nothing, until ``release``: ``written`` topics of ``NAMES`` exist
+    and the rest do not; and its report.
     """
 
     written: int
@@ -272,14 +276,14 @@ class Held(NamedTuple):
     release: Callable[[], None]
 
     def ended(self) -> tuple[int, str, str]:
-        """How it ends."""
+        """Wait for the end of the run; return exit code, stdout as one line, and stderr."""
         out, err = self.running.communicate(timeout=60)
         return self.running.returncode, " ".join(out.split()), err
 
 
 @pytest.fixture
 def held(cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path) -> Iterator[Held]:
-    """A run after its first few topics."""
+    """Return a run after its first few topics."""
     path = tmp_path / "report.jsonl"
     command = paced(proxy.through(cluster.connect), folder(tmp_path, *NAMES), "--report", str(path))
     with ExitStack() as stuck:
@@ -297,17 +301,19 @@ def held(cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path) -> Iterator[Held
 
 
 def topics(cluster: SimulatedKafka) -> list[str]:
-    """Those that are there."""
+    """Return the existing topics."""
     return sorted(write_checker.decode_topics(write_checker.read_nodes(cluster.connect)))
 
 
 def locks(cluster: SimulatedKafka) -> list[str]:
-    """The nodes of everybody who holds or wants the lock."""
+    """Return the nodes of all runs that hold or request the lock."""
     return [path for path in write_checker.read_nodes(cluster.connect) if path.startswith("/topiarist/lock/")]
 
 
 def test_an_interrupt_while_it_is_held_back_ends_the_run(cluster: SimulatedKafka, held: Held) -> None:
-    """What was written stays, the rest is not sent, the lock, held until then, is free."""
+    """An interrupt ends a paced run: written changes stay, the rest is not sent, and the lock, held until then, is
+    free.
+    """
     assert len(locks(cluster)) == 1
     held.running.send_signal(signal.SIGINT)
     code, out, err = held.ended()
@@ -323,7 +329,7 @@ def test_an_interrupt_while_it_is_held_back_ends_the_run(cluster: SimulatedKafka
 def test_a_cluster_that_is_frozen_meanwhile_gets_nothing_more(
     cluster: SimulatedKafka, client: KazooClient, held: Held
 ) -> None:
-    """Frozen while the run was held back: its next transaction is never made."""
+    """A freeze during pacing stops the run: its next transaction is never executed."""
     client.set("/topiarist/gate", own_znodes.encode_freeze(Freeze("moving racks", "ada", "2026-01-31T12:00:00Z")))
     held.release()
     code, out, err = held.ended()
@@ -334,7 +340,9 @@ def test_a_cluster_that_is_frozen_meanwhile_gets_nothing_more(
 
 
 def test_another_controller_meanwhile_is_found_and_gone_on_with(cluster: SimulatedKafka, held: Held) -> None:
-    """The old epoch's checks fail, the run reads anew, and everything is done."""
+    """After a failover during pacing the checks of the old epoch fail, the run reads again, and completes all
+    changes.
+    """
     cluster.client.delete("/controller")
     held.release()
     cluster.wait_idle()
@@ -345,7 +353,7 @@ def test_another_controller_meanwhile_is_found_and_gone_on_with(cluster: Simulat
 
 
 def test_a_connection_that_drops_meanwhile_comes_back(cluster: SimulatedKafka, proxy: Proxy, held: Held) -> None:
-    """In the same session, with the same lock."""
+    """A connection that drops during pacing is restored in the same session, with the same lock."""
     before = locks(cluster)
     connections = len(proxy.connections)
     proxy.drop()
@@ -359,7 +367,7 @@ def test_a_connection_that_drops_meanwhile_comes_back(cluster: SimulatedKafka, p
 def test_what_moves_meanwhile_is_seen_when_it_is_written(
     cluster: SimulatedKafka, client: KazooClient, held: Held
 ) -> None:
-    """A topic of others with the name of one that is held back: moved, and left as it is."""
+    """A topic that another client creates under the name of a waiting topic is a conflict and stays unchanged."""
     config = configs.encode_config({"retention.ms": "7"})
     client.create(f"/config/topics/{NAMES[-1]}", config)
     client.create(f"/brokers/topics/{NAMES[-1]}", topics_.encode_topic(((1, 2, 3),) * 4))
@@ -376,7 +384,7 @@ def test_what_moves_meanwhile_is_seen_when_it_is_written(
 
 
 def test_a_controller_that_does_nothing_ends_the_run(cluster: SimulatedKafka, tmp_path: Path) -> None:
-    """When the time is over: what was written is not finished, and what was not sent is named."""
+    """The time-out ends the run: written topics are pending, and skipped topics are named."""
     path = tmp_path / "report.jsonl"
     with cluster.pause_controller():
         done = run_topiarist(
@@ -396,8 +404,8 @@ def test_a_controller_that_does_nothing_ends_the_run(cluster: SimulatedKafka, tm
 
 @pytest.mark.parametrize("multiread", [True, False])
 def test_a_look_costs_little(cluster: SimulatedKafka, proxy: Proxy, multiread: bool) -> None:
-    """Of topics that the controller has not come to one list each; of those that it has, each state once. Without
-    MultiRead a request each, with it a hundredth.
+    """A poll lists each uninitialized topic once and reads the state of each initialized partition once. Without
+    MultiRead each is one request, with MultiRead a hundredth of that.
     """
     wishes = [topic_spec(f"topic-{number:03}", partitions=12) for number in range(200)]
     with connect_cluster(proxy.through(cluster.connect)) as port:
@@ -426,7 +434,9 @@ def test_a_look_costs_little(cluster: SimulatedKafka, proxy: Proxy, multiread: b
 
 
 def test_only_a_state_says_that_a_partition_is_taken_over(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """The controller makes the partition's own znode first, for all partitions of all its topics: that says nothing."""
+    """Only a state proves that a partition is initialized: the controller creates the znodes of all partitions of all
+    its topics first.
+    """
     with connect_cluster(cluster.connect) as port, cluster.pause_controller():
         plan = plan_specs(port, topic_spec("orders", partitions=3))
         apply_results(port, plan)
@@ -440,7 +450,7 @@ def test_only_a_state_says_that_a_partition_is_taken_over(cluster: SimulatedKafk
 
 
 def test_who_may_not_look_any_more_is_told(cluster: SimulatedKafka, client: KazooClient, grown: Path) -> None:
-    """What was written is done; that nobody knows more is an error."""
+    """A run that loses the permission to read states has written its changes and ends with an error."""
     with cluster.pause_controller():
         running = start_topiarist(*waited(cluster.connect, grown))
         assert told(running) == WAITING.format(300)
@@ -452,7 +462,7 @@ def test_who_may_not_look_any_more_is_told(cluster: SimulatedKafka, client: Kazo
 
 
 def test_names_that_come_meanwhile_count(cluster: SimulatedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run that was held back for long looks again at what it stands on: no transaction checks whether a new name
+    """A run that was paced for a long time reads the names again, because no transaction checks whether a new name
     collides with another.
     """
     monkeypatch.setattr(write_context, "CONTEXT_MAX_AGE_S", 0.0)

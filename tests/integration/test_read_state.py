@@ -1,6 +1,6 @@
-"""Reading a real ZooKeeper: all of a cluster's state, with and without MultiRead, whole or named where it is not.
+"""Reads of a whole cluster from a real ZooKeeper, with and without MultiRead; invalid znodes are reported.
 
-What is expected comes from what was put there, or from a reader that shares no code with the product.
+The expected values come from the test data, or from a reader that shares no code with the product.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ READS = {"connect", "sync", "multiRead", "getData", "getChildren", "ping", "clos
 
 @contextmanager
 def opened(connect: str, *, multiread: bool | None = None) -> Iterator[Session]:
-    """A session; ``multiread`` False reads as from a server that does not know MultiRead, without asking it."""
+    """Open a session; with ``multiread`` False it treats the server as one without MultiRead and sends no probe."""
     with closing(open_session(connect, 10.0)) as session:
         session.supports_multiread = multiread
         yield session
 
 
 def read(connect: str, *, multiread: bool | None = None) -> ClusterState:
-    """The state of the cluster at ``connect``, with a session of its own."""
+    """Return the state of the cluster at ``connect``, read with a separate session."""
     with opened(connect, multiread=multiread) as session:
         return read_state(session, jute_max_buffer=1_048_575)
 
 
 def put(client: KazooClient, path: str, data: bytes) -> None:
-    """Write a znode, whether it is there or not."""
+    """Write a znode, whether it exists or not."""
     if client.exists(path):
         client.set(path, data)
     else:
@@ -70,18 +70,18 @@ def put(client: KazooClient, path: str, data: bytes) -> None:
 
 
 def put_topic(client: KazooClient, name: str, data: bytes) -> None:
-    """Create a topic's znode where no controller looks, for states that no playground would survive."""
+    """Create the znode of a topic without a controller, for states that a playground would not survive."""
     put(client, paths.topic_path(name), data)
 
 
 def connect_of(client: KazooClient) -> str:
-    """The connect string of a client, chroot and all."""
+    """Return the connect string of a client, with its chroot."""
     return ",".join(f"{host}:{port}" for host, port in client.hosts) + str(client.chroot)
 
 
 @pytest.fixture
 def still(chroot: str) -> Iterator[KazooClient]:
-    """A client of a cluster that nobody runs any more: what is put there stays as it is."""
+    """A client of a cluster without a running controller: its znodes do not change."""
     with SimulatedKafka(chroot, BROKERS):
         pass
     client = KazooClient(chroot)
@@ -96,7 +96,7 @@ def still(chroot: str) -> Iterator[KazooClient]:
 
 
 def test_a_cluster_is_read_as_it_stands(cluster: SimulatedKafka) -> None:
-    """Brokers, controller, topics, ids, configs and location are those that an independent reader sees."""
+    """Brokers, controller, topics, ids, configs and location equal those of an independent reader."""
     cluster.add_topics(Topic("orders", REPLICAS, {"retention.ms": "1000"}), Topic("clicks", ((4, 5),), {}))
     state = read(cluster.connect)
     tree = write_checker.read_nodes(cluster.connect)
@@ -117,7 +117,7 @@ def test_a_cluster_is_read_as_it_stands(cluster: SimulatedKafka) -> None:
 
 
 def test_without_multiread_the_same_is_read(cluster: SimulatedKafka) -> None:
-    """Servers before 3.6 and after give one state, also of more topics than fit in one request or window."""
+    """Servers before and after 3.6 give the same state, also for more topics than fit in one request or window."""
     cluster.add_topics(*(Topic(f"topic-{number}", REPLICAS, {"retention.ms": f"{number}"}) for number in range(600)))
     state = read(cluster.connect, multiread=True)
     assert len(state.topics) == 600
@@ -125,7 +125,7 @@ def test_without_multiread_the_same_is_read(cluster: SimulatedKafka) -> None:
 
 
 def test_reading_writes_nothing_and_asks_little(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """Only reads go over the wire, 250 of them in a request at most, and the session counts them truly."""
+    """A read sends only reads, at most 250 per request, and the session counts them correctly."""
     cluster.add_topics(*(Topic(f"topic-{number}", REPLICAS, {}) for number in range(1000)))
     with opened(proxy.through(cluster.connect)) as session:
         assert len(read_state(session, jute_max_buffer=1).topics) == 1000
@@ -138,7 +138,7 @@ def test_reading_writes_nothing_and_asks_little(cluster: SimulatedKafka, proxy: 
 
 
 def test_large_znodes_make_small_requests(still: KazooClient, proxy: Proxy) -> None:
-    """Once the answers have shown how large they are, a request asks for no more than a megabyte."""
+    """After the first answers show the size of the znodes, a request reads no more than a megabyte."""
     large = topics.encode_topic([(1001, 1002, 1003)] * 4000)
     put_topic(still, "large", large)
     with opened(proxy.through(connect_of(still))) as session:
@@ -164,7 +164,9 @@ ODD = {
 
 @pytest.mark.parametrize("multiread", [True, False])
 def test_odd_topics_are_named_and_the_others_read(still: KazooClient, multiread: bool) -> None:
-    """Garbage in a topic, its config or its record makes that topic a fault with path and reason, and no other."""
+    """Garbage in a topic, its config or its record is a fault of that topic, with path and reason, and of no other
+    topic.
+    """
     for name, data in ODD.items():
         put_topic(still, name, data)
     for name in ("fine", "odd-config", "odd-record"):
@@ -186,7 +188,9 @@ def test_odd_topics_are_named_and_the_others_read(still: KazooClient, multiread:
 
 @pytest.mark.parametrize("multiread", [True, False])
 def test_forbidden_topics_are_named_and_the_others_read(still: KazooClient, multiread: bool) -> None:
-    """No permission on one znode: that topic is a fault; on one that all depends on: an error with its path."""
+    """An unreadable znode of a topic is a fault of that topic; an unreadable znode of the cluster is an error with its
+    path.
+    """
     nobody = [make_acl("digest", "nobody:x", all=True)]
     put_topic(still, "open", topics.encode_topic(REPLICAS))
     put(still, paths.config_path("open"), configs.encode_config({}))
@@ -209,7 +213,9 @@ def test_forbidden_topics_are_named_and_the_others_read(still: KazooClient, mult
 
 
 def test_records_count_only_for_the_topic_they_were_made_for(still: KazooClient) -> None:
-    """A record is valid from its topic's birth on; what came after it is told; one without a topic is kept apart."""
+    """A record is valid if it is not older than its topic; later changes are reported; a record without a topic is
+    listed separately.
+    """
     record = OwnershipRecord("default", ("retention.ms",))
     for name in ("stale", "adopted", "changed"):
         if name == "stale":
@@ -236,7 +242,7 @@ def test_records_count_only_for_the_topic_they_were_made_for(still: KazooClient)
 
 
 def test_a_record_of_the_same_transaction_is_valid(still: KazooClient) -> None:
-    """A record made in one transaction with its topic belongs to it."""
+    """A record from the same transaction as its topic is valid."""
     put(still, paths.RECORDS, b"")
     both = still.transaction()
     both.create(paths.topic_path("new"), topics.encode_topic(REPLICAS))
@@ -246,7 +252,9 @@ def test_a_record_of_the_same_transaction_is_valid(still: KazooClient) -> None:
 
 
 def test_what_is_under_way_is_told(still: KazooClient) -> None:
-    """Marks for deletion, reassignments of both kinds, unknown fields, holes and the brokers' defaults."""
+    """The state has deletion requests, both kinds of reassignments, unknown fields, missing partitions and broker
+    defaults.
+    """
     moving = b'{"version":2,"partitions":{"0":[1,2],"1":[2]},"adding_replicas":{"1":[2]},"removing_replicas":{}}'
     put_topic(still, "moving", moving)
     put_topic(still, "vendor", b'{"version":2,"vendor":1,"partitions":{"1":[1],"4":[2]}}')
@@ -270,7 +278,7 @@ def test_what_is_under_way_is_told(still: KazooClient) -> None:
 
 
 def test_odd_brokers_count_as_missing(still: KazooClient) -> None:
-    """A broker that cannot be read, or has no number for a name, is warned of and gets no replicas."""
+    """An unreadable broker, or one without a numeric id, causes a warning and gets no replicas."""
     put(still, paths.broker_path(3), b'{"version":5}')
     put(still, f"{paths.BROKER_IDS}/x", b"{}")
     state = read(connect_of(still))
@@ -279,7 +287,7 @@ def test_odd_brokers_count_as_missing(still: KazooClient) -> None:
 
 
 def test_room_is_counted_as_a_java_client_receives_it(still: KazooClient) -> None:
-    """The lists behind the size limits have the bytes of a getChildren reply."""
+    """The size limits count the lists in the bytes of a getChildren reply."""
     for name in ("a", "a-longer-name"):
         put_topic(still, name, topics.encode_topic(REPLICAS))
     for _ in range(3):
@@ -340,7 +348,9 @@ GATES: dict[str, tuple[Callable[[KazooClient], object], Reason | None, str]] = {
 
 @pytest.mark.parametrize("name", GATES)
 def test_the_gate_tells_whether_writing_is_allowed(still: KazooClient, name: str) -> None:
-    """Under KRaft, in a migration, without a controller or frozen: read as ever, and closed with the reason."""
+    """Under KRaft, in a migration, without a controller or frozen, the cluster is readable and writes are blocked with
+    the reason.
+    """
     arrange, reason, words = GATES[name]
     arrange(still)
     put_topic(still, "orders", topics.encode_topic(REPLICAS))
@@ -352,7 +362,7 @@ def test_the_gate_tells_whether_writing_is_allowed(still: KazooClient, name: str
 
 @pytest.mark.parametrize("path", [paths.CLUSTER_ID, paths.CONTROLLER, paths.CONTROLLER_EPOCH])
 def test_what_all_depends_on_must_be_readable(still: KazooClient, path: str) -> None:
-    """An odd znode without which nothing can be known ends the reading, with its path."""
+    """An invalid znode that the whole cluster depends on is an error with its path."""
     put(still, path, b"?")
     with pytest.raises(TopiaristError, match=f"{path} cannot be read") as caught:
         read(connect_of(still))
@@ -360,7 +370,7 @@ def test_what_all_depends_on_must_be_readable(still: KazooClient, path: str) -> 
 
 
 def test_hints_at_the_release_are_taken(still: KazooClient) -> None:
-    """The oldest release that fits is told from what each release was the first to write."""
+    """The oldest possible release is derived from the znodes that each release was the first to write."""
     put(still, paths.CONTROLLER, b'{"version":1,"brokerid":1,"timestamp":"1"}')
     put(still, paths.FEATURE, b'{"version":2,"features":{},"status":1}')
     seen = [read(connect_of(still)).min_version]
@@ -380,7 +390,7 @@ def test_hints_at_the_release_are_taken(still: KazooClient) -> None:
 
 
 def between(meddler: InterceptingProxy, kind: str, moment: int, act: Callable[[], object]) -> None:
-    """Before the request of this kind that so many others come before: those have been answered then."""
+    """Act before the request of this kind with this number; earlier requests have their answers by then."""
     seen: list[str] = []
 
     def before(found: str) -> bool:
@@ -399,7 +409,9 @@ def between(meddler: InterceptingProxy, kind: str, moment: int, act: Callable[[]
 def test_a_takeover_in_the_middle_is_seen_or_fails_the_check_of_the_epoch(
     still: KazooClient, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """Between any two nodes of the head: a gate that is open never comes with the epoch of the new controller."""
+    """With a controller failover between any two nodes of the head, a state without a write block never has the epoch
+    of the new controller.
+    """
     kraft = b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":5}'
     old = still.get(paths.CONTROLLER)[0]
 
@@ -429,7 +441,9 @@ def test_a_takeover_in_the_middle_is_seen_or_fails_the_check_of_the_epoch(
 def test_a_topic_that_is_made_in_the_middle_has_not_lost_its_topic(
     still: KazooClient, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """Between any two lists of the head: no record is seen without the topic that was made with it."""
+    """With a creation between any two lists of the head, no record is read without the topic of the same
+    transaction.
+    """
     put(still, paths.RECORDS, b"")
     with (
         InterceptingProxy(zookeeper.connect) as meddler,
@@ -451,7 +465,7 @@ def test_a_topic_that_is_made_in_the_middle_has_not_lost_its_topic(
 
 
 def test_a_server_that_lags_catches_up_before_it_is_read(still: KazooClient, zookeeper: EmbeddedZooKeeper) -> None:
-    """Whatever of the cluster as a whole is read, the first time and again: a sync comes first."""
+    """A sync precedes every read of the cluster as a whole, the first and each later one."""
     seen: list[str] = []
 
     def note(kind: str) -> bool:
@@ -471,7 +485,7 @@ def test_a_server_that_lags_catches_up_before_it_is_read(still: KazooClient, zoo
 
 
 def test_reassignments_that_may_not_be_read_are_no_absence_of_them(still: KazooClient) -> None:
-    """A topic that is to grow may be named in what we are not shown."""
+    """Unreadable reassignments do not count as none: they may name a topic that is to grow."""
     put(still, paths.REASSIGNMENT_REQUEST, b'{"version":1,"partitions":[]}')
     with opened(connect_of(still)) as session:
         assert read_reassignment_request(session, ["orders"]).topics == frozenset()
@@ -481,7 +495,9 @@ def test_reassignments_that_may_not_be_read_are_no_absence_of_them(still: KazooC
 
 
 def test_what_is_read_again_is_as_it_is_now(still: KazooClient) -> None:
-    """Brokers that are asked for, the brokers' defaults, and whether a migration has begun; the rest is as it was."""
+    """A refresh updates the requested brokers, the broker defaults and the start of a migration; the rest is
+    unchanged.
+    """
     put(still, paths.BROKER_DEFAULTS, configs.encode_config({"log.retention.ms": "5"}))
     with opened(connect_of(still)) as session:
         head = read_metadata(session)
@@ -517,7 +533,7 @@ def test_a_missing_chroot_is_said_and_never_made(zookeeper: EmbeddedZooKeeper, p
 
 
 def test_what_is_not_kafka_is_said(still: KazooClient, zookeeper: EmbeddedZooKeeper) -> None:
-    """A ZooKeeper, or a folder of one, without Kafka's nodes is not a Kafka cluster; what is missing is named."""
+    """A ZooKeeper or chroot without Kafka's nodes is not a Kafka cluster; the error names the missing nodes."""
     with pytest.raises(TopiaristError, match=r"is not a Kafka cluster: .* has no /cluster/id, /brokers/ids"):
         read(zookeeper.connect)
     still.delete(paths.TOPIC_CONFIGS, recursive=True)
@@ -527,7 +543,9 @@ def test_what_is_not_kafka_is_said(still: KazooClient, zookeeper: EmbeddedZooKee
 
 
 def test_single_topics_are_read_afresh(still: KazooClient) -> None:
-    """Bytes, versions and marks are those of now, also of topics that do not exist; the decoder is the same."""
+    """A read of single topics returns present bytes, versions and deletion requests, also for missing topics, with the
+    same decoder.
+    """
     put_topic(still, "orders", topics.encode_topic(REPLICAS))
     still.set(
         paths.topic_path("orders"), topic_bytes({str(at): list(ids) for at, ids in enumerate(REPLICAS)}, "A" * 22)
@@ -552,7 +570,7 @@ def test_single_topics_are_read_afresh(still: KazooClient) -> None:
 
 
 def test_the_metadata_has_what_a_writer_needs(cluster: SimulatedKafka) -> None:
-    """The versions for a transaction's checks: of the epoch, and of our gate once it is there."""
+    """The metadata has the versions for a transaction's checks: the epoch, and the freeze znode once it exists."""
     client = KazooClient(cluster.connect)
     client.start()
     with opened(cluster.connect) as session:

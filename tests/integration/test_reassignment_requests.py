@@ -1,4 +1,4 @@
-"""Topics that a reassignment request names, on a real ZooKeeper: not created, not deleted, and said with a remedy."""
+"""Topics in a reassignment request on a real ZooKeeper: not created, not deleted, and reported with a fix."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ CREATED, DELETED = topic_spec("new"), topic_spec("orders", ensure="Absent")
 
 
 def entries(*topics: str) -> bytes:
-    """A request that moves partition 0 of each of these topics."""
+    """Return a request that moves partition 0 of each of these topics."""
     listed = [{"topic": topic, "partition": 0, "replicas": [4, 5, 6]} for topic in topics]
     return json.dumps({"version": 1, "partitions": listed}).encode()
 
 
 @pytest.fixture
 def ours(cluster: SimulatedKafka) -> SimulatedKafka:
-    """A cluster with two topics of ours."""
+    """A cluster with two topics that topiarist manages."""
     with connect_cluster(cluster.connect) as port:
         assert set(apply_results(port, plan_specs(port, topic_spec("orders"), topic_spec("other"))).values()) == {
             Result.DONE
@@ -47,7 +47,7 @@ def ours(cluster: SimulatedKafka) -> SimulatedKafka:
 def test_a_request_that_comes_after_the_plan_is_seen(
     ours: SimulatedKafka, client: KazooClient, proxy: Proxy, wanted: TopicSpec
 ) -> None:
-    """Directly before the write: nothing is sent."""
+    """The run reads requests directly before the write and sends nothing."""
     with verify_changes(ours.connect), connect_cluster(proxy.through(ours.connect)) as port:
         plan = plan_specs(port, wanted)
         proxy.hold(LOCK_TAKEN, lambda: client.create(REQUEST, entries(wanted.topic)))
@@ -61,7 +61,7 @@ def test_a_request_that_comes_after_the_plan_is_seen(
 def test_an_entry_that_comes_after_the_read_is_seen_where_there_is_a_request(
     ours: SimulatedKafka, client: KazooClient, proxy: Proxy, wanted: TopicSpec
 ) -> None:
-    """Its version is checked in the transaction; one that only loses entries in between holds nothing up."""
+    """The transaction checks the version of an existing request; a request that only loses entries blocks nothing."""
     client.create(REQUEST, entries("other"))
     with connect_cluster(proxy.through(ours.connect)) as port:
         plan = plan_specs(port, wanted)
@@ -80,7 +80,9 @@ def test_an_entry_that_comes_after_the_read_is_seen_where_there_is_a_request(
 def test_a_request_that_cannot_be_read_counts_for_all_that_it_could_name(
     ours: SimulatedKafka, client: KazooClient, data: bytes
 ) -> None:
-    """Also for a topic that is not there yet; nothing else of it is said than that it cannot be read."""
+    """An unreadable request counts for every topic, also for a missing one; the message reports only that it is
+    unreadable.
+    """
     client.create(REQUEST, data)
     with connect_cluster(ours.connect) as port:
         state = port.read()
@@ -94,7 +96,9 @@ def test_a_request_that_cannot_be_read_counts_for_all_that_it_could_name(
 def test_entries_that_outlived_their_topics_are_named_by_every_command(
     ours: SimulatedKafka, client: KazooClient, tmp_path: Path
 ) -> None:
-    """A topic that is gone, one that was made again since, and one that really moves: of that nothing is said."""
+    """Every command names the entries of a deleted and of a recreated topic, and not that of a topic that really
+    moves.
+    """
     client.create(REQUEST, entries("orders", "new", "other", "gone"))
     client.create(MARK)
     ours.wait_idle()

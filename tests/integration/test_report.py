@@ -1,4 +1,4 @@
-"""The report of an apply: there as things happen, whole to the end, and nothing is sent that it cannot say."""
+"""The report of an apply: written during the run, complete at its end, and a precondition of every write."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NAMES = [f"orders-{number:03}" for number in range(150)]
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """The lines of a report, each by the schema."""
+    """Return the lines of a report, each validated by the schema."""
     found = [json.loads(line) for line in path.read_text().splitlines()]
     for line in found:
         VALIDATOR.validate(line)
@@ -39,14 +39,14 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def results(path: Path) -> dict[str, str]:
-    """What became of each topic; none has two lines."""
+    """Return the result of each topic; no topic has two lines."""
     found = [line for line in lines(path) if line["row"] == "topic"]
     assert len({line["topic"] for line in found}) == len(found)
     return {line["topic"]: line["result"] for line in found}
 
 
 def apply(folder: Path, report: Path, *more: str, size: int = -1) -> subprocess.Popen[str]:
-    """Apply a folder in a process of its own, on a disk where no file gets larger than ``size``."""
+    """Apply a folder in a separate process, with a file size limit of ``size``."""
 
     def limit() -> None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -60,7 +60,7 @@ def apply(folder: Path, report: Path, *more: str, size: int = -1) -> subprocess.
 
 
 def test_a_report_is_there_as_it_happens(cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path) -> None:
-    """While the last topics are written the lines of the first can be read; at the end there is one for each."""
+    """The lines of the first topics are readable while the last ones are written; at the end each topic has one."""
     report, seen = tmp_path / "report.jsonl", list[dict[str, Any]]()
     folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
 
@@ -82,7 +82,7 @@ def test_a_report_is_there_as_it_happens(cluster: SimulatedKafka, proxy: Proxy, 
 
 
 def test_a_report_holds_no_address_and_no_path(cluster: SimulatedKafka, tmp_path: Path) -> None:
-    """Neither where ZooKeeper is, nor where anything lies on this machine."""
+    """A report has neither the address of ZooKeeper nor a path of this machine."""
     folder = manifests(tmp_path, {"prod": cluster.connect}, "orders")
     running = apply(folder, tmp_path / "report.jsonl")
     running.communicate(timeout=60)
@@ -94,7 +94,7 @@ def test_a_report_holds_no_address_and_no_path(cluster: SimulatedKafka, tmp_path
 def test_an_interrupted_run_ends_its_report(
     cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path, number: signal.Signals, code: int
 ) -> None:
-    """Every topic has its line, and the summary has the code of the signal."""
+    """After an interrupt every topic has its line, and the summary has the exit code of the signal."""
     report = tmp_path / "report.jsonl"
     folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
     running = apply(folder, report)
@@ -107,7 +107,7 @@ def test_an_interrupted_run_ends_its_report(
 
 
 def test_a_killed_run_leaves_whole_lines(cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path) -> None:
-    """No summary, but every line is one; a later run adds to them."""
+    """A killed run leaves no summary, but only complete lines; a later run appends to them."""
     report = tmp_path / "report.jsonl"
     folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
     running = apply(folder, report)
@@ -126,7 +126,7 @@ def test_a_killed_run_leaves_whole_lines(cluster: SimulatedKafka, proxy: Proxy, 
 def test_what_is_refused_and_what_ended_the_run_is_in_it(
     cluster: SimulatedKafka, client: KazooClient, tmp_path: Path
 ) -> None:
-    """A frozen cluster: each topic with the reason, and what was held back."""
+    """The report of a frozen cluster has each topic with the reason and the withheld changes."""
     client.create("/topiarist", b"")
     client.create("/topiarist/gate", own_znodes.encode_freeze(Freeze("moving racks")))
     report = tmp_path / "report.jsonl"
@@ -139,7 +139,7 @@ def test_what_is_refused_and_what_ended_the_run_is_in_it(
 
 
 def test_with_wait_a_created_topic_has_its_id(cluster: SimulatedKafka, client: KazooClient, tmp_path: Path) -> None:
-    """As soon as the controller has given it: a second line, with what stands in the topic's node."""
+    """When the controller has assigned an id, the report gets a second line with the id of the topic's node."""
     report = tmp_path / "report.jsonl"
     running = apply(manifests(tmp_path, {"prod": cluster.connect}, "a", "b"), report, "--wait")
     running.communicate(timeout=60)
@@ -156,7 +156,9 @@ def test_with_wait_a_created_topic_has_its_id(cluster: SimulatedKafka, client: K
 def test_a_topic_that_appears_while_the_run_is_under_way_is_left_as_it_is(
     cluster: SimulatedKafka, proxy: Proxy, client: KazooClient, tmp_path: Path
 ) -> None:
-    """The plan showed its creation and nothing else: the run does nothing to it, says why, and ends with 5."""
+    """A planned topic that another client creates first stays unchanged: the run reports the reason and exits
+    with 5.
+    """
     report = tmp_path / "report.jsonl"
     folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, "a", "b")
 

@@ -1,4 +1,4 @@
-"""A plan that was kept, applied to a real ZooKeeper on which others were busy in between."""
+"""Saved plans, applied to a real ZooKeeper after changes by other clients."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ AS_PLANNED = ("--kafka-version", "3.9", "--adopt", "*")
 
 
 class Said(NamedTuple):
-    """What a command line printed, and its exit code."""
+    """The output of a command line, and its exit code."""
 
     code: int
     out: str
@@ -45,7 +45,7 @@ class Said(NamedTuple):
 
 
 class Desk:
-    """Somebody at a command line, in a folder with manifests, before one cluster."""
+    """A user of the command line with a folder of manifests and one cluster."""
 
     def __init__(self, folder: Path, connect: str, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
@@ -54,7 +54,7 @@ class Desk:
         self._capsys = capsys
 
     def wants(self, **specs: str) -> None:
-        """Write manifests, by topic; those of before are gone."""
+        """Replace all manifests by these, by topic."""
         for path in self.folder.glob("*.yaml"):
             path.unlink()
         for name, spec in specs.items():
@@ -67,7 +67,7 @@ class Desk:
         return Said(code, *self._capsys.readouterr())
 
     def keeps(self, *words: str) -> None:
-        """Plan into the file; the manifests are gone afterwards."""
+        """Write the plan to the file and remove the manifests."""
         said = self.says("plan", str(self.folder), "--kafka-version", "3.9", "--out", self.kept, "--adopt=*", *words)
         assert said.code == 0, said.err
         self.wants()
@@ -79,13 +79,13 @@ class Desk:
 
 @pytest.fixture
 def desk(tmp_path: Path, cluster: SimulatedKafka, capsys: pytest.CaptureFixture[str]) -> Desk:
-    """A desk before the cluster."""
+    """A desk for the cluster."""
     return Desk(tmp_path, cluster.connect, capsys)
 
 
 @pytest.fixture
 def kept(desk: Desk, cluster: SimulatedKafka) -> Desk:
-    """A plan that creates a topic, grows one and configures one, with keys that it only vouches for."""
+    """A plan that creates a topic, grows one and configures one, with retained config keys."""
     cluster.add_topics(
         Topic("grow", REPLICAS, {}),
         Topic("conf", REPLICAS, {"retention.ms": "1000", "segment.ms": "9000", "flush.ms": "5"}),
@@ -104,7 +104,9 @@ def configs(cluster: SimulatedKafka, name: str) -> dict[str, str]:
 
 
 def test_a_plan_is_applied_from_its_file_alone(kept: Desk, cluster: SimulatedKafka) -> None:
-    """The manifests are gone; what was planned is done to the letter, and what may lose data is allowed by the plan."""
+    """Without manifests, apply does exactly what the file holds, and the plan itself allows changes that may lose
+    data.
+    """
     planned = json.loads(Path(kept.kept).read_text())["clusters"][0]["topics"]
     before = write_checker.read_nodes(cluster.connect)
     said = kept.applies()
@@ -118,14 +120,14 @@ def test_a_plan_is_applied_from_its_file_alone(kept: Desk, cluster: SimulatedKaf
 
 
 def test_the_file_says_nothing_of_the_machine(kept: Desk, cluster: SimulatedKafka, tmp_path: Path) -> None:
-    """No address, no path, no user, no time; a second plan of the same is the same."""
+    """The file has no address, path, user or time; a second plan of the same state is identical."""
     text = Path(kept.kept).read_text()
     host = cluster.connect.partition("/")[0]
     assert not re.search(rf"{re.escape(host)}|{re.escape(str(tmp_path))}|127\.0\.0\.1|yaml|20[0-9][0-9]-", text)
 
 
 def test_applied_twice_is_already_done(kept: Desk, proxy: Proxy, cluster: SimulatedKafka) -> None:
-    """The second time nothing is sent, not even a request for the lock, and the code is 0."""
+    """The second apply sends nothing, not even a request for the lock, and exits with 0."""
     assert kept.applies().code == 0
     cluster.wait_idle()
     said = kept.applies(connect=proxy.through(cluster.connect))
@@ -135,7 +137,7 @@ def test_applied_twice_is_already_done(kept: Desk, proxy: Proxy, cluster: Simula
 
 
 def test_a_report_has_all_that_the_file_has(kept: Desk, cluster: SimulatedKafka, tmp_path: Path) -> None:
-    """What was done, what was done already and what moved: a line for each topic, whether anything was sent or not."""
+    """The report has a line for each topic of the file, whether it was written, unchanged or a conflict."""
 
     def reported(*words: str) -> dict[str, str]:
         kept.applies("--report", str(tmp_path / "report.jsonl"), *words)
@@ -155,7 +157,9 @@ def test_a_report_has_all_that_the_file_has(kept: Desk, cluster: SimulatedKafka,
 def test_an_apply_that_was_cut_off_is_resumed(
     kept: Desk, proxy: Proxy, cluster: SimulatedKafka, write: int, when: CutTiming
 ) -> None:
-    """Whatever write the connection dies at for good, the same command finishes the plan; each topic is made once."""
+    """If the connection breaks for good at any write, the same command completes the plan; each topic is created
+    once.
+    """
     before = write_checker.read_nodes(cluster.connect)
     proxy.cut(write, when, refuse=True)
     assert kept.applies("--connect-timeout", "1", connect=proxy.through(cluster.connect)).code == 1
@@ -185,7 +189,7 @@ def _place(*replicas: list[int]) -> Callable[[SimulatedKafka], None]:
 
 
 def _again(cluster: SimulatedKafka) -> None:
-    """Others delete a topic and make the very same again (F33)."""
+    """Delete and recreate an identical topic as another client (F33)."""
     cluster.client.create("/admin/delete_topics/grow", b"")
     cluster.wait_idle()
     cluster.add_topics(Topic("grow", REPLICAS, {}))
@@ -197,7 +201,7 @@ def _gone(cluster: SimulatedKafka) -> None:
 
 
 def _broker(cluster: SimulatedKafka) -> None:
-    """One that is to get replicas, while another one comes."""
+    """Stop a broker that is to get replicas, and start another one."""
     (first, *_), *_ = json.loads(cluster.client.get("/brokers/topics/grow")[0])["partitions"].values()
     cluster.remove_broker(first)
     cluster.add_broker(Broker(9, "a"))
@@ -243,7 +247,9 @@ MOVES: dict[str, tuple[Callable[[SimulatedKafka], None], str]] = {
 def test_what_moved_is_named_and_nothing_is_sent(
     kept: Desk, proxy: Proxy, cluster: SimulatedKafka, act: Callable[[SimulatedKafka], None], words: str
 ) -> None:
-    """One topic that is neither before nor after: named with what was and what is, no write at all, code 5."""
+    """One topic in neither the state before nor the state after is a conflict: the message has the expected and the
+    actual value, no write is sent, and the exit code is 5.
+    """
     act(cluster)
     proxy.reset()
     said = kept.applies(connect=proxy.through(cluster.connect))
@@ -256,7 +262,9 @@ def test_what_moved_is_named_and_nothing_is_sent(
 
 @pytest.mark.parametrize("name", ["made again", "a key", "deleted"])
 def test_partial_does_what_still_stands(kept: Desk, cluster: SimulatedKafka, name: str) -> None:
-    """With ``--partial`` the others are done, what moved is left as it is, and the code is still 5."""
+    """With ``--partial`` the other topics are written, the conflicting topic stays unchanged, and the exit code is
+    still 5.
+    """
     act, words = MOVES[name]
     act(cluster)
     before = write_checker.read_nodes(cluster.connect)
@@ -293,7 +301,7 @@ VOIDS_NOTHING = (_election, _restart, _throttle, _unrelated)
 
 @pytest.mark.parametrize("act", VOIDS_NOTHING)
 def test_what_voids_nothing(kept: Desk, cluster: SimulatedKafka, act: Callable[[SimulatedKafka], None]) -> None:
-    """A controller's failover, a broker's restart, a throttle, an unrelated key: the plan is as true as before."""
+    """A failover of the controller, a restart of a broker, a throttle or an unrelated key leaves the plan valid."""
     act(cluster)
     found = configs(cluster, "conf")
     said = kept.applies()
@@ -303,7 +311,7 @@ def test_what_voids_nothing(kept: Desk, cluster: SimulatedKafka, act: Callable[[
 
 
 def test_another_cluster_is_refused(kept: Desk, cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """A cluster with another id at the address: said, nothing written, code 1."""
+    """A cluster with another id at the address is an error: nothing is written, and the exit code is 1."""
     cluster.client.set("/cluster/id", b'{"version":"1","id":"AnotherClustersId00000"}')
     said = kept.applies(connect=proxy.through(cluster.connect))
     assert said.code == 1
@@ -313,7 +321,7 @@ def test_another_cluster_is_refused(kept: Desk, cluster: SimulatedKafka, proxy: 
 
 
 def test_the_same_cluster_below_another_chroot_is_refused(kept: Desk, clusters: dict[str, SimulatedKafka]) -> None:
-    """As brokers leave it behind that move to another chroot: the id is the same, and nobody reads it any more."""
+    """A chroot that brokers left behind has the same cluster id, but no broker reads it: the run is refused."""
     left = clusters["a"]
     left.client.set("/cluster/id", b'{"version":"1","id":"7sYkR0b2QIu1nT4mXc9pAw"}')
     said = kept.applies(connect=left.connect)
@@ -324,7 +332,7 @@ def test_the_same_cluster_below_another_chroot_is_refused(kept: Desk, clusters: 
 
 
 def test_a_plan_of_no_topics(desk: Desk) -> None:
-    """Made from an empty folder: there is nothing to do, and that is no error."""
+    """A plan of an empty folder has nothing to do and is no error."""
     desk.wants()
     desk.keeps()
     said = desk.applies()
@@ -334,7 +342,7 @@ def test_a_plan_of_no_topics(desk: Desk) -> None:
 
 
 def test_what_the_brokers_know_says_the_run(desk: Desk, cluster: SimulatedKafka) -> None:
-    """A plan's file says which release and which keys of a vendor it was made for; the run that applies it decides."""
+    """The file records the release and the vendor keys of its plan; the options of the run that applies it decide."""
     cluster.add_topics(Topic("tiered", REPLICAS, {"confluent.tier": "x"}))
     document = {"apiVersion": "topiarist.dev/v1", "kind": "Cluster", "metadata": {"name": "eu"}}
     document["spec"] = {"zookeeper": {"connect": desk.connect}, "allowUnknownConfigs": ["confluent.*"]}
@@ -360,7 +368,7 @@ def test_what_the_brokers_know_says_the_run(desk: Desk, cluster: SimulatedKafka)
 
 @pytest.mark.parametrize("reason", ["moving racks", ""])
 def test_a_frozen_cluster_is_left_alone(kept: Desk, cluster: SimulatedKafka, proxy: Proxy, reason: str) -> None:
-    """The gate is that of the moment: everything is held back, with who says so, and the code is that of a refusal."""
+    """A present freeze withholds every change and is reported with its user; the exit code is that of a refusal."""
     cluster.client.create("/topiarist", b"")
     cluster.client.create("/topiarist/gate", own_znodes.encode_freeze(Freeze(reason)))
     said = kept.applies(connect=proxy.through(cluster.connect))
@@ -370,7 +378,7 @@ def test_a_frozen_cluster_is_left_alone(kept: Desk, cluster: SimulatedKafka, pro
 
 
 def test_a_plan_of_a_frozen_cluster_says_what_held_it_back(kept: Desk, cluster: SimulatedKafka) -> None:
-    """Also when it is frozen no more: nothing is done that was not planned, and why is not left to be guessed."""
+    """A plan of a frozen cluster changes nothing, even after the unfreeze, and reports the freeze as the reason."""
     cluster.client.create("/topiarist", b"")
     cluster.client.create("/topiarist/gate", own_znodes.encode_freeze(Freeze("moving racks")))
     kept.wants(fresh="{partitions: 2, replicationFactor: 3}")
@@ -385,7 +393,9 @@ def test_a_plan_of_a_frozen_cluster_says_what_held_it_back(kept: Desk, cluster: 
 
 
 def test_a_deletion_needs_a_second_word(desk: Desk, cluster: SimulatedKafka) -> None:
-    """The plan allows other losses but no deletion; with the run's word too it is done, and then it is done already."""
+    """The plan allows other data loss but no deletion; with the option of the run the deletion is done, and the next
+    run finds it done.
+    """
     cluster.add_topics(Topic("old", REPLICAS, {}))
     desk.wants(old="{partitions: 2, replicationFactor: 3}")
     assert desk.says("apply", str(desk.folder), "--yes", "--kafka-version", "3.9").code == 0
@@ -403,7 +413,7 @@ def test_a_deletion_needs_a_second_word(desk: Desk, cluster: SimulatedKafka) -> 
 
 
 def test_what_may_not_be_done_need_not_stand(desk: Desk, cluster: SimulatedKafka) -> None:
-    """A deletion without its second word is refused, and that its topic moved meanwhile holds nothing else back."""
+    """A deletion without its confirmation is refused, and a conflict of that topic does not block the others."""
     cluster.add_topics(Topic("grow", REPLICAS, {}))
     desk.wants(grow="{partitions: 2, replicationFactor: 3}")
     assert desk.says("apply", str(desk.folder), "--yes", "--kafka-version", "3.9").code == 0
@@ -416,12 +426,12 @@ def test_what_may_not_be_done_need_not_stand(desk: Desk, cluster: SimulatedKafka
 
 
 def command(desk: Desk, *more: str) -> list[str]:
-    """The command line of an apply of the file, for a process of its own."""
+    """Return the command line that applies the file, for a separate process."""
     return [sys.executable, "-m", "topiarist", "apply", "--plan", desk.kept, "--zookeeper", desk.connect, *more]
 
 
 def test_a_person_answers_for_a_plan(kept: Desk) -> None:
-    """Without ``--yes`` the plan is shown and asked about, what may lose data by its number."""
+    """Without ``--yes`` apply shows the plan and asks; changes that may lose data are confirmed by their number."""
     shown, code = typed(command(kept), "1")
     assert "1 topic may lose data. Type 1 to confirm the whole plan" in shown
     assert "Applied: 3 done." in shown
@@ -429,7 +439,7 @@ def test_a_person_answers_for_a_plan(kept: Desk) -> None:
 
 
 def test_a_person_may_answer_for_a_deletion(desk: Desk, cluster: SimulatedKafka) -> None:
-    """The number of topics, typed, is the second word."""
+    """The typed number of topics confirms a deletion."""
     cluster.add_topics(Topic("old", REPLICAS, {}))
     desk.wants(old="{partitions: 2, replicationFactor: 3}")
     assert desk.says("apply", str(desk.folder), "--yes", "--kafka-version", "3.9").code == 0
@@ -442,7 +452,9 @@ def test_a_person_may_answer_for_a_deletion(desk: Desk, cluster: SimulatedKafka)
 
 
 def test_what_moves_while_a_person_thinks_stops_the_plan(kept: Desk, cluster: SimulatedKafka) -> None:
-    """Read and compared again after the answer, before the first write: nothing is sent."""
+    """Topics are read and compared again after the answer, before the first write: after an external change nothing is
+    sent.
+    """
 
     def answer() -> str:
         MOVES["a key"][0](cluster)
@@ -456,12 +468,12 @@ def test_what_moves_while_a_person_thinks_stops_the_plan(kept: Desk, cluster: Si
 
 
 def compacted(cluster: SimulatedKafka, name: str) -> None:
-    """Somebody has a topic compacted."""
+    """Set the cleanup policy of a topic to compact as another client."""
     cluster.client.set(f"/config/topics/{name}", config_bytes({"cleanup.policy": "compact"}))
 
 
 def test_a_plan_whose_risk_has_risen_is_not_applied(desk: Desk, cluster: SimulatedKafka) -> None:
-    """The file says Disruptive and a fresh plan would say DataLoss: nothing is sent; the message has both."""
+    """The file has Disruptive and a new plan has DataLoss: nothing is sent; the message has both."""
     cluster.add_topics(Topic("grow", REPLICAS, {}))
     desk.wants(grow="{partitions: 4, replicationFactor: 3}", fresh="{partitions: 2, replicationFactor: 3}")
     desk.keeps()
@@ -479,7 +491,7 @@ def test_a_plan_whose_risk_has_risen_is_not_applied(desk: Desk, cluster: Simulat
 
 
 def test_a_file_that_says_too_little_of_a_risk_is_not_believed(kept: Desk, cluster: SimulatedKafka) -> None:
-    """Edited so that a change which may lose data counts as less: what it may cost is found out at the cluster."""
+    """A file that was edited to understate a data loss is not trusted: topiarist computes the risk from the cluster."""
     content = json.loads(Path(kept.kept).read_text())
     (conf,) = (topic for topic in content["clusters"][0]["topics"] if topic["topic"] == "conf")
     (change,) = conf["changes"]
@@ -496,7 +508,7 @@ def test_a_file_that_says_too_little_of_a_risk_is_not_believed(kept: Desk, clust
 
 @pytest.mark.parametrize("form", ["file", "manifests", "reviewed"])
 def test_a_risk_that_rises_while_a_person_thinks(desk: Desk, cluster: SimulatedKafka, form: str) -> None:
-    """The answer is for what was shown, whatever form the apply has."""
+    """The answer confirms only the displayed risk, in every form of apply."""
     cluster.add_topics(Topic("grow", REPLICAS, {}))
     desk.wants(grow="{partitions: 4, replicationFactor: 3}")
     desk.keeps()
@@ -521,7 +533,7 @@ def test_a_risk_that_rises_while_a_person_thinks(desk: Desk, cluster: SimulatedK
 def test_a_risk_that_rises_while_the_lock_is_waited_for(
     desk: Desk, cluster: SimulatedKafka, proxy: Proxy, form: str
 ) -> None:
-    """The run is allowed what was planned: with ``--yes`` and no word about data that may be lost."""
+    """The run may do only what was planned: it has ``--yes`` and no approval of data loss."""
     cluster.add_topics(Topic("grow", REPLICAS, {}))
     desk.wants(grow="{partitions: 4, replicationFactor: 3}")
     desk.keeps()
@@ -540,7 +552,9 @@ def test_a_risk_that_rises_while_the_lock_is_waited_for(
 
 
 def test_what_was_not_shown_is_not_done(desk: Desk, cluster: SimulatedKafka) -> None:
-    """Done already when the plan was shown, and undone by others while a person thinks: nobody answered for it."""
+    """A change that was already done when the plan was shown, and reverted by another client before the answer, is not
+    done: the user did not confirm it.
+    """
     cluster.add_topics(*(Topic(name, REPLICAS, {"flush.ms": "5"}) for name in ("one", "two")))
     wanted = "{partitions: 2, replicationFactor: 3, config: {flush.ms: 9}}"
     desk.wants(one=wanted, two=wanted)
@@ -563,7 +577,9 @@ def test_what_was_not_shown_is_not_done(desk: Desk, cluster: SimulatedKafka) -> 
 
 
 def test_a_file_that_leaves_out_its_brokers_is_not_believed(kept: Desk, cluster: SimulatedKafka) -> None:
-    """What it does not show of them was never compared: that they are there now does not say that they were then."""
+    """Brokers that the file omits were never compared: their present registration does not prove that they were
+    registered at planning.
+    """
     content = json.loads(Path(kept.kept).read_text())
     content["clusters"][0]["brokers"] = []
     Path(kept.kept).write_text(dumps({**content, "fingerprint": compute_fingerprint(content)}))
@@ -574,7 +590,9 @@ def test_a_file_that_leaves_out_its_brokers_is_not_believed(kept: Desk, cluster:
 
 
 def test_a_share_is_one_of_the_topics_that_there_are(kept: Desk, tmp_path: Path) -> None:
-    """However many unchanged topics a file claims: the budget is the cluster's."""
+    """A budget in percent counts the topics of the cluster, regardless of the number of unchanged topics in the
+    file.
+    """
     document = {"zookeeper": {"connect": kept.connect}, "budgets": {"changedShare": "50%"}}
     manifest = {"apiVersion": "topiarist.dev/v1", "kind": "Cluster", "metadata": {"name": "eu"}, "spec": document}
     (tmp_path / "cluster.yaml").write_text(json.dumps(manifest))
@@ -598,7 +616,9 @@ LATE = ("topic-250", "topic-251")
 def test_a_topic_that_moves_while_others_are_written_ends_the_sending(
     desk: Desk, cluster: SimulatedKafka, proxy: Proxy
 ) -> None:
-    """What was under way is finished; then nothing more is sent: done, moved and not sent are listed apart."""
+    """A conflict during the writes lets transactions in flight finish and stops the rest: done, conflicting and skipped
+    topics are listed separately.
+    """
     desk.wants(**dict.fromkeys(MANY, "{partitions: 1, replicationFactor: 1}"))
     desk.keeps()
     connect = proxy.through(cluster.connect)
@@ -618,7 +638,7 @@ def test_a_topic_that_moves_while_others_are_written_ends_the_sending(
 def test_partial_goes_on_when_a_topic_moves_while_others_are_written(
     desk: Desk, cluster: SimulatedKafka, proxy: Proxy
 ) -> None:
-    """It was asked for what still stands, and that is what is done."""
+    """With ``--partial`` a conflict during the writes does not stop the other topics."""
     desk.wants(**dict.fromkeys(MANY, "{partitions: 1, replicationFactor: 1}"))
     desk.keeps()
     connect = proxy.through(cluster.connect)
@@ -629,7 +649,9 @@ def test_partial_goes_on_when_a_topic_moves_while_others_are_written(
 
 
 def test_what_was_reviewed_is_done_with_its_lists(desk: Desk, cluster: SimulatedKafka) -> None:
-    """A broker came, so a new plan would place otherwise: the reviewed lists are written, and no key beside them."""
+    """After a new broker a new plan would place replicas differently: the reviewed replica lists are written, and no
+    other key.
+    """
     cluster.add_topics(Topic("conf", REPLICAS, {"retention.ms": "1000"}))
     manifests = {
         "conf": "{partitions: 2, replicationFactor: 3, config: {retention.ms: 500}}",
@@ -654,7 +676,7 @@ def test_what_was_reviewed_is_done_with_its_lists(desk: Desk, cluster: Simulated
 
 
 def test_a_review_is_no_permission_for_a_deletion(desk: Desk, cluster: SimulatedKafka) -> None:
-    """It is for what may lose data otherwise; a deletion needs the run's own word too."""
+    """A review approves other data loss; a deletion also needs the option of the run."""
     cluster.add_topics(Topic("old", REPLICAS, {}))
     desk.wants(old="{partitions: 2, replicationFactor: 3}")
     words = ("apply", str(desk.folder), "--kafka-version", "3.9", "--yes")
@@ -669,7 +691,7 @@ def test_a_review_is_no_permission_for_a_deletion(desk: Desk, cluster: Simulated
 
 
 def test_an_interrupted_apply_is_resumed(desk: Desk, cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """Ctrl-C in the middle: what was done is found done by the same command, the rest is done."""
+    """After Ctrl-C in the middle the same command finds the written changes done and completes the rest."""
     desk.wants(**dict.fromkeys(MANY, "{partitions: 1, replicationFactor: 1}"))
     desk.keeps()
     words = [sys.executable, "-m", "topiarist", "apply", "--plan", desk.kept, "--yes"]

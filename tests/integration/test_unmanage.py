@@ -1,4 +1,4 @@
-"""Giving topics up on a real ZooKeeper: one checked transaction a record, and nothing of Kafka's touched."""
+"""Unmanaging topics on a real ZooKeeper: one checked transaction for each record, and no write to Kafka's znodes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ RECORD = "/topiarist/topics/orders"
 
 
 def released(port: ZooKeeperCluster, *words: str, run: RunOptions | None = None) -> Plan:
-    """The plan that releases these."""
+    """Return the plan that unmanages these topics."""
     return plan_unmanage(port.read(), "", parse_unmanage_request(words), run or RunOptions())[0]
 
 
 @pytest.fixture
 def ours(cluster: SimulatedKafka) -> SimulatedKafka:
-    """A cluster with two topics of ours."""
+    """A cluster with two topics that topiarist manages."""
     with connect_cluster(cluster.connect) as port:
         apply_results(port, plan_specs(port, topic_spec("orders", config={"retention.ms": 5}), topic_spec("users")))
     cluster.wait_idle()
@@ -40,7 +40,9 @@ def ours(cluster: SimulatedKafka) -> SimulatedKafka:
 
 
 def test_one_transaction_takes_the_record_and_nothing_else(ours: SimulatedKafka, proxy: Proxy) -> None:
-    """The topic and everything of Kafka's stays to the byte; the lock is taken and given back; again is no write."""
+    """Only the record is removed and Kafka's znodes stay identical; the lock is acquired and released; a second run
+    sends no write.
+    """
     before = write_checker.read_nodes(ours.connect)
     with verify_changes(ours.connect, "orders"), connect_cluster(proxy.through(ours.connect)) as port:
         assert apply_results(port, released(port, "orders")) == {"orders": Result.DONE}
@@ -56,7 +58,7 @@ def test_one_transaction_takes_the_record_and_nothing_else(ours: SimulatedKafka,
 
 @pytest.mark.parametrize("when", list(CutTiming))
 def test_a_cut_connection_is_resolved_by_reading(ours: SimulatedKafka, proxy: Proxy, when: CutTiming) -> None:
-    """Cut before or after the server did it: the record is gone, and the outcome says that it was done."""
+    """After a cut before or after the write the record is removed, and the outcome reports that."""
     with verify_changes(ours.connect, "orders", "users"), connect_cluster(proxy.through(ours.connect)) as port:
         proxy.cut(2, when)
         assert apply_results(port, released(port, "orders", "users")) == {"orders": Result.DONE, "users": Result.DONE}
@@ -65,7 +67,7 @@ def test_a_cut_connection_is_resolved_by_reading(ours: SimulatedKafka, proxy: Pr
 
 
 def test_a_record_that_moved_stays(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
-    """Another owner has taken the topic over between plan and write: that is no longer ours to give up."""
+    """If another owner takes ownership between plan and write, the record stays."""
     theirs = own_znodes.encode_record(OwnershipRecord("shop"))
     with verify_changes(ours.connect, "orders"), connect_cluster(proxy.through(ours.connect)) as port:
         plan = released(port, "orders")
@@ -78,7 +80,7 @@ def test_a_record_that_moved_stays(ours: SimulatedKafka, proxy: Proxy, client: K
 
 
 def test_a_record_that_went_meanwhile_is_already_so(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
-    """Two who release the same topic do not disturb each other."""
+    """Two runs that unmanage the same topic do not disturb each other."""
     with connect_cluster(proxy.through(ours.connect)) as port:
         plan = released(port, "orders")
         proxy.hold(2, lambda: client.delete(RECORD))
@@ -87,7 +89,7 @@ def test_a_record_that_went_meanwhile_is_already_so(ours: SimulatedKafka, proxy:
 
 
 def test_without_the_lock_no_record_goes(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
-    """The transaction checks the lock's node as every other does (F6)."""
+    """The transaction checks the lock's node like every other transaction (F6)."""
 
     def take_it_away() -> None:
         (path,) = lock_nodes(ours)
@@ -102,7 +104,7 @@ def test_without_the_lock_no_record_goes(ours: SimulatedKafka, proxy: Proxy, cli
 
 
 def test_a_freeze_in_between_keeps_the_record(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
-    """Frozen between plan and write: nothing goes."""
+    """A freeze between plan and write keeps every record."""
     frozen = own_znodes.encode_freeze(Freeze("inventory", "ada"))
     with verify_changes(ours.connect), connect_cluster(proxy.through(ours.connect)) as port:
         plan = released(port, "orders")
@@ -122,7 +124,7 @@ def test_a_freeze_in_between_keeps_the_record(ours: SimulatedKafka, proxy: Proxy
 def test_a_closed_cluster_keeps_its_records(
     ours: SimulatedKafka, proxy: Proxy, client: KazooClient, change: dict[str, bytes], reason: Reason
 ) -> None:
-    """Held back in the plan, with the gate's reason; not a write."""
+    """A write block withholds the plan with its reason; no write is sent."""
     for path, data in change.items():
         client.ensure_path(path)
         client.set(path, data)
@@ -134,7 +136,7 @@ def test_a_closed_cluster_keeps_its_records(
 
 
 def test_a_stale_record_goes_and_the_stranger_stays(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
-    """Others have deleted the topic and made it again, even between plan and write: only the record is ours (F33)."""
+    """If another client recreates the topic, even between plan and write, only topiarist's record is removed (F33)."""
 
     def make_again() -> None:
         client.create("/admin/delete_topics/orders")
@@ -151,7 +153,7 @@ def test_a_stale_record_goes_and_the_stranger_stays(ours: SimulatedKafka, proxy:
 
 
 def test_a_tombstone_goes(ours: SimulatedKafka) -> None:
-    """After a deletion of ours a note stays; released, the topic's name is as if it had never been ours."""
+    """Unmanage removes the deletion record of a deleted topic, so that no trace of its name is left."""
     with connect_cluster(ours.connect) as port:
         apply_results(port, plan_specs(port, topic_spec("orders", ensure="Absent")))
         ours.wait_idle()
@@ -172,7 +174,7 @@ def test_the_owner_of_the_record_decides(ours: SimulatedKafka, client: KazooClie
 
 
 def test_the_first_run_on_a_cluster_may_be_a_release(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """Nothing to release means no lock, and no nodes of ours are made."""
+    """With nothing to unmanage the run acquires no lock and creates none of topiarist's nodes."""
     with connect_cluster(proxy.through(cluster.connect)) as port:
         plan, absent = plan_unmanage(port.read(), "", parse_unmanage_request(["orders"]), RunOptions())
         assert (plan.topics, list(absent), apply_results(port, plan)) == ((), ["orders"], {})

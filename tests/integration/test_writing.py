@@ -1,7 +1,6 @@
-"""Applying a plan to a real ZooKeeper: what goes over the wire, what stands there afterwards, what happens when it
-breaks.
+"""Applying a plan to a real ZooKeeper: requests, resulting znodes, and failures.
 
-After every write an independent reader, which shares no code with the product, looks at the whole cluster.
+After every write an independent reader, which shares no code with the product, checks the whole cluster.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from topiarist.model.run_options import ALL_TOPICS, RunOptions
 
 
 def test_the_independent_reader_sees_what_the_plan_showed(cluster: SimulatedKafka) -> None:
-    """Replica lists, configs and records stand in ZooKeeper as planned; foreign topics are byte-identical."""
+    """ZooKeeper has the planned replica lists, configs and records; unmanaged topics are byte-identical."""
     names = create_mixed_topics(cluster)
     with verify_changes(cluster.connect, *names), connect_cluster(cluster.connect) as port:
         plan = plan_specs(port, *DESIRED_SPECS)
@@ -49,7 +48,7 @@ def test_the_independent_reader_sees_what_the_plan_showed(cluster: SimulatedKafk
 
 
 def test_a_plan_sends_no_write(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """Planning with a lot to do sends reads only, so that read-only credentials are enough."""
+    """A plan with many changes sends reads only, so that read-only credentials are enough."""
     create_mixed_topics(cluster)
     with connect_cluster(proxy.through(cluster.connect)) as port:
         assert plan_specs(port, *DESIRED_SPECS).has_changes
@@ -58,7 +57,7 @@ def test_a_plan_sends_no_write(cluster: SimulatedKafka, proxy: Proxy) -> None:
 
 
 def test_a_second_run_sends_no_write(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """Idempotence, counted at the wire: not even the lock is taken."""
+    """A second run sends no write, not even for the lock."""
     create_mixed_topics(cluster)
     with connect_cluster(cluster.connect) as port:
         apply_results(port, plan_specs(port, *DESIRED_SPECS))
@@ -71,7 +70,7 @@ def test_a_second_run_sends_no_write(cluster: SimulatedKafka, proxy: Proxy) -> N
 
 
 def test_one_transaction_for_each_topic(cluster: SimulatedKafka, proxy: Proxy) -> None:
-    """Four topics are four transactions; the rest is our root, the lock, and its release."""
+    """Four topics are four transactions; the other writes are topiarist's root, the lock, and its release."""
     create_mixed_topics(cluster)
     with connect_cluster(proxy.through(cluster.connect)) as port:
         apply_results(port, plan_specs(port, *DESIRED_SPECS))
@@ -81,7 +80,7 @@ def test_one_transaction_for_each_topic(cluster: SimulatedKafka, proxy: Proxy) -
 
 
 def test_new_nodes_have_the_permissions_of_their_siblings(cluster: SimulatedKafka, client: KazooClient) -> None:
-    """Topics, configs, notifications and our own nodes are as open or closed as what stands beside them."""
+    """Topics, configs, notifications and topiarist's nodes have the ACLs of their siblings."""
     create_mixed_topics(cluster)
     acl = [make_acl("world", "anyone", read=True, create=True, delete=True, write=True)]
     for parent in ("/brokers/topics", "/config/topics", "/config/changes"):
@@ -94,7 +93,7 @@ def test_new_nodes_have_the_permissions_of_their_siblings(cluster: SimulatedKafk
 
 
 def test_an_owner_cannot_touch_anothers_topics(cluster: SimulatedKafka) -> None:
-    """Two teams with different owners on one cluster are refused each other's topics, until one takes over."""
+    """Two teams with different owners on one cluster cannot change each other's topics, until one takes ownership."""
     create_mixed_topics(cluster)
     with connect_cluster(cluster.connect) as port:
         apply_results(port, plan_specs(port, *DESIRED_SPECS))
@@ -111,7 +110,9 @@ def test_an_owner_cannot_touch_anothers_topics(cluster: SimulatedKafka) -> None:
 
 
 def test_no_more_is_under_way_than_keeps_a_server_busy(cluster: SimulatedKafka, zookeeper: EmbeddedZooKeeper) -> None:
-    """However many topics there are, and however far away the server is: others who ask it wait behind them."""
+    """The number of requests in flight is limited, regardless of the number of topics and the latency, because requests
+    of other clients wait behind them.
+    """
     under_way = []
     meddler = InterceptingProxy(zookeeper.connect)
 

@@ -1,4 +1,4 @@
-"""``topiarist apply`` where something goes wrong: what is printed, and the exit code that a pipeline sees."""
+"""``topiarist apply`` with failures: its output and its exit code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ spec: {{clusters: [{clusters}], partitions: 1, replicationFactor: 1}}
 
 
 def manifests(folder: Path, clusters: dict[str, str], *topics: str) -> Path:
-    """A folder with these clusters, by their connect strings, and topics that are meant for all of them."""
+    """Write a folder with these clusters, by their connect strings, and topics for all of them."""
     texts = [CLUSTER.format(name=name, connect=connect) for name, connect in clusters.items()]
     texts += [TOPIC.format(name=topic, clusters=", ".join(clusters)) for topic in topics]
     (folder / "all.yaml").write_text("---\n".join(texts))
@@ -46,7 +46,7 @@ def manifests(folder: Path, clusters: dict[str, str], *topics: str) -> Path:
 
 
 def apply(folder: Path, *more: str) -> subprocess.Popen[str]:
-    """Apply a folder, in a process of its own; one that hears signals, even if we were started to ignore them."""
+    """Apply a folder in a separate process that receives signals, even if the tests ignore them."""
     command = [sys.executable, "-m", "topiarist", "apply", str(folder), "--yes", *more]
     return subprocess.Popen(
         command,
@@ -60,7 +60,9 @@ def apply(folder: Path, *more: str) -> subprocess.Popen[str]:
 def test_one_cluster_of_several_that_fails_is_named_and_the_others_are_done(
     zookeeper: EmbeddedZooKeeper, cluster: SimulatedKafka, tmp_path: Path
 ) -> None:
-    """Unreachable, no cluster at all, and one in order: that one is done, both errors are said, the code is 1."""
+    """Of an unreachable cluster, an address without a cluster and a healthy cluster, the last one is done, both errors
+    are printed, and the exit code is 1.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         nobody = f"127.0.0.1:{probe.getsockname()[1]}"
@@ -77,7 +79,7 @@ def test_one_cluster_of_several_that_fails_is_named_and_the_others_are_done(
 def test_an_error_comes_after_what_was_done_before_it(
     cluster: SimulatedKafka, proxy: Proxy, client: KazooClient, tmp_path: Path
 ) -> None:
-    """Frozen in the middle: the summary adds up, the reason stands on stderr, and the code is that of a refusal."""
+    """After a freeze midway the summary is complete, stderr has the reason, and the exit code is that of a refusal."""
     names = [f"orders-{number:03}" for number in range(120)]
 
     def freeze() -> None:
@@ -97,7 +99,7 @@ def test_an_error_comes_after_what_was_done_before_it(
 def test_a_lock_that_is_held_says_that_nothing_was_sent(
     cluster: SimulatedKafka, client: KazooClient, tmp_path: Path
 ) -> None:
-    """The topics are counted as not sent: they were not done, and there was something to do."""
+    """Without the lock all topics with changes count as skipped."""
     client.create("/topiarist/lock/run-", makepath=True, sequence=True)
     client.create("/topiarist/gate", own_znodes.encode_freeze(None))
     client.create("/topiarist/topics")
@@ -112,7 +114,7 @@ def test_a_lock_that_is_held_says_that_nothing_was_sent(
 def test_an_interrupt_while_reading_writes_nothing(
     zookeeper: EmbeddedZooKeeper, cluster: SimulatedKafka, tmp_path: Path, number: signal.Signals
 ) -> None:
-    """Before anything is written a signal ends the run at once: no write, no traceback, the code of the signal."""
+    """A signal before the first write ends the run at once: no write, no traceback, the exit code of the signal."""
     between = InterceptingProxy(zookeeper.connect)
     with between:
         running = apply(manifests(tmp_path, {"prod": between.through(cluster.connect)}, "orders"))
@@ -133,7 +135,7 @@ def test_an_interrupt_while_reading_writes_nothing(
 def test_an_interrupt_leaves_the_clusters_behind_alone(
     cluster: SimulatedKafka, chroot: str, proxy: Proxy, tmp_path: Path
 ) -> None:
-    """Ctrl-C at the first of two clusters: in the second nothing is made, not even nodes of our own."""
+    """Ctrl-C at the first of two clusters: the run creates nothing in the second, not even topiarist's nodes."""
     names = [f"orders-{number:03}" for number in range(300)]
     with SimulatedKafka(f"{chroot}-behind", BROKERS) as second:
         second.client.set("/cluster/id", b'{"version":"1","id":"AnotherClustersId00000"}')

@@ -1,4 +1,4 @@
-"""Writing over connections and sessions that break: what was done is found out, and nothing is done twice."""
+"""Writes over broken connections and sessions: every outcome is resolved, and no write is repeated."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from topiarist.model.state import OwnershipRecord
 
 @pytest.fixture
 def meddler(zookeeper: EmbeddedZooKeeper) -> Iterator[InterceptingProxy]:
-    """A proxy that asks before every request."""
+    """A proxy that calls a hook before every request."""
     between = InterceptingProxy(zookeeper.connect)
     with between:
         yield between
 
 
 def test_a_lost_answer_is_resolved_over_further_losses(cluster: SimulatedKafka, meddler: InterceptingProxy) -> None:
-    """The connection drops under a transaction, and again while its outcome is being found out."""
+    """The connection breaks during a transaction, and again during the resolution of its outcome."""
     names = create_mixed_topics(cluster)
     dropping = {"multi": 1, "sync": 1, "multiRead": 1}
 
@@ -61,7 +61,7 @@ def test_a_lost_answer_is_resolved_over_further_losses(cluster: SimulatedKafka, 
 
 
 def test_nothing_is_sent_over_a_broken_connection(cluster: SimulatedKafka, meddler: InterceptingProxy) -> None:
-    """When the connection is back, what was under way is found out before anything else is written (contract 2)."""
+    """After a reconnect the run resolves the transactions in flight before any other write (contract 2)."""
     kinds: list[str] = []
 
     def cut_once(kind: str) -> bool:
@@ -83,8 +83,8 @@ def test_nothing_is_sent_over_a_broken_connection(cluster: SimulatedKafka, meddl
 def test_an_answer_that_makes_no_sense_is_looked_up(
     cluster: SimulatedKafka, proxy: Proxy, monkeypatch: pytest.MonkeyPatch, other: bool, result: Result
 ) -> None:
-    """An answer with fewer results than operations says nothing: the record decides whether it was done, and nothing is
-    written twice.
+    """An answer with fewer results than operations is inconclusive: the record decides whether the transaction
+    succeeded, and nothing is written twice.
     """
     monkeypatch.setattr(MultiRequest, "deserialize", lambda self, buffer, offset: [])
     with verify_changes(cluster.connect, "orders"), connect_cluster(proxy.through(cluster.connect)) as port:
@@ -98,7 +98,9 @@ def test_an_answer_that_makes_no_sense_is_looked_up(
 def test_a_session_that_is_over_before_an_answer_is_read_leaves_it_unknown(
     cluster: SimulatedKafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It may have been done, and here it was: not sent would be wrong, and so would done."""
+    """A session that ends before an answer is read leaves the outcome unknown: here the write succeeded, but the run
+    reports neither skipped nor done.
+    """
     heard = Session.result
 
     def over(session: Session, pending: PendingReply) -> Any:
@@ -119,8 +121,8 @@ def test_a_session_that_is_over_before_an_answer_is_read_leaves_it_unknown(
 def test_a_request_that_breaks_the_connection_does_not_take_others_along(
     cluster: SimulatedKafka, meddler: InterceptingProxy
 ) -> None:
-    """A server whose limit is smaller than we were told closes the connection at each try: that topic fails with this
-    word, and all behind it are done.
+    """A server with a smaller limit than configured closes the connection at each attempt: that topic fails with this
+    reason, and all later topics are done.
     """
     specs = (topic_spec("a"), topic_spec("big"), topic_spec("c"), topic_spec("d"))
     with verify_changes(cluster.connect, "a", "c", "d"), connect_cluster(meddler.through(cluster.connect)) as port:
@@ -138,7 +140,7 @@ def test_a_request_that_breaks_the_connection_does_not_take_others_along(
 def test_the_record_is_a_witness_whatever_it_was_before(
     cluster: SimulatedKafka, proxy: Proxy, client: KazooClient, before: str, when: CutTiming
 ) -> None:
-    """The answer is lost; the record tells, also where an earlier topic or a deletion had left one."""
+    """After a lost answer the record shows the outcome, also if an earlier topic or a deletion had left a record."""
     wanted = topic_spec("orders", config={"retention.ms": 7})
     with connect_cluster(cluster.connect) as port:
         apply_results(port, plan_specs(port, topic_spec("first")))
@@ -162,7 +164,7 @@ def test_the_record_is_a_witness_whatever_it_was_before(
 
 @pytest.mark.parametrize("levels", ["", "/a", "/a/b/c"])
 def test_every_path_is_below_the_chroot(levels: str) -> None:
-    """With no chroot, one level or several: read, lock, transaction, resolution and release all go to one place."""
+    """With no chroot, one level or several, the read, lock, transaction, resolution and release use the same chroot."""
     with EmbeddedZooKeeper() as server, Proxy(server.connect) as proxy:
         connect = f"{server.connect}{levels}"
         with SimulatedKafka(connect, BROKERS) as cluster:

@@ -1,5 +1,6 @@
-"""What happens between our reading and our writing: controllers, brokers, topics, permissions and connections that
-change at exactly the wrong moment. Each is made to happen at the proxy, before the server sees the write.
+"""Changes between the read and the write of a run: controllers, brokers, topics, permissions and connections.
+
+The proxy makes each change before the server receives the write.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from topiarist.model.state import Freeze
 
 @pytest.fixture
 def meddler(zookeeper: EmbeddedZooKeeper) -> Iterator[InterceptingProxy]:
-    """A proxy that asks before every request."""
+    """A proxy that calls a hook before every request."""
     between = InterceptingProxy(zookeeper.connect)
     with between:
         yield between
@@ -47,7 +48,7 @@ def meddler(zookeeper: EmbeddedZooKeeper) -> Iterator[InterceptingProxy]:
 
 @pytest.fixture
 def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The lock of a run that finds out what it stands on, each time that it does."""
+    """Return the lock of a run for each new read of the run's preconditions."""
     found: list[str] = []
 
     def look(session: Session, lock_path: str, hint: str) -> tuple[TransactionTemplate, ClusterMetadata]:
@@ -62,8 +63,8 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 def test_a_gate_that_closes_in_the_middle_leaves_no_doubt(
     cluster: SimulatedKafka, proxy: Proxy, client: KazooClient, looks: list[str], cut: bool
 ) -> None:
-    """Frozen while many transactions are under way: what was done is done, the rest not sent, nothing is unknown; not
-    even if the answers after the first refusal are lost.
+    """A freeze with many transactions in flight leaves each topic either done or skipped and none unknown, even if the
+    answers after the first refusal are lost.
     """
 
     def freeze() -> None:
@@ -92,7 +93,7 @@ def test_a_gate_that_closes_in_the_middle_leaves_no_doubt(
 def test_one_look_tells_of_a_new_controller_whatever_fell_with_the_old_one(
     cluster: SimulatedKafka, proxy: Proxy, looks: list[str]
 ) -> None:
-    """Many transactions were under way: all of them are sent once more."""
+    """After a failover with many transactions in flight the run reads once and sends all of them again."""
 
     def elect() -> None:
         wait_until(lambda: cluster.client.exists("/brokers/topics/topic-039"), "the transactions before this one")
@@ -114,7 +115,7 @@ def test_one_look_tells_of_a_new_controller_whatever_fell_with_the_old_one(
 def test_a_gate_that_goes_before_the_first_transaction_is_named(
     cluster: SimulatedKafka, proxy: Proxy, client: KazooClient
 ) -> None:
-    """There is nothing for the transactions to check any more: none is sent."""
+    """Without the freeze znode the transactions have nothing to check: none is sent."""
     create_mixed_topics(cluster)
     with connect_cluster(proxy.through(cluster.connect)) as port:
         plan = plan_specs(port, *DESIRED_SPECS)

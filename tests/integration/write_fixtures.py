@@ -1,4 +1,4 @@
-"""What the tests of writing share: a cluster on which there is something of everything to do, and who watches it."""
+"""Shared fixtures of the write tests: a cluster with every kind of pending change, and its checks."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ SETUP_WRITES, FIRST_TOPIC_WRITE = 5, 6
 
 
 class InterceptingProxy(Proxy):
-    """A proxy that asks ``before`` about each request, by its kind, before it goes on; False breaks the connection
-    instead. So does a request that holds the bytes ``poison``.
+    """A proxy that calls ``may_forward`` with the kind of each request before it forwards the request; False breaks the
+    connection instead. A multi request with the bytes ``break_on_bytes`` breaks the connection too.
     """
 
     may_forward: Callable[[str], bool] = staticmethod(lambda kind: True)
@@ -53,21 +53,21 @@ class InterceptingProxy(Proxy):
 def connect_cluster(
     connect: str, *, lock_timeout: float = 5.0, max_buffer: int = 1_048_575
 ) -> Iterator[ZooKeeperCluster]:
-    """A session of its own, as one run has it."""
+    """Open a separate session, as a run does."""
     with ZooKeeperCluster(connect, owner="default", lock_timeout=lock_timeout, jute_max_buffer=max_buffer) as cluster:
         yield cluster
 
 
 @contextmanager
 def verify_changes(connect: str, *allowed: str) -> Iterator[None]:
-    """Nothing may have gone wrong with the cluster when this ends, and only ``allowed`` topics may have changed."""
+    """Check at the end that the cluster has no error and that only ``allowed`` topics changed."""
     before = write_checker.read_nodes(connect)
     yield
     assert write_checker.find_problems(before, write_checker.read_nodes(connect), allowed) == []
 
 
 def create_mixed_topics(cluster: SimulatedKafka) -> list[str]:
-    """Put topics on the cluster that ``WISHES`` differs from in every way; their names and the new one's."""
+    """Create topics that differ from ``WISHES`` in every way; return their names and the name of the new one."""
     cluster.add_topics(
         Topic("grow", REPLICAS, {"retention.ms": "1000"}),
         Topic("configure", REPLICAS, {"retention.ms": "1000", "flush.ms": "5"}),
@@ -78,22 +78,22 @@ def create_mixed_topics(cluster: SimulatedKafka) -> list[str]:
 
 
 def lock_nodes(cluster: SimulatedKafka) -> list[str]:
-    """The nodes of everybody who holds or wants the lock."""
+    """Return the nodes of all runs that hold or request the lock."""
     return lock_nodes_at(cluster.connect)
 
 
 def lock_nodes_at(connect: str) -> list[str]:
-    """The same, of the cluster at ``connect``."""
+    """Return the lock nodes of the cluster at ``connect``."""
     return [path for path in write_checker.read_nodes(connect) if path.startswith("/topiarist/lock/")]
 
 
 def apply_without_hooks(port: ZooKeeperCluster, plan: Plan) -> ReconcileReport:
-    """The plan carried out, and nobody listens."""
+    """Apply the plan without any hooks."""
     return apply_plan(port, plan, stop=lambda: False)
 
 
 def topics_by_result(outcomes: list[Outcome] | tuple[Outcome, ...]) -> dict[Result, list[str]]:
-    """The topics of each result, sorted; every topic may stand once only."""
+    """Return the sorted topics of each result; every topic may occur only once."""
     names = [outcome.topic for outcome in outcomes]
     assert len(names) == len(set(names))
     return {

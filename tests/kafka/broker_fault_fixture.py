@@ -1,4 +1,4 @@
-"""What the tests of broken brokers share: something of everything to do, and what must hold once all brokers are up."""
+"""Shared parts of the tests with broken brokers: mixed work for a run, and the checks once all brokers are up."""
 
 from __future__ import annotations
 
@@ -20,36 +20,36 @@ RACKS: dict[int, str | None] = {1: "a", 2: "b", 3: "a", 4: "b"}
 Topics = Mapping[str, Mapping[str, Any]]
 
 BROKER_PATHS = ("/isr_change_notification", "/log_dir_event_notification", "/latest_producer_id_block")
-"""Where brokers leave word for each other at any time."""
+"""Paths of the brokers' notifications to each other, which they write at any time."""
 
 
 RUN_TIMEOUT_S = 300.0
-"""Seconds that a run may take that waits for a controller on a busy machine."""
+"""Seconds for a run that waits for a controller on a busy machine."""
 
 
 @dataclass(frozen=True)
 class BrokerFaultFixture:
-    """The cluster, and what stands between topiarist and its ZooKeeper."""
+    """The Kafka cluster, and the proxy between topiarist and its ZooKeeper."""
 
     kafka_fixture: KafkaFixture
     proxy: Proxy
 
     @property
     def kafka(self) -> Cluster:
-        """The cluster."""
+        """Return the Kafka cluster."""
         return self.kafka_fixture.kafka
 
     def declare(self, topics: Topics) -> None:
-        """Replace the manifests; runs go through the proxy."""
+        """Replace the manifests; runs connect through the proxy."""
         self.kafka_fixture.declare(topics, zookeeper={"connect": self.proxy.through(self.kafka.connect)})
 
     def apply(self, *words: str) -> RunResult:
-        """A run that may end in any way; its words on one line."""
+        """Run ``apply`` and return its result with the output on one line; any exit code is accepted."""
         manifests = self.kafka_fixture.folder / "manifests"
         return self._run_apply(manifests, "--adopt=*", "--allow-risk", "DataLoss", *words)
 
     def apply_plan(self, *words: str) -> RunResult:
-        """The same of the plan that was kept."""
+        """Apply the saved plan and return the result with the output on one line."""
         folder = self.kafka_fixture.folder
         return self._run_apply("--plan", folder / "plan.json", "--clusters", folder / "manifests" / "all.yaml", *words)
 
@@ -58,17 +58,17 @@ class BrokerFaultFixture:
         return said._replace(out=" ".join(said.out.split()))
 
     def tree(self) -> write_checker.Tree:
-        """Everything that ZooKeeper holds of the cluster, for the independent witness."""
+        """Return all znodes of the cluster, as an independent client reads them, without the brokers' notifications."""
         tree = write_checker.read_nodes(self.kafka.connect)
         return {path: node for path, node in tree.items() if not path.startswith(BROKER_PATHS)}
 
     def partition_counts(self, topics: Topics) -> dict[str, int]:
-        """How many partitions each of these topics has that ZooKeeper has at all."""
+        """Return the partition counts of these topics, without topics that do not exist."""
         found = write_checker.decode_topics(self.tree())
         return {name: len(found[name]["partitions"]) for name in topics if name in found}
 
     def finish_and_verify(self, before: write_checker.Tree, topics: Topics) -> None:
-        """Do what is left with all brokers up, and see that all is well and nothing more is to be done."""
+        """Apply the rest with all brokers up, and assert that the cluster is healthy and a second run does nothing."""
         said = self.apply("--wait")
         assert said.code == Exit.DONE, said
         self.proxy.reset()
@@ -84,7 +84,7 @@ class BrokerFaultFixture:
 
 
 def result_counts(result: RunResult) -> dict[str, int]:
-    """``Applied: 3 done, 1 refused.`` as numbers."""
+    """Return ``Applied: 3 done, 1 refused.`` as numbers."""
     (line,) = re.findall(r"Applied: ([^.]*)\.", result.out)
     return {what: int(number) for number, what in re.findall(r"(\d+) ([a-z ]+)", line)}
 
@@ -92,8 +92,9 @@ def result_counts(result: RunResult) -> dict[str, int]:
 def create_mixed_topics(
     scene: BrokerFaultFixture, prefix: str, *, new: int, existing: int, size: tuple[int, int] = (3, 3)
 ) -> Topics:
-    """Make topics, write to them, and declare that half of these grow, that all get a config, and that others are new,
-    of so many partitions and replicas.
+    """Create topics and write to them; then declare growth for half of them, a config for all, and new topics.
+
+    The new topics have ``size`` partitions and replicas.
     """
     lists = {f"{prefix}-{number:03}": ((1, 2, 3), (2, 3, 4)) for number in range(existing)}
     assert scene.kafka_fixture.clients.create(lists) == {}
@@ -111,7 +112,7 @@ def create_mixed_topics(
 
 
 def check_messages(scene: BrokerFaultFixture, topics: Topics) -> None:
-    """What was written before is still there, new partitions take messages, and Kafka shows our config."""
+    """Assert that old messages are kept, all partitions accept messages, and Kafka shows the declared config."""
     old = [name for name in topics if "-new-" not in name]
     scene.kafka_fixture.write_messages({name: range(spec["partitions"]) for name, spec in topics.items()}, "after")
     found = scene.kafka_fixture.read_messages({name: [0, 1] for name in old})
@@ -121,6 +122,6 @@ def check_messages(scene: BrokerFaultFixture, topics: Topics) -> None:
 
 
 def run_after_transactions(scene: BrokerFaultFixture, transactions: int, action: Callable[[], None]) -> None:
-    """Have something happen when so many transactions of a run have gone on to ZooKeeper."""
+    """Run ``action`` after this number of transactions of a run has been forwarded to ZooKeeper."""
     root = 4 * (scene.kafka.client.exists("/topiarist") is None)
     scene.proxy.hold(root + 1 + transactions, action)

@@ -1,4 +1,7 @@
-"""Values for every topic config, from our own table: ordinary ones, edges, and all that a parser may stumble over."""
+"""Values for every topic config, from topiarist's config table.
+
+The values are ordinary values, limits, and texts that are hard to parse.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from topiarist.kafka.config_table import MAX_BY_TYPE, MESSAGE_FORMAT_VERSIONS, T
 from topiarist.kafka.types import KafkaVersion
 
 ONLY_FALSE = ("remote.log.copy.disable", "remote.log.delete.on.disable", "remote.storage.enable")
-"""What may not be switched on in ZooKeeper mode, or not without remote storage."""
+"""Configs that ZooKeeper mode, or a cluster without remote storage, does not allow to be true."""
 
 _ORDINARY_VALUES = {
     "cleanup.policy": "compact",
@@ -31,7 +34,7 @@ _ORDINARY_VALUES = {
 
 
 def non_default_value(definition: ConfigDef, release: KafkaVersion) -> str:
-    """An ordinary value that is not the default."""
+    """Return an ordinary value that is not the default."""
     if definition.name in ONLY_FALSE:
         return "false"
     if definition.name in _ORDINARY_VALUES:
@@ -45,7 +48,7 @@ def non_default_value(definition: ConfigDef, release: KafkaVersion) -> str:
 
 
 def edge_values(definition: ConfigDef, release: KafkaVersion) -> Iterator[str]:
-    """The values at the edges of what a config takes in a release."""
+    """Return the limits of a config's valid values in a release."""
     match definition.type:
         case "int" | "long":
             largest = MAX_BY_TYPE[definition.type]
@@ -98,7 +101,7 @@ BOUNDARY_NUMBERS = (
     "22",
     "23",
 )
-"""Every bound of the table, and its neighbours."""
+"""Every limit of the config table, and its neighbours."""
 
 # fmt: off
 UNUSUAL_TEXTS = (
@@ -119,11 +122,11 @@ UNUSUAL_TEXTS = (
     "2.8-IV", "2.8-IV01", "2.8-iv1", "2.8-IV1 ", "-IV1", "2.8..1",
 )
 # fmt: on
-"""What a parser may stumble over, whatever the form."""
+"""Texts of every form that are hard to parse."""
 
 
 def all_candidate_values(definition: ConfigDef, release: KafkaVersion) -> list[str]:
-    """Everything that is tried for a config: edges with their neighbours, and all that is odd."""
+    """Return all values to test for a config: limits with their neighbours, and unusual texts."""
     found = [
         *BOUNDARY_NUMBERS,
         *UNUSUAL_TEXTS,

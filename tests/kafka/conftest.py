@@ -1,7 +1,7 @@
-"""Real Kafka clusters for the tests: one with racks and one without for each release, alive as long as its tests run.
+"""Real Kafka clusters for the tests: for each release one with racks and one without, which run while its tests run.
 
 ``TOPIARIST_KAFKA`` names the releases (``make test-kafka RELEASES="3.4.1"``). Tests that kill brokers or need other
-settings make a cluster of their own with ``fresh``.
+settings start their own cluster with ``fresh``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from support.kafka.zookeeper import ZooKeeper
 RELEASES = tuple(os.environ.get("TOPIARIST_KAFKA", "3.9.2 2.8.2 2.4.1").split())
 
 RACKED_BROKERS: dict[int, str | None] = {1: "b", 2: "a", 4: "c", 7: "b", 9: "a"}
-"""Racks of different size, whose names are not in the order of the brokers' ids, and ids with holes."""
+"""Racks of different sizes, with names in another order than the broker ids, and with gaps between the ids."""
 
 RACKLESS_BROKERS: dict[int, str | None] = {3: None, 5: None, 6: None}
 
@@ -33,71 +33,71 @@ AUTO_CREATE_PROPERTIES: dict[str, object] = {
     "num.partitions": 3,
     "default.replication.factor": 2,
 }
-"""Brokers that make a topic as soon as somebody writes to it."""
+"""Settings of brokers that create a topic at the first write to it."""
 
 TEST_TIMEOUT_S = 600
-"""Seconds for one test with the clusters that it starts: only what hangs takes this long."""
+"""Seconds for one test with its clusters; only a test that hangs takes this long."""
 
 _reported_figures: list[str] = []
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests of this folder the time that brokers may need on a busy machine."""
+    """Set a longer timeout for tests of this folder, because brokers are slow on a busy machine."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say what was measured."""
+    """Print the measured figures."""
     for line in _reported_figures:
         terminalreporter.write_line(f"measured: {line}")
 
 
 @pytest.fixture
 def report() -> Callable[[str], None]:
-    """Have a figure shown at the end of the run: it is no part of what is asserted."""
+    """Return a function that adds a figure to the summary of the run; no test asserts the figure."""
     return _reported_figures.append
 
 
 @pytest.fixture(scope="session")
 def program() -> Iterator[Program]:
-    """Kafka's newest clients, for all clusters of all releases."""
+    """Start the clients of Kafka's newest release, for the clusters of all releases."""
     with Program("Clients", NEWEST) as program:
         yield program
 
 
 @pytest.fixture(scope="session", params=RELEASES)
 def release(request: pytest.FixtureRequest) -> str:
-    """A release of Kafka; all tests of one release run before those of the next."""
+    """Return a release of Kafka; all tests of one release run before those of the next."""
     found: str = request.param
     return found
 
 
 @pytest.fixture(scope="session")
 def server(release: str) -> Iterator[ZooKeeper]:
-    """The ZooKeeper that comes with the release."""
+    """Start the ZooKeeper of the release."""
     with ZooKeeper(release) as server:
         yield server
 
 
 @pytest.fixture(scope="session")
 def racked_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
-    """Five brokers in three racks."""
+    """Start five brokers in three racks."""
     with Cluster(server, release, RACKED_BROKERS, chroot="/kafka/racked") as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def bare_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
-    """Three brokers without racks."""
+    """Start three brokers without racks."""
     with Cluster(server, release, RACKLESS_BROKERS, chroot="/bare") as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="session")
 def automatic_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
-    """Three brokers in racks of their own, which make topics automatically."""
+    """Start three brokers in separate racks, with automatic topic creation."""
     racks = {1: "a", 2: "b", 3: "c"}
     with Cluster(server, release, racks, chroot="/kafka/automatic", properties=AUTO_CREATE_PROPERTIES) as cluster:
         yield cluster
@@ -105,25 +105,25 @@ def automatic_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
 
 @pytest.fixture
 def racked(racked_cluster: Cluster, program: Program, tmp_path: Path) -> KafkaFixture:
-    """The cluster with racks, and what is needed to work with it."""
+    """Return the cluster with racks and its clients."""
     return KafkaFixture(racked_cluster, Clients(program, racked_cluster.bootstrap), tmp_path)
 
 
 @pytest.fixture
 def bare(bare_cluster: Cluster, program: Program, tmp_path: Path) -> KafkaFixture:
-    """The cluster without racks, and what is needed to work with it."""
+    """Return the cluster without racks and its clients."""
     return KafkaFixture(bare_cluster, Clients(program, bare_cluster.bootstrap), tmp_path)
 
 
 @pytest.fixture
 def automatic(automatic_cluster: Cluster, program: Program, tmp_path: Path) -> KafkaFixture:
-    """The cluster that makes topics automatically, and what is needed to work with it."""
+    """Return the cluster with automatic topic creation and its clients."""
     return KafkaFixture(automatic_cluster, Clients(program, automatic_cluster.bootstrap), tmp_path)
 
 
 @pytest.fixture
 def fresh(program: Program, tmp_path: Path) -> KafkaFixtureFactory:
-    """A cluster that is nobody's but the test's: ``with fresh("3.9.2", {1: None}, properties={...}) as bed:``."""
+    """Return a factory for a cluster of one test: ``with fresh("3.9.2", {1: None}, properties={...}) as bed:``."""
 
     @contextmanager
     def make(release: str, racks: dict[int, str | None], **options: Any) -> Iterator[KafkaFixture]:
@@ -135,6 +135,6 @@ def fresh(program: Program, tmp_path: Path) -> KafkaFixtureFactory:
 
 @pytest.fixture(scope="session")
 def parser(release: str) -> Iterator[ConfigParser]:
-    """Kafka's own parser of topic configs, of the release."""
+    """Start the release's own parser of topic configs."""
     with Program("Configs", release) as program:
         yield ConfigParser(program)

@@ -1,7 +1,7 @@
-"""What ``topiarist describe`` says of a topic, held against what Kafka's Admin client says of it, in both forms.
+"""A comparison of ``topiarist describe``, in both output formats, with Kafka's Admin client.
 
-What is under-replicated, without leader or under min ISR is worked out here a second time, from the Admin client's
-answers, as ``kafka-topics.sh`` does it.
+The comparison computes under-replicated, offline and under-min-ISR partitions a second time from the Admin client's
+answers, as ``kafka-topics.sh`` does.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from topiarist.cli.main import run
 from topiarist.kafka.config_values import canonical_text
 
 ROW_PATTERN = re.compile(r" +(\d+) +(none|\d+) +\[([\d,]*)\] +\[([\d,]*)\]")
-"""A line of the text with a partition that the controller has taken over: id, leader, replicas, ISR."""
+"""A line of the text output with an initialized partition: id, leader, replicas, ISR."""
 
 
 @dataclass(frozen=True)
 class DescribeResult:
-    """One topic at a moment: ``said`` is its cluster in the document, ``text`` the text, if that was looked at."""
+    """The description of one topic at one moment: the cluster's JSON document, and the text if it was requested."""
 
     code: int
     document: Mapping[str, Any]
@@ -33,17 +33,17 @@ class DescribeResult:
 
     @property
     def phase(self) -> str:
-        """Where it is in its life."""
+        """Return the phase of the topic."""
         return str(self.document["phase"])
 
     @property
     def waits_for(self) -> str:
-        """What its next phase waits for."""
+        """Return the reason why the next phase is blocked."""
         return str(self.document["blockedBy"])
 
     @property
     def partition_states(self) -> tuple[Partition, ...]:
-        """The partitions that the controller has taken over, in the form of the Admin client."""
+        """Return the initialized partitions in the form of the Admin client."""
         return tuple(
             Partition(one["partition"], one["state"]["leader"], tuple(one["replicas"]), tuple(one["state"]["isr"]))
             for one in self.document["partitions"]
@@ -52,14 +52,14 @@ class DescribeResult:
 
     @property
     def text_rows(self) -> tuple[Partition, ...]:
-        """The same, out of the text."""
+        """Return the initialized partitions of the text output."""
         return tuple(
             Partition(int(number), -1 if leader == "none" else int(leader), parse_ids(replicas), parse_ids(isr))
             for number, leader, replicas, isr in ROW_PATTERN.findall(self.text)
         )
 
     def partitions_with(self, *conditions: str) -> set[int]:
-        """The partitions that are in one of these conditions."""
+        """Return the partitions with any of these conditions."""
         return {
             one["partition"]
             for one in self.document["partitions"]
@@ -68,12 +68,12 @@ class DescribeResult:
 
 
 def parse_ids(text: str) -> tuple[int, ...]:
-    """``3,5`` as numbers."""
+    """Return ``3,5`` as numbers."""
     return tuple(map(int, text.split(","))) if text else ()
 
 
 def describe_topic(bed: KafkaFixture, topic: str) -> DescribeResult:
-    """Describe a topic, as a document."""
+    """Describe a topic as a JSON document."""
     code, out = _run_describe("describe", topic, "--zookeeper", bed.kafka.connect, *_JSON)
     clusters = json.loads(out)["clusters"]
     return DescribeResult(code, clusters[0] if clusters else {"phase": "Unknown"})
@@ -89,7 +89,10 @@ def _run_describe(*words: str) -> tuple[int, str]:
 
 
 def wait_for_agreement(bed: KafkaFixture, topic: str) -> DescribeResult:
-    """What describe says, in both forms, once Kafka says the same: brokers hear of changes a little after ZooKeeper."""
+    """Return the description in both formats, once it equals Kafka's.
+
+    Brokers receive changes a little later than ZooKeeper.
+    """
     found: list[DescribeResult] = []
     differ: list[str] = []
 
@@ -107,7 +110,7 @@ def wait_for_agreement(bed: KafkaFixture, topic: str) -> DescribeResult:
 
 
 def differences(bed: KafkaFixture, topic: str, described: DescribeResult) -> list[str]:
-    """What describe says otherwise than Kafka, or otherwise in its text than in its document."""
+    """Return the differences between the description and Kafka, and between its text and its document."""
     pairs = {
         "text": (described.text_rows, described.partition_states),
         "words": ([words for words in _messages(described) if words not in _normalize_spaces(described.text)], []),
@@ -130,7 +133,7 @@ def _normalize_spaces(text: str) -> str:
 def _compare_with_kafka(
     bed: KafkaFixture, topic: str, described: DescribeResult
 ) -> Iterator[tuple[str, tuple[object, object]]]:
-    """What describe says, and what Kafka says, by what it is about."""
+    """Yield the value of the description and Kafka's value, by subject."""
     kafka = bed.clients.describe([topic])[topic]
     assert kafka is not None, f"Kafka does not know {topic}"
     moving = {int(number): move for number, move in bed.clients.ongoing_reassignments().get(topic, {}).items()}
@@ -163,7 +166,7 @@ def _compare_with_kafka(
 def _expected_conditions(
     partitions: tuple[Partition, ...], moving: Mapping[int, list[list[int]]], min_isr: int
 ) -> Mapping[str, set[int]]:
-    """The partitions in each condition, as Kafka's own tools find them."""
+    """Return the partitions in each condition, computed as Kafka's own tools do."""
     added = {number: adding for number, (adding, _) in moving.items()}
     return {
         "Offline": {one.id for one in partitions if one.leader < 0},

@@ -1,4 +1,4 @@
-"""The race of a producer, for whom brokers make a topic as soon as it writes to it, with a topic that is declared."""
+"""Races between a declared topic and automatic creation of the same topic for a producer."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from support.zookeeper.proxy import Connection, Proxy
 from topiarist.errors import Exit
 
 SAME: dict[str, Any] = {"partitions": 3, "replicationFactor": 2}
-"""What brokers make of a topic for a producer on the cluster of these tests."""
+"""The topic that brokers create for a producer on the cluster of these tests."""
 
 OTHER: dict[str, Any] = {"partitions": 3, "replicationFactor": 2, "config": {"flush.ms": 1000}}
-"""What they do not."""
+"""A topic that differs from the one that brokers create."""
 
 TRANSACTION = 2
-"""The write of a run that is its first transaction, where our own nodes are there: the lock comes before."""
+"""The number of the write with a run's first transaction, after the lock, if topiarist's own znodes exist."""
 
 RACING = 30
 
 SESSION = 18_000
-"""Milliseconds for which a broker may be kept from ZooKeeper."""
+"""Milliseconds for which a broker may be disconnected from ZooKeeper."""
 
 
 class OnTheWay(Proxy):
-    """Does something once, while the first write that names ``needle`` is on its way; what comes behind it waits."""
+    """A proxy that runs an action once, before it forwards the first write that contains ``needle``."""
 
     needle = b"nothing"
     meanwhile: Callable[[], None] = staticmethod(lambda: None)
@@ -51,7 +51,7 @@ class OnTheWay(Proxy):
 
 @pytest.fixture
 def between(automatic: KafkaFixture) -> Iterator[Proxy]:
-    """A proxy between topiarist and ZooKeeper; our own nodes are there already."""
+    """Return a proxy between topiarist and ZooKeeper; topiarist's own znodes exist already."""
     automatic.declare({"first-of-all": SAME})
     automatic.apply("--adopt=*")
     with Proxy(automatic.kafka.zookeeper.connect) as proxy:
@@ -64,13 +64,13 @@ def declare(bed: KafkaFixture, topics: dict[str, dict[str, Any]], proxy: Proxy) 
 
 
 def written_to(bed: KafkaFixture, *names: str) -> None:
-    """Write to topics that are not there, as a producer does that knows only their names."""
+    """Write to topics that do not exist, as a producer does that knows only their names."""
     for name in names:
         assert bed.clients.produce({name: 1}, "first") == {name: [0]}
 
 
 def check_whole(bed: KafkaFixture, names: list[str]) -> None:
-    """Brokers host the topics with the sizes of ``SAME``, and have kept the message that was acknowledged."""
+    """Assert that brokers host the topics with the sizes of ``SAME`` and keep the acknowledged message."""
     found = bed.describe_in_sync(names)
     assert {(len(topic.partitions), len(topic.replicas[0])) for topic in found.values()} == {(3, 2)}
     assert bed.clients.consume(dict.fromkeys(names, 1)) == {name: [["first"]] for name in names}
@@ -134,19 +134,20 @@ def test_f09_a_topic_that_appears_before_its_transaction(automatic: KafkaFixture
 
 
 def test_a_race_that_nobody_referees(automatic: KafkaFixture, between: Proxy, report: Callable[[str], None]) -> None:
-    """A producer writes to thirty topics while they are being created: each belongs to one of the two, whole, with
-    every message that was acknowledged; and one more run has all of them as they are declared.
+    """Each of thirty topics is created completely, by topiarist or for a producer that writes during the run.
+
+    No acknowledged message is lost. One more run with ``--adopt`` brings all topics to their manifests.
     """
     bed, names = automatic, [f"race-{number:02}" for number in range(RACING)]
     declare(bed, dict.fromkeys(names, OTHER), between)
     order = Random(bed.kafka.release).sample(names, RACING)
-    between.delay = 0.1  # in each direction: what is read stays true for as long as that
+    between.delay = 0.1  # in each direction: every read is at least this old when the write arrives
     wrong: list[BaseException] = []
 
     def write() -> None:
         try:
             written_to(bed, *order)
-        except BaseException as error:  # a failed assertion too: told to whoever waits for the thread
+        except BaseException as error:  # also a failed assertion: the main thread asserts that there is none
             wrong.append(error)
 
     producer = Thread(target=write)
@@ -173,8 +174,10 @@ def test_a_race_that_nobody_referees(automatic: KafkaFixture, between: Proxy, re
 def test_a_broker_that_writes_over_what_we_have_made(
     server: ZooKeeper, release: str, program: Program, tmp_path: Path
 ) -> None:
-    """A broker has seen that a topic is not there, and writes its empty config over ours, which came in between: its
-    own creation then fails and ours stands, without its config. The next plan says so, and an apply puts it back.
+    """A broker that has not seen topiarist's new topic overwrites its config with an empty one.
+
+    Its own creation then fails. The topic stays, without its config. The next plan reports ``ModifiedExternally``, and
+    an apply restores the config.
     """
     settings = AUTO_CREATE_PROPERTIES | {"default.replication.factor": 1, "zookeeper.session.timeout.ms": SESSION}
     with (

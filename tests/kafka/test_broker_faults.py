@@ -1,7 +1,7 @@
 """F10, F13, F14 and F15 with real brokers: killed, added, moved and restarted while topiarist plans and writes.
 
-After each: all brokers are there, no topic and no partition is lost, Kafka shows every partition with its leader and
-all replicas in sync, a run does what is left, and the one after it sends no write.
+After each test all brokers are up, no topic and no partition is lost, and Kafka shows every partition with a leader and
+all replicas in sync. One run applies the rest, and the next run sends no write.
 """
 
 from __future__ import annotations
@@ -33,14 +33,17 @@ from topiarist.errors import Exit
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """Four brokers in two racks, of which each test leaves all as it found them."""
+    """Start four brokers in two racks; each test leaves all of them running."""
     with ZooKeeper(NEWEST) as server, Cluster(server, NEWEST, RACKS) as cluster:
         yield cluster
 
 
 @pytest.fixture
 def scene(cluster: Cluster, program: Program, tmp_path: Path) -> Iterator[BrokerFaultFixture]:
-    """The cluster with a proxy before its ZooKeeper, for topiarist only; a test that fails leaves no broker dead."""
+    """Return the cluster with a proxy to its ZooKeeper for topiarist.
+
+    Dead brokers are restarted even after a failed test.
+    """
     with Proxy(cluster.zookeeper.connect) as proxy:
         yield BrokerFaultFixture(KafkaFixture(cluster, Clients(program, cluster.bootstrap), tmp_path), proxy)
     for broker in RACKS:
@@ -49,7 +52,7 @@ def scene(cluster: Cluster, program: Program, tmp_path: Path) -> Iterator[Broker
 
 
 def revive(cluster: Cluster, broker: int) -> None:
-    """Start a broker that was killed, once ZooKeeper has forgotten it: before that it would not be let in."""
+    """Restart a killed broker after its session has expired; ZooKeeper refuses its registration before that."""
     cluster.wait(lambda: broker not in cluster.registered(), "the session of the killed broker to expire")
     cluster.start(broker)
 
@@ -94,7 +97,7 @@ def test_f13_a_reassignment_is_running(scene: BrokerFaultFixture) -> None:
         assert "its replicas are being reassigned now" in said.out
         scene.declare(topics)
         said = scene.apply()
-        # What is refused is its growth; adopted it is all the same.
+        # Only the growth is refused; the topic is adopted.
         assert (said.code, result_counts(said)) == (Exit.REFUSED, {"done": 2, "refused": 1}), said
         assert "being reassigned" in said.out
         assert scene.partition_counts(topics) == {"f13-moving": 2, "f13-growing": 4, "f13-new": 4, "f13-late": 4}
@@ -147,7 +150,7 @@ def test_f14_a_broker_is_killed_and_one_comes_between_plan_and_apply(scene: Brok
 
 
 def replica_lists(change: Mapping[str, Any]) -> list[list[int]]:
-    """The replica lists that a change makes."""
+    """Return the replica lists that a change creates."""
     after = change.get("after") or {}
     return list(after.get("replicas") or after.get("newReplicas") or ())
 

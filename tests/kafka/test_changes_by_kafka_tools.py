@@ -1,6 +1,6 @@
-"""The other direction: what Kafka's own tools leave behind is read as what it is, and changes of theirs are found.
+"""Changes by Kafka's own tools: topiarist reads their results correctly and detects their changes.
 
-The cluster makes topics automatically, and is shared with ``test_automatic_creation``.
+The cluster has automatic topic creation, and is shared with ``test_automatic_creation``.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from topiarist.kafka.config_values import canonical_text
 LISTS = ((1, 2), (2, 3), (3, 1))
 
 OURS = {"flush.ms": "1000", "file.delete.delay.ms": "70000"}
-"""Configs whose change costs nothing: any may be put back without leave."""
+"""Configs with changes of risk Safe, which an apply may revert without approval."""
 
 
 def test_what_kafka_makes_is_read_as_what_it_is(automatic: KafkaFixture) -> None:
-    """Made by a tool, the Admin client or a producer, grown, changed and moved: topiarist reads what brokers show, and
-    whoever declares what Kafka was asked for has nothing to do but to adopt it.
+    """topiarist reads topics that Kafka's tools, the Admin client or a producer wrote as the brokers show them.
+
+    The topics are created, grown, changed or moved. Manifests with the same values need only adoption.
     """
     bed, clients = automatic, automatic.clients
     tool = ("--create", "--topic", "made-by-tool", "--replica-assignment", "1:2,2:3,3:1")
@@ -63,7 +64,7 @@ def test_what_kafka_makes_is_read_as_what_it_is(automatic: KafkaFixture) -> None
 
 
 def check_rows(bed: KafkaFixture, names: Mapping[str, object]) -> None:
-    """What topiarist reads of topics is what the brokers show."""
+    """Assert that topiarist reads topics as the brokers show them."""
     shown, overrides, found = bed.describe_in_sync(names), bed.clients.overrides(names), snapshot_rows(bed)
     for name, topic in shown.items():
         row = found[name]
@@ -87,12 +88,13 @@ DRIFT = {
     "drift-made-again": PlannedTopic(("TakeOwnership",), (), ("StaleOwnershipRecord",)),
     "drift-made-anew": PlannedTopic((), ("NotAdopted",), ("StaleOwnershipRecord",)),
 }
-"""What a plan has to show of each topic after Kafka's tools have been at it. A move by the tool leaves throttles."""
+"""The expected plan of each topic after the changes by Kafka's tools. A move by the tool leaves throttle configs."""
 
 
 def test_each_change_by_kafkas_tools_is_found(automatic: KafkaFixture) -> None:
-    """Topics of ours, each changed by Kafka's tools in its own way: a plan shows exactly that; an apply puts back what
-    may be put back, and the brokers follow.
+    """A plan shows each change that Kafka's tools made to managed topics.
+
+    An apply reverts the reversible changes, and the brokers follow.
     """
     bed, clients = automatic, automatic.clients
     bed.declare({name: {"replicaAssignment": LISTS, "config": OURS} for name in DRIFT})
@@ -110,7 +112,7 @@ def test_each_change_by_kafkas_tools_is_found(automatic: KafkaFixture) -> None:
     assert clients.grow({"drift-grown": 5}) == {}
     assert clients.reassign({"drift-wider": {number: [1, 2, 3] for number in range(3)}}) == {}
     bed.kafka.wait(lambda: not is_reassigning(bed, "drift-wider"), "the new replicas to be taken over")
-    move_by_tool(bed, "drift-moved-by-tool", {0: (3, 2)})  # which refuses to begin while another move is under way
+    move_by_tool(bed, "drift-moved-by-tool", {0: (3, 2)})  # the tool refuses to start during another reassignment
     gone = [
         name
         for name, found in DRIFT.items()
@@ -134,18 +136,18 @@ def test_each_change_by_kafkas_tools_is_found(automatic: KafkaFixture) -> None:
 
 
 def topic_config(name: str) -> tuple[str, ...]:
-    """The words with which ``kafka-configs`` changes a topic."""
+    """Return the arguments of ``kafka-configs`` for a change of a topic."""
     return ("--alter", "--entity-type", "topics", "--entity-name", name)
 
 
 def deleted(bed: KafkaFixture, names: list[str]) -> bool:
-    """Whether the controller has finished with these topics."""
+    """Return True if the controller has deleted these topics."""
     left = {*bed.kafka.client.get_children("/brokers/topics"), *bed.kafka.client.get_children("/admin/delete_topics")}
     return left.isdisjoint(names)
 
 
 def move_by_tool(bed: KafkaFixture, name: str, targets: Mapping[int, tuple[int, ...]]) -> None:
-    """Reassign partitions with ``kafka-reassign-partitions``, throttled but at once, and leave its throttles there."""
+    """Reassign partitions with ``kafka-reassign-partitions`` at a high throttle, and leave the throttle configs."""
     entries = [{"topic": name, "partition": number, "replicas": list(ids)} for number, ids in targets.items()]
     path = bed.folder / "reassign.json"
     path.write_text(json.dumps({"version": 1, "partitions": entries}))

@@ -1,7 +1,7 @@
-"""Our table of topic configs against Kafka's own parser, of the very release: every config, whatever a text may be.
+"""topiarist's table of topic configs against the parser of the same Kafka release: every config with many texts.
 
-Kafka says three things: whether its admin code refuses a map of overrides, whether a broker throws that loads it (then
-it does not start again), and how it shows the values. Differences are listed here with their reason; there is no other.
+For each map of overrides Kafka reports three facts: whether its admin code refuses the map, whether a broker that loads
+it fails (and does not start again), and how it shows the values. This file lists every difference with its reason.
 """
 
 from __future__ import annotations
@@ -20,27 +20,31 @@ from topiarist.kafka.types import KafkaVersion
 from topiarist.model.spec import ClusterSpec
 
 LISTED = ("4.0-IV0", "4.0-IV1")
-"""Kafka 3.9 lists versions of what was to become 4.0; ours end with the release. It is deprecated and ignored."""
+"""Versions of the later 4.0 that Kafka 3.9 accepts; topiarist's list ends with the release. The config is deprecated
+and ignored.
+"""
 
 STARRED = ("*,", "*,1:2", ",*")
-"""Brokers of 2.4 look for the star in the first item, later ones in all together; in a manifest it stands alone."""
+"""Kafka 2.4 looks for the star in the first item only, later releases in all items; in a manifest the star must be
+alone.
+"""
 
 SMALLEST = "4.9e-324"
-"""The smallest fraction that Java knows, which it shows with one digit more than it takes to tell it from others."""
+"""The smallest fraction in Java, which Java prints with one digit more than necessary."""
 
 ON, OFF = ({"remote.log.storage.system.enable": text} for text in ("true", "false"))
 
 
 @pytest.fixture(scope="module")
 def version(release: str) -> KafkaVersion:
-    """The release as our table has it."""
+    """Return the release in the form of the config table."""
     major, minor, _ = release.split(".")
     return int(major), int(minor)
 
 
 @pytest.fixture(scope="module")
 def judged(parser: ConfigParser, version: KafkaVersion) -> dict[tuple[str, str], ConfigCheck]:
-    """What Kafka says of every text of every config that the release knows."""
+    """Return Kafka's result for every text of every config that the release supports."""
     cases = [
         (name, text)
         for name in TOPIC_CONFIGS
@@ -51,12 +55,12 @@ def judged(parser: ConfigParser, version: KafkaVersion) -> dict[tuple[str, str],
 
 
 def test_the_names_are_those_of_the_release(parser: ConfigParser, version: KafkaVersion) -> None:
-    """No more and no fewer."""
+    """The config table has exactly the config names of the release."""
     assert {name for name in TOPIC_CONFIGS if config_rules.is_supported(name, version)} == parser.names()
 
 
 def test_every_text_means_the_same(judged: Mapping[tuple[str, str], ConfigCheck], version: KafkaVersion) -> None:
-    """What we read is what Kafka reads, and what it refuses we refuse; values are shown in the same form."""
+    """topiarist and Kafka accept and refuse the same texts, and show accepted values in the same form."""
     differences: dict[tuple[str, str], object] = {}
     for (name, text), kafka in judged.items():
         ours = config_values.check_value(name, text, version)
@@ -72,7 +76,7 @@ def test_every_text_means_the_same(judged: Mapping[tuple[str, str], ConfigCheck]
 
 
 def explained(name: str, text: str, version: KafkaVersion) -> bool:
-    """Whether this is a difference that we know, and that no manifest can bring about."""
+    """Return True for a known difference, which no manifest can cause."""
     return (
         (name == "message.format.version" and text in LISTED and version >= (3, 9))
         or (name.endswith(".throttled.replicas") and text in STARRED and version < (2, 8))
@@ -83,7 +87,7 @@ def explained(name: str, text: str, version: KafkaVersion) -> bool:
 def test_what_a_manifest_may_hold_harms_no_broker(
     judged: Mapping[tuple[str, str], ConfigCheck], version: KafkaVersion
 ) -> None:
-    """Topiarist is stricter than Kafka at places, never laxer."""
+    """topiarist refuses every value that Kafka refuses or fails to load."""
     cluster = ClusterSpec(version=version, broker_config=OFF)
     harmful = {
         (name, text): (kafka.refusal, kafka.load_error)
@@ -96,7 +100,7 @@ def test_what_a_manifest_may_hold_harms_no_broker(
 
 
 def maps(release: KafkaVersion) -> Iterator[dict[str, str]]:
-    """Overrides that bear on each other: all combinations of a few values, and of their absence."""
+    """Yield maps of related overrides: all combinations of a few values, including absent ones."""
     choices = (
         {"min.compaction.lag.ms": ("0", "5", "6"), "max.compaction.lag.ms": ("5", "1"), "cleanup.policy": ("compact",)},
         {
@@ -124,7 +128,7 @@ def maps(release: KafkaVersion) -> Iterator[dict[str, str]]:
 
 @pytest.mark.parametrize("tiered", [False, True], ids=["without-remote-storage", "with-remote-storage"])
 def test_what_fits_together_does_so_for_kafka(parser: ConfigParser, version: KafkaVersion, tiered: bool) -> None:
-    """Overrides that bear on each other: what we accept Kafka takes and loads, the rest it does not."""
+    """topiarist accepts exactly those combinations of related overrides that Kafka accepts and loads."""
     cases = list(maps(version))
     differences = []
     for config, kafka in zip(cases, parser.check(cases, tiered=tiered), strict=True):
@@ -135,7 +139,7 @@ def test_what_fits_together_does_so_for_kafka(parser: ConfigParser, version: Kaf
 
 
 def test_brokers_say_what_their_parser_says(bare: KafkaFixture, judged: Mapping[tuple[str, str], ConfigCheck]) -> None:
-    """Asked over the wire to create topics with these configs, brokers refuse the same: the parser is the right one."""
+    """Brokers that receive the configs over the network refuse the same ones as the parser of these tests."""
     names = {f"asked-{number}": case for number, case in enumerate(judged)}
     found = bare.clients.validate_create({topic: dict([case]) for topic, case in names.items()})
     differences = {

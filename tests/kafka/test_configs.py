@@ -1,4 +1,4 @@
-"""Config changes of topiarist, as real brokers take them up: at once, every valid value, no harm at their restart."""
+"""topiarist's config changes on real brokers: immediate effect, every valid value, and a restart without errors."""
 
 from __future__ import annotations
 
@@ -16,33 +16,35 @@ from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.types import KafkaVersion
 
 KEY = "max.message.bytes"
-"""A config whose effect can be seen at once, on every leader: larger messages are refused."""
+"""A config with an immediate, visible effect on every leader: larger messages are refused."""
 
 IN_TIME = 5.0
-"""Seconds after which brokers should have followed; reported, while the tests wait longer: a machine may be busy."""
+"""Seconds within which brokers should follow; the figure is reported, and the tests wait longer on a busy machine."""
 
 TOO_SMALL = {
     ("max.message.bytes", "0"): "RecordTooLargeException",
     ("segment.bytes", "14"): "RecordBatchTooLargeException",
 }
-"""Values that are valid and let no message through: what a producer is told."""
+"""Valid values that let no message through, with the producer's error."""
 
 TOO_LATE = {
     ("message.timestamp.before.max.ms", "0"): "InvalidTimestampException",
     ("message.timestamp.after.max.ms", "0"): "InvalidTimestampException",
     ("message.timestamp.difference.max.ms", "0"): "InvalidTimestampException",
 }
-"""Values that let only those messages through that arrive within the millisecond."""
+"""Valid values that accept only messages that arrive within the same millisecond, with the producer's error."""
 
 
 def release_of(bed: KafkaFixture) -> KafkaVersion:
-    """The release as our table of configs has it."""
+    """Return the release in the form of the config table."""
     major, minor = bed.kafka.version.split(".")
     return int(major), int(minor)
 
 
 def test_brokers_follow_a_change_at_once(racked: KafkaFixture, report: Callable[[str], None]) -> None:
-    """Set, changed, removed: every leader acts on the value, and Kafka's own tools show it; nothing is restarted."""
+    """A config that is set, changed or removed takes effect on every leader without a restart, and Kafka's own tools
+    show it.
+    """
     leaders = [[broker] for broker in racked.kafka.racks]
     small, large = "s" * 150, "l" * 5000
     racked.declare({"followed": {"replicaAssignment": leaders}})
@@ -69,7 +71,9 @@ def test_brokers_follow_a_change_at_once(racked: KafkaFixture, report: Callable[
 
 
 def followed(bed: KafkaFixture, value: str | None, taken: str, refused: str) -> float:
-    """Seconds until Kafka's API shows a value (None: the default) and all leaders take and refuse as they should."""
+    """Return the seconds until Kafka's API shows a value (None: the default) and all leaders accept and refuse messages
+    accordingly.
+    """
     begin, leaders = time.monotonic(), len(bed.kafka.racks)
 
     def as_it_should() -> bool:
@@ -84,14 +88,14 @@ def followed(bed: KafkaFixture, value: str | None, taken: str, refused: str) -> 
 
 
 def edge_cases(release: KafkaVersion) -> dict[str, dict[str, str]]:
-    """A map of overrides for each edge of each config of a release, if topiarist accepts it, by a topic's name."""
+    """Return a map of overrides for each limit of each config that topiarist accepts in a release, by topic name."""
     found = {}
     for name, definition in TOPIC_CONFIGS.items():
         for number, text in enumerate(
             edge_values(definition, release) if config_rules.is_supported(name, release) else ()
         ):
             config = {name: text}
-            if name.startswith("local.retention."):  # must not be more than what is kept in all
+            if name.startswith("local.retention."):  # must not exceed the total retention
                 config[name.removeprefix("local.")] = text if release < (3, 6) else "-1"
             if acceptable(config, release):
                 found[f"{name}-{number}"] = config
@@ -99,7 +103,7 @@ def edge_cases(release: KafkaVersion) -> dict[str, dict[str, str]]:
 
 
 def acceptable(config: Mapping[str, str], release: KafkaVersion) -> bool:
-    """Whether topiarist would give these overrides to a topic of one replica."""
+    """Return True if topiarist accepts these overrides for a topic with one replica."""
     wrong = [
         config_values.check_value(key, text, release) or config_values.check_manifest_value(key, text)
         for key, text in config.items()
@@ -108,8 +112,9 @@ def acceptable(config: Mapping[str, str], release: KafkaVersion) -> bool:
 
 
 def test_every_edge_is_taken_up_and_survives_a_restart(bare: KafkaFixture) -> None:
-    """Each value at the edge of what topiarist accepts, given to a new topic and to one that is there: brokers host the
-    topics, show the values, take messages (or say why not), and start again with all of them.
+    """Brokers accept each limit value that topiarist accepts, for new and for existing topics, and restart with them.
+
+    They host the topics, show the values, and accept messages or refuse them with the expected error.
     """
     release, broker = release_of(bare), min(bare.kafka.racks)
     cases = edge_cases(release)
@@ -129,7 +134,9 @@ def test_every_edge_is_taken_up_and_survives_a_restart(bare: KafkaFixture) -> No
 
 
 def check_edges(bed: KafkaFixture, cases: Mapping[str, Mapping[str, str]], value: str) -> None:
-    """All topics are hosted and show their values, and a message gets through wherever one can."""
+    """Assert that all topics are hosted and show their values, and that messages succeed except for the known
+    errors.
+    """
     bed.describe_in_sync(cases)
     shown = {
         name: {key: config_values.canonical_text(key, text) for key, text in config.items()}
@@ -146,6 +153,6 @@ def check_edges(bed: KafkaFixture, cases: Mapping[str, Mapping[str, str]], value
 
 
 def errors(bed: KafkaFixture, broker: int) -> list[str]:
-    """What a broker has logged as an error since it was last started, but for messages that it did not take."""
+    """Return errors in a broker's log since its last start, without those about refused messages."""
     lines = bed.kafka.brokers[broker].read_log().splitlines()
     return [line for line in lines if " ERROR " in line and "Error processing append operation" not in line][:10]

@@ -1,4 +1,4 @@
-"""Topics that topiarist makes, as real brokers see them: what the plan showed is what Kafka's own tools show."""
+"""Topics that topiarist creates, compared with the plan through real brokers and Kafka's own tools."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ SIZES = ((1, 1), (1, 3), (2, 2), (3, 3), (7, 1), (12, 3), (31, 2), (100, 3))
 """Partitions and replicas."""
 
 LEGACY_ID = (2, 8)
-"""The release from which on the controller gives every topic an id."""
+"""The first release with a controller that gives every topic an id."""
 
 
 def release_of(bed: KafkaFixture) -> KafkaVersion:
-    """The release as our table of configs has it."""
+    """Return the release in the form of the config table."""
     major, minor = bed.kafka.version.split(".")
     return int(major), int(minor)
 
 
 def every_config(release: KafkaVersion) -> dict[str, str]:
-    """Every topic config that a release knows, each with a value that is not Kafka's default."""
+    """Return every topic config that a release supports, each with a value that is not Kafka's default."""
     return {
         name: non_default_value(definition, release)
         for name, definition in TOPIC_CONFIGS.items()
@@ -40,7 +40,7 @@ def every_config(release: KafkaVersion) -> dict[str, str]:
 
 
 def created(bed: KafkaFixture, topics: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Plan and apply; what the plan showed, by topic: ``replicas`` and ``config``."""
+    """Plan and apply; return the planned ``replicas`` and ``config`` of each topic."""
     bed.declare(topics)
     changes = bed.plan()
     assert changes.keys() == topics.keys()
@@ -49,7 +49,7 @@ def created(bed: KafkaFixture, topics: Mapping[str, Mapping[str, Any]]) -> dict[
 
 
 def check(bed: KafkaFixture, planned: Mapping[str, Mapping[str, Any]]) -> dict[str, Topic]:
-    """Hold what the brokers and Kafka's own tool show against what was planned, and send messages through."""
+    """Compare the brokers and Kafka's own tool with the plan, and send messages to all partitions."""
     found = bed.describe_in_sync(planned)
     replicas = {name: tuple(map(tuple, topic["replicas"])) for name, topic in planned.items()}
     assert {name: topic.replicas for name, topic in found.items()} == replicas
@@ -73,7 +73,7 @@ def check(bed: KafkaFixture, planned: Mapping[str, Mapping[str, Any]]) -> dict[s
 
 
 def describe(bed: KafkaFixture) -> dict[str, tuple[tuple[tuple[int, ...], ...], dict[str, str]]]:
-    """Replica lists and configs of all topics, as ``kafka-topics.sh --describe`` prints them."""
+    """Return replica lists and configs of all topics, as ``kafka-topics.sh --describe`` prints them."""
     said = bed.kafka.tool("kafka-topics", "--bootstrap-server", bed.kafka.bootstrap, "--describe")
     assert said.code == 0, said
     replicas: dict[str, list[tuple[int, ...]]] = {}
@@ -84,7 +84,7 @@ def describe(bed: KafkaFixture) -> dict[str, tuple[tuple[tuple[int, ...], ...], 
             assert int(fields["Partition"]) == len(replicas.setdefault(fields["Topic"], []))
             replicas[fields["Topic"]].append(tuple(map(int, fields["Replicas"].split(","))))
         else:
-            # A value may hold commas: what comes behind one is another config only if it looks like one.
+            # A value may contain commas: a comma ends a value only if a key and an equals sign follow.
             items = re.split(r",(?=[a-z0-9.]+=)", fields.get("Configs", ""))
             configs[fields["Topic"]] = dict(item.split("=", 1) for item in items if item)
     return {name: (tuple(lists), configs[name]) for name, lists in replicas.items()}
@@ -92,8 +92,9 @@ def describe(bed: KafkaFixture) -> dict[str, tuple[tuple[tuple[int, ...], ...], 
 
 @pytest.mark.parametrize("layout", ["racked", "bare"])
 def test_what_was_planned_is_what_kafka_shows(layout: str, racked: KafkaFixture, bare: KafkaFixture) -> None:
-    """Sizes from 1 to 100 partitions, explicit lists, every config: made, described, written to and read; then all is
-    done, and a second plan is empty.
+    """Kafka shows created topics as planned, with 1 to 100 partitions, explicit replica lists and every config.
+
+    They carry messages, and a second plan is empty.
     """
     bed = racked if layout == "racked" else bare
     brokers = sorted(bed.kafka.racks)
@@ -113,7 +114,9 @@ def test_what_was_planned_is_what_kafka_shows(layout: str, racked: KafkaFixture,
 
 
 def test_a_topic_gets_the_id_that_the_controller_keeps(racked: KafkaFixture) -> None:
-    """The id of a topic that we made outlives a change of the controller, which knows it from ZooKeeper only."""
+    """The id of a topic that topiarist created stays the same after a change of the controller, which reads it from
+    ZooKeeper.
+    """
     planned = created(racked, {"kept-id": {"partitions": 2, "replicationFactor": 3}})
     before = check(racked, planned)["kept-id"].id
     controller = racked.kafka.controller()

@@ -1,4 +1,4 @@
-"""``ensure: Absent`` with real controllers: what goes, what stays, and whether ``--wait`` tells the truth about it."""
+"""``ensure: Absent`` with real controllers: deleted and remaining data, and the reports of ``--wait``."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ WAITING = "waiting for the controller to delete 1 topic, at most 300 s without p
 
 
 def nodes(bed: KafkaFixture, topic: str) -> set[str]:
-    """What ZooKeeper has of a topic that is Kafka's."""
+    """Return the existing znodes of Kafka for a topic."""
     paths = {f"/brokers/topics/{topic}", f"/config/topics/{topic}", f"/admin/delete_topics/{topic}"}
     return {path for path in paths if bed.kafka.client.exists(path)}
 
 
 def folders(bed: KafkaFixture, topic: str) -> set[str]:
-    """The folders of a topic's partitions on all brokers, without those that are renamed, to be removed in the end."""
+    """Return the folders of a topic's partitions on all brokers, without those renamed for deletion."""
     logs = [broker.folder / "data" for broker in bed.kafka.brokers.values()]
     return {path.name for log in logs for path in log.glob(f"{topic}-*") if not path.name.endswith("-delete")}
 
 
 def running(bed: KafkaFixture, *words: str) -> Popen[str]:
-    """A run that has begun to wait for a deletion."""
+    """Start a run, and return it once it waits for a deletion."""
     run = start_topiarist("apply", bed.folder / "manifests", *MEANT, "--wait", *words)
     assert run.stderr
     said = run.stderr.readline()
@@ -46,13 +46,13 @@ def running(bed: KafkaFixture, *words: str) -> Popen[str]:
 
 
 def end(run: Popen[str]) -> RunResult:
-    """How a run ends, which nothing holds up any more."""
+    """Return the result of a run that can now finish."""
     out, err = run.communicate(timeout=90)
     return RunResult(run.returncode, out, err)
 
 
 def made(bed: KafkaFixture, topics: dict[str, dict[str, Any]]) -> None:
-    """Make topics, and write a message to each partition."""
+    """Create topics, and write a message to each partition."""
     bed.declare(topics)
     bed.apply("--wait")
     found = bed.describe_in_sync(topics)
@@ -60,8 +60,10 @@ def made(bed: KafkaFixture, topics: dict[str, dict[str, Any]]) -> None:
 
 
 def test_gone_is_gone(bare: KafkaFixture) -> None:
-    """A broker stands still: the run waits. It goes on: the run ends, and at that moment nothing is left of the topic.
-    Declared once more it is another topic, with another id and without any message.
+    """A run waits while one broker is suspended.
+
+    It ends after the broker resumes, and then no data of the topic remains. Declared again, it is another topic, with
+    another id and without messages.
     """
     brokers = sorted(bare.kafka.racks)
     spec = {"replicaAssignment": [brokers, brokers[::-1]], "config": {"retention.ms": 77_000_000}}
@@ -73,7 +75,7 @@ def test_gone_is_gone(bare: KafkaFixture) -> None:
     bare.kafka.pause(slow)
     try:
         run = running(bare)
-        # Another run goes through all of its own patience meanwhile.
+        # Meanwhile another run waits until its own timeout.
         said = bare.run("apply", *MEANT, "--wait", "--wait-timeout", "1")
         assert (said.code, "still marked for deletion: " in said.out) == (Exit.ERROR, True), said
         assert nodes(bare, "gone") >= {"/brokers/topics/gone", "/admin/delete_topics/gone"}
@@ -82,7 +84,7 @@ def test_gone_is_gone(bare: KafkaFixture) -> None:
         bare.kafka.resume(slow)
     said = end(run)
     assert (nodes(bare, "gone"), folders(bare, "gone")) == (set(), set())
-    assert (said.code, said.err.splitlines()[-1]) == (Exit.DONE, "1 topic gone"), said
+    assert (said.code, said.err.splitlines()[-1]) == (Exit.DONE, "1 topic deleted"), said
     assert "Applied: 1 done." in said.out
     bare.kafka.wait(lambda: bare.clients.describe(["gone"]) == {"gone": None}, "the brokers to forget the topic")
     assert describe_topic(bare, "gone").phase == "Deleted"
@@ -101,15 +103,17 @@ def test_gone_is_gone(bare: KafkaFixture) -> None:
 
 @pytest.fixture
 def disabled(server: ZooKeeper, release: str, program: Program, tmp_path: Path) -> Iterator[KafkaFixture]:
-    """A broker with ``delete.topic.enable=false``."""
+    """Start a broker with ``delete.topic.enable=false``."""
     properties = {"delete.topic.enable": "false"}
     with Cluster(server, release, {1: None}, chroot="/disabled", properties=properties) as cluster:
         yield KafkaFixture(cluster, Clients(program, cluster.bootstrap), tmp_path)
 
 
 def test_deletion_is_disabled(disabled: KafkaFixture) -> None:
-    """The mark goes, the topic and its messages stay, and the run says what that means; so do those after it, which
-    write nothing. Declared once more it is ours as before.
+    """With deletion disabled the request is removed, the topic and its messages stay, and the run reports
+    ``DeletionDisabled``.
+
+    Later runs report the same and write nothing. Declared as present again, the topic is owned as before.
     """
     spec = {"partitions": 2, "replicationFactor": 1}
     made(disabled, {"stays": spec})
@@ -135,15 +139,16 @@ def test_deletion_is_disabled(disabled: KafkaFixture) -> None:
 
 
 def seen(bed: KafkaFixture) -> dict[str, int]:
-    """When the nodes of the topic ``stays`` were last written, and our root."""
+    """Return the last write to the znodes of the topic ``stays`` and to topiarist's lock."""
     paths = ("/brokers/topics/stays", "/config/topics/stays", "/topiarist/topics/stays", "/topiarist/lock")
     stats = {path: bed.kafka.client.get(path)[1] for path in paths}
     return {path: max(stat.mzxid, stat.pzxid) for path, stat in stats.items()}
 
 
 def test_a_replica_on_a_broker_that_is_away(bare: KafkaFixture) -> None:
-    """The controller keeps the topic marked: the run says for whom it waits and that it is not finished, a second one
-    waits on, and a third one is refused to make the topic anew. With the broker back it goes.
+    """With an offline broker the topic stays marked: runs name the broker and report the deletion as pending.
+
+    A plan to create the topic is refused. After the broker's return the topic is deleted.
     """
     away, other = (broker for broker in sorted(bare.kafka.racks) if broker != bare.kafka.controller())
     spec = {"replicaAssignment": [[away, other], [other, bare.kafka.controller()]]}
@@ -172,7 +177,7 @@ def test_a_replica_on_a_broker_that_is_away(bare: KafkaFixture) -> None:
         bare.kafka.start(away)
     said = end(run)
     assert (nodes(bare, "lingers"), folders(bare, "lingers")) == (set(), set())
-    assert (said.code, said.err.splitlines()[-1]) == (Exit.DONE, "1 topic gone"), said
+    assert (said.code, said.err.splitlines()[-1]) == (Exit.DONE, "1 topic deleted"), said
     assert bare.run("plan", "--exit-code").code == Exit.DONE
 
 

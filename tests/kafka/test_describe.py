@@ -1,4 +1,4 @@
-"""``topiarist describe`` in every state that real brokers bring a topic into: it says what Kafka's own client says."""
+"""``topiarist describe`` in every state of a topic on real brokers, compared with Kafka's own client."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from support.zookeeper.proxy import Proxy
 from topiarist.errors import Exit
 
 TRANSACTION = 6
-"""The first write of a run on a new cluster that is about a topic: before it come our own four nodes and the lock."""
+"""The number of the first write about a topic on a new cluster, after topiarist's four znodes and the lock."""
 
 
 def other_than_controller(bed: KafkaFixture) -> list[int]:
-    """The brokers that may go without an election, sorted."""
+    """Return the brokers except the controller, sorted; stopping one causes no election of a controller."""
     return sorted(set(bed.kafka.racks) - {bed.kafka.controller()})
 
 
 def well(seen: DescribeResult, partitions: int) -> bool:
-    """Whether a topic is simply well."""
+    """Return True if a topic is initialized and has no conditions."""
     return (seen.code, seen.phase, seen.waits_for, seen.document["conditions"], len(seen.partition_states)) == (
         Exit.DONE,
         "TakenOver",
@@ -36,7 +36,9 @@ def well(seen: DescribeResult, partitions: int) -> bool:
 
 
 def test_a_topic_that_is_well_and_grows(bare: KafkaFixture) -> None:
-    """Made by us, grown by us, grown by Kafka: each time with its id, its configs, all leaders and ISRs."""
+    """``describe`` shows the id, configs, leaders and ISRs of a topic that topiarist creates and grows and that Kafka
+    grows.
+    """
     spec = {"replicationFactor": 2, "config": {"min.insync.replicas": 2, "retention.ms": "+86400000"}}
     for partitions in (3, 5):
         bare.declare({"seen-well": {"partitions": partitions, **spec}})
@@ -51,8 +53,10 @@ def test_a_topic_that_is_well_and_grows(bare: KafkaFixture) -> None:
 
 
 def test_a_broker_that_is_away(bare: KafkaFixture) -> None:
-    """Its partitions are under-replicated, under min ISR or offline, not taken over at all if they are new, and what is
-    deleted waits for it: each as Kafka has it. When it is back, all is well but the leaders.
+    """With an offline broker ``describe`` shows the conditions of its partitions as Kafka does.
+
+    The partitions are under-replicated, under min ISR, offline, or not initialized if they are new, and a deletion
+    waits for the broker. After the broker's return only preferred leaders differ.
     """
     away, other, third = *other_than_controller(bare), bare.kafka.controller()
     whole, least = [away, other, third], {"config": {"min.insync.replicas": 2}}
@@ -96,7 +100,7 @@ def test_a_broker_that_is_away(bare: KafkaFixture) -> None:
 
 
 def check_without(bed: KafkaFixture, away: int) -> None:
-    """The topics of which the broker ``away`` has replicas."""
+    """Check the topics with replicas on the offline broker ``away``."""
     bed.kafka.wait(lambda: away not in bed.clients.racks(), "the brokers to know that one of them is away")
     short = until(bed, "seen-short", "UnderReplicated", {0, 1, 2})
     assert (short.phase, short.waits_for, short.document["brokersMissing"]) == ("TakenOver", "", [away])
@@ -109,7 +113,7 @@ def check_without(bed: KafkaFixture, away: int) -> None:
 
 
 def until(bed: KafkaFixture, topic: str, condition: str, partitions: set[int]) -> DescribeResult:
-    """What describe and Kafka say of a topic, once they see it in a condition."""
+    """Return the description of a topic, once it and Kafka show a condition."""
     bed.kafka.wait(
         lambda: describe_topic(bed, topic).partitions_with(condition) == partitions, f"{topic} to be {condition}"
     )
@@ -117,9 +121,10 @@ def until(bed: KafkaFixture, topic: str, condition: str, partitions: set[int]) -
 
 
 def test_reassignments(bare: KafkaFixture) -> None:
-    """What is added and what is removed is shown as long as it takes. A mark does not wait for that; but a controller
-    that takes over and finds both lets each wait for the other, until somebody takes the mark away and it takes over
-    once more.
+    """``describe`` shows added and removed replicas during a reassignment, and a deletion does not wait for it.
+
+    A new controller that finds both lets each wait for the other, until the deletion request is removed and a
+    controller is elected again.
     """
     one, two, three = sorted(bare.kafka.racks)
     topics = ("seen-moving", "seen-going", "seen-stuck")
@@ -152,7 +157,7 @@ def test_reassignments(bare: KafkaFixture) -> None:
 
 
 def elect(bed: KafkaFixture, change: Callable[[TransactionRequest], object]) -> None:
-    """Take its office from the controller and change something before there is another one."""
+    """Depose the controller, and apply a change before the next election."""
     transaction = bed.kafka.client.transaction()
     transaction.delete("/controller")
     change(transaction)
@@ -162,8 +167,9 @@ def elect(bed: KafkaFixture, change: Callable[[TransactionRequest], object]) -> 
 
 
 def test_a_topic_that_no_controller_has_seen_yet(fresh: KafkaFixtureFactory) -> None:
-    """All brokers stand still at the very moment of its creation: it is there, and nothing has taken it over, nor has
-    anybody when their sessions are over; when they go on, they do.
+    """A topic created while all brokers are suspended is not initialized, also after their sessions expire.
+
+    Once the brokers resume, they initialize it.
     """
     with fresh(NEWEST, {1: None, 2: None}) as bed:
         kafka = bed.kafka
@@ -190,10 +196,10 @@ def test_a_topic_that_no_controller_has_seen_yet(fresh: KafkaFixtureFactory) -> 
         bed.describe_in_sync(["notEvaluated"])
         seen = wait_for_agreement(bed, "notEvaluated")
         assert (seen.phase, seen.waits_for, len(seen.partition_states)) == ("TakenOver", "", 3)
-        assert seen.document["conditions"].keys() <= {"NotPreferredLeader"}  # who comes back first leads
+        assert seen.document["conditions"].keys() <= {"NotPreferredLeader"}  # the first broker to return leads
 
 
 def pause(kafka: Cluster) -> None:
-    """Let all brokers stand still."""
+    """Suspend all brokers."""
     for broker in kafka.racks:
         kafka.pause(broker)

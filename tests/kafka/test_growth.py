@@ -1,7 +1,7 @@
-"""Growth: new partitions lie where Kafka's own ``--alter --partitions`` puts those of a twin, and lose no message.
+"""Growth of topics, compared with Kafka's own ``--alter --partitions``.
 
-Each case is a pair of topics with the same replica lists, given by a seed: topiarist makes one of them grow, Kafka
-the other one, on the same brokers at the same time.
+Each case is a pair of topics with the same replica lists, generated from a seed. topiarist grows one, Kafka grows the
+other, on the same brokers at the same time. New partitions get the same replicas, and no message is lost.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from support.kafka.kafka_fixture import KafkaFixture
 from topiarist.errors import Exit
 
 CASES = {"racked": 20, "bare": 10, "gone": 12}
-"""How many pairs for each layout: 126 with three releases."""
+"""Number of pairs for each layout: 126 with three releases."""
 
 GONE = (2, 7)
-"""Brokers of the racked cluster that go before the growth: of two of its three racks."""
+"""Brokers of the racked cluster that are stopped before the growth, from two of its three racks."""
 
 Lists = tuple[tuple[int, ...], ...]
 
 
 class Case(NamedTuple):
-    """A pair of topics, ``name`` and ``twin``, with their replica lists, and how many partitions they are to have."""
+    """A pair of topics, ``name`` and ``twin``, with their replica lists and their target partition count."""
 
     name: str
     lists: Lists
@@ -32,19 +32,19 @@ class Case(NamedTuple):
 
     @property
     def twin(self) -> str:
-        """The topic that Kafka makes grow."""
+        """Return the name of the topic that Kafka grows."""
         return f"{self.name}-twin"
 
     @property
     def spec(self) -> dict[str, int]:
-        """What a manifest says of it."""
+        """Return the fields of the topic's manifest."""
         return {"partitions": self.total, "replicationFactor": len(self.lists[0])}
 
 
 def cases(kind: str, seed: str, brokers: Collection[int], widest: int) -> list[Case]:
-    """Random pairs: replica lists in no order, of 1 to 9 partitions with 1 to ``widest`` replicas.
+    """Return random pairs: unordered replica lists of 1 to 9 partitions with 1 to ``widest`` replicas.
 
-    One of a list's brokers stays: Kafka's client waits for every partition to have a leader before it answers.
+    Each list has a broker that stays up, because Kafka's client waits for a leader of every partition.
     """
     random = Random(seed)
     found = []
@@ -60,7 +60,7 @@ def cases(kind: str, seed: str, brokers: Collection[int], widest: int) -> list[C
 
 
 def make(bed: KafkaFixture, pairs: Sequence[Case]) -> None:
-    """Make all pairs, wait for them, and write a message to each partition that topiarist will not touch."""
+    """Create all pairs, wait for them, and write a message to each partition of the topics that topiarist grows."""
     lists = {name: case.lists for case in pairs for name in (case.name, case.twin)}
     assert bed.clients.create(lists) == {}
     bed.describe_in_sync(lists)
@@ -68,7 +68,10 @@ def make(bed: KafkaFixture, pairs: Sequence[Case]) -> None:
 
 
 def grow(bed: KafkaFixture, pairs: Sequence[Case], *words: str) -> None:
-    """Let topiarist and Kafka each make one of each pair grow, and hold them against each other and the plan."""
+    """Grow one topic of each pair with topiarist and the other with Kafka.
+
+    Compare both with each other and the plan.
+    """
     bed.declare({case.name: case.spec for case in pairs})
     changes = bed.plan("--adopt=*", *words)
     bed.apply_plan()
@@ -86,7 +89,7 @@ def grow(bed: KafkaFixture, pairs: Sequence[Case], *words: str) -> None:
 
 
 def check_messages(bed: KafkaFixture, pairs: Sequence[Case]) -> None:
-    """What was written before is still there, and every partition, old or new, takes messages and gives them back."""
+    """Assert that old messages are kept, and that old and new partitions accept and return messages."""
     found = bed.describe_in_sync([case.name for case in pairs])
     replicas = {name: topic.replicas for name, topic in found.items()}
     bed.write_messages(replicas, "after")
@@ -97,7 +100,7 @@ def check_messages(bed: KafkaFixture, pairs: Sequence[Case]) -> None:
 
 
 def test_growth_across_racks_is_kafkas(racked: KafkaFixture) -> None:
-    """Random lists on five brokers in three uneven racks."""
+    """Growth of random replica lists on five brokers in three uneven racks equals Kafka's."""
     pairs = cases("racked", racked.kafka.release, racked.kafka.racks, widest=5)
     make(racked, pairs)
     grow(racked, pairs)
@@ -105,7 +108,7 @@ def test_growth_across_racks_is_kafkas(racked: KafkaFixture) -> None:
 
 
 def test_growth_without_racks_is_kafkas(bare: KafkaFixture) -> None:
-    """Random lists on three brokers that have no racks."""
+    """Growth of random replica lists on three brokers without racks equals Kafka's."""
     pairs = cases("bare", bare.kafka.release, bare.kafka.racks, widest=3)
     make(bare, pairs)
     grow(bare, pairs)
@@ -113,7 +116,7 @@ def test_growth_without_racks_is_kafkas(bare: KafkaFixture) -> None:
 
 
 def test_growth_of_what_kafka_has_placed(racked: KafkaFixture) -> None:
-    """Topics that brokers placed at a random start, out of a list of brokers in their own order."""
+    """Growth of topics that Kafka placed itself, from a random start in its own order of brokers, equals Kafka's."""
     sizes = {f"grow-placed-{number}": (number + 1, number % 3 + 1) for number in range(8)}
     assert racked.clients.create_unassigned(sizes) == {}
     placed = racked.describe_in_sync(sizes)
@@ -126,8 +129,9 @@ def test_growth_of_what_kafka_has_placed(racked: KafkaFixture) -> None:
 
 
 def test_growth_while_brokers_are_gone_is_kafkas(racked: KafkaFixture) -> None:
-    """Two of five brokers are gone: nothing is done until that is said to be meant; then new replicas lie as Kafka puts
-    them on the others, and more replicas than brokers are refused, as by Kafka.
+    """With two of five brokers offline, growth is refused until ``--without-brokers`` names them.
+
+    Then it equals Kafka's. More replicas than online brokers are refused, as by Kafka.
     """
     pairs = cases("gone", racked.kafka.release, racked.kafka.racks, widest=3)
     wide = Case("grow-gone-wide", ((1, 4, 9, 2),), 2)
@@ -138,7 +142,7 @@ def test_growth_while_brokers_are_gone_is_kafkas(racked: KafkaFixture) -> None:
             racked.kafka.stop(broker)
         left = set(racked.kafka.racks) - set(GONE)
         racked.kafka.wait(lambda: racked.kafka.registered() == left, "ZooKeeper to forget the brokers")
-        # The controller must know it too, or it answers Kafka's client out of an older list.
+        # The controller must notice it too, or it answers Kafka's client from an older list.
         racked.kafka.wait(lambda: set(racked.clients.racks()) == left, "the brokers to forget the brokers")
         racked.declare({case.name: case.spec for case in [*pairs, wide]})
         assert refusals(racked) == {case.name: "BrokersMissing" for case in [*pairs, wide]}
@@ -152,7 +156,7 @@ def test_growth_while_brokers_are_gone_is_kafkas(racked: KafkaFixture) -> None:
 
 
 def refusals(bed: KafkaFixture, *words: str) -> Mapping[str, str]:
-    """The reasons for which a plan refuses topics; nothing is written."""
+    """Return the reason of each refused topic of a plan; the plan writes nothing."""
     said = bed.run("plan", "--format", "json", "--adopt=*", *words)
     assert said.code == Exit.DONE, said
     (cluster,) = json.loads(said.out)["clusters"]

@@ -1,4 +1,4 @@
-"""The bed itself: whatever becomes of a test run, its brokers go; they can be killed, stand still and come back."""
+"""The Kafka fixture itself: its processes end with the test run, and brokers can be killed, suspended and restarted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ sys.stdin.read()
 
 
 def test_everything_dies_with_the_test_run() -> None:
-    """A run that is killed without any chance to clean up takes its servers and its clients along."""
+    """The servers and clients end when the test run is killed without a chance to clean up."""
     command = [sys.executable, "-c", RUN, *sys.path]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as run:
         assert run.stdout
@@ -36,8 +36,10 @@ def test_everything_dies_with_the_test_run() -> None:
 
 
 def test_brokers_come_and_go(fresh: KafkaFixtureFactory) -> None:
-    """Killed, another one becomes controller; paused, a broker loses its session; a new one comes in, with settings of
-    its own; ZooKeeper is restarted; and in the end all of them serve.
+    """The cluster survives a killed controller, a suspended broker, a new broker with its own settings, and a restart
+    of ZooKeeper.
+
+    Afterwards all brokers serve requests.
     """
     with fresh(NEWEST, {1: "a", 2: "b"}, properties={"zookeeper.session.timeout.ms": 3000}) as bed:
         kafka = bed.kafka

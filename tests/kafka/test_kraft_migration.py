@@ -1,7 +1,7 @@
-"""F11 with real processes: a cluster of the newest release on its way to KRaft, back, and to its end.
+"""F11 with real processes: a cluster of the newest release during a migration to KRaft, its rollback and its end.
 
-Every state is one that Kafka itself has brought about. In each the commands are run as a person runs them, through a
-proxy that counts writes; and a run that is at it when the takeover comes is stopped in its middle.
+Kafka itself causes every state. In each state the commands run as a user runs them, through a proxy that counts writes.
+A run in progress when the KRaft controller becomes active is stopped.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from topiarist.model.plan import TopicPlan
 from topiarist.reconcile import apply_plan
 
 BROKER = 1
-"""A single one: it is restarted again and again."""
+"""The id of the only broker, which is restarted several times."""
 
 KEPT = {"partitions": 2, "replicationFactor": 1, "config": {"flush.ms": 1000}}
 
@@ -35,23 +35,23 @@ IN_CHARGE = f"a KRaft controller ({CONTROLLER}) is active"
 BEGUN = "/migration exists: a migration to KRaft has begun"
 
 RUSHED = tuple(f"rushed-{number:03}" for number in range(100))
-"""Topics of the run that a takeover finds at work: more than are under way at any time."""
+"""Topics of the run in progress when the KRaft controller becomes active: more than are ever in flight."""
 
 
 def declared(bed: KafkaFixture, proxy: Proxy, *more: str) -> Path:
-    """Manifests with the topic that is ours already and those to be created, on the cluster behind the proxy."""
+    """Declare the managed topic and the topics to create, on the cluster behind the proxy; return the folder."""
     bed.declare(dict.fromkeys(("kept", *more), KEPT), zookeeper={"connect": proxy.through(bed.kafka.connect)})
     return bed.folder / "manifests"
 
 
 def said_by(*words: str | Path) -> RunResult:
-    """A run, with what it says in one line."""
+    """Run topiarist and return the result with its output on one line."""
     found = run_in_process(*words)
     return found._replace(out=" ".join(found.out.split()), err=" ".join(found.err.split()))
 
 
 def check_closed(bed: KafkaFixture, proxy: Proxy, reason: Reason, words: str) -> None:
-    """In this state of the cluster everything can be read, nothing is written, and it is said why."""
+    """Assert that topiarist reads everything in this state of the cluster, writes nothing, and reports the reason."""
     folder = declared(bed, proxy, "wanted")
     proxy.reset()
     before = write_checker.read_nodes(bed.kafka.connect)
@@ -79,7 +79,7 @@ def check_closed(bed: KafkaFixture, proxy: Proxy, reason: Reason, words: str) ->
 
 
 def check_open(bed: KafkaFixture, proxy: Proxy, *names: str) -> None:
-    """In this state of the cluster topics are created, and brokers host them."""
+    """Assert that topiarist creates topics in this state of the cluster, and that brokers host them."""
     folder = declared(bed, proxy, *names)
     said = run_in_process("apply", folder, "--yes", "--wait")
     assert said.code == Exit.DONE, said
@@ -122,13 +122,15 @@ def test_f11_a_migration_and_the_way_back(fresh: KafkaFixtureFactory) -> None:
 
 @contextmanager
 def opened(fresh: KafkaFixtureFactory) -> Iterator[tuple[KafkaFixture, Quorum, Proxy]]:
-    """A broker in ZooKeeper mode, a quorum that is not there yet, and the proxy that counts."""
+    """Start a broker in ZooKeeper mode and the counting proxy; the quorum is prepared and not started."""
     with fresh(NEWEST, {BROKER: None}) as bed, Quorum(bed.kafka) as quorum, Proxy(bed.kafka.zookeeper.connect) as proxy:
         yield bed, quorum, proxy
 
 
 def go_back(bed: KafkaFixture, quorum: Quorum) -> None:
-    """The first steps of Kafka's way back: the quorum goes, and ``/controller`` is deleted, for the broker to take."""
+    """Do the first steps of Kafka's rollback: stop the quorum and delete ``/controller``, so that the broker becomes
+    controller.
+    """
     quorum.stop()
     bed.kafka.client.delete("/controller")
     bed.kafka.wait(lambda: bed.kafka.client.exists("/controller"), "the broker to become controller")
@@ -136,8 +138,9 @@ def go_back(bed: KafkaFixture, quorum: Quorum) -> None:
 
 
 def begin_anew(bed: KafkaFixture, quorum: Quorum) -> None:
-    """A run creates topics when the broker is ready for a takeover and no quorum is there; in its middle one comes,
-    and takes over. From then on nothing is written; what was written before has come along.
+    """Start the quorum in the middle of a run, so that it becomes active; from then on topiarist writes nothing.
+
+    The migrated cluster has all topics that were written before.
     """
     kafka = bed.kafka
 

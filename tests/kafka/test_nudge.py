@@ -1,4 +1,4 @@
-"""``topiarist nudge`` with real controllers: a topic that one has lost beside a node that it could not decode."""
+"""``topiarist nudge`` with real controllers: a topic that the controller missed because of an undecodable znode."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ LOST = ("nudged", "nudged-too")
 ASSIGNMENT = {"version": 2, "partitions": {"0": [3, 5], "1": [5, 6]}, "adding_replicas": {}, "removing_replicas": {}}
 ODD = b'{"version":2,"partitions":{"0":["x"]},"adding_replicas":{},"removing_replicas":{}}'
 LONG_ENOUGH = 3.0
-"""Seconds in which a controller that looks at a topic would have come to it."""
+"""Seconds within which a controller that reads a topic would have initialized it."""
 
 
 def test_a_topic_that_the_controller_has_lost_is_taken_over(bare: KafkaFixture) -> None:
-    """Nothing but the nudge makes the controller look: not the odd node that goes, nor another name beside it. Brokers
-    then host the topic as any other.
+    """Only ``nudge`` makes the controller initialize the missed topic, and brokers then host it.
+
+    The removal of the undecodable znode does not, and neither does another topic next to it.
     """
     client = bare.kafka.client
     transaction = client.transaction()

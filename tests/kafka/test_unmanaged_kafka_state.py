@@ -1,6 +1,6 @@
-"""What Kafka is at or keeps beside topics: reassignments under way, throttles, brokers' defaults, groups, quotas.
+"""Kafka's state outside of topiarist's control: reassignments in progress, throttles, broker defaults, groups, quotas.
 
-All of it is read as what it is; and a whole cluster comes under management without a word to Kafka.
+topiarist reads all of it correctly, and adopts a whole cluster without a change that Kafka notices.
 """
 
 from __future__ import annotations
@@ -26,22 +26,23 @@ from support.zookeeper.write_checker import Tree
 from topiarist.errors import Exit
 
 MUCH = "m" * 900_000
-"""A message that is a batch, and a fetch, of its own."""
+"""A message that fills a batch, and a fetch, by itself."""
 
 FETCHES = 20
-"""Messages to move: of a throttled fetch that is too large already, one gets through in ten seconds."""
+"""Number of messages to move; at this throttle one oversized fetch succeeds every ten seconds."""
 
 SLOW = ((1, {f"{LEADER_THROTTLE}.rate": "1"}), (3, {f"{FOLLOWER_THROTTLE}.rate": "1"}))
-"""The throttles of brokers on the way from 1 to 3, in bytes a second."""
+"""Throttles of the brokers for replication from 1 to 3, in bytes per second."""
 
 
 OURS = {"/topiarist", "/topiarist/lock", "/topiarist/gate", "/topiarist/topics"}
-"""Nodes that the first run of a cluster makes, and that records and the lock come and go below."""
+"""Znodes that topiarist's first run on a cluster creates; ownership records and the lock are below them."""
 
 
 def test_a_reassignment_under_way(automatic: KafkaFixture) -> None:
-    """A partition is on its way to another broker: said by ``describe``, no drift, adopted and exported, but never made
-    to grow; afterwards it lies elsewhere, and may grow.
+    """A topic with a reassignment in progress is shown by ``describe``, adopted and not reported as drift.
+
+    Its growth is refused until the reassignment ends.
     """
     bed, clients = automatic, automatic.clients
     assert clients.create({"moving": ((1,), (2,))}) == {}
@@ -76,10 +77,10 @@ def test_a_reassignment_under_way(automatic: KafkaFixture) -> None:
 
 
 def throttle(bed: KafkaFixture) -> None:
-    """Let next to nothing through from broker 1 to broker 3; both act on it when this returns."""
+    """Throttle replication from broker 1 to broker 3 almost completely; return once both brokers apply it."""
     lists = {f"{LEADER_THROTTLE}.replicas": "0:1", f"{FOLLOWER_THROTTLE}.replicas": "0:3"}
     assert bed.clients.alter({str(broker): rates for broker, rates in SLOW}, kind="BROKER") == {}
-    # A broker takes up changes one by one, and says so before: the first has been taken up when it says the second.
+    # A broker logs each change before it applies it, one by one: after the second log line the first is applied.
     for _ in range(2):
         assert bed.clients.alter({"moving": lists}) == {}
     logs = [bed.kafka.brokers[broker].read_log for broker, _ in SLOW]
@@ -88,7 +89,7 @@ def throttle(bed: KafkaFixture) -> None:
 
 
 def described(bed: KafkaFixture) -> tuple[list[int], list[int], list[str]]:
-    """What ``describe`` says of the first partition: replicas to come, replicas to go, conditions."""
+    """Return added replicas, removed replicas and conditions of the first partition from ``describe``."""
     said = run_in_process("describe", "moving", "--zookeeper", bed.kafka.connect, "--format", "json")
     assert said.code == Exit.DONE, said
     (topic,) = json.loads(said.out)["clusters"]
@@ -98,8 +99,9 @@ def described(bed: KafkaFixture) -> tuple[list[int], list[int], list[str]]:
 
 
 def test_the_brokers_dynamic_default_is_what_a_change_is_judged_by(automatic: KafkaFixture) -> None:
-    """What holds for a topic without an override is not in ZooKeeper, unless it was set for all brokers at run time:
-    then it is read, and a change costs what it costs; what was set for one broker says nothing of the others.
+    """topiarist reads a dynamic default of all brokers and bases the risk of a change on it.
+
+    A default of a single broker is ignored.
     """
     bed = automatic
     assert bed.clients.create({"judged": ((1,),)}) == {}
@@ -122,8 +124,9 @@ def test_the_brokers_dynamic_default_is_what_a_change_is_judged_by(automatic: Ka
 def test_a_whole_cluster_is_adopted_without_a_word_to_kafka(
     automatic: KafkaFixture, report: Callable[[str], None]
 ) -> None:
-    """Exported, planned and applied as it is, whatever is there beside topics and whatever other tests have left: there
-    are only records to write, and nothing but records is written, so that there is nothing for brokers to notice.
+    """An apply of an unchanged export of a whole cluster writes only ownership records, and no znode of Kafka.
+
+    The cluster has groups, quotas and topics of other tests.
     """
     bed = automatic
     furnish(bed)
@@ -149,7 +152,7 @@ def test_a_whole_cluster_is_adopted_without_a_word_to_kafka(
 
 
 def furnish(bed: KafkaFixture) -> None:
-    """Put there what Kafka keeps beside topics: a group with its offsets, a default of all brokers, quotas."""
+    """Create other state of Kafka: a group with offsets, a default of all brokers, and quotas."""
     assert bed.clients.produce({"kept-automatically": 1}, "first") == {"kept-automatically": [0]}
     assert bed.clients.create({"kept-by-tool": ((1, 2),)}, {"retention.bytes": "50000000"}) == {}
     assert bed.clients.consume_as_group("readers", ["kept-automatically"]) == 1
@@ -165,7 +168,7 @@ def furnish(bed: KafkaFixture) -> None:
 
 
 def kafkas(tree: Tree) -> Tree:
-    """What is Kafka's own in a tree, but for the states of partitions, whose leaders write them whenever they like."""
+    """Return Kafka's own znodes of a tree, without partition states, which leaders may write at any time."""
     moving = ("/topiarist", "/isr_change_notification")
     return {
         path: node

@@ -1,4 +1,4 @@
-"""``apply --wait`` with real controllers: when it ends, what it says, what it does not wait for, how it holds back."""
+"""``apply --wait`` with real controllers: its end, messages and exceptions, and its limit on replicas in flight."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ from support.kafka.kafka_fixture import KafkaFixture, KafkaFixtureFactory
 from topiarist.errors import Exit
 
 LIMIT = 300
-"""Seconds for one run; they take a few."""
+"""Seconds for one run, which takes only a few."""
 
 LONG_SESSIONS = {"zookeeper.session.timeout.ms": 60_000}
-"""So that brokers which stand still count as alive for as long as a test of that takes."""
+"""A session timeout longer than the test, so that suspended brokers stay registered."""
 
 AHEAD = 60
-"""Replicas per broker that may be ahead of the controller in the test of pacing."""
+"""Replicas per broker that may be in flight in the test of the limit."""
 
 NUMBER = count()
 
 
 def applied(bed: KafkaFixture, *words: str) -> RunResult:
-    """Plan and apply in one run that waits, however it ends."""
+    """Run ``apply --wait`` and return its result."""
     return told(begun(bed, *words))
 
 
 def begun(bed: KafkaFixture, *words: str) -> subprocess.Popen[str]:
-    """A run that waits."""
+    """Start ``apply --wait``."""
     return start_topiarist("apply", bed.folder / "manifests", "--yes", "--wait", *words)
 
 
 def told(running: subprocess.Popen[str]) -> RunResult:
-    """How a run ends, with the line breaks taken out of what it prints."""
+    """Return the result of a run, with its output on one line."""
     out, err = running.communicate(timeout=LIMIT)
     return RunResult(running.returncode, " ".join(out.split()), err)
 
 
 def partitions(client: KazooClient, topic: str) -> dict[int, list[int]]:
-    """The replica lists of a topic, by partition."""
+    """Return the replica lists of a topic, by partition."""
     found = json.loads(client.get(f"/brokers/topics/{topic}")[0])["partitions"]
     return {int(number): replicas for number, replicas in found.items()}
 
 
 def taken(client: KazooClient, topic: str) -> set[int]:
-    """The partitions that the controller has taken over, by their states."""
+    """Return the initialized partitions, by their partition states."""
     where = f"/brokers/topics/{topic}/partitions"
     try:
         begun = client.get_children(where)
@@ -66,20 +66,22 @@ def taken(client: KazooClient, topic: str) -> set[int]:
 
 
 def new_names(kind: str, number: int) -> list[str]:
-    """Names that no other test of the same cluster has."""
+    """Return names that no other test of the same cluster uses."""
     mine = next(NUMBER)
     return [f"waited-{mine}-{kind}-{one:03}" for one in range(number)]
 
 
 def grown_later(bed: KafkaFixture, names: Collection[str], size: int) -> None:
-    """Make topics of so many partitions that are to grow."""
+    """Create topics of ``size`` partitions that grow later."""
     bed.declare({name: {"partitions": size, "replicationFactor": 3} for name in names})
     bed.apply("--wait")
 
 
 def test_it_ends_when_every_partition_is_taken_over_and_still_there(bare: KafkaFixture) -> None:
-    """Created and grown: at the very end of the run each partition has its state, and the growth is in the topic; it
-    says what the controller has done, and nothing about whether topics can be used. Brokers then host all of them.
+    """At the end of a run each created or added partition has its state and is part of the topic, and the brokers then
+    host all of them.
+
+    The run reports the topics initialized by the controller, and does not call them usable.
     """
     grow, new = new_names("grow", 20), new_names("new", 40)
     grown_later(bare, grow, 2)
@@ -100,8 +102,10 @@ def test_it_ends_when_every_partition_is_taken_over_and_still_there(bare: KafkaF
 
 
 def test_it_ends_in_time_when_the_controller_does_nothing(fresh: KafkaFixtureFactory) -> None:
-    """It stands still, or is gone: what was written is not finished, with as many partitions as there are, and whether
-    there is a controller. Once there is one again it goes on by itself, and a second run finds nothing to do.
+    """With a suspended or missing controller the run ends as pending.
+
+    It reports the number of uninitialized partitions and a missing controller. Once a controller works again it
+    initializes the partitions, and a second run has nothing to do.
     """
     with fresh(NEWEST, {1: None, 2: None, 3: None}, properties=LONG_SESSIONS) as bed:
         grown_later(bed, ["grow"], 2)
@@ -133,14 +137,15 @@ def test_it_ends_in_time_when_the_controller_does_nothing(fresh: KafkaFixtureFac
 
 
 def waiting_for(topics: int, seconds: int) -> str:
-    """What a run says when it begins to wait."""
+    """Return the message of a run that begins to wait."""
     what = "1 topic" if topics == 1 else f"{topics} topics"
     return f"waiting for the controller to initialize {what}, at most {seconds} s without progress\n"
 
 
 def test_what_only_dead_brokers_have_is_not_waited_for(fresh: KafkaFixtureFactory) -> None:
-    """Of a topic one of whose partitions lies on a broker that is gone: the others are taken over, the run ends well
-    and names it. The controller takes it over when that broker is back, and not before.
+    """The run does not wait for a partition on an offline broker and names it; the other partitions are initialized.
+
+    The controller initializes the partition once the broker is back, and not before.
     """
     with fresh(NEWEST, {1: None, 2: None}) as bed:
         client = bed.kafka.client
@@ -157,7 +162,7 @@ def test_what_only_dead_brokers_have_is_not_waited_for(fresh: KafkaFixtureFactor
 
 
 def test_progress_is_shown_at_a_terminal(bare: KafkaFixture) -> None:
-    """While it waits a bar says how many topics are taken over; it goes away, and the last word stays."""
+    """A progress bar at a terminal shows the number of initialized topics; at the end the final message replaces it."""
     bare.declare({name: {"partitions": 4, "replicationFactor": 3} for name in new_names("shown", 30)})
     words = ["apply", str(bare.folder / "manifests"), "--yes", "--wait"]
     shown, code = typed([sys.executable, "-m", "topiarist", *words])
@@ -172,10 +177,10 @@ def test_progress_is_shown_at_a_terminal(bare: KafkaFixture) -> None:
 
 
 class Observer:
-    """Looks, in a session of its own, at how far topics are ahead of the controller: never more than they are.
+    """An observer with its own session, which counts the replicas in flight and never overestimates them.
 
-    Topics are read first and the states after them, so that what comes in between counts as taken over already.
-    ``most`` has, for each look, the most replicas that any broker has of partitions without a state.
+    It reads topics before their states, so that partitions initialized in between do not count. ``most`` has, for each
+    reading, the largest number of replicas in flight on any broker.
     """
 
     def __init__(self, connect: str, prefix: str) -> None:
@@ -186,7 +191,7 @@ class Observer:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Look again and again until the block ends."""
+        """Count repeatedly until the block ends."""
         over = threading.Event()
         failed: list[Exception] = []
 
@@ -210,7 +215,7 @@ class Observer:
         assert not failed
 
     def ahead(self) -> Mapping[int, int]:
-        """Replicas per broker of partitions without a state."""
+        """Return the replicas per broker of partitions without a state."""
         topics = [name for name in self._client.get_children("/brokers/topics") if name.startswith(self._prefix)]
         answers = [(name, self._client.get_async(f"/brokers/topics/{name}")) for name in topics]
         left = {
@@ -228,8 +233,9 @@ class Observer:
 
 
 def test_never_more_is_ahead_of_the_controller_than_was_said(bare: KafkaFixture) -> None:
-    """Creation and growth of ten times as much as may be ahead, while somebody else counts: never more; and in the end
-    nothing.
+    """Creation and growth of ten times the limit never exceed ``--max-inflight-replicas``.
+
+    An independent observer counts; at the end no replica is in flight.
     """
     prefix = f"waited-{next(NUMBER)}"
     grow = [f"{prefix}-grow-{number:03}" for number in range(50)]

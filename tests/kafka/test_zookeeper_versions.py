@@ -1,4 +1,4 @@
-"""The ZooKeeper servers that releases of Kafka bring, 3.5 to 3.8: each is read by the best way that it knows."""
+"""The ZooKeeper servers of Kafka's releases, 3.5 to 3.8: topiarist reads each in the fastest way that it supports."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ REPLICAS = ((1, 2, 3), (2, 3, 4), (3, 4, 5))
 
 @pytest.fixture
 def knows_multiread(release: str) -> bool:
-    """Whether the release brings ZooKeeper 3.6 or later."""
+    """Return True if the release has ZooKeeper 3.6 or later."""
     return int(release.partition(".")[0]) >= 3
 
 
 @pytest.fixture(scope="module")
 def many(server: ZooKeeper) -> Iterator[str]:
-    """The connect string of a cluster with many topics, whose brokers and controller never do anything."""
+    """Return the connect string of a simulated cluster with many topics, with inactive brokers and controller."""
     with connect_client(server.connect) as client:
         client.create("/many", b"")
     with connect_client(f"{server.connect}/many") as client:
@@ -49,22 +49,24 @@ def many(server: ZooKeeper) -> Iterator[str]:
 
 @contextmanager
 def opened(connect: str, *, multiread: bool | None = None) -> Iterator[Session]:
-    """A session; with ``multiread`` False it reads one by one, and does not ask the server what it knows."""
+    """Open a session; with ``multiread=False`` it reads one by one without a test request."""
     with closing(open_session(connect, 30.0)) as session:
         session.supports_multiread = multiread
         yield session
 
 
 def state_of(session: Session) -> ClusterState:
-    """Everything that a plan is made from."""
+    """Return the whole state that a plan needs."""
     return read_state(session, jute_max_buffer=1_048_575)
 
 
 def test_the_best_way_is_found_and_all_ways_read_the_same(
     server: ZooKeeper, many: str, bare: KafkaFixture, knows_multiread: bool, report: Callable[[str], None]
 ) -> None:
-    """Asked once, a server before 3.6 closes the connection: the same session goes on and reads one by one. What is
-    read is the same either way, on a cluster of topics by the thousand and on that of real brokers.
+    """After one multi-read request a server before 3.6 closes the connection.
+
+    The same session continues and reads one by one. Both ways return the same state, on a cluster with 1000 topics and
+    on real brokers.
     """
     with Proxy(server.connect) as proxy, opened(proxy.through(many)) as session:
         number, begin = session.session_id, time.monotonic()
@@ -89,7 +91,7 @@ def test_the_best_way_is_found_and_all_ways_read_the_same(
 
 
 def check(found: ClusterState, connect: str) -> None:
-    """Hold a state against what another reader, which shares no code with topiarist, sees of the topics."""
+    """Compare a state with the result of an independent reader, which shares no code with topiarist."""
     tree = write_checker.read_nodes(connect)
     topics, configs = write_checker.decode_topics(tree), write_checker.decode_configs(tree)
     assert len(topics) >= TOPICS
@@ -106,8 +108,9 @@ def check(found: ClusterState, connect: str) -> None:
 def test_the_connection_that_is_lost_by_asking_is_no_fault(
     server: ZooKeeper, many: str, knows_multiread: bool, tmp_path: Path
 ) -> None:
-    """A whole run that writes: nothing but the question goes over the connection that it may cost, no word is lost
-    about it, and the run does its work.
+    """A run with writes succeeds without an error on a server that closes the connection of the test request.
+
+    That connection carries only the test request.
     """
     with Proxy(server.connect) as proxy:
         documents = [
@@ -119,7 +122,7 @@ def test_the_connection_that_is_lost_by_asking_is_no_fault(
         assert (said.code, said.err) == (Exit.DONE, ""), said
         assert len(proxy.connections) == (1 if knows_multiread else 2)
         if not knows_multiread:
-            # What comes next, a sync, may be sent before the end of the connection is noticed: it is sent again.
+            # The next request, a sync, may be sent before the client notices the closed connection; it is sent again.
             assert set(proxy.connections[0].requests) - {"sync"} == {"connect", "multiRead"}
         assert proxy.connections[-1].writes == proxy.writes > 0
         again = run_topiarist("plan", tmp_path, "--exit-code")

@@ -1,4 +1,4 @@
-"""What topiarist says of a real cluster, in few words; and Kafka's tools as each release wants to be called."""
+"""Summaries of topiarist's output for a real cluster, and Kafka's tools with the options of each release."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from topiarist.errors import Exit
 
 
 class PlannedTopic(NamedTuple):
-    """What a plan shows of one topic: changes in a few words, refusals and notices by their reasons."""
+    """The plan of one topic: short texts of changes, and the reasons of refusals and notices."""
 
     changes: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
@@ -26,11 +26,11 @@ class PlannedTopic(NamedTuple):
 ADOPT_ONLY = PlannedTopic(("TakeOwnership",))
 
 LEADER_THROTTLE, FOLLOWER_THROTTLE = ("leader.replication.throttled", "follower.replication.throttled")
-"""What the configs of throttles begin with: of topics with ``.replicas``, of brokers with ``.rate`` behind it."""
+"""Prefixes of the throttle configs, followed by ``.replicas`` for topics and by ``.rate`` for brokers."""
 
 
 def run_in_process(*words: str | Path) -> RunResult:
-    """A run of topiarist within this process: what a process of its own does, without the time to start it."""
+    """Run topiarist in this process, which saves the start of a new process."""
     out, err = StringIO(), StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         code = run([*map(str, words)])
@@ -38,7 +38,7 @@ def run_in_process(*words: str | Path) -> RunResult:
 
 
 def plan_topics(folder: Path, *words: str) -> dict[str, PlannedTopic]:
-    """What a plan of the manifests in a folder shows, by topic; those of which there is nothing to say are left out."""
+    """Return the plan of the manifests in a folder, by topic, without unchanged topics."""
     said = run_in_process("plan", folder, "--format", "json", *words)
     assert said.code == Exit.DONE, said
     (cluster,) = json.loads(said.out)["clusters"]
@@ -53,19 +53,19 @@ def plan_topics(folder: Path, *words: str) -> dict[str, PlannedTopic]:
 
 
 def change_texts(change: Mapping[str, Any]) -> list[str]:
-    """A change: each config as ``key before -> after``, everything else as its kind."""
+    """Return a change as text: each config as ``key before -> after``, every other change as its kind."""
     if change["kind"] != "UpdateConfig":
         return [change["kind"]]
     return [f"{item['key']} {item['before']} -> {item['after']}" for item in change["config"]]
 
 
 def manifest_folder(bed: KafkaFixture) -> Path:
-    """The folder of the manifests that were declared last."""
+    """Return the folder of the declared manifests."""
     return bed.folder / "manifests"
 
 
 def snapshot_rows(bed: KafkaFixture) -> dict[str, dict[str, Any]]:
-    """What topiarist reads of every topic, and of the cluster (by an empty name)."""
+    """Return the snapshot row of every topic, and of the cluster under an empty name."""
     said = run_in_process("snapshot", "--zookeeper", bed.kafka.connect)
     assert said.code == Exit.DONE, said
     found = [json.loads(line) for line in said.out.splitlines()]
@@ -73,13 +73,13 @@ def snapshot_rows(bed: KafkaFixture) -> dict[str, dict[str, Any]]:
 
 
 def is_reassigning(bed: KafkaFixture, name: str) -> bool:
-    """Whether a topic's node says that partitions are being moved."""
+    """Return True if a topic's znode has a reassignment in progress."""
     node = json.loads(bed.kafka.client.get(f"/brokers/topics/{name}")[0])
     return bool(node["adding_replicas"] or node["removing_replicas"])
 
 
 def run_tool(bed: KafkaFixture, name: str, *words: str, since: tuple[int, int] = (3, 0)) -> None:
-    """Run one of Kafka's tools as the release has it: before ``since`` it writes to ZooKeeper by itself."""
+    """Run one of Kafka's tools with the options of the release; before ``since`` the tool connects to ZooKeeper."""
     release = tuple(map(int, bed.kafka.version.split(".")))
     by_itself = ("--zookeeper", bed.kafka.connect)
     said = bed.kafka.tool(

@@ -1,6 +1,6 @@
-"""A real API server for the tests of this folder: one for all, with our definitions; one namespace a test.
+"""A real API server for the tests of this folder, with topiarist's definitions and one namespace per test.
 
-Without Go they are skipped, and say what to install; where CI runs, that is a failure.
+Without Go the tests are skipped with a message that names the missing tool; in CI they fail instead.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 LIMIT = 600
-"""Seconds for one test: only what hangs takes this long."""
+"""Seconds for one test; only a test that hangs takes this long."""
 
 _numbers = count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give tests of this folder the time that an API server may need on a busy machine."""
+    """Set a longer timeout for tests of this folder, because an API server is slow on a busy machine."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(LIMIT))
@@ -46,7 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
-    """The API server, which knows our kinds."""
+    """Start the API server with topiarist's definitions."""
     try:
         binaries()
     except MissingToolsError as missing:
@@ -60,7 +60,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 @pytest.fixture
 def namespace(server: ApiServer, request: pytest.FixtureRequest) -> Iterator[str]:
-    """A namespace that is nobody's but the test's; the Topics of any go with it."""
+    """Create a namespace for the test; afterwards delete the Topics of all namespaces."""
     words = re.sub("[^a-z0-9]+", "-", request.node.name.lower())[:50].strip("-")
     name = f"{words}-{next(_numbers)}"
     server.admin.create_object("/api/v1/namespaces", {"metadata": {"name": name}})
@@ -70,26 +70,26 @@ def namespace(server: ApiServer, request: pytest.FixtureRequest) -> Iterator[str
 
 @pytest.fixture
 def api(server: ApiServer, namespace: str) -> ApiClient:
-    """Somebody who may do everything, at home in the test's namespace."""
+    """Return a client with all rights and the test's namespace as its default."""
     return server.api("admin", namespace)
 
 
 @pytest.fixture
 def stage(server: ApiServer, zookeeper: EmbeddedZooKeeper, tmp_path: Path) -> Iterator[FaultFixture]:
-    """For one test."""
+    """Return a factory for fixtures of one test."""
     with ExitStack() as stack:
         yield FaultFixture(server, zookeeper, stack, tmp_path)
 
 
 @pytest.fixture(scope="session")
 def server_api(server: ApiServer) -> ApiClient:
-    """Somebody who may do everything, for requests that leave nothing behind."""
+    """Return a client with all rights, for requests that create no objects."""
     return server.admin
 
 
 @pytest.fixture(scope="session")
 def config_admission(server: ApiServer) -> None:
-    """The admission policies that ship with the definitions, for all but what has the label ``unjudged``."""
+    """Install the shipped admission policies for all objects without the label ``unjudged``."""
     made = load_documents(ROOT / "manifests" / "admission" / "config.yaml")
     for one in made:
         if one["kind"] == "ValidatingAdmissionPolicyBinding":
@@ -104,7 +104,7 @@ def config_admission(server: ApiServer) -> None:
 
 @pytest.fixture(scope="module")
 def zookeeper() -> Iterator[EmbeddedZooKeeper]:
-    """A real ZooKeeper."""
+    """Start a real ZooKeeper."""
     with EmbeddedZooKeeper() as server:
         yield server
 
@@ -113,7 +113,7 @@ def zookeeper() -> Iterator[EmbeddedZooKeeper]:
 def scene(
     server: ApiServer, api: ApiClient, namespace: str, zookeeper: EmbeddedZooKeeper, tmp_path: Path
 ) -> Iterator[OperatorFixture]:
-    """All of it at work, and nothing declared yet."""
+    """Start a Kafka cluster and an operator, with no resources declared."""
     connect = f"{zookeeper.connect}/{namespace}"
     with (
         SimulatedKafka(connect, BROKERS) as kafka,
@@ -129,7 +129,10 @@ def scene(
 def estate(
     server: ApiServer, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SharedOperator]:
-    """One operator for all tests of this file; at its end it is alive, has logged nothing but JSON, and no secrets."""
+    """Start one operator for all tests of a file.
+
+    At the end assert that it runs, and that its log holds only JSON and no secrets.
+    """
     home, folder = f"estate-{next(_numbers)}", tmp_path_factory.mktemp("estate")
     server.admin.create_object("/api/v1/namespaces", {"metadata": {"name": home}})
     with OperatorProcess(server, home, folder, "--period", "1") as operator:
@@ -143,7 +146,7 @@ def estate(
 
 @pytest.fixture
 def place(estate: SharedOperator, api: ApiClient, namespace: str) -> Iterator[SharedOperatorFixture]:
-    """A Kafka cluster that is nobody's but the test's, not declared yet."""
+    """Return a Kafka cluster for one test; its Cluster is not declared yet."""
     connect = f"{estate.zookeeper.connect}/{namespace}"
     with SimulatedKafka(connect, BROKERS) as kafka, connect_client(connect) as client:
         found = SharedOperatorFixture(estate, api, namespace, kafka, client)

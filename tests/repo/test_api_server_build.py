@@ -1,4 +1,4 @@
-"""What builds the API server of the tests: what it says where it cannot, and that it needs nothing once it has."""
+"""The build script of the test API server: its error without Go, and its reuse of a previous build."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BUILD = ROOT / "tools" / "kube" / "build.sh"
 
 @pytest.fixture
 def plain(tmp_path: Path) -> dict[str, str]:
-    """An environment without Go, and with an empty cache."""
+    """Return an environment without Go and with an empty cache."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("awk", "bash", "cat", "cksum", "cut", "dirname", "env", "mkdir", "mv", "uname"):
@@ -31,14 +31,14 @@ def build(environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
 
 
 def test_without_go_it_says_what_to_install(plain: dict[str, str]) -> None:
-    """With an exit code of its own, by which the tests know that they have to be skipped."""
+    """Without Go the script exits with its own code, so that the tests are skipped, and names the missing tool."""
     done = build(plain)
     assert (done.returncode, done.stdout) == (3, "")
     assert re.fullmatch(r"Go 1[.]\d+[.]\d+ or later is needed .* install it, then run: make kube\n", done.stderr)
 
 
 def test_what_is_built_is_not_built_again(plain: dict[str, str]) -> None:
-    """With all three programs there it prints their folder, and asks for no Go."""
+    """With all three programs present the script prints their folder and does not need Go."""
     build(plain)
     (folder,) = (Path(plain["TOPIARIST_CACHE"]) / "kube").iterdir()
     for name in ("etcd", "kube-apiserver", "kubectl"):

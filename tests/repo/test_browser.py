@@ -1,4 +1,4 @@
-"""What finds a Chromium for the tests of pages, or gets one: what it prints, and what it says where it cannot."""
+"""The script that finds or installs a Chromium for the page tests: its output and its errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCRIPT = ROOT / "tools" / "browser.sh"
 
 @pytest.fixture
 def plain(tmp_path: Path) -> dict[str, str]:
-    """An environment without any browser, and with an empty cache."""
+    """Return an environment without a browser and with an empty cache."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("bash", "dirname", "env", "find", "grep", "id", "mkdir", "sort", "tail"):
@@ -26,7 +26,7 @@ def plain(tmp_path: Path) -> dict[str, str]:
 
 
 def program(path: Path, text: str = "exit 1") -> Path:
-    """A program that does no more than this."""
+    """Return a program that only does this."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/usr/bin/env bash\n{text}\n")
     path.chmod(0o755)
@@ -34,27 +34,27 @@ def program(path: Path, text: str = "exit 1") -> Path:
 
 
 def run(environment: dict[str, str], python: Path) -> subprocess.CompletedProcess[str]:
-    """Run the script with something in the place of Python."""
+    """Run the script with a replacement for Python."""
     return subprocess.run([SCRIPT, python], env=environment, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("name", ["chromium", "chromium-headless-shell", "google-chrome"])
 def test_what_is_installed_is_taken(plain: dict[str, str], tmp_path: Path, name: str) -> None:
-    """Whatever it is called; nothing is installed, and nothing is said."""
+    """The script uses an installed browser of any name, installs nothing and prints no message."""
     browser = program(tmp_path / "bin" / name)
     done = run(plain, program(tmp_path / "python", "echo called >&2"))
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{browser}\n", "")
 
 
 def test_what_is_named_comes_first(plain: dict[str, str], tmp_path: Path) -> None:
-    """Before any other that there is."""
+    """A configured browser takes precedence over all installed browsers."""
     program(tmp_path / "bin" / "chromium")
     mine = program(tmp_path / "mine")
     assert run({**plain, "TOPIARIST_CHROMIUM": str(mine)}, mine).stdout == f"{mine}\n"
 
 
 def test_one_is_installed_once(plain: dict[str, str], tmp_path: Path) -> None:
-    """By Playwright, into the cache, where the next run finds it."""
+    """Playwright installs a browser into the cache, and the next run uses it."""
     made = tmp_path / "cache" / "playwright" / "chromium-1" / "chrome-headless-shell"
     copy = f"[ -e {made} ] && exit 1; mkdir -p {made.parent} && echo >{made} && echo installed"
     python = program(tmp_path / "python", f'[ "$*" = "-m playwright install --only-shell chromium" ] || exit 1; {copy}')
@@ -65,7 +65,7 @@ def test_one_is_installed_once(plain: dict[str, str], tmp_path: Path) -> None:
 
 
 def test_without_any_it_says_what_to_do(plain: dict[str, str], tmp_path: Path) -> None:
-    """It fails, so that no test is passed over."""
+    """Without a browser the script fails with instructions, so that no test is skipped."""
     done = run(plain, program(tmp_path / "python"))
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.splitlines()[-1].startswith("A Chromium is needed")
@@ -73,7 +73,7 @@ def test_without_any_it_says_what_to_do(plain: dict[str, str], tmp_path: Path) -
 
 
 def test_without_a_browser_the_tests_fail(tmp_path: Path) -> None:
-    """And are not skipped: whoever runs them by hand is told how."""
+    """Without a browser the tests fail instead of being skipped, and the failure has instructions."""
     test = ROOT / "tests" / "browser" / "test_page_looks.py"
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(test)]
     environment = {**os.environ, "PATH": str(tmp_path), "TOPIARIST_CHROMIUM": ""}

@@ -1,4 +1,4 @@
-"""The action, its scripts, the samples and the hook: they parse, their shell is sound, and what they name exists."""
+"""The GitHub action, its scripts, the samples and the hook: valid syntax, clean shell code, existing references."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ each_sample = pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.n
 
 
 def lint(text: str, shell: str = "bash") -> str:
-    """What ``bash`` and shellcheck say about a script; nothing if it is sound."""
+    """Return the output of ``bash`` and shellcheck for a script; empty without errors."""
     parsed = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
     words = [str(BIN / "shellcheck"), f"--shell={shell}", "--external-sources", "-"]
     judged = subprocess.run(words, input=text, capture_output=True, text=True, check=False, cwd=ROOT)
@@ -41,7 +41,7 @@ def lint(text: str, shell: str = "bash") -> str:
 
 
 def shell_of(value: Any, key: str = "") -> Iterator[str]:
-    """Every script in a document: what stands below ``run``, ``script``, ``before_script`` and ``after_script``."""
+    """Return every script in a document: the values of ``run``, ``script``, ``before_script`` and ``after_script``."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from shell_of(inner, name)
@@ -57,7 +57,7 @@ def shell_of(value: Any, key: str = "") -> Iterator[str]:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
 def test_every_script_is_sound(script: Path) -> None:
-    """Shellcheck has nothing to say; what is run may be run, and stops at the first failure."""
+    """Every script passes shellcheck, is executable if a user runs it, and stops at the first failure."""
     text = script.read_text()
     assert lint(text) == ""
     if script.name != "github.sh":
@@ -68,7 +68,7 @@ def test_every_script_is_sound(script: Path) -> None:
 
 @each_sample
 def test_every_sample_is_sound(sample: Path) -> None:
-    """A sample is YAML whose first line says what it is, and the shell in it is sound."""
+    """Every sample is YAML with its purpose in the first line, and its shell code is clean."""
     text = sample.read_text()
     assert text.startswith("# ")
     for script in shell_of(yaml.safe_load(text)):
@@ -78,7 +78,7 @@ def test_every_sample_is_sound(sample: Path) -> None:
 
 @each_sample
 def test_samples_give_no_more_than_is_needed(sample: Path) -> None:
-    """A workflow of GitHub has no permissions but those of its jobs, and no input stands in a script's text."""
+    """A GitHub workflow has only the permissions of its jobs, and no input appears in the text of a script."""
     content = yaml.safe_load(sample.read_text())
     if sample.name.startswith("github"):
         assert content["permissions"] == {}
@@ -89,7 +89,7 @@ def test_samples_give_no_more_than_is_needed(sample: Path) -> None:
 
 @each_sample
 def test_samples_give_the_action_what_it_takes(sample: Path) -> None:
-    """Every input that a sample gives is one of the action's, and those that it needs are there."""
+    """Every input in a sample is an input of the action, and the required inputs are present."""
     required = {name for name, about in ACTION["inputs"].items() if about.get("required")}
     for job in (yaml.safe_load(sample.read_text()).get("jobs") or {}).values():
         for step in job["steps"]:
@@ -99,7 +99,7 @@ def test_samples_give_the_action_what_it_takes(sample: Path) -> None:
 
 @each_sample
 def test_samples_say_what_topiarist_understands(sample: Path) -> None:
-    """Every command of ours in a sample is parsed as it stands; clusters come from the platform and nowhere else."""
+    """Every topiarist command in a sample parses unchanged; clusters come from the platform folder only."""
     content = yaml.safe_load(sample.read_text())
     found = [line for script in shell_of(content) for line in OURS.findall(script)]
     hooks = [hook for repository in content.get("repos", []) for hook in repository.get("hooks", [])]
@@ -115,20 +115,20 @@ def test_samples_say_what_topiarist_understands(sample: Path) -> None:
 
 
 def sample_of(name: str) -> dict[str, Any]:
-    """A sample; ``on``, which YAML 1.1 takes for a truth value, is a key as any other."""
+    """Return a sample; ``on``, a boolean in YAML 1.1, becomes an ordinary key."""
     content: dict[Any, Any] = yaml.safe_load((ROOT / "docs" / "ci" / name).read_text())
     return {"on" if key is True else key: value for key, value in content.items()}
 
 
 @pytest.mark.parametrize("name", ["github.yml", "github-forks.yml"])
 def test_a_change_of_the_platform_is_planned_and_applied(name: str) -> None:
-    """Clusters and policies decide what becomes of topics: a change of theirs is a change as any other."""
+    """A change of clusters and policies is planned and applied like any other change."""
     for event in sample_of(name)["on"].values():
         assert event["paths"] == ["topics/**", "platform/**"]
 
 
 def test_gitlab_plans_and_applies_a_change_of_the_platform() -> None:
-    """The job is there for both folders, and a plan with the branch's own platform is begun by a person."""
+    """The job runs for both folders, and a plan with the branch's own platform folder starts manually."""
     content = sample_of("gitlab-ci.yml")
     for job in ("plan", "apply"):
         assert {path for rule in content[job]["rules"] for path in rule["changes"]} == {"topics/**/*", "platform/**/*"}
@@ -137,7 +137,7 @@ def test_gitlab_plans_and_applies_a_change_of_the_platform() -> None:
 
 
 def test_a_branch_plans_with_its_own_platform_only_once_that_is_approved() -> None:
-    """Environment and platform hang on one comparison; whatever it is that fails, the approval is asked for."""
+    """Environment and platform folder depend on one comparison; any failure of it requires the approval."""
     jobs = sample_of("github.yml")["jobs"]
     unchanged = "needs.compare.outputs.platform == 'unchanged'"
     assert jobs["plan"]["needs"] == "compare"
@@ -152,7 +152,10 @@ def test_a_branch_plans_with_its_own_platform_only_once_that_is_approved() -> No
     ids=["topics", "platform", "no history"],
 )
 def test_the_comparison_finds_a_changed_platform(tmp_path: Path, changed: str, words: str) -> None:
-    """Run on a merge of a branch into its base, as GitHub checks it out; what git cannot tell counts as changed."""
+    """The comparison works on the merge of a branch into its base, as GitHub checks it out.
+
+    An error of git counts as a change.
+    """
     (script,) = [step["run"] for step in sample_of("github.yml")["jobs"]["compare"]["steps"] if "run" in step]
 
     def git(*arguments: str) -> None:
@@ -179,7 +182,7 @@ def test_the_comparison_finds_a_changed_platform(tmp_path: Path, changed: str, w
 
 
 def test_no_merge_that_waits_is_lost() -> None:
-    """GitHub cancels all but the newest that wait, unless they queue; GitLab a pipeline that has not begun."""
+    """Every merge runs: the samples queue waiting runs of GitHub and keep pending pipelines of GitLab."""
     job = sample_of("github.yml")["jobs"]["apply"]
     assert job["concurrency"] == {"group": "topics-apply", "queue": "max"}
     content = sample_of("gitlab-ci.yml")
@@ -192,12 +195,12 @@ def test_no_merge_that_waits_is_lost() -> None:
 
 
 def test_an_apply_may_say_what_came_of_it() -> None:
-    """The job has the permission for the comment under the pull request."""
+    """The apply job has the permission to comment on the pull request."""
     assert sample_of("github.yml")["jobs"]["apply"]["permissions"]["pull-requests"] == "write"
 
 
 def test_samples_name_one_repository() -> None:
-    """Every sample takes topiarist from the same place at the same version, by a protocol that anybody has."""
+    """Every sample installs topiarist from the same repository and version, by a generally available protocol."""
     found = {}
     for sample in SAMPLES:
         text = sample.read_text()
@@ -215,19 +218,19 @@ def test_samples_name_one_repository() -> None:
 
 
 def test_every_sample_is_listed() -> None:
-    """The page has a link to each."""
+    """The page has a link to each sample."""
     assert [sample.name for sample in SAMPLES if f"(ci/{sample.name})" not in PAGE] == []
 
 
 def test_the_actions_inputs_are_explained() -> None:
-    """In the action, and in the table of the page, in its order."""
+    """The action and the table of the page describe each input, in the order of the action."""
     assert all(about["description"] for about in ACTION["inputs"].values())
     listed = [name.strip("` ") for row in table(PAGE, "input") for name in row[0].split(",")]
     assert listed == list(ACTION["inputs"])
 
 
 def test_the_actions_steps_run_what_is_there() -> None:
-    """Inputs reach scripts in the environment only, scripts exist, and no other action is used but one, pinned."""
+    """The steps of the action use existing scripts, inputs only through the environment, and one pinned action."""
     used = set()
     for step in ACTION["runs"]["steps"]:
         text = step.get("run", "")
@@ -240,7 +243,7 @@ def test_the_actions_steps_run_what_is_there() -> None:
 
 
 def test_the_actions_expressions_name_what_is_there() -> None:
-    """Every input and step that an expression names exists, and no input is unused."""
+    """Every input and step in an expression exists, and no input is unused."""
     text = (ROOT / "action.yml").read_text()
     assert set(re.findall(r"inputs\.([\w-]+)", text)) == set(ACTION["inputs"])
     steps = {step["id"] for step in ACTION["runs"]["steps"] if "id" in step}
@@ -248,7 +251,9 @@ def test_the_actions_expressions_name_what_is_there() -> None:
 
 
 def test_the_hook_checks_manifests(tmp_path: Path) -> None:
-    """Its entry, called as pre-commit calls it, passes good files and names what is wrong in others."""
+    """The entry of the hook, called as pre-commit calls it, accepts valid files and reports the errors of invalid
+    ones.
+    """
     (hook,) = HOOKS
     words = shlex.split(hook["entry"])
     assert words[0] == "topiarist"
@@ -279,7 +284,7 @@ esac
 
 
 def test_the_action_installs_with_hashes(tmp_path: Path) -> None:
-    """What is fetched has hashes and is not built; what is built is the checkout, without an index."""
+    """The action installs downloads with hashes and without a build, and builds the checkout without an index."""
     stand_in = tmp_path / "python"
     stand_in.write_text(PYTHON.format(python=sys.executable))
     stand_in.chmod(0o755)
@@ -314,7 +319,7 @@ def test_the_action_installs_with_hashes(tmp_path: Path) -> None:
     ],
 )
 def test_the_action_takes_no_word_that_it_does_not_know(command: str, reviewed: str, tmp_path: Path) -> None:
-    """A slip in ``command`` or ``reviewed`` ends the step before topiarist is called at all."""
+    """A typo in ``command`` or ``reviewed`` ends the step before it calls topiarist."""
     topiarist = tmp_path / "topiarist"
     topiarist.write_text("#!/bin/sh\ntouch called\n")
     topiarist.chmod(0o755)
@@ -334,7 +339,7 @@ def test_the_action_takes_no_word_that_it_does_not_know(command: str, reviewed: 
 @pytest.mark.parametrize("content", [None, "", "{}"])
 @pytest.mark.parametrize("reviewed", ["true", "false"])
 def test_a_review_that_is_wanted_is_always_asked_for(reviewed: str, content: str | None, tmp_path: Path) -> None:
-    """Whatever the file with the plan is like, and whether there is one: ``--reviewed`` depends on the input alone."""
+    """Only the input decides whether the step passes ``--reviewed``, for any plan file and without a plan file."""
     topiarist = tmp_path / "topiarist"
     topiarist.write_text('#!/bin/sh\necho "$@"\n')
     topiarist.chmod(0o755)

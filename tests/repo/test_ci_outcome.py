@@ -1,4 +1,4 @@
-"""The outcome of an apply as Markdown: what it names, what it leaves out, and that no text becomes markup."""
+"""The outcome of an apply as Markdown: its rows, its omissions, and the escaping of all text."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ SPEC.loader.exec_module(OUTCOME)
 
 
 def topic(name: str, result: str = "done", reason: str | None = None, message: str = "") -> dict[str, Any]:
-    """The line of a topic."""
+    """Return the line of a topic."""
     return {"row": "topic", "cluster": "shop", "topic": name, "result": result, "reason": reason, "message": message}
 
 
 def report(*rows: dict[str, Any], errors: tuple[str, ...] = (), ended: bool = True) -> str:
-    """A report with a header, these topics, and, unless it was cut off, a summary."""
+    """Return a report with a header, these topics, and a summary unless the report is truncated."""
     lines = [{"row": "header"}, *rows, *([{"row": "summary", "errors": [*errors]}] if ended else [])]
     return "".join(json.dumps(line) + "\n" for line in lines)
 
 
 def test_what_is_left_to_do_has_a_row_and_the_rest_a_name() -> None:
-    """The rows stand open, the names are folded."""
+    """Unfinished topics have visible rows, and the names of all other topics are folded."""
     found = report(topic("a"), topic("b", "refused", "DataLoss", "retention.ms is lowered"), topic("c", "unchanged"))
     assert OUTCOME.outcome(found, "4").splitlines() == [
         "<!-- topiarist apply -->",
@@ -68,7 +68,7 @@ def test_what_is_left_to_do_has_a_row_and_the_rest_a_name() -> None:
     ],
 )
 def test_the_title_says_how_it_ended(text: str, code: str, words: str) -> None:
-    """Whether all was applied, by result; a report that was cut off, or never begun, is not taken for a whole one."""
+    """The title gives the result; a truncated or missing report does not count as complete."""
     assert OUTCOME.outcome(text, code).splitlines()[1].startswith(f"### {words}")
 
 
@@ -76,7 +76,7 @@ def test_the_title_says_how_it_ended(text: str, code: str, words: str) -> None:
     "message", ["`a` @team #1 <b> | x", "``", "two\nlines\x1b[0m", "a`", "<!-- topiarist plan -->"]
 )
 def test_no_text_becomes_markup(message: str) -> None:
-    """A message is a code span of one line, in one cell, whatever it holds."""
+    """Any message becomes a code span of one line in one cell."""
     lines = OUTCOME.outcome(report(topic("a", "failed", "Unwritable", message)), "1").splitlines()
     (row,) = [line for line in lines if line.startswith("| `a`")]
     cells = row.replace("\\|", "").split("|")
@@ -90,7 +90,7 @@ def test_no_text_becomes_markup(message: str) -> None:
 
 
 def test_there_is_room_for_it_under_a_pull_request() -> None:
-    """Rows, then names, as far as they go; what is left out is counted."""
+    """The comment has rows and then names up to the size limit, and the count of the omitted topics."""
     refused = [topic(f"r{number}", "refused", "DataLoss", "é" * 400) for number in range(100)]
     done = [topic(f"d{number}") for number in range(9000)]
     for rows, words in (

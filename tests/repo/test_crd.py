@@ -1,4 +1,4 @@
-"""The definitions that an API server gets: made from the schemas, structural, complete, and in step with the files."""
+"""The custom resource definitions: generated from the schemas, structural, complete, and equal to the files."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ KNOWN = {
 
 
 class Nowhere:
-    """The source of a document that stands in no file."""
+    """The source of a document without a file."""
 
     def locate(self, path: DocumentPath = ()) -> Location:
-        """A place that nobody looks at."""
+        """Return an unused location."""
         return Location(f"nowhere, {path}")
 
 
@@ -42,7 +42,7 @@ NOWHERE = Nowhere()
 
 
 def fields(made: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every field of a structural schema with its path."""
+    """Yield every field of a structural schema with its path."""
     yield path, made
     for name, inner in made.get("properties", {}).items():
         yield from fields(inner, f"{path}.{name}".removeprefix("."))
@@ -53,16 +53,16 @@ def fields(made: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Mappi
 
 
 def at(kind: str, path: str) -> Mapping[str, Any]:
-    """The structural schema of one field."""
+    """Return the structural schema of one field."""
     return dict(fields(resource_schema(kind)))[path]
 
 
 @pytest.mark.parametrize("kind", load.KINDS)
 def test_every_field_is_described_and_bounded(kind: str) -> None:
-    """``kubectl explain`` says something everywhere; no list, map or text is without end where CEL might look."""
+    """``kubectl explain`` describes every field; every list, map and text that CEL can read has a limit."""
     for path, made in fields(resource_schema(kind)):
         if path.startswith("metadata"):
-            continue  # an API server takes nothing there but limits of the name
+            continue  # an API server accepts only limits of the name there
         assert made["description"].endswith((".", ")")) or "Example: " in made["description"], path
         assert made.keys() <= KNOWN, path
         if made.get("type") == "array":
@@ -76,7 +76,7 @@ def test_every_field_is_described_and_bounded(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", load.KINDS)
 def test_it_has_all_fields_of_the_schema(kind: str) -> None:
-    """What a file may say, a resource may say; what the operator writes is there too."""
+    """A resource accepts every field of a file, and has the fields that the operator writes."""
     document, made = load.load_schema(kind), resource_schema(kind)["properties"]
     assert made["spec"]["properties"].keys() == document["properties"]["spec"]["properties"].keys()
     status = load.load_schema("status")["definitions"][kind.lower()]["properties"]
@@ -84,7 +84,10 @@ def test_it_has_all_fields_of_the_schema(kind: str) -> None:
 
 
 def test_a_config_takes_any_scalar_and_nothing_else() -> None:
-    """Nothing has at least one item and at most none, so lists and objects do not fit; the pattern is for text only."""
+    """A config accepts any scalar and no list or object; the pattern applies to text only.
+
+    The schema requires at least one and at most zero items, so lists and objects are invalid.
+    """
     value = at("Topic", "spec.config.*")
     assert value["x-kubernetes-preserve-unknown-fields"] is True
     assert "type" not in value
@@ -94,7 +97,7 @@ def test_a_config_takes_any_scalar_and_nothing_else() -> None:
 
 
 def test_kubectl_explains_every_config() -> None:
-    """Each key, what it does and its default stand in the description of ``spec.config``; elsewhere the way there."""
+    """The description of ``spec.config`` has each key with its effect and default; other fields refer to it."""
     about = at("Topic", "spec.config")["description"]
     assert all(f"\n{key}: {one.description}" in about for key, one in TOPIC_CONFIGS.items())
     for kind, path in (("Topic", "spec.overrides[].config"), ("Cluster", "spec.defaults.config")):
@@ -102,7 +105,9 @@ def test_kubectl_explains_every_config() -> None:
 
 
 def test_nothing_in_a_list_has_a_default() -> None:
-    """``mode: Enforce`` filled into an override by the API server would undo the topic's own ``Observe``."""
+    """No list item has a default: ``mode: Enforce`` as a default in an override would replace the topic's
+    ``Observe``.
+    """
     assert at("Topic", "spec.mode")["default"] == "Enforce"
     inside = [made for kind in load.KINDS for path, made in fields(resource_schema(kind)) if "[]" in path]
     assert len(inside) > 30
@@ -111,7 +116,7 @@ def test_nothing_in_a_list_has_a_default() -> None:
 
 
 def test_defaults_are_those_of_the_code() -> None:
-    """Filled in by the API server, they mean what is meant in a file that leaves them out."""
+    """The defaults that the API server fills in equal the meaning of absent fields in a file."""
     body = {"apiVersion": load.API_VERSION, "kind": "Cluster", "metadata": {"name": "a"}, "spec": {}}
 
     plain = parse.parse_cluster_spec(spec.make_manifest(body, NOWHERE))
@@ -126,7 +131,7 @@ def test_defaults_are_those_of_the_code() -> None:
 
 
 def test_lists_are_sets_maps_or_one_value() -> None:
-    """So that two appliers merge what can be merged, and what is ordered is one's own."""
+    """Two field managers can merge sets and maps, and an ordered list belongs to one field manager."""
     types = {path: made.get("x-kubernetes-list-type") for path, made in fields(resource_schema("Topic"))}
     assert types["spec.clusters"] == types["spec.ignore"] == types["spec.replicaAssignment[]"] == "set"
     assert types["spec.overrides"] == types["spec.replicaAssignment"] == "atomic"
@@ -159,13 +164,16 @@ def test_lists_are_sets_maps_or_one_value() -> None:
     ],
 )
 def test_conditions_become_rules(kind: str, path: str, rule: str) -> None:
-    """What the schema says of several fields at once, an API server checks by CEL, with a message."""
+    """Conditions of the schema over several fields become CEL rules with a message."""
     rules = {one["rule"]: one["message"] for one in at(kind, path)["x-kubernetes-validations"]}
     assert rules[rule]
 
 
 def test_replica_lists_are_lists_in_a_definition() -> None:
-    """A file may hold text too. A structural schema has one type for a field; without it nothing counts the items."""
+    """A replica list has the type list in a definition, although a file may also hold text.
+
+    A structural schema has one type for each field; without the type nothing counts the items.
+    """
     for path in ("spec.replicaAssignment", "spec.overrides[].replicaAssignment"):
         field = at("Topic", path)
         assert field["type"] == "array"
@@ -173,7 +181,7 @@ def test_replica_lists_are_lists_in_a_definition() -> None:
 
 
 def test_internal_topics_are_all_in_the_rule() -> None:
-    """A new internal topic cannot be forgotten there."""
+    """The rule contains every internal topic, so that a new one cannot be forgotten."""
     (rule, _) = at("Topic", "spec.topicName")["x-kubernetes-validations"]
     assert all(f"'{name}'" in rule["rule"] for name in INTERNAL_TOPICS)
 
@@ -188,7 +196,7 @@ def test_internal_topics_are_all_in_the_rule() -> None:
     ],
 )
 def test_what_nobody_thought_about_is_an_error(given: dict[str, Any], words: str) -> None:
-    """A keyword, list or map that is new in the schemas is not dropped in silence."""
+    """An unsupported keyword, list or map in the schemas is an error instead of being dropped silently."""
     with pytest.raises(ValueError, match=words):
         structural_schema(given, {}, "a")
     with pytest.raises(ValueError, match="cannot be expressed in CEL"):
@@ -196,7 +204,7 @@ def test_what_nobody_thought_about_is_an_error(given: dict[str, Any], words: str
 
 
 def test_names_do_not_get_in_the_way() -> None:
-    """A short name and a category of our own; nothing that others have."""
+    """The short name and the category are topiarist's own and conflict with no common resource."""
     for kind in load.KINDS:
         names = definition(kind)["spec"]["names"]
         assert names["categories"] == ["topiarist"]
@@ -206,7 +214,7 @@ def test_names_do_not_get_in_the_way() -> None:
 
 @pytest.mark.parametrize("name", definition_files())
 def test_files_hold_what_is_made(name: str) -> None:
-    """Committed files are those that ``make generate`` writes, and any YAML reader reads what is meant."""
+    """The committed files equal the output of ``make generate``, and every YAML parser reads the same content."""
     text = (ROOT / "manifests" / name).read_text(encoding="utf-8")
     assert text == definition_files()[name], "run: make generate"
     for made in yaml.safe_load_all(text):

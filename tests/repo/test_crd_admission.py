@@ -1,4 +1,4 @@
-"""Admission policies as documents: what is made of which rule, and what is made of none."""
+"""Admission policies as documents: the translated rules and the untranslated rules."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from topiarist.model.policy import Policy, Rule, RuleSubject
 
 
 class Nowhere:
-    """The source of a document that stands in no file."""
+    """The source of a document without a file."""
 
     def locate(self, path: DocumentPath = ()) -> Location:
-        """A place that nobody looks at."""
+        """Return an unused location."""
         return Location(f"nowhere, {path}")
 
 
@@ -26,12 +26,12 @@ NOWHERE = Nowhere()
 
 
 def rule(name: str, expression: str, *, subject: RuleSubject = RuleSubject.TOPIC, deny: bool = True) -> Rule:
-    """A rule of the policy ``p``."""
+    """Return a rule of the policy ``p``."""
     return Rule("p", name, expression, f"not {name}", subject, deny, (), NOWHERE, ())
 
 
 def policy(*rules: Rule, **selector: Any) -> Policy:
-    """A policy with these rules."""
+    """Return a policy with these rules."""
     return Policy(name="p", namespace="", source=NOWHERE, rules=rules, **selector)
 
 
@@ -40,7 +40,10 @@ NAMED = rule("named", 'topic.name != "cluster"')
 
 
 def test_only_rules_about_topics_alone_are_taken() -> None:
-    """Not those about changes, nor those that read anything of a cluster; text and names that only look so are fine."""
+    """Only rules without changes and without cluster data are translated.
+
+    Text and names that only resemble such data are accepted.
+    """
     where = rule("where", 'cluster.name != "a" || topic.partitions < 9')
     what = rule("what", "true", subject=RuleSubject.CHANGE)
     assert translatable_rules(policy(SMALL, where, what, NAMED)) == [SMALL, NAMED]
@@ -48,7 +51,7 @@ def test_only_rules_about_topics_alone_are_taken() -> None:
 
 @pytest.mark.parametrize("selector", [{"cluster_names": ("a",)}, {"cluster_labels": {"env": "prod"}}])
 def test_a_policy_for_some_clusters_makes_none(selector: dict[str, Any]) -> None:
-    """Which clusters a topic is meant for is more than its resource says."""
+    """A policy for some clusters is not translated, because a Topic does not determine its clusters alone."""
     found = policy(SMALL, **selector)
     assert admission_policies(found) == []
     assert policy_files({"p.yaml": found}) == {}
@@ -56,14 +59,16 @@ def test_a_policy_for_some_clusters_makes_none(selector: dict[str, Any]) -> None
 
 @pytest.mark.parametrize("selector", [{"topic_patterns": ("a*",)}, {"topic_labels": {"team": "a"}}])
 def test_what_is_not_translated_is_said(selector: dict[str, Any]) -> None:
-    """A rule for some topics must not become one for all."""
+    """Untranslated rules are reported: a rule for some topics must not apply to all topics."""
     with pytest.raises(ValueError, match="policy p: selectors of topics cannot be translated"):
         admission_policies(policy(SMALL, **selector))
     assert admission_policies(policy(rule("a", "true", subject=RuleSubject.CHANGE), **selector)) == []
 
 
 def test_denying_and_warning_are_two_policies() -> None:
-    """Each with its own binding, since a binding denies or warns with all that its policy says."""
+    """Denials and warnings are two policies with their own bindings, because a binding applies one action to a
+    policy.
+    """
     found = admission_policies(policy(SMALL, rule("many", "topic.partitions >= 3", deny=False)))
     assert [(one["kind"], one["metadata"]["name"]) for one in found] == [
         ("ValidatingAdmissionPolicy", "topiarist-policy-p"),
@@ -76,13 +81,16 @@ def test_denying_and_warning_are_two_policies() -> None:
 
 
 def variables(*rules: Rule) -> dict[str, str]:
-    """The variables of the policy made of these rules."""
+    """Return the variables of the policy from these rules."""
     spec = admission_policies(policy(*rules))[0]["spec"]
     return {one["name"]: one["expression"] for one in spec["variables"]}
 
 
 def test_only_what_rules_read_is_there() -> None:
-    """A rule about names looks at no override; one about partitions passes where nobody says how many."""
+    """A policy has only the variables that its rules read.
+
+    A rule about names reads no override; a rule about partitions passes without a partition count.
+    """
     assert variables(NAMED).keys() == {"topics"}
     assert "overrides" not in variables(NAMED)["topics"]
     assert variables(SMALL).keys() == {"partitions", "topics"}
@@ -94,14 +102,14 @@ def test_only_what_rules_read_is_there() -> None:
 
 
 def test_labels_count_as_a_change_where_rules_read_them() -> None:
-    """Otherwise a label could be set that no topic may have."""
+    """A label change is checked if a rule reads labels, so that no forbidden label can be set later."""
     conditions = admission_policies(policy(rule("team", '"team" in topic.labels')))[0]["spec"]["matchConditions"]
     assert "object.metadata.?labels" in conditions[0]["expression"]
     assert "labels" not in admission_policies(policy(SMALL))[0]["spec"]["matchConditions"][0]["expression"]
 
 
 def test_what_ships_fails_closed_and_leaves_status_alone() -> None:
-    """An error in an expression denies; writes of the operator to a status are not looked at."""
+    """An error in an expression denies the request; the operator's status writes are not checked."""
     for one in (*config_policies(), *admission_policies(policy(SMALL))):
         if one["kind"] == "ValidatingAdmissionPolicy":
             assert one["spec"]["failurePolicy"] == "Fail"

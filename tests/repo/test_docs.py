@@ -1,4 +1,4 @@
-"""The pages: what they name exists, what they list is complete, what is generated in them is in step."""
+"""The documentation pages: existing references, complete lists, up-to-date generated parts."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ EVERY_OPTION = {word for name in COMMANDS for word in options(command(name))} | 
 
 @each_page
 def test_every_link_leads_somewhere(page: Path) -> None:
-    """Links name files that exist, and headings that their page has."""
+    """Every link names an existing file, and an existing heading of its page."""
     for link in links(page.read_text()):
         name, _, anchor = link.partition("#")
         target = page.parent / name if name else page
@@ -57,7 +57,7 @@ def test_every_link_leads_somewhere(page: Path) -> None:
 
 @each_page
 def test_every_file_that_is_named_exists(page: Path) -> None:
-    """Files with their folder, below the repository or below the package."""
+    """Every named file with its folder exists below the repository or below the package."""
     named = re.compile(
         r"(?:[\w.-]+/)+[\w.-]*[.](?:py|md|json|toml|txt)|(?:tests|tools|benchmarks|operator|docs)/[\w/.-]*"
     )
@@ -68,7 +68,7 @@ def test_every_file_that_is_named_exists(page: Path) -> None:
 
 @each_page_of_ours
 def test_every_command_and_option_exists(page: Path) -> None:
-    """Commands by their name, options by the command that they stand with, else by any that has them."""
+    """Every command in a page exists; every option belongs to its command, or to any command."""
     for text in code(page.read_text()):
         words = text.split("#")[0].split("|")[0].split()
         known = EVERY_OPTION
@@ -85,7 +85,7 @@ def test_every_command_and_option_exists(page: Path) -> None:
 
 @each_page
 def test_every_make_target_exists(page: Path) -> None:
-    """``make X`` in a page is a target of the Makefile."""
+    """Every ``make X`` in a page is a target of the Makefile."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for text in code(page.read_text()):
         for line in re.findall(r"^make ((?:[A-Z]+=\S+ |-s )*[a-z-]+)", text):
@@ -94,7 +94,7 @@ def test_every_make_target_exists(page: Path) -> None:
 
 @each_page
 def test_every_manifest_shown_is_valid(page: Path) -> None:
-    """What a reader copies from a page passes ``validate``."""
+    """Every manifest in a page passes ``validate``."""
     for block in blocks(page.read_text()):
         if block.language == "yaml" and "apiVersion" in block.text:
             words = [sys.executable, "-m", "topiarist", "validate", "-"]
@@ -104,17 +104,17 @@ def test_every_manifest_shown_is_valid(page: Path) -> None:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_option_has_a_help_text(name: str) -> None:
-    """``--help`` and the command reference, which is generated from it, explain each option."""
+    """``--help`` and the generated command reference explain each option."""
     assert not [param.opts for param in command(name).params if isinstance(param, click.Option) and not param.help]
 
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_help_says_which_options_have_no_twin(name: str) -> None:
-    """In one sentence, where there are twins at all, with one of them as an example."""
+    """The help names the options without an environment variable in one sentence, with one variable as an example."""
     found = command(name)
     text = " ".join(found.get_help(click.Context(found)).split())
     shown = [param for param in found.params if isinstance(param, click.Option) and not param.hidden]
-    # An option whose own help shows its variable needs no sentence.
+    # An option with its variable in its own help needs no sentence.
     if any(option.envvar and not option.show_envvar for option in shown):
         sentence = re.search(
             r"All options except (.*?) can also be set as environment variables, for example (\S+) as (\w+)[.]", text
@@ -127,7 +127,9 @@ def test_the_help_says_which_options_have_no_twin(name: str) -> None:
 
 
 def test_every_reason_is_explained() -> None:
-    """Each reason that the code gives has one row, with its exit code and whether to try again; no other has."""
+    """Each reason in the code has exactly one row, with its exit code and its retry advice; no other reason has a
+    row.
+    """
     sources = "".join(file.read_text() for file in PACKAGE.rglob("*.py") if file != PACKAGE / "errors.py")
     given = {name for name in Reason.__members__ if f"Reason.{name}" in sources} | {"INVALID_MANIFEST"}
     rows = tables(REASONS.read_text(), "reason")
@@ -142,7 +144,7 @@ def test_every_reason_is_explained() -> None:
 
 
 def test_every_annotation_is_explained() -> None:
-    """Those by which the operator is told something, and no others."""
+    """The page explains exactly the annotations that the operator reads."""
     known = {name for names in approval.ANNOTATIONS_BY_KIND.values() for name in names}
     assert {row[0] for row in table(KUBERNETES.read_text(), "annotation")} == {
         f"topiarist.dev/{name}" for name in known
@@ -150,7 +152,7 @@ def test_every_annotation_is_explained() -> None:
 
 
 def test_every_event_is_explained() -> None:
-    """Those that have a word of their own; the others have that of their reason."""
+    """The page explains every Event with its own reason; all other Events use the reason of their topic."""
     listed = {row[0] for row in table(KUBERNETES.read_text(), "event")}
     assert {
         *events._CHANGE_REASONS.values(),
@@ -161,7 +163,7 @@ def test_every_event_is_explained() -> None:
 
 
 def test_every_reason_to_look_into_exists() -> None:
-    """What the operator's guide says to do about, apart from what is no reason at all."""
+    """Every reason in the operator guide's troubleshooting exists, except for names that are no reasons."""
     rows = table(KUBERNETES.read_text(), "reason")
     named = {word for row in rows[1:] for word in re.findall(r"\w+", row[0])}
     assert named <= {cluster.INVALID_RULE, *(reason.value for reason in Reason)}
@@ -170,12 +172,12 @@ def test_every_reason_to_look_into_exists() -> None:
 
 
 def test_every_exit_code_is_explained() -> None:
-    """One page has them all, in order."""
+    """One page explains all exit codes in order."""
     assert [row[0] for row in table(EXIT_CODES.read_text(), "code")] == [str(int(code)) for code in Exit]
 
 
 def test_the_references_are_in_step() -> None:
-    """Fields, configs and modules are those of the schemas and the code; ``make generate`` writes them."""
+    """The reference pages match the schemas and the code; ``make generate`` writes them."""
     done = subprocess.run(
         [sys.executable, str(ROOT / "tools" / "reference.py"), "--check"], capture_output=True, text=True, check=False
     )
@@ -183,7 +185,7 @@ def test_the_references_are_in_step() -> None:
 
 
 def test_the_demo_is_what_make_demo_runs() -> None:
-    """``make demo`` has nothing beyond the script that the integration tests run."""
+    """``make demo`` runs only the script that the integration tests run."""
     recipe = re.search(r"^demo:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
     assert recipe
     assert recipe[1] == "\t@$(SCRIPT) demo\n"
@@ -203,7 +205,7 @@ FIGURES = {
 
 
 def test_the_table_of_figures_is_made_from_json(tmp_path: Path) -> None:
-    """The tool writes between the marks of two pages, one row a figure and three of them, and leaves all else."""
+    """The tool replaces only the text between the marks of two pages: a full table in one, three rows in the other."""
     for name in ("tools/bench_table.py", "README.md", "docs/performance.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text((ROOT / name).read_text())
@@ -231,7 +233,7 @@ def test_the_table_of_figures_is_made_from_json(tmp_path: Path) -> None:
 
 
 def test_three_figures_stand_in_the_readme() -> None:
-    """They are those of the whole table, of the same day."""
+    """The README has three figures of the full table, with the same date."""
     marked = re.compile(r"<!-- bench:begin -->\n(.*)<!-- bench:end -->", re.DOTALL)
     (short,), (whole,) = (marked.findall((ROOT / name).read_text()) for name in ("README.md", "docs/performance.md"))
     rows = [line.strip("|") for line in short.splitlines() if line.startswith("| ")][2:]
@@ -241,7 +243,7 @@ def test_three_figures_stand_in_the_readme() -> None:
 
 
 def test_the_table_of_figures_is_not_made_from_anything_else(tmp_path: Path) -> None:
-    """Without figures the tool says so, ends with 1, and writes nothing."""
+    """Without figures the tool reports an error, exits with 1 and writes nothing."""
     pages = [ROOT / "README.md", ROOT / "docs" / "performance.md"]
     before = [page.read_text() for page in pages]
     for report in ({}, {**FIGURES, "figures": []}):

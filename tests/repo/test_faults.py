@@ -1,4 +1,4 @@
-"""The fault matrix and its tests: no fault without a test, no test without a fault, no figure that nobody measured."""
+"""The fault matrix and its tests: every fault has a test, every test a fault, and every figure a measurement."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FOLDERS = ("faults", "kubernetes", "spark")
 
 
 def names(folder: str) -> list[str]:
-    """The tests of a folder, without ``test_``."""
+    """Return the tests of a folder, without ``test_``."""
     return [
         line.removeprefix("def test_").partition("(")[0]
         for path in (ROOT / "tests" / folder).rglob("test_*.py")
@@ -33,12 +33,12 @@ def names(folder: str) -> list[str]:
 
 
 def numbers(folder: str) -> set[str]:
-    """The faults that the tests of a folder are about, by their names."""
+    """Return the fault numbers in the names of the tests of a folder."""
     return {f"F{int(found[1])}" for name in names(folder) if (found := re.match(r"f(\d\d)_", name))}
 
 
 def test_every_fault_has_tests_and_every_test_its_fault() -> None:
-    """By the numbers in the names of the tests; the matrix has all of F1 to F34 that can be brought about."""
+    """The matrix has every reproducible fault from F1 to F34, and the test names have the same numbers."""
     assert [name for name in names("faults") if not re.match(r"f\d\d_", name)] == []
     assert MATRIX.keys() == {f"F{number}" for number in range(1, 35)}
     folders = {
@@ -57,7 +57,7 @@ def test_every_fault_has_tests_and_every_test_its_fault() -> None:
     ],
 )
 def test_faults_with_more_than_zookeeper_are_on_the_page_too(folder: str, words: str) -> None:
-    """Their tests have the numbers of the matrix, and what they show stands with the fault."""
+    """The tests of faults beyond ZooKeeper have matrix numbers, and the page describes their results with the fault."""
     page = (ROOT / "docs" / "reliability.md").read_text()
     assert numbers(folder)
     assert numbers(folder) <= MATRIX.keys()
@@ -65,7 +65,7 @@ def test_faults_with_more_than_zookeeper_are_on_the_page_too(folder: str, words:
 
 
 def test_the_record_has_every_fault() -> None:
-    """The committed figures are those of one run in which no fault was left out, and not one of a soak."""
+    """The committed figures come from one run with all faults that was not a soak test."""
     assert RECORD["faults"].keys() == {number for number, fault in MATRIX.items() if "folder" not in fault}
     assert all(fault["cases"] >= fault["tests"] > 0 for fault in RECORD["faults"].values())
     assert RECORD["soak"] is False
@@ -73,7 +73,7 @@ def test_the_record_has_every_fault() -> None:
 
 @pytest.mark.parametrize("missing", ["F1", "F33"])
 def test_a_record_that_lacks_a_fault_is_not_taken(missing: str, tmp_path: Path) -> None:
-    """The tool names what no test has shown, and leaves the page as it is."""
+    """The tool names the faults without a test result and leaves the page unchanged."""
     record = tmp_path / "faults.json"
     record.write_text(
         json.dumps({**RECORD, "faults": {**RECORD["faults"], missing: {"tests": 0, "cases": 0, "seen": {}}}})

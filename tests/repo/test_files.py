@@ -1,4 +1,4 @@
-"""The repository itself: what must never be in it, and what must stay as it is."""
+"""The repository: forbidden content, and files that must stay unchanged."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MACHINE = re.compile(r"(?<![\w.~$<{-])/(?:home|root|work|Users|opt)/[\w.-]")
 
 @pytest.fixture(scope="module")
 def texts() -> dict[str, str]:
-    """Every file that is, or would be, in the repository, and that is text."""
+    """Return every present or future text file of the repository."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     files = [ROOT / name for name in listed.split("\0") if name]
@@ -33,27 +33,27 @@ def texts() -> dict[str, str]:
 
 
 def test_the_source_root_is_no_package() -> None:
-    """``operator/__init__.py`` would shadow Python's own module of that name."""
+    """The source root is not a package: ``operator/__init__.py`` shadows Python's module of that name."""
     assert (ROOT / "operator" / "topiarist").is_dir()
     assert not (ROOT / "operator" / "__init__.py").exists()
 
 
 def test_the_package_has_its_data_by_symlinks() -> None:
-    """There is one copy of the schemas and of the demo's manifests."""
+    """The repository has one copy of the schemas and of the demo's manifests."""
     package = ROOT / "operator" / "topiarist"
     links = {name: (package / name).readlink() for name in ("schemas", "demo")}
     assert links == {"schemas": Path("../../schemas"), "demo": Path("../../manifests/demo")}
 
 
 def test_no_file_names_a_path_of_somebodys_machine(texts: dict[str, str]) -> None:
-    """What works only where it was written is a mistake."""
+    """No file contains a path of a developer machine."""
     found = {name: MACHINE.findall(text) for name, text in texts.items() if name != "tests/repo/test_files.py"}
     assert {name: paths for name, paths in found.items() if paths} == {}
     assert MACHINE.search("see /home/somebody/x")
 
 
 def test_no_file_names_a_host_it_need_not_name(texts: dict[str, str]) -> None:
-    """Where packages come from is the business of whoever installs them; nothing here points to a registry."""
+    """No file contains the address of a package registry, because the user chooses the registry."""
     ours = {name: text for name, text in texts.items() if "/third-party/" not in name}
     found = {name: set(re.findall(r"https?://([\w.-]+)", text)) - HOSTS for name, text in ours.items()}
     assert {name: hosts for name, hosts in found.items() if hosts} == {}
@@ -64,7 +64,7 @@ def test_no_file_names_a_host_it_need_not_name(texts: dict[str, str]) -> None:
     [("constraints.txt", 20), ("tests/browser/constraints.txt", 2), ("tests/fuzz/constraints.txt", 1)],
 )
 def test_every_dependency_is_pinned_with_hashes(texts: dict[str, str], name: str, least: int) -> None:
-    """Each requirement has one exact version and at least one hash; there is no other option and no address."""
+    """Each requirement has one exact version and at least one hash, no other option and no address."""
     text = texts[name].replace("\\\n", "")
     lines = [line for line in text.splitlines() if line and not line.lstrip().startswith("#")]
     wrong = [
@@ -77,12 +77,12 @@ def test_every_dependency_is_pinned_with_hashes(texts: dict[str, str], name: str
 
 
 def test_the_build_backend_is_pinned_too(texts: dict[str, str]) -> None:
-    """Nothing is built with tools that nobody pinned."""
+    """The build tools have pinned versions."""
     assert re.search(r"^setuptools==", texts["constraints.txt"], re.MULTILINE)
 
 
 def test_the_licence_is_the_apache_licence(texts: dict[str, str]) -> None:
-    """To the letter, appendix included."""
+    """The licence is the exact text of the Apache licence with its appendix."""
     text = " ".join(texts["LICENSE"].split())
     assert (
         hashlib.sha256(text.encode()).hexdigest() == "0ffddef9e48f8a09aed5caf2d44f7ba1c1be2d9b8e0a6f693b1635b2d5566645"
@@ -91,7 +91,7 @@ def test_the_licence_is_the_apache_licence(texts: dict[str, str]) -> None:
 
 
 def test_the_makefile_lists_every_target(texts: dict[str, str]) -> None:
-    """Every target that a person would call has a word of help."""
+    """Every public target of the Makefile has a help text."""
     targets = " ".join(re.findall(r"^\.PHONY: (.*)$", texts["Makefile"], re.MULTILINE)).split()
     documented = re.findall(r"^([a-z-]+):.*## \w", texts["Makefile"], re.MULTILINE)
     assert set(documented) == {target for target in targets if not target.startswith("need-")}

@@ -1,4 +1,4 @@
-"""The package: what is built from a clone and from a source distribution, and what is installed for work on it."""
+"""The package: builds from a clone and from a source distribution, and editable installations."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from support.repo.packages import build, copy_sources
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What a clone has of the files that packaging needs, symlinks as symlinks."""
+    """Return a copy of the packaging files of a clone, symlinks as symlinks."""
     return copy_sources(tmp_path_factory.mktemp("clone"))
 
 
 @pytest.fixture(scope="module")
 def wheel(clone: Path, tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
-    """The wheel, built from the clone."""
+    """Return the wheel, built from the clone."""
     return zipfile.ZipFile(build(clone, "wheel", tmp_path_factory.mktemp("wheel")))
 
 
 @pytest.fixture(scope="module")
 def metadata(wheel: zipfile.ZipFile) -> Message:
-    """The metadata of the wheel."""
+    """Return the metadata of the wheel."""
     (name,) = (name for name in wheel.namelist() if name.endswith(".dist-info/METADATA"))
     return Parser().parsestr(wheel.read(name).decode())
 
@@ -42,7 +42,7 @@ def contents(archive: zipfile.ZipFile) -> dict[str, bytes]:
 
 
 def data_files(parent: Path) -> dict[str, bytes]:
-    """The data that the package needs: from the folders that its symlinks lead to, and what a page is made of."""
+    """Return the required data of the package: the targets of its symlinks, and the parts of the report page."""
     schemas = {f"schemas/{file.name}": file.read_bytes() for file in (parent / "schemas").glob("*.json")}
     demo = parent / "manifests" / "demo"
     package = parent / "operator" / "topiarist"
@@ -55,7 +55,7 @@ def data_files(parent: Path) -> dict[str, bytes]:
 
 
 def test_the_wheel_holds_schemas_demo_and_every_module(clone: Path, wheel: zipfile.ZipFile) -> None:
-    """Data that lies outside the package in the repository is inside it in the wheel, byte for byte."""
+    """The wheel contains the data from outside the package, byte for byte."""
     found = contents(wheel)
     data = data_files(clone)
     assert {"schemas/topic.json", "schemas/cluster.json", "demo/cluster.yaml", "demo/topics/orders.yaml"} <= set(data)
@@ -67,7 +67,7 @@ def test_the_wheel_holds_schemas_demo_and_every_module(clone: Path, wheel: zipfi
 
 
 def test_a_wheel_from_the_source_distribution_is_the_same(clone: Path, wheel: zipfile.ZipFile, tmp_path: Path) -> None:
-    """In a source distribution the symlinks have become files; the wheel built from it has the same contents."""
+    """A wheel from the source distribution, which has files instead of symlinks, has the same contents."""
     with tarfile.open(build(clone, "sdist", tmp_path)) as archive:
         archive.extractall(tmp_path / "unpacked", filter="data")
     (unpacked,) = (tmp_path / "unpacked").iterdir()
@@ -75,14 +75,14 @@ def test_a_wheel_from_the_source_distribution_is_the_same(clone: Path, wheel: zi
 
 
 def test_the_installed_package_finds_its_data() -> None:
-    """Also where the project is installed for work on it (editable), through the symlinks."""
+    """The package finds its data through the symlinks in an editable installation as well."""
     package = files("topiarist")
     found = {name: package.joinpath(name).read_bytes() for name in data_files(ROOT) if package.joinpath(name).is_file()}
     assert found == data_files(ROOT)
 
 
 def test_an_ordinary_installation_brings_neither_spark_nor_kubernetes(metadata: Message) -> None:
-    """The command needs four packages; everything else is behind an extra. The operator judges policies too."""
+    """The command needs four packages, and extras bring all others; the extra of the operator includes policies."""
     requires = metadata.get_all("Requires-Dist", [])
     needed = [line for line in requires if "extra ==" not in line]
     names = sorted(line.partition(">")[0] for line in needed)
@@ -96,7 +96,7 @@ def test_an_ordinary_installation_brings_neither_spark_nor_kubernetes(metadata: 
 
 
 def test_the_metadata_tells_licence_python_and_version(wheel: zipfile.ZipFile, metadata: Message) -> None:
-    """Version from the package itself, licence as SPDX has it and as a file, Python 3.11 or later."""
+    """The metadata has the version of the package, the SPDX licence with its file, and Python 3.11 or later."""
     from topiarist import __version__
 
     assert metadata["Version"] == __version__
@@ -107,13 +107,13 @@ def test_the_metadata_tells_licence_python_and_version(wheel: zipfile.ZipFile, m
 
 
 def test_the_wheel_brings_the_command(wheel: zipfile.ZipFile) -> None:
-    """``topiarist`` is installed as a command."""
+    """The wheel installs the command ``topiarist``."""
     (name,) = (name for name in wheel.namelist() if name.endswith("/entry_points.txt"))
     assert wheel.read(name).decode().split() == ["[console_scripts]", "topiarist", "=", "topiarist.cli.main:main"]
 
 
 def test_it_runs_as_a_module(tmp_path: Path) -> None:
-    """``python -m topiarist`` is the command, under its own name."""
+    """``python -m topiarist`` runs the command under its own name."""
     command = [sys.executable, "-m", "topiarist", "--version"]
     said = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
     assert said.startswith("topiarist, version ")

@@ -1,6 +1,6 @@
-"""A newcomer's test of the pages that begin with nothing: what they say to type works, and prints what they show.
+"""The tutorial pages, executed as by a new user: every command works and prints the shown output.
 
-``make golden`` writes the outputs anew.
+``make golden`` updates the outputs.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ each_page = pytest.mark.parametrize("page", WALKED, ids=lambda page: page.stem)
 
 @pytest.fixture(scope="module")
 def stories() -> dict[Path, PageRun]:
-    """The pages that were walked through so far."""
+    """Return the pages that were executed so far."""
     return {}
 
 
 @pytest.fixture
 def story(page: Path, stories: dict[Path, PageRun], tmp_path_factory: pytest.TempPathFactory) -> PageRun:
-    """A page, run in an empty folder that has the ``.venv`` of this interpreter; each page once."""
+    """Return a page, executed once in an empty folder with the ``.venv`` of this interpreter."""
     if page not in stories:
         folder = tmp_path_factory.mktemp("newcomer")
         (folder / ".venv").symlink_to(sys.prefix)
@@ -47,7 +47,7 @@ def _write(page: Path, story: PageRun) -> None:
 
 @each_page
 def test_every_command_ends_with_the_code_that_the_page_says(page: Path, story: PageRun) -> None:
-    """Blocks without a word about it end with 0."""
+    """Every block exits with the code of its mark, or with 0 without a mark."""
     assert len(story.codes) >= 5, page
     for text, expected, found in story.codes:
         assert found == expected, text
@@ -55,7 +55,7 @@ def test_every_command_ends_with_the_code_that_the_page_says(page: Path, story: 
 
 @each_page
 def test_every_command_was_run(page: Path, story: PageRun) -> None:
-    """No block ended before its last command."""
+    """Every block ran up to its last command."""
     marked = [block for block in blocks(page.read_text()) if block.marker.startswith("run")]
     wanted = [line for block in marked for line in COMMAND.findall(block.text)]
     assert [printed.command for printed in story.printed] == [line for line in wanted if "topiarist dev" not in line]
@@ -63,7 +63,7 @@ def test_every_command_was_run(page: Path, story: PageRun) -> None:
 
 @each_page
 def test_what_is_shown_is_what_is_printed(page: Path, story: PageRun) -> None:
-    """Plans, manifests and errors on the pages are the product's own words, to the letter."""
+    """Plans, manifests and errors on the pages equal the output of the product exactly."""
     shown = output_blocks(page.read_text())
     assert len(shown) >= 3
     for block in shown:
@@ -72,14 +72,14 @@ def test_what_is_shown_is_what_is_printed(page: Path, story: PageRun) -> None:
 
 @each_page
 def test_a_second_run_finds_nothing_to_do(page: Path, story: PageRun) -> None:
-    """What each page says of the plan after its applies."""
+    """The plan after the applies of each page has no changes."""
     said = [printed.text for printed in story.printed if printed.command.endswith(" --exit-code")]
     assert "No changes: 3 topics match their manifests." in said[0], page
 
 
 @each_page
 def test_every_shell_block_is_run_or_says_why_not(page: Path) -> None:
-    """A block without a mark may only call make, whose targets another test knows; others say why they are not run."""
+    """A block without a mark calls only make, and every other unexecuted block gives its reason."""
     for block in blocks(page.read_text()):
         if block.language == "sh" and not block.marker:
             assert all(line.startswith("make ") for line in block.text.splitlines()), block.text

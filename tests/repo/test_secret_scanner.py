@@ -1,4 +1,4 @@
-"""The search for planted secrets finds them: in output, in processes, in logs and in files."""
+"""The search for planted secrets in output, processes, logs and files."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from support import secret_scanner
 
 
 def _fresh(name: str) -> str:
-    """A secret that no other test knows of."""
+    """Return a secret that no other test uses."""
     return secret_scanner.register_secret("-".join(("planted", name)))
 
 
 def test_a_secret_in_the_output_is_found(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever takes the captured output hears of it."""
+    """The scanner reports a secret in captured output."""
     print(f"the password is {_fresh('output')}")
     with pytest.raises(AssertionError, match="1 planted secret"):
         capsys.readouterr()
 
 
 def test_a_secret_in_the_output_of_a_process_is_found() -> None:
-    """So does whoever runs a process."""
+    """The scanner reports a secret in the output of a process."""
     code = f"import sys; sys.stderr.write({_fresh('process')!r})"
     with pytest.raises(AssertionError, match="in a process's output"):
         subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
 
 
 def test_a_secret_in_a_file_is_found(tmp_path: Path) -> None:
-    """At any depth, in text or bytes."""
+    """The scanner reports a secret at any depth, in text or bytes."""
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "plan.json").write_bytes(b"\xff" + _fresh("file").encode())
     with pytest.raises(AssertionError, match=r"plan\.json"):
@@ -40,7 +40,7 @@ def test_a_secret_in_a_file_is_found(tmp_path: Path) -> None:
 
 
 def test_output_that_nobody_takes_is_searched_too(pytestconfig: pytest.Config) -> None:
-    """The hooks of the plugin are at work in this very run."""
+    """The hooks of the plugin are active in this test run and check uncaptured output."""
     hook = pytestconfig.pluginmanager.hook
     for name in ("pytest_runtest_makereport", "pytest_runtest_teardown"):
         implementations = getattr(hook, name).get_hookimpls()

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of this process: its JVM takes seconds to start."""
+"""One Spark session for all tests of this process, because its JVM takes seconds to start."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from topiarist.drift.spark.session import create_local_session
 __all__ = ["clusters", "silent"]
 
 PATIENCE = 600
-"""Seconds for a test: a job takes one, and many on a machine that has other work; the first takes ten."""
+"""Seconds for one test; a job takes one second, the first takes ten, and a busy machine needs longer."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the tests of this folder their time."""
+    """Set a longer timeout for the tests of this folder."""
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker(pytest.mark.timeout(PATIENCE))
@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Spark in a JVM of its own, with small partitions: what is tested is what it finds."""
+    """Start Spark in its own JVM, with few shuffle partitions; the tests check results, not speed."""
     started = create_local_session("1g")
     started.conf.set("spark.sql.shuffle.partitions", "2")
     yield started

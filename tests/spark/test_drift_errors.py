@@ -1,4 +1,4 @@
-"""What Spark and its JVM raise, as a person gets to see it: one line, whatever was behind it."""
+"""Errors of Spark and its JVM as the user sees them: one line, for every cause."""
 
 from __future__ import annotations
 
@@ -13,30 +13,30 @@ from topiarist.errors import Reason, TopiaristError
 
 
 class Throwable:
-    """As much of a Java exception as is asked of one."""
+    """A Java exception with the methods that topiarist calls."""
 
     def __init__(self, name: str, message: str | None, cause: Throwable | None = None) -> None:
         self._name, self._message, self._cause = name, message, cause
 
     def getClass(self) -> Throwable:  # noqa: N802
-        """What its class is asked for, it answers itself."""
+        """Return this object, which also answers the calls to its class."""
         return self
 
     def getSimpleName(self) -> str:  # noqa: N802
-        """The class."""
+        """Return the name of the class."""
         return self._name
 
     def getMessage(self) -> str | None:  # noqa: N802
-        """What it says."""
+        """Return the message."""
         return self._message
 
     def getCause(self) -> Throwable | None:  # noqa: N802
-        """What is behind it."""
+        """Return the cause."""
         return self._cause
 
 
 class OfJava(Py4JJavaError):  # type: ignore[misc]
-    """What py4j makes of one, without a JVM."""
+    """A py4j error for a Java exception, without a JVM."""
 
     def __init__(self, thrown: Throwable) -> None:
         self.java_exception: Any = thrown
@@ -46,7 +46,7 @@ class OfJava(Py4JJavaError):  # type: ignore[misc]
 
 
 def java(name: str, message: str | None) -> OfJava:
-    """One that has another behind it, which is what there is to say."""
+    """Return an error with an inner cause, which is the relevant one."""
     return OfJava(Throwable("SparkException", "Job aborted:\n\tat x.y(Z.java)", Throwable(name, message)))
 
 
@@ -83,7 +83,9 @@ TRACE = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    g(
     ids=lambda value: value if isinstance(value, str) else "",
 )
 def test_an_error_of_spark_is_one_line(error: Exception, said: str) -> None:
-    """The innermost cause, in words where it is known; never a stack."""
+    """The message is one line with the innermost cause, described in plain words if it is known, without a stack
+    trace.
+    """
     with pytest.raises(TopiaristError) as raised, translate_errors():
         raise error
     message = str(raised.value.args[0])
@@ -94,14 +96,14 @@ def test_an_error_of_spark_is_one_line(error: Exception, said: str) -> None:
 
 
 def test_errors_of_ours_stay_as_they_are() -> None:
-    """They are in words already."""
+    """A ``TopiaristError`` passes unchanged."""
     with pytest.raises(TopiaristError) as raised, translate_errors():
         raise TopiaristError(Reason.UNWRITABLE, "x: cannot be written")
     assert raised.value.reason is Reason.UNWRITABLE
 
 
 def test_what_it_was_about_comes_first() -> None:
-    """An address, as it was given, and a reason that goes with it."""
+    """The message starts with the given address, and the error has the given reason."""
     with pytest.raises(TopiaristError) as raised, translate_errors(Reason.UNREADABLE, "s3a://bucket/a"):
         raise java("AccessControlException", "Permission denied")
     assert str(raised.value).startswith(

@@ -1,6 +1,7 @@
-"""Snapshots and reports at addresses of other stores, and as Parquet: the same report as from files here.
+"""Snapshots and reports in remote stores, and snapshots as Parquet: the report equals that of local files.
 
-The store is one of Hadoop's own that leads to a folder of this machine under another name: nothing of ours can tell.
+The store is a Hadoop file system that maps a local folder to another address; topiarist cannot distinguish it from a
+remote store.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _numbers = count(1)
 
 
 class Store(NamedTuple):
-    """A folder, and the address by which Spark knows it."""
+    """A folder, and its address in Spark."""
 
     folder: Path
     address: str
@@ -46,7 +47,7 @@ class Store(NamedTuple):
 
 @pytest.fixture
 def store(spark: SparkSession, tmp_path: Path) -> Store:
-    """A store of its own for each test."""
+    """Return a separate store for each test."""
     folder, name = tmp_path / "store", f"store-{next(_numbers)}"
     folder.mkdir()
     configuration = spark._jsc.hadoopConfiguration()
@@ -56,7 +57,10 @@ def store(spark: SparkSession, tmp_path: Path) -> Store:
 
 @pytest.fixture
 def manifests(store: Store, tmp_path: Path) -> Path:
-    """Three clusters: one as asked, one that differs, one without a snapshot; what there is lies in the store."""
+    """Write manifests for three clusters: one in sync, one with drift, one without a snapshot.
+
+    The snapshots are in the store.
+    """
     us = cluster_state(
         "us",
         owned_topic("clicks", {"retention.ms": "5"}),
@@ -74,25 +78,28 @@ def manifests(store: Store, tmp_path: Path) -> Path:
 
 
 def texts(out: Path, store: Store) -> dict[str, str]:
-    """The files of a report but Parquet, with the same name for the store as ``store.folder``."""
+    """Return the files of a report except Parquet, with the store's address replaced by its folder."""
     files = {path.name: path.read_text() for path in out.iterdir() if path.is_file() and path.suffix != ".crc"}
     return {name: text.replace(store.address, str(store.folder)) for name, text in files.items()}
 
 
 def as_table(spark: SparkSession, snapshots: Path, table: Path) -> Path:
-    """The same snapshots as Parquet, as the page says how."""
+    """Write the same snapshots as Parquet, as the documentation describes."""
     found = [str(path) for path in snapshots.rglob("*.jsonl")]
     spark.read.schema(columns.snapshot_row_type()).json(found).repartition(3).write.mode("append").parquet(str(table))
     return table
 
 
 def reported(manifests: Path, snapshots: str | Path, out: str | Path, *words: str | Path) -> int:
-    """Run ``topiarist drift`` in this process; its exit code."""
+    """Run ``topiarist drift`` in this process; return its exit code."""
     return run(["drift", str(manifests), "--snapshots", str(snapshots), "--out", str(out), *map(str, words)])
 
 
 def test_reports_from_store_to_store_are_the_same(manifests: Path, store: Store, tmp_path: Path) -> None:
-    """Input, output and the report before lie elsewhere; an earlier report is replaced, nothing is left beside it."""
+    """The report is the same if input, output and previous report are in a store.
+
+    An existing report is replaced, and no other file remains.
+    """
     here, there = store.folder / "snapshots", f"{store.address}/snapshots"
     latest = f"{store.address}/reports/latest"
     assert reported(manifests, here, tmp_path / "one", "-q") == 1
@@ -109,7 +116,7 @@ def test_reports_from_store_to_store_are_the_same(manifests: Path, store: Store,
 
 
 def test_what_is_broken_in_a_store_is_named_by_its_address(manifests: Path, store: Store, tmp_path: Path) -> None:
-    """Lines that are no rows, rows that lack something, files that were cut, and files that are none."""
+    """Invalid rows, incomplete rows, truncated files and empty files in a store are reported with their address."""
     path = store.folder / "snapshots" / "eu.jsonl"
     whole = path.read_text().splitlines(keepends=True)
     lacking = {key: value for key, value in json.loads(whole[2]).items() if key != "config"}
@@ -124,7 +131,10 @@ def test_what_is_broken_in_a_store_is_named_by_its_address(manifests: Path, stor
 
 
 def test_a_table_is_as_good_as_files(spark: SparkSession, manifests: Path, store: Store, tmp_path: Path) -> None:
-    """Here and in a store: rows of all clusters in parts of any order; files of lines may lie beside it."""
+    """A Parquet table with the rows of all clusters in any order gives the same report, locally and in a store.
+
+    JSON Lines files may be next to it.
+    """
     as_table(spark, store.folder / "snapshots", store.folder / "tables" / "all.parquet")
     assert reported(manifests, store.folder / "snapshots", tmp_path / "files", "-q") == 1
     wanted = texts(tmp_path / "files", store)
@@ -139,7 +149,7 @@ def test_a_table_is_as_good_as_files(spark: SparkSession, manifests: Path, store
 
 
 def test_nothing_is_lost_in_a_table(spark: SparkSession, tmp_path: Path) -> None:
-    """Every field of a snapshot in which nothing is at its default comes back as it was, and so does every kind."""
+    """A Parquet table keeps every field and every kind of row of a snapshot without default values."""
     (tmp_path / "snapshots").mkdir()
     write_snapshot_rows(tmp_path / "snapshots", snapshot_lines())
     table = as_table(spark, tmp_path / "snapshots", tmp_path / "all.parquet")
@@ -154,7 +164,7 @@ def _plain(line: str) -> str:
 
 
 def test_any_name_of_a_folder_will_do(spark: SparkSession, manifests: Path, store: Store, tmp_path: Path) -> None:
-    """Also one that Spark would take for an address that is to be decoded."""
+    """Folder names with characters that Spark would decode as part of an address work."""
     odd = tmp_path / "a b%20#é"
     odd.mkdir()
     (store.folder / "snapshots").rename(odd / "snapshots")
@@ -172,7 +182,7 @@ def test_any_name_of_a_folder_will_do(spark: SparkSession, manifests: Path, stor
 def test_of_two_times_in_a_table_the_newer_counts(
     spark: SparkSession, manifests: Path, store: Store, tmp_path: Path
 ) -> None:
-    """And this is said; the rows of the older one are nobody's."""
+    """Of two snapshots of one cluster in a table the newer is used, and the summary lists the older as superseded."""
     table = as_table(spark, store.folder / "snapshots", store.folder / "all.parquet")
     write_snapshot(tmp_path / "later", "us", cluster_state("us", *map(owned_topic, NAMES)), hours=2)
     as_table(spark, tmp_path / "later", table)
@@ -185,7 +195,7 @@ def test_of_two_times_in_a_table_the_newer_counts(
 def test_rows_that_a_table_lacks_are_not_missing(
     spark: SparkSession, manifests: Path, store: Store, tmp_path: Path
 ) -> None:
-    """What its first row promises counts: the topics of which there is no row are unknown."""
+    """If a table has fewer rows than the first row announces, topics without a row are unknown instead of missing."""
     whole = (store.folder / "snapshots" / "eu.jsonl").read_text().splitlines(keepends=True)
     (store.folder / "snapshots" / "eu.jsonl").write_text("".join(line for line in whole if '"orders"' not in line))
     table = as_table(spark, store.folder / "snapshots", store.folder / "all.parquet")
@@ -199,7 +209,7 @@ def test_rows_that_a_table_lacks_are_not_missing(
 def test_a_table_that_was_cut_off_is_one_line(
     spark: SparkSession, manifests: Path, store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Its clusters are unknown, the file is named, and no stack is shown."""
+    """A truncated Parquet file makes its clusters unknown and is reported without a stack trace."""
     table = as_table(spark, store.folder / "snapshots", store.folder / "all.parquet")
     for file in table.rglob("*.parquet"):
         file.write_bytes(file.read_bytes()[:-20])
@@ -216,7 +226,7 @@ def test_a_table_that_was_cut_off_is_one_line(
 
 
 def spoiled(table: Path) -> Path:
-    """The same table, whose columns nobody can read; its ends are as they should be."""
+    """Overwrite the columns of a table with zeros; header and footer stay valid."""
     for file in table.rglob("*.parquet"):
         data = file.read_bytes()
         length = int.from_bytes(data[-8:-4], "little") + 8
@@ -226,7 +236,7 @@ def spoiled(table: Path) -> Path:
 
 
 def guessed(spark: SparkSession, store: Store) -> Path:
-    """A table whose types Spark has made up from what it found."""
+    """Write a table with types that Spark inferred."""
     table = store.folder / "guessed.parquet"
     spark.read.json(str(store.folder / "snapshots" / "eu.jsonl")).write.parquet(str(table))
     return table
@@ -259,7 +269,7 @@ def test_input_that_cannot_be_read_is_one_line(  # noqa: PLR0913
     snapshots: Wrong,
     why: str,
 ) -> None:
-    """It says what was found and where, and there is no report, no traceback and no stack."""
+    """Unreadable input gives one error with the problem and its place, and no report, traceback or stack trace."""
     (store.folder / "snapshots" / "empty").mkdir()
     place = snapshots(spark, store)
     capfd.readouterr()
@@ -277,7 +287,7 @@ def test_input_that_cannot_be_read_is_one_line(  # noqa: PLR0913
 def test_a_place_that_is_not_for_us_is_one_line(
     manifests: Path, store: Store, capfd: pytest.CaptureFixture[str], out: str
 ) -> None:
-    """Before anything is compared; what is there stays."""
+    """An output that topiarist may not replace is an error before any comparison, and the existing files stay."""
     (store.folder / "mine").mkdir()
     (store.folder / "mine" / "mine.txt").write_text("mine")
     name = store.address.removeprefix("viewfs://").partition("/")[0]
@@ -294,7 +304,7 @@ def test_a_place_that_is_not_for_us_is_one_line(
 def test_a_report_before_that_is_none_is_named_by_its_address(
     manifests: Path, store: Store, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """And not by the place to which it was fetched."""
+    """The error for an invalid previous report names its address instead of the local copy."""
     there = f"{store.address}/snapshots"
     assert reported(manifests, there, tmp_path / "report", "--previous", there) == 1
     assert f"error: {there}/summary.json" in capfd.readouterr().err

@@ -1,4 +1,4 @@
-"""Clusters read by the executors: the same report as by this process, and nothing of it tells where clusters are."""
+"""Clusters read by the executors: the same report as by one process, without the addresses of clusters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIMES = {"takenAt": "", "firstSeen": ""}
 
 
 def reported(folder: Path, out: Path, *words: str) -> int:
-    """Run ``topiarist drift --live`` in this process; its exit code."""
+    """Run ``topiarist drift --live`` in this process; return its exit code."""
     return run(["drift", str(folder), "--live", "--out", str(out), "--connect-timeout", "2", *words])
 
 
@@ -25,7 +25,7 @@ def reported(folder: Path, out: Path, *words: str) -> int:
 def test_executors_read_what_this_process_reads(
     clusters: dict[str, SimulatedKafka], proxy: Proxy, tmp_path: Path
 ) -> None:
-    """All findings, the same but for the time, whichever engine; each cluster is read once, and no write is sent."""
+    """Both engines report the same findings except for the time; each cluster is read once, and no write is sent."""
     connects = {name: proxy.through(cluster.connect) for name, cluster in clusters.items()}
     folder = write_manifests(tmp_path / "all", connects, "orders", "on-a")
     assert reported(folder, tmp_path / "python", "--exit-code") == 3
@@ -45,7 +45,10 @@ def test_executors_read_what_this_process_reads(
 def test_a_cluster_that_no_executor_reaches_is_a_row(
     clusters: dict[str, SimulatedKafka], silent: socket.socket, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The others are compared; whoever started the job is told why, and the report does not say where it would be."""
+    """An unreachable cluster is one finding while the others are compared.
+
+    Stderr names the cause, and the report contains no address.
+    """
     folder = write_manifests(tmp_path / "all", {"a": clusters["a"].connect, "z": connect_string_of(silent)}, "orders")
     assert reported(folder, tmp_path / "report", "--engine", "spark") == 1
     assert "error: cluster z: cannot reach ZooKeeper" in capsys.readouterr().err
@@ -60,7 +63,7 @@ def test_a_cluster_that_no_executor_reaches_is_a_row(
 
 @pytest.mark.usefixtures("spark")
 def test_if_no_cluster_is_reached_there_is_a_report_too(silent: socket.socket, tmp_path: Path) -> None:
-    """A row for each, and none of anything else."""
+    """If no cluster is reachable, the report has one finding for each cluster and no others."""
     folder = write_manifests(
         tmp_path / "all", {"y": connect_string_of(silent), "z": connect_string_of(silent)}, "orders"
     )
@@ -70,7 +73,7 @@ def test_if_no_cluster_is_reached_there_is_a_report_too(silent: socket.socket, t
 
 @pytest.mark.usefixtures("spark")
 def test_secrets_are_read_by_whoever_enters(clusters: dict[str, SimulatedKafka], tmp_path: Path) -> None:
-    """A task is told where a password is, never what it is: without the file there is no way in."""
+    """A task gets the path of a password and not the password: without the file its login fails."""
     password = tmp_path / "password"
     login = {"username": "somebody", "password": {"file": str(password)}}
     folder = write_manifests(tmp_path / "all", {"a": clusters["a"].connect}, "on-a")

@@ -1,4 +1,4 @@
-"""What a JVM says while Spark starts: nothing for a person, unless that is why it did not start."""
+"""The JVM's output while Spark starts: it is hidden, unless the start fails."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ GREETING = "WARNING: Using incubator modules"
 
 
 def say(words: str, code: int = 0) -> None:
-    """As a process says it that was started here, and has ended; raises if its ``code`` is an error."""
+    """Print to stderr in a child process that ends with ``code``; raise if the code is an error."""
     program = f"import sys; print({words!r}, file=sys.stderr); sys.exit({code})"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_a_greeting_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    """Nor is it later; what we say ourselves after the start is."""
+    """The JVM's output at the start is never shown; topiarist's own messages after the start are."""
     with suppress_banner():
         say(GREETING)
     print("and on", file=sys.stderr)
@@ -29,14 +29,14 @@ def test_a_greeting_is_not_shown(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_why_it_did_not_start_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    """All that was said, before the error is."""
+    """If the start fails, the hidden output is shown before the error."""
     with pytest.raises(subprocess.CalledProcessError), suppress_banner():
         say("there is no Java", code=1)
     assert capfd.readouterr().err == "there is no Java\n"
 
 
 def test_what_it_says_later_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
-    """A process that was started meanwhile goes on, and draws its bars."""
+    """A process that was started meanwhile writes to stderr afterwards, for example progress bars."""
     greeting = f"import sys; print({GREETING!r}, file=sys.stderr, flush=True); print(flush=True)"
     command = [sys.executable, "-c", f"{greeting}; input(); sys.stderr.write('bars')"]
     with suppress_banner():
@@ -54,7 +54,7 @@ def test_what_it_says_later_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_stderr_is_what_it_was() -> None:
-    """The same file as before, whatever became of it meanwhile."""
+    """After the start stderr is the same file as before; during the start it is another."""
     before = os.fstat(2)
     with suppress_banner():
         assert os.fstat(2).st_ino != before.st_ino

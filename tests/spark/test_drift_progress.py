@@ -1,4 +1,4 @@
-"""A report by Spark in a terminal: whoever waits for it sees how far it has come, and nobody else does."""
+"""Progress of a Spark report: shown at a terminal, and nowhere else."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from support.spark.cluster import FAST_START_OPTIONS
 from support.spark.pausable_python import PausablePython
 
 PATIENCE = 300.0
-"""Seconds until something must have been drawn."""
+"""Seconds until output must appear."""
 
 
 @pytest.fixture(autouse=True)
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The JVMs of these few jobs do not compile what they run once."""
+    """Set JVM options that start these short jobs faster."""
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", f"--driver-java-options '{FAST_START_OPTIONS}' pyspark-shell")
 
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> drifted_fleet.DriftedFleet:
-    """Some clusters."""
+    """Return a small fleet."""
     return drifted_fleet.make_fleet(tmp_path / "fleet", 4, 60, 1)
 
 
 def words(fleet: drifted_fleet.DriftedFleet, out: Path) -> list[str]:
-    """The command line of a report by Spark."""
+    """Return the command line of a report by Spark."""
     command = [sys.executable, "-m", "topiarist", "drift", str(fleet.manifests), "--engine", "spark"]
     return [*command, "--snapshots", str(fleet.snapshots), "--out", str(out)]
 
 
 def shown(terminal: int, until: str = "") -> str:
-    """What a terminal shows until a text is there, or until the other side has closed it."""
+    """Return the output at a terminal until a text appears or the other side closes."""
     text = ""
     while (not until or until not in text) and select.select([terminal], [], [], PATIENCE)[0]:
         try:
             piece = os.read(terminal, 65_536).decode(errors="replace")
-        except OSError:  # Linux says so when the other side of a terminal has closed
+        except OSError:  # raised by Linux when the other side of a terminal closes
             break
         if not piece:
             break
@@ -52,7 +52,9 @@ def shown(terminal: int, until: str = "") -> str:
 
 
 def test_a_person_sees_how_far_it_is(fleet: drifted_fleet.DriftedFleet, tmp_path: Path) -> None:
-    """Stages are drawn while they last, and the last word is the report's; no word of Spark's log."""
+    """At a terminal Spark's stages are drawn while they run, the report's message is last, and no line of Spark's log
+    appears.
+    """
     python = PausablePython(tmp_path)
     python.pause()
     command = words(fleet, tmp_path / "report")
@@ -72,7 +74,7 @@ def test_a_person_sees_how_far_it_is(fleet: drifted_fleet.DriftedFleet, tmp_path
 
 
 def test_a_log_has_no_bars(fleet: drifted_fleet.DriftedFleet, tmp_path: Path) -> None:
-    """Where nobody looks there are our own words and no others."""
+    """Without a terminal only topiarist's own messages are printed."""
     done = subprocess.run(words(fleet, tmp_path / "report"), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (1, "")
     assert "[Stage " not in done.stderr

@@ -1,4 +1,4 @@
-"""``topiarist drift`` by Spark: the same report, to the byte, as without it, also from broken snapshots."""
+"""``topiarist drift`` with Spark: byte for byte the same report as without Spark, also from broken snapshots."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from topiarist.model.state import TopicState
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Path:
-    """Three clusters, one as asked, one that differs in all sorts of ways, one without a snapshot."""
+    """Write three clusters: one in sync, one with many kinds of drift, one without a snapshot."""
     snapshots = tmp_path / "snapshots"
     us = cluster_state(
         "us",
@@ -51,7 +51,7 @@ def fleet(tmp_path: Path) -> Path:
 
 
 def both(manifests: Path, tmp_path: Path) -> None:
-    """Run both engines and compare all that they write."""
+    """Run both engines and compare all their files."""
     codes = {
         engine: run_drift(manifests, tmp_path / engine, "-q", "--engine", engine) for engine in ("python", "spark")
     }
@@ -62,14 +62,16 @@ def both(manifests: Path, tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("spark")
 def test_the_reports_are_the_same(fleet: Path, tmp_path: Path) -> None:
-    """Also where names collide: the missing topic says with which, and the one that is there is unexpected."""
+    """The reports are the same, also with colliding names: the missing topic names the collision, and the existing
+    topic is unexpected.
+    """
     both(fleet, tmp_path)
     assert read_summary(tmp_path / "spark")["findings"]["byReason"] == {"NameCollision": 1}
 
 
 @pytest.mark.usefixtures("spark")
 def test_a_sample_fleet_is_the_same(tmp_path: Path) -> None:
-    """Drift of every kind on clusters of one sort, and what is uneven, to the byte."""
+    """The reports are the same for a fleet with drift of every kind and cross-cluster differences."""
     sample = drifted_fleet.make_fleet(tmp_path, clusters=9, topics=50, per_kind=4)
     both(sample.manifests, tmp_path)
     found = read_summary(tmp_path / "spark")
@@ -79,7 +81,7 @@ def test_a_sample_fleet_is_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("spark")
 def test_topics_of_no_size_are_the_same(tmp_path: Path) -> None:
-    """Specs that leave sizes open fit topics of all sizes: how they differ between clusters is found all the same."""
+    """Specs without sizes match topics of all sizes, and both engines find the differences between clusters."""
     sizes = {
         "a": REPLICA_LISTS,
         "b": REPLICA_LISTS[:2],
@@ -110,11 +112,13 @@ def test_topics_of_no_size_are_the_same(tmp_path: Path) -> None:
         (one["topic"], one["field"]) for one in read_summary(tmp_path / "spark")["crossClusterDifferences"]["topics"]
     }
     every = {(name, field) for name in given for field in ("partitions", "replicationFactor")}
-    assert found == every - {("wide", "partitions")}  # there the manifest asks for it
+    assert found == every - {("wide", "partitions")}  # the manifest declares this difference
 
 
 def test_findings_are_there_as_parquet(spark: SparkSession, fleet: Path, tmp_path: Path) -> None:
-    """Every field of every line, by the day on which the cluster was read; the same files from a second run."""
+    """The Parquet files have every field of every finding, partitioned by the day of the snapshot; a second run writes
+    the same bytes.
+    """
     for name in ("one", "two"):
         run_drift(fleet, tmp_path / name, "-q", "--engine", "spark")
     place = tmp_path / "one" / "findings.parquet"
@@ -130,7 +134,7 @@ def test_findings_are_there_as_parquet(spark: SparkSession, fleet: Path, tmp_pat
 
 
 def test_what_is_broken_is_named_by_its_line(spark: SparkSession, fleet: Path, tmp_path: Path) -> None:
-    """Lines that are no rows, and files that were cut: read again here, and so told as ever."""
+    """Invalid rows and truncated files are read again in the driver, so both engines report the same lines."""
     path = tmp_path / "snapshots" / "us.jsonl"
     whole = path.read_text().splitlines(keepends=True)
     twice = [*whole[:2], whole[1], *whole[3:]]

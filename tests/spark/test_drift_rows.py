@@ -1,4 +1,4 @@
-"""What Spark finds is, row for row, what is found without it, and that is what a plan says."""
+"""Row-by-row equality of the Spark engine, the Python engine and plans."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ RUNS = (
 
 
 class Fleet:
-    """Worlds as the clusters of one fleet, on disk as Spark reads them."""
+    """Generated plan inputs as the clusters of one fleet, with snapshots on disk for Spark."""
 
     def __init__(self, found: Sequence[PlanInput], run: RunOptions, folder: Path) -> None:
         self.run, self.folder = run, folder
@@ -50,7 +50,7 @@ class Fleet:
             (folder / file_name(name)).write_bytes(b"".join(dump_snapshot(Snapshot(name, SNAPSHOT_TIME, world.state))))
 
     def here(self) -> dict[str, Comparison]:
-        """What each cluster comes to without Spark, and without settling anything before it is planned."""
+        """Compare each cluster without Spark and without the fast equality check before planning."""
         seen = {name: ClusterInput(name, SNAPSHOT_TIME, world.state) for name, world in self.worlds.items()}
         return {
             name: compare_cluster(seen[name], world.cluster, world.specs, self.run, "")
@@ -58,7 +58,7 @@ class Fleet:
         }
 
     def frames(self) -> dict[str, ClusterContext]:
-        """What the workers are told of each cluster."""
+        """Return the context of each cluster that the workers get."""
         heads = {name: (self.folder / file_name(name)).read_bytes().splitlines()[0] for name in self.worlds}
         return {
             name: engine.make_cluster_context(world.cluster, json.loads(heads[name]))
@@ -66,15 +66,15 @@ class Fleet:
         }
 
     def lines(self, spark: SparkSession) -> DataFrame:
-        """The snapshots."""
+        """Return the snapshots as a data frame."""
         return engine.read_json_lines(spark, [str(self.folder / file_name(name)) for name in self.worlds])
 
     def specs(self) -> dict[str, tuple[TopicSpec, ...]]:
-        """The specs of each cluster."""
+        """Return the specs of each cluster."""
         return {name: world.specs for name, world in self.worlds.items()}
 
     def there(self, spark: SparkSession) -> engine.SparkResult:
-        """What they come to with it."""
+        """Compare the clusters with Spark."""
         return engine.run_job(spark, self.specs(), self.lines(spark), self.frames(), self.run)
 
 
@@ -84,15 +84,15 @@ def _named(world: PlanInput, name: str) -> PlanInput:
 
 
 def ordered(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """In the order of a report."""
+    """Return the rows in the order of a report."""
     return sorted(rows, key=lambda row: (row["cluster"], row["topic"], row["class"], row["field"]))
 
 
-# A job takes a second whatever its size, and a seed that fails makes the same fleet again: many clusters, few examples.
+# A job takes a second at any size, and a failing seed reproduces its fleet: many clusters, few examples.
 @settings(max_examples=4, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(0, 1 << 40), st.sampled_from(RUNS))
 def test_both_engines_find_the_same(spark: SparkSession, seed: int, run: RunOptions) -> None:
-    """Rows and counts of random fleets, of clusters with everything odd that a cluster can be."""
+    """Both engines return the same rows and counts for random fleets with all unusual states of clusters."""
     with TemporaryDirectory() as folder:
         found = [make_plan_input(seed + number, 1 + number % 10, (0.0, 0.08, 0.25)[number % 3]) for number in range(60)]
         close = [make_near_equal(world, seed + number) for number, world in enumerate(found)]
@@ -116,7 +116,7 @@ def test_both_engines_find_the_same(spark: SparkSession, seed: int, run: RunOpti
 @settings(max_examples=300)
 @given(plan_inputs())
 def test_a_spec_comes_back_from_its_row(world: PlanInput) -> None:
-    """As JSON, with all that a plan asks of it: the plan is the same."""
+    """A spec survives the conversion to a JSON row and back: its plan is the same."""
     context = make_plan_context(world.state, world.cluster, world.run)
     for spec in world.specs:
         again = spec_from_row(json.loads(json.dumps(spec_to_row(spec))), world.cluster)
@@ -127,7 +127,9 @@ def test_a_spec_comes_back_from_its_row(world: PlanInput) -> None:
 @settings(max_examples=4, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(0, 1 << 40), st.sampled_from(RUNS))
 def test_what_is_equal_as_stored_is_said_in_one_way(spark: SparkSession, seed: int, run: RunOptions) -> None:
-    """Spark's verdict on each row is that of this process, condition by condition; and so it is on records."""
+    """Spark's fast equality check of topics and ownership records gives the same result for each row as the Python
+    check.
+    """
     with TemporaryDirectory() as folder:
         found = [make_plan_input(seed + number, 1 + number % 10, (0.0, 0.08)[number % 2]) for number in range(30)]
         close = [make_near_equal(world, seed + number) for number, world in enumerate(found) for _ in range(3)]
@@ -156,7 +158,9 @@ def test_what_is_equal_as_stored_is_said_in_one_way(spark: SparkSession, seed: i
 
 
 def test_the_schema_is_that_of_snapshots() -> None:
-    """Every field of topics and records is a column of its type, and no other is but that for broken lines."""
+    """The row type has a column of the right type for every field of topics and records, and one more for corrupt
+    lines.
+    """
     definitions = load.load_schema("snapshot")["definitions"]
     names = {*definitions["topic"]["properties"], *definitions["record"]["properties"]}
     made = columns.actual_row_type()
@@ -172,7 +176,7 @@ def test_the_schema_is_that_of_snapshots() -> None:
 
 @pytest.fixture
 def quiet(tmp_path: Path) -> Fleet:
-    """A fleet of one cluster with a hundred topics, all but one as asked."""
+    """Return a fleet of one cluster with a hundred topics, all but one in sync."""
     write_manifests(tmp_path, ["c0"], topic_document("x", ["c0"]))
     names = [f"t{number}" for number in range(100)]
     state: ClusterState = cluster_state("c0", *(owned_topic(name) for name in names))
@@ -195,7 +199,10 @@ def quiet(tmp_path: Path) -> Fleet:
 
 
 def test_no_worker_sees_a_row_that_is_equal(spark: SparkSession, quiet: Fleet) -> None:
-    """One of a hundred is told: in the plan no Python stands before the aggregation, and one row comes out of it."""
+    """Of a hundred topics only the differing one reaches a Python worker.
+
+    The query plan has no Python before the aggregation.
+    """
     found = quiet.there(spark)
     assert len(found.row_results) == 1
     assert [row["class"] for row in found.row_results[0].rows] == ["partitions"]
@@ -205,5 +212,5 @@ def test_no_worker_sees_a_row_that_is_equal(spark: SparkSession, quiet: Fleet) -
 
 
 def _plan(frame: DataFrame) -> str:
-    """The physical plan, as Spark has it."""
+    """Return Spark's physical plan as text."""
     return str(frame._jdf.queryExecution().executedPlan().toString())

@@ -1,6 +1,6 @@
-"""``spark-submit`` on a real cluster, a master and two workers: the wheel and the entry script are all that it takes.
+"""``spark-submit`` on a real cluster with a master and two workers: a job needs only the wheel and the entry script.
 
-F31: a worker is lost in the middle of the job, with what it had done until then.
+F31: a worker is lost in the middle of the job, with its finished work.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from support.waiting import wait_until
 from topiarist.cli.main import run
 
 PATIENCE = 300.0
-"""Seconds for a job to come as far as its Python workers."""
+"""Seconds until a job reaches its Python workers."""
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, with the entry script out of it beside it."""
+    """Build the wheel, and extract the entry script next to it."""
     folder = tmp_path_factory.mktemp("wheel")
     wheel = build(copy_sources(tmp_path_factory.mktemp("clone")), "wheel", folder)
     with zipfile.ZipFile(wheel) as archive:
@@ -39,27 +39,27 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def standalone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandaloneCluster]:
-    """A master and two workers."""
+    """Start a master and two workers."""
     with StandaloneCluster(tmp_path_factory.mktemp("standalone")) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> drifted_fleet.DriftedFleet:
-    """Eight clusters that differ in every way, one of them without a snapshot."""
+    """Return a fleet of eight clusters with all kinds of drift, one of them without a snapshot."""
     return drifted_fleet.make_fleet(tmp_path_factory.mktemp("fleet"), 8, 60, 3)
 
 
 @pytest.fixture(scope="module")
 def bare(tmp_path_factory: pytest.TempPathFactory) -> PausablePython:
-    """A Python for executors that has nothing installed: what it finds is what was sent to it."""
+    """Return a Python for executors without installed packages, so that it uses only the submitted files."""
     return PausablePython(tmp_path_factory.mktemp("bare"), "-S")
 
 
 def job(
     cluster: StandaloneCluster, package: Path, bare: PausablePython, fleet: drifted_fleet.DriftedFleet, out: Path
 ) -> subprocess.Popen[str]:
-    """The report of the fleet, submitted."""
+    """Submit the report of the fleet."""
     words = (fleet.manifests, "--snapshots", fleet.snapshots, "--out", out)
     conf = {"spark.pyspark.python": str(bare.script)}
     return cluster.submit(package.parent / "submit.py", *words, files=(package,), conf=conf)
@@ -73,11 +73,11 @@ def whole(
     fleet: drifted_fleet.DriftedFleet,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
-    """The report of a job that lost nothing."""
+    """Return the report of an undisturbed job."""
     out = tmp_path_factory.mktemp("whole") / "report"
     done = wait_for_run(job(standalone, package, bare, fleet, out))
     assert done.code == 1, done
-    # Spark hands on all that Python says on one stream.
+    # Spark forwards all output of Python on one stream.
     assert done.out.splitlines() == [
         "cluster cluster-0007: not compared: it has no snapshot",
         f"{out}: {len(fleet.expected)} findings on 7 clusters",
@@ -87,12 +87,14 @@ def whole(
 
 
 def content(out: Path) -> dict[str, bytes]:
-    """All files of a report but Parquet's, in whose ends two JVMs may put the same words in another order."""
+    """Return all files of a report except Parquet, because two JVMs may order the metadata in Parquet footers
+    differently.
+    """
     return {path.name: path.read_bytes() for path in sorted(out.iterdir()) if path.is_file()}
 
 
 def require_table(spark: SparkSession, out: Path) -> None:
-    """Raise unless the findings are all there as Parquet too."""
+    """Assert that the Parquet files have all findings."""
     place = out / "findings.parquet"
     made = [row.asDict() for row in spark.read.parquet(str(place)).drop("date").collect()]
     assert made == read_rows(out)
@@ -101,7 +103,7 @@ def require_table(spark: SparkSession, out: Path) -> None:
 
 
 def test_the_package_is_that_of_the_wheel(package: Path) -> None:
-    """Where the wheel is given to a job, no other installation of the package counts."""
+    """A job that gets the wheel imports the package from it, and from no other installation."""
     script = "import topiarist; print(topiarist.__file__)"
     found = environment(package.parent, PYTHONPATH=str(package))
     said = subprocess.run([sys.executable, "-c", script], env=found, capture_output=True, text=True, check=True).stdout
@@ -111,7 +113,7 @@ def test_the_package_is_that_of_the_wheel(package: Path) -> None:
 def test_a_submitted_job_writes_the_same_report(
     spark: SparkSession, whole: Path, fleet: drifted_fleet.DriftedFleet, tmp_path: Path
 ) -> None:
-    """What was made to differ and nothing else, in the same bytes as in one process."""
+    """A submitted job reports exactly the generated drift, with the same bytes as one process."""
     assert {(row["cluster"], row["topic"], row["class"], row["field"]) for row in read_rows(whole)} == fleet.expected
     words = ("--snapshots", fleet.snapshots, "--out", tmp_path / "here", "-q", "--engine", "python")
     assert run(["drift", str(fleet.manifests), *map(str, words)]) == 1

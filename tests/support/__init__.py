@@ -1,1 +1,1 @@
-"""What several tests need: a proxy that understands ZooKeeper's frames, and a reader that shares no code with us."""
+"""Support code of the tests: a proxy that parses ZooKeeper frames, and a reader that shares no code with topiarist."""

@@ -1,6 +1,6 @@
-"""Small builders for tests of the planner: manifests as a person would write them, and clusters as they may stand.
+"""Small builders for planner tests: manifests as a user writes them, and states of clusters.
 
-Specs always come from a manifest by ``merge``, so that a test says what it wants in the manifest's own words.
+Specs always come from a manifest through ``merge``, so that a test states its input in the terms of a manifest.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ DEFAULT_OPTIONS = RunOptions()
 
 @dataclass(frozen=True)
 class DocumentSource:
-    """A document's places: the line of a path is its number in the document, read from top to bottom."""
+    """A source of a document, in which the line of a path is its position in the document, counted from the top."""
 
     file: str
     document: Mapping[str, Any]
 
     def locate(self, path: FieldPath = ()) -> Location:
-        """The place of ``path`` or of its nearest ancestor in the document."""
+        """Return the location of ``path`` or of its nearest ancestor in the document."""
         lines = {step: line for line, step in enumerate(_walk_paths(self.document), start=1)}
         while path not in lines:
             path = path[:-1]
@@ -60,45 +60,51 @@ def _walk_paths(value: Any, path: FieldPath = ()) -> Iterator[FieldPath]:
 
 
 def manifest(name: str, namespace: str = "", **spec: Any) -> Manifest:
-    """The ``Topic`` document ``name`` with these fields, in the file ``NAME.yaml``."""
+    """Return the ``Topic`` document ``name`` with these fields, in the file ``NAME.yaml``."""
     document = {"kind": "Topic", "metadata": {"name": name}, "spec": spec}
     return Manifest("Topic", name, namespace, {}, spec, DocumentSource(f"{name}.yaml", document))
 
 
 def cluster(name: str, **fields: Any) -> ClusterSpec:
-    """The ``Cluster`` document ``name``, in the file ``NAME.yaml``."""
+    """Return the ``Cluster`` document ``name``, in the file ``NAME.yaml``."""
     document = {"kind": "Cluster", "metadata": {"name": name}, "spec": {}}
     return ClusterSpec(name=name, source=DocumentSource(f"{name}.yaml", document), **fields)
 
 
 def spec(name: str = "orders", on: ClusterSpec = PROD_CLUSTER, **fields: Any) -> TopicSpec:
-    """What the document ``name`` with these fields asks for on a cluster; three partitions of two unless it says so."""
+    """Return the merged spec of the document ``name`` on a cluster.
+
+    The default is three partitions with two replicas each.
+    """
     if not fields.keys() & {"partitions", "replicationFactor", "replicaAssignment", "ensure"}:
         fields |= {"partitions": 3, "replicationFactor": 2}
     return merge(manifest(name, **fields), on)
 
 
 def replica_lists(*replicas: str) -> tuple[Replicas, ...]:
-    """``lists("12", "23")`` is two partitions, on brokers 1, 2 and 2, 3."""
+    """Return replica lists from strings: ``lists("12", "23")`` is two partitions, on brokers 1, 2 and 2, 3."""
     return tuple(tuple(map(int, partition)) for partition in replicas)
 
 
 def topic(
     name: str = "orders", replicas: tuple[Replicas, ...] = replica_lists("12", "23", "34"), *keys: str, **fields: Any
 ) -> TopicState:
-    """A topic on a cluster; ``keys`` are in our valid record. With ``record=None`` it is unadopted."""
+    """Return a topic of a cluster, with a valid ownership record that lists ``keys``.
+
+    With ``record=None`` the topic has no owner.
+    """
     fields.setdefault("record", OwnershipRecord("default", tuple(sorted(keys))))
     fields.setdefault("record_valid", fields["record"] is not None)
     return TopicState(name, fields.pop("identity", 7), replicas, fields.pop("config", {}), **fields)
 
 
 def record_without_values(planned: TopicPlan) -> OwnershipRecord | None:
-    """The record that a plan leaves, without the values that it remembers."""
+    """Return the ownership record that a plan writes, without the applied values."""
     return planned.record_after and replace(planned.record_after, applied=None)
 
 
 def state(*topics: TopicState, brokers: tuple[Broker, ...] = RACKED_BROKERS, **fields: Any) -> ClusterState:
-    """A cluster that holds these topics."""
+    """Return the state of a cluster with these topics."""
     fields.setdefault("next_identity", 1000)
     return ClusterState("ID", brokers, {topic.name: topic for topic in topics}, **fields)
 
@@ -106,25 +112,25 @@ def state(*topics: TopicState, brokers: tuple[Broker, ...] = RACKED_BROKERS, **f
 def plan(
     state_before: ClusterState, *specs: TopicSpec, run: RunOptions = DEFAULT_OPTIONS, on: ClusterSpec | None = None
 ) -> Plan:
-    """The plan of specs that are all for one cluster."""
+    """Return the plan of specs that all select one cluster."""
     return make_plan(state_before, on or (specs[0].cluster if specs else PROD_CLUSTER), specs, run)
 
 
 def plan_single_topic(state_before: ClusterState, declared: TopicSpec, run: RunOptions = DEFAULT_OPTIONS) -> TopicPlan:
-    """The plan of the one topic of a run; an empty one if there is nothing to say about it."""
+    """Return the plan of the only topic of a run, or an empty plan without changes and issues."""
     topics = plan(state_before, declared, run=run).topics
     assert len(topics) <= 1
     return topics[0] if topics else TopicPlan(declared.topic)
 
 
 def replan(state_before: ClusterState, specs: Iterable[TopicSpec], run: RunOptions = DEFAULT_OPTIONS) -> Plan:
-    """The plan after the plan was carried out: what is left."""
+    """Return the second plan, after all changes of the first plan were applied."""
     wanted = list(specs)
     return plan(simulate(state_before, plan(state_before, *wanted, run=run).actionable_topics()), *wanted, run=run)
 
 
 def current_topic(cluster_state: ClusterState, name: str) -> CurrentTopic:
-    """One topic at the moment of writing, in a cluster that stands like this."""
+    """Return one topic at the time of a write, for this state of the cluster."""
     found = cluster_state.topics.get(name)
     return CurrentTopic(
         topic=found,
@@ -139,26 +145,26 @@ def current_topic(cluster_state: ClusterState, name: str) -> CurrentTopic:
 
 
 def with_topic(cluster_state: ClusterState, name: str, **fields: Any) -> ClusterState:
-    """The same cluster after somebody changed one topic."""
+    """Return the same cluster after another client changed one topic."""
     return replace(cluster_state, topics={**cluster_state.topics, name: replace(cluster_state.topics[name], **fields)})
 
 
 def change_kinds(topic: TopicPlan) -> list[str]:
-    """What kinds of changes there are, in order."""
+    """Return the kinds of all changes, in order."""
     return [type(change).__name__ for change in topic.changes]
 
 
 def refusal_reasons(topic: TopicPlan) -> list[str]:
-    """The reasons of all refusals, in order."""
+    """Return the reasons of all refusals, in order."""
     return [refusal.reason.value for refusal in topic.refusals]
 
 
 def notice_reasons(topic: TopicPlan) -> list[str]:
-    """The reasons of all notices, in order."""
+    """Return the reasons of all notices, in order."""
     return [notice.reason.value for notice in topic.notices]
 
 
 def config_changes(topic: TopicPlan) -> dict[str, tuple[str | None, str | None]]:
-    """What is done to each config key of an existing topic: before and after."""
+    """Return the values before and after of each changed config key of an existing topic."""
     updates = [change for change in topic.changes if isinstance(change, UpdateConfig)]
     return {item.key: (item.before, item.after) for update in updates for item in update.items}

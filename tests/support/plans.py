@@ -1,4 +1,4 @@
-"""Plans made by hand, for tests that are about how a plan is shown: no state is read and nothing is planned."""
+"""Manually built plans for tests of the plan output, without a cluster state and without planning."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OWN_RECORD = OwnershipRecord("default")
 
 
 def plan(*topics: TopicPlan, unchanged: int = 812) -> Plan:
-    """A plan for six brokers that carry nothing yet."""
+    """Return a plan for six brokers without replicas."""
     return Plan(
         cluster="prod-eu",
         cluster_id=CLUSTER_ID,
@@ -29,7 +29,7 @@ def plan(*topics: TopicPlan, unchanged: int = 812) -> Plan:
 
 
 def existing_topic_plan(name: str, *changes: Change, findings: tuple[Issue, ...] = ()) -> TopicPlan:
-    """A topic of ours with these changes and refusals; its manifest is ``topics/NAME.yaml``."""
+    """Return the plan of an owned topic with these changes and refusals; its manifest is ``topics/NAME.yaml``."""
     return TopicPlan(
         topic=name,
         before=topic(name),
@@ -42,6 +42,6 @@ def existing_topic_plan(name: str, *changes: Change, findings: tuple[Issue, ...]
 
 
 def render_plan(shown_plan: Plan, *, verbose: bool = False, width: int = 80) -> str:
-    """The text of one plan below its header."""
+    """Return the text of one plan below its header."""
     text = format_plans([shown_plan], TextLayout(verbose=verbose, width=width))
     return text.removeprefix(HEADER)

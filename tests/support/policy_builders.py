@@ -1,4 +1,4 @@
-"""Small builders for tests of policies: rules and policies as a platform owner would write them."""
+"""Small builders for policy tests: rules and policies as a platform owner writes them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from topiarist.schema import check, load
 
 
 def policy(*rules: dict[str, Any], name: str = "law", namespace: str = "", **selector: Any) -> Policy:
-    """The policy of a document ``NAME.yaml`` with these rules; what a rule must have and does not say is made up."""
+    """Return the policy of a document ``NAME.yaml`` with these rules; missing required fields get defaults."""
     made = [{"name": f"r{number}", "expression": "true", "message": "no"} | rule for number, rule in enumerate(rules)]
     spec = {"rules": made} | ({"selector": selector} if selector else {})
     body = {
@@ -33,18 +33,18 @@ def policy(*rules: dict[str, Any], name: str = "law", namespace: str = "", **sel
 
 
 def rule(expression: str, subject: str = "Topic") -> Rule:
-    """The only rule of a policy."""
+    """Return the only rule of a policy."""
     return policy({"expression": expression, "subject": subject}).rules[0]
 
 
 def labelled_spec(name: str, labels: dict[str, str], on: ClusterSpec = PROD_CLUSTER, **spec: Any) -> TopicSpec:
-    """What a topic with these labels asks for."""
+    """Return the spec of a topic with these labels."""
     made: Manifest = manifest(name, **({"partitions": 3, "replicationFactor": 2} | spec))
     return merge(made._replace(labels=labels), on)
 
 
 def make_desired(*specs: TopicSpec) -> Desired:
-    """The topics of a run, by cluster."""
+    """Return the topics of a run, by cluster."""
     clusters = {each.cluster.name: each.cluster for each in specs}
     return Desired(
         specs={name: tuple(each for each in specs if each.cluster.name == name) for name in clusters},
@@ -53,7 +53,7 @@ def make_desired(*specs: TopicSpec) -> Desired:
 
 
 def evaluate_rules(policies: list[Policy], *specs: TopicSpec, validate_only: bool = True) -> PolicyResult:
-    """What the policies say of these topics; ``validate_only`` as ``validate`` asks it."""
+    """Return the results of the policies for these topics; ``validate_only`` evaluates as ``validate`` does."""
     wanted = make_desired(*specs)
     bench = PolicyEvaluator(
         policies, read_annotations, CelRuleEvaluator(each for policy in policies for each in policy.rules)

@@ -1,7 +1,7 @@
-"""Secrets with recognisable values, and the search for them in whatever a test has printed or written.
+"""Secrets with recognisable values, and a search for them in all output and files of a test.
 
-The hooks at the end are ``conftest``'s: they look at the output of every test, of the processes that it has started, at
-what was logged and at the files in its folder.
+The hooks at the end belong to ``conftest``: they check the output of every test and of its processes, the log, and the
+files in its folder.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ _registered_secrets: set[str] = set()
 
 
 def register_secret(secret: str) -> str:
-    """Remember a secret, which from now on may turn up nowhere; gives it back."""
+    """Register and return a secret, which from then on must not appear anywhere."""
     _registered_secrets.add(secret)
     return secret
 
 
 def assert_no_secrets(text: str, where: str) -> None:
-    """Fail if a secret stands in ``text``."""
+    """Fail if ``text`` contains a secret."""
     found = sum(secret in text for secret in _registered_secrets)
     assert not found, f"{found} planted secret(s) in {where}"
 
 
 def assert_no_secrets_in_files(folder: Path) -> None:
-    """Fail if a secret stands in a file below ``folder``."""
+    """Fail if a file below ``folder`` contains a secret."""
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
             assert_no_secrets(path.read_bytes().decode("utf-8", "replace"), str(path))
 
 
 def _scan_output(method: Callable[..., Any], where: str) -> Callable[..., Any]:
-    """A method that gives output, with a look at what it gives."""
+    """Wrap a method that returns output with a check of this output."""
 
     def look(*args: Any, **options: Any) -> Any:
         given = method(*args, **options)
@@ -48,14 +48,14 @@ def _scan_output(method: Callable[..., Any], where: str) -> Callable[..., Any]:
 
 
 def pytest_configure() -> None:
-    """Look at output that a test takes for itself."""
+    """Check output that a test captures itself."""
     setattr(pytest.CaptureFixture, "readouterr", _scan_output(pytest.CaptureFixture.readouterr, "the output"))  # noqa: B010
     setattr(subprocess.Popen, "communicate", _scan_output(subprocess.Popen.communicate, "a process's output"))  # noqa: B010
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:  # noqa: ARG001
-    """Look at output and log of a test, and at its own error."""
+    """Check the output, the log and the error of a test."""
     report = yield
     try:
         for name, text in (*report.sections, ("the error", report.longreprtext)):
@@ -67,7 +67,7 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Function) -> Generator[None, None, None]:
-    """Look at the files of a test."""
+    """Check the files of a test."""
     folder = item.funcargs.get("tmp_path")
     if isinstance(folder, Path):
         assert_no_secrets_in_files(folder)

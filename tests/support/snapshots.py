@@ -1,4 +1,4 @@
-"""A snapshot in which nothing is at its default, its lines, and files with them."""
+"""A snapshot with only non-default values, its lines, and files with these lines."""
 
 from __future__ import annotations
 
@@ -55,19 +55,19 @@ FULL_STATE = ClusterState(
 
 
 def snapshot_lines(state: ClusterState = FULL_STATE, name: str = "eu") -> list[bytes]:
-    """The lines of a snapshot."""
+    """Return the lines of a snapshot."""
     return list(dump_snapshot(Snapshot(name, SNAPSHOT_TIME, state)))
 
 
 def write_snapshot_rows(folder: Path, rows: Iterable[bytes], name: str = "eu.jsonl") -> Path:
-    """A file with these lines."""
+    """Write a file with these lines."""
     path = folder / name
     path.write_bytes(b"".join(rows))
     return path
 
 
 def snapshot_error(work: Callable[..., object], *arguments: object) -> str:
-    """The error that a snapshot gives, which is one for a person; empty if there is none."""
+    """Return the user-facing error of a snapshot; empty without an error."""
     error = None
     try:
         work(*arguments)

@@ -1,4 +1,4 @@
-"""Short ways to say what a test wants of a cluster: specs without files, plans, and their results."""
+"""Short builders of specs without files, of plans, and of their results."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ ADOPT_ALL = RunOptions(adopt=("*",))
 
 
 class FixedSource:
-    """The source of documents that stand in no file."""
+    """The source of documents without a file."""
 
     def locate(self, path: FieldPath = ()) -> Location:
-        """Always the same."""
+        """Return the same location for every path."""
         return Location("nowhere.yaml", 1, 1)
 
 
 def topic_spec(name: str, cluster: ClusterSpec | None = None, **fields: Any) -> TopicSpec:
-    """A topic's spec as from a manifest, by default 2 partitions with 3 replicas."""
+    """Return the spec of a topic as from a manifest, by default 2 partitions with 3 replicas."""
     fields = {"partitions": 2, "replicationFactor": 3} | fields
     return merge(Manifest("Topic", name, "", {}, fields, FixedSource()), cluster or ClusterSpec())
 
 
 def plan_specs(cluster: Cluster, *specs: TopicSpec, run: RunOptions = ADOPT_ALL) -> Plan:
-    """The plan for these specs."""
+    """Return the plan for these specs."""
     return make_plan(cluster.read(), ClusterSpec(), specs, run)
 
 
 def apply_outcomes(cluster: Cluster, plan: Plan) -> dict[str, Outcome]:
-    """Carry the plan out; outcomes by topic."""
+    """Apply the plan; return outcomes by topic."""
     return {outcome.topic: outcome for outcome in cluster.apply(plan, lambda: False)}
 
 
 def apply_results(cluster: Cluster, plan: Plan) -> dict[str, Result]:
-    """Carry the plan out; results by topic."""
+    """Apply the plan; return results by topic."""
     return {topic: outcome.result for topic, outcome in apply_outcomes(cluster, plan).items()}

@@ -1,4 +1,4 @@
-"""Small builders of what is (``ClusterState``) and should be (``TopicSpec``): a test names only what it is about."""
+"""Small builders of actual states (``ClusterState``) and specs (``TopicSpec``): a test names only relevant fields."""
 
 from __future__ import annotations
 
@@ -15,25 +15,28 @@ CLUSTER_ID = "7sYkPq0hTmWZkS3m1oX9Lw"
 
 
 class PositionedSource(NamedTuple):
-    """A source whose places are told: line and column by path; the nearest ancestor counts, line 1 if there is none."""
+    """A source with given positions: line and column by path.
+
+    The nearest ancestor of a path counts; the default is line 1.
+    """
 
     file: str
     positions: Mapping[FieldPath, tuple[int, int]] = {}
 
     def locate(self, path: FieldPath = ()) -> Location:
-        """The place of ``path`` or of what it is in."""
+        """Return the location of ``path`` or of its nearest ancestor."""
         while path and path not in self.positions:
             path = path[:-1]
         return Location(self.file, *self.positions.get(path, (1, 1)))
 
 
 def six_brokers() -> tuple[Broker, ...]:
-    """Brokers 1 to 6, two in each of the racks a, b and c."""
+    """Return brokers 1 to 6, two in each of the racks a, b and c."""
     return tuple(Broker(number, "abc"[(number - 1) % 3]) for number in range(1, 7))
 
 
 def spread_replicas(partitions: int, factor: int = 3, brokers: int = 6) -> tuple[Replicas, ...]:
-    """Plain round-robin replica lists over brokers 1 to ``brokers``: [1,2,3], [2,3,4] and so on."""
+    """Return plain round-robin replica lists over brokers 1 to ``brokers``: [1,2,3], [2,3,4] and so on."""
     return tuple(tuple((first + step) % brokers + 1 for step in range(factor)) for first in range(partitions))
 
 
@@ -47,11 +50,10 @@ def topic(
     applied_spec: TopicSpec | None = None,
     **fields: Any,
 ) -> TopicState:
-    """A topic with so many partitions, or with these replica lists; with a record of ours over the keys
-    ``managed_keys``.
+    """Return a topic with this partition count or these replica lists, owned by topiarist with ``managed_keys``.
 
-    ``managed_keys`` None means that there is no record; ``applied_spec`` is the spec that the topic was as asked by, if
-    the record knows one. Further fields are those of ``TopicState``.
+    With ``managed_keys`` None the topic has no ownership record. ``applied_spec`` is the applied spec in the record, if
+    the record has one. Further fields are fields of ``TopicState``.
     """
     fields.setdefault("record_valid", managed_keys is not None)
     return TopicState(
@@ -74,7 +76,7 @@ def _make_record(owner: str, managed_keys: Sequence[str], applied_spec: TopicSpe
 
 
 def cluster(*topics: TopicState, **fields: Any) -> ClusterState:
-    """A cluster of six brokers with these topics; further fields are those of ``ClusterState``."""
+    """Return a cluster of six brokers with these topics; further fields are fields of ``ClusterState``."""
     fields.setdefault("brokers", six_brokers())
     fields.setdefault("cluster_id", CLUSTER_ID)
     fields.setdefault("controller", 1)
@@ -89,7 +91,9 @@ def manifest(
     kind: str = "Topic",
     positions: Mapping[FieldPath, tuple[int, int]] | None = None,
 ) -> Manifest:
-    """A document with this spec; its places are in ``topics/NAME.yaml``, or ``clusters.yaml`` for other kinds."""
+    """Return a document with this spec; its locations are in ``topics/NAME.yaml``, or ``clusters.yaml`` for other
+    kinds.
+    """
     file = f"topics/{name}.yaml" if kind == "Topic" else "clusters.yaml"
     return Manifest(kind, name, "", {}, fields, PositionedSource(file, positions or {}))
 
@@ -101,6 +105,6 @@ def spec(
     positions: Mapping[FieldPath, tuple[int, int]] | None = None,
     **fields: Any,
 ) -> TopicSpec:
-    """What a manifest with these fields (as manifests name them) asks for on a cluster; if silent, 3 partitions x 3."""
+    """Return the merged spec of a manifest with these fields on a cluster; the default is 3 partitions x 3."""
     fields = {"partitions": 3, "replicationFactor": 3} | fields
     return merge(manifest(name, fields, positions=positions), on or ClusterSpec())

@@ -1,8 +1,8 @@
-"""Random clusters, manifests and runs for properties of the planner: mostly ordinary, each oddity now and then.
+"""Random clusters, manifests and runs for planner properties: mostly ordinary, with occasional irregularities.
 
-Names, brokers, config keys and values come from small pools, so that specs meet topics, records meet keys, and equal
-values are written in different ways. A world is made from a seed and a number of names: hundreds of choices each would
-cost a second a test, and what is worth shrinking is the number of topics.
+Names, brokers, config keys and values come from small pools, so that specs match topics, records match keys, and equal
+values have different notations. A world is generated from a seed and a number of names: hundreds of separate choices
+take a second for each test, and only the number of topics is worth shrinking.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ T = TypeVar("T")
 
 
 class PlanInput(NamedTuple):
-    """Everything that a plan is made from."""
+    """All inputs of a plan."""
 
     state: ClusterState
     cluster: ClusterSpec
@@ -72,35 +72,35 @@ class PlanInput(NamedTuple):
     run: RunOptions
 
     def plan(self) -> Plan:
-        """The plan."""
+        """Return the plan of the inputs."""
         return make_plan(self.state, self.cluster, self.specs, self.run)
 
 
 class _Generator:
-    """Makes the parts of a world; ``odd`` is how often something unusual happens (0: never)."""
+    """A generator of the parts of a world; ``odd`` is the frequency of irregularities (0: never)."""
 
     def __init__(self, seed: int, anomaly_rate: float) -> None:
         self.random = Random(seed)
         self.anomaly_rate = anomaly_rate
 
     def pick(self, values: Sequence[T]) -> T:
-        """One of the values."""
+        """Return one of the values."""
         return self.random.choice(values)
 
     def usually(self, usual: T, *others: T) -> T:
-        """``usual``, and once in a while one of the others."""
+        """Return ``usual``, and occasionally another value."""
         return self.pick(others) if self.random.random() < self.anomaly_rate else usual
 
     def sample(self, values: Sequence[T], most: int) -> list[T]:
-        """Up to ``most`` of the values, in any order."""
+        """Return up to ``most`` of the values, in any order."""
         return self.random.sample(values, self.random.randint(0, most))
 
     def config(self, pool: Mapping[str, tuple[str, ...]], maximum: int = 4) -> dict[str, str]:
-        """A few keys of a pool, each with one of its values."""
+        """Return a few keys of a pool, each with one of its values."""
         return {key: self.pick(pool[key]) for key in self.sample(tuple(pool), min(maximum, len(pool)))}
 
     def record(self) -> OwnershipRecord:
-        """Mostly a record of ours; now and then another owner's, or a tombstone."""
+        """Return a record, mostly topiarist's; occasionally the record of another owner or a deletion record."""
         owner = self.usually("default", "k8s/team/release")
         if self.usually(False, True):
             return OwnershipRecord(owner, deleted=True)
@@ -112,14 +112,14 @@ class _Generator:
         return OwnershipRecord(owner, keys, applied=applied)
 
     def replicas(self, width: int) -> Replicas:
-        """One replica list; now and then it names a broker that is never registered."""
+        """Return one replica list; occasionally it names a broker that is never registered."""
         brokers = self.random.sample(_BROKER_IDS, width)
         if brokers and self.random.random() < self.anomaly_rate / 10:
             brokers[0] = _UNREGISTERED_BROKER
         return tuple(brokers)
 
     def topic(self, name: str, identity: int) -> TopicState:
-        """A topic as it may stand on a cluster, with every oddity that a state can hold."""
+        """Return a possible topic of a cluster, with every irregularity of a state."""
         count, width = self.random.randint(1, 5), self.random.randint(1, 3)
         record = self.record() if self.random.random() < 0.7 else None
         hole = self.usually(False, True)
@@ -138,14 +138,14 @@ class _Generator:
         )
 
     def brokers(self) -> tuple[Broker, ...]:
-        """Brokers 1 to 4, rarely fewer: with racks, without, or with racks on some only."""
+        """Return brokers 1 to 4, rarely fewer: all with racks, none with racks, or some with racks."""
         ids = self.usually(_BROKER_IDS, (), (1,), (2, 4), (1, 2, 3))
         racks = self.pick((("a", "b", "a", "b"), (None,) * 4, ("a", "b", "c", "a")))
         racks = self.usually(racks, (None, "b", "a", "b"))
         return tuple(Broker(broker, racks[broker - 1]) for broker in ids)
 
     def state(self, names: Sequence[str]) -> ClusterState:
-        """A cluster that has most of the names as topics; of the others some are records only, or unreadable."""
+        """Return a cluster with topics of most names; some other names are only records or unreadable topics."""
         present = [name for name in names if self.random.random() < 0.7]
         absent = [name for name in names if name not in present]
         faulty = [name for name in absent if self.usually(False, True)]
@@ -167,7 +167,7 @@ class _Generator:
         )
 
     def fields(self) -> dict[str, Any]:
-        """The spec of a ``Topic`` document that its schema accepts."""
+        """Return the spec of a ``Topic`` document that is valid for its schema."""
         found: dict[str, Any] = {"config": self.config(VALID_CONFIG)}
         if self.usually(False, True):
             width = self.random.randint(1, 3)
@@ -185,7 +185,7 @@ class _Generator:
         }
 
     def cluster(self) -> ClusterSpec:
-        """A cluster as its manifest may describe it."""
+        """Return a cluster as its manifest describes it."""
         return ClusterSpec(
             name="prod",
             version=self.pick((None, (2, 8), (3, 9))),
@@ -200,7 +200,7 @@ class _Generator:
         )
 
     def run(self) -> RunOptions:
-        """The flags of a run."""
+        """Return the flags of a run."""
         return RunOptions(
             take_ownership=self.usually((), ALL_TOPICS),
             adopt=self.pick(((), ("*",), ("o*",))),
@@ -211,11 +211,11 @@ class _Generator:
 
 
 def make_plan_input(seed: int, size: int, anomaly_rate: float) -> PlanInput:
-    """A cluster, the manifests that are meant for it, and a run; ``size`` names are in play."""
+    """Return a cluster, its manifests and a run; ``size`` is the number of topic names."""
     maker = _Generator(seed, anomaly_rate)
     cluster = maker.cluster()
     names = maker.random.sample(NAMES, size)
-    # Names that collide never get as far as a plan: see ``desired``.
+    # Colliding names are refused before planning: see ``desired``.
     folded = {metric_name(name): name for name in names}
     declared = [name for name in folded.values() if maker.random.random() < 0.9]
     specs = tuple(merge(manifest(name, **maker.fields()), cluster) for name in declared)
@@ -223,12 +223,12 @@ def make_plan_input(seed: int, size: int, anomaly_rate: float) -> PlanInput:
 
 
 def plan_inputs() -> st.SearchStrategy[PlanInput]:
-    """Worlds of one to six names, without oddities or with some."""
+    """Return worlds of one to six names, with or without irregularities."""
     return st.builds(make_plan_input, st.integers(0, 1 << 40), st.integers(1, 6), st.sampled_from((0.0, 0.08, 0.25)))
 
 
 def texts() -> st.SearchStrategy[str]:
-    """What may stand as a value in ZooKeeper: values of the pools, numbers, anything."""
+    """Return possible values in ZooKeeper: values of the pools, numbers, any text."""
     known = sorted({text for pool in (VALID_CONFIG, UNUSUAL_CONFIG) for values in pool.values() for text in values})
     return st.one_of(st.sampled_from(known), st.integers(-(1 << 70), 1 << 70).map(str), st.text(max_size=12))
 
@@ -254,7 +254,7 @@ UNUSUAL_CLUSTER_CONFIG: Mapping[str, tuple[str, ...]] = {
 
 
 def make_cluster(seed: int, size: int, anomaly_rate: float) -> tuple[ClusterState, ClusterSpec]:
-    """A cluster that others have filled, with ``size`` names in play, and what its document says, if it has one."""
+    """Return a cluster with topics of other clients, ``size`` possible names, and optionally its Cluster document."""
     maker = _Generator(seed, anomaly_rate)
     state = maker.state(maker.random.sample((*NAMES, *UNUSUAL_NAMES), size))
     topics = {
@@ -269,5 +269,5 @@ def make_cluster(seed: int, size: int, anomaly_rate: float) -> tuple[ClusterStat
 
 
 def clusters() -> st.SearchStrategy[tuple[ClusterState, ClusterSpec]]:
-    """Clusters of one to twelve names, without oddities or with some."""
+    """Return clusters of one to twelve names, with or without irregularities."""
     return st.builds(make_cluster, st.integers(0, 1 << 40), st.integers(1, 12), st.sampled_from((0.0, 0.1, 0.5)))

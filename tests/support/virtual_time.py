@@ -1,4 +1,4 @@
-"""An event loop in which time passes only when everybody waits, and then at once: pauses are read, not waited for."""
+"""An event loop with virtual time, which advances only when all tasks wait: tests read pauses without waiting."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """Its clock begins at 0 and jumps to the next thing that is due."""
+    """An event loop with a clock that starts at 0 and jumps to the next scheduled event."""
 
     def __init__(self) -> None:
         super().__init__()
         self.now = 0.0
 
     def time(self) -> float:
-        """Seconds since it was made."""
+        """Return the seconds since the creation of the loop."""
         return self.now
 
     def _run_once(self) -> None:
@@ -27,7 +27,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 def run_in_virtual_time(work: Callable[[], Awaitable[Any]]) -> Any:
-    """Run ``work`` in such a loop; what it gives."""
+    """Run ``work`` in such a loop and return its result."""
 
     async def main() -> Any:
         return await work()
@@ -37,5 +37,5 @@ def run_in_virtual_time(work: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def loop_time() -> float:
-    """The time in the loop that runs."""
+    """Return the time of the running loop."""
     return asyncio.get_running_loop().time()

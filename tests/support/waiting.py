@@ -1,4 +1,4 @@
-"""Wait for a condition instead of sleeping: as short as the machine is fast, as long as it is slow."""
+"""Waits for a condition instead of sleeps: short on a fast machine, long enough on a slow machine."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ DEFAULT_TIMEOUT_S = 30.0
 def wait_until(
     condition: Callable[[], object], what: str, *, timeout: float = DEFAULT_TIMEOUT_S, interval: float = 0.005
 ) -> None:
-    """Return once ``condition()`` is true; raises ``AssertionError`` with ``what`` if it never is.
+    """Return once ``condition()`` is true; raise ``AssertionError`` with ``what`` after the timeout.
 
-    ``interval`` is between two looks: longer where a look costs whoever is looked at.
+    ``interval`` is the pause between two checks: longer if a check is expensive.
     """
     never = threading.Event()
     deadline = time.monotonic() + timeout
@@ -27,7 +27,9 @@ def wait_until(
 
 
 def read_until(stream: IO[str], word: str) -> str:
-    """Return the lines of ``stream`` up to the one with ``word``; raises ``AssertionError`` if it ends before."""
+    """Return the lines of ``stream`` up to the line with ``word``; raise ``AssertionError`` if the stream ends
+    before.
+    """
     said = ""
     while word not in said:
         line = stream.readline()
@@ -37,7 +39,7 @@ def read_until(stream: IO[str], word: str) -> str:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process of this id runs."""
+    """Return True if a process with this id runs."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""The writes of one process to ZooKeeper and to the API server, in their order, and its end at one of them."""
+"""The ordered writes of one process to ZooKeeper and to the API server, and a kill at one of them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.zookeeper.opcodes import WRITES
 
 
 class WriteTrace:
-    """Hear of writes from the relays on both ways; ``seen`` are their kinds."""
+    """A listener of both relays that records writes; ``seen`` are their kinds."""
 
     def __init__(self) -> None:
         self.kinds: list[str] = []
@@ -20,24 +20,25 @@ class WriteTrace:
         self._kill: Callable[[], None] = lambda: None
 
     def kill_before_write(self, kind: str, at: int, kill: Callable[[], None]) -> None:
-        """Call ``kill`` before the write of this kind and number, from 1, goes on; neither it nor any after it does.
+        """Call ``kill`` before the relay forwards the write of this kind and number, from 1.
 
-        The order of writes to two servers differs from run to run. So a write is named by its number among those of its
-        kind: the write of a number among all may be of another kind in every run, and some kind is never struck.
+        The relay forwards neither this write nor any later write. The order of writes to two servers differs between
+        runs. So a test names a write by its number within its kind: the number among all writes can be of another kind
+        in every run, and then some kinds are never killed.
         """
         self._target, self._kill = (kind, at), kill
 
     def reset(self) -> None:
-        """Count from the beginning, and strike no more."""
+        """Reset the counts and stop killing."""
         self.kinds, self._target = [], ("", 0)
         self.triggered.clear()
 
     def allow_zookeeper_request(self, kind: str) -> bool:
-        """Whether a request of this kind may go on to ZooKeeper."""
+        """Return True if a request of this kind may be forwarded to ZooKeeper."""
         return kind not in WRITES or self._record_and_check(kind)
 
     def allow_api_write(self, _number: int, asked: WriteRequest) -> bool:
-        """Whether a write may go on to the API server."""
+        """Return True if a write may be forwarded to the API server."""
         return self._record_and_check(asked.kind)
 
     def _record_and_check(self, kind: str) -> bool:

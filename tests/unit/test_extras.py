@@ -1,4 +1,4 @@
-"""Commands without the packages of their extra: one line that says what to install, wherever topiarist came from."""
+"""Commands without the packages of their extra: one line with the packages to install, for any way of installation."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXTRAS: dict[str, list[str]] = tomllib.loads((ROOT / "pyproject.toml").read_text
 
 
 def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
-    """Take packages away, for imports and for their metadata."""
+    """Hide packages from imports and from package metadata."""
     real = metadata.distribution
 
     def distribution(name: str) -> metadata.Distribution:
@@ -28,7 +28,7 @@ def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
         return real(name)
 
     monkeypatch.setattr(metadata, "distribution", distribution)
-    if "topiarist.kubernetes" in sys.modules:  # the package is imported anew: put the attribute back with the module
+    if "topiarist.kubernetes" in sys.modules:  # the package is imported again: restore its attribute too
         monkeypatch.setattr(topiarist, "kubernetes", sys.modules["topiarist.kubernetes"])
     for loaded in [name for name in sys.modules if name.partition(".")[0] in names or "topiarist.kubernetes" in name]:
         monkeypatch.delitem(sys.modules, loaded)
@@ -38,12 +38,12 @@ def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 
 @pytest.mark.parametrize("extra", [name for name in EXTRAS if name != "dev"])
 def test_requirements_are_those_of_the_project(extra: str) -> None:
-    """As ``pyproject.toml`` has them, so that pip can be called with them."""
+    """The requirements equal those of ``pyproject.toml``, so pip accepts them."""
     assert sorted(extras.read_requirements(extra).values()) == sorted(EXTRAS[extra])
 
 
 def test_the_operator_without_its_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Only what is missing is named, with the version that is needed; there is no traceback."""
+    """The error names only the missing package with its required version, without a traceback."""
     without(monkeypatch, "kopf")
     assert run(["operator", "--namespace", "team"]) == Exit.ERROR
     assert capsys.readouterr().err == (
@@ -52,7 +52,7 @@ def test_the_operator_without_its_extra(monkeypatch: pytest.MonkeyPatch, capsys:
 
 
 def test_the_operator_without_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every package is named where none is installed."""
+    """The error names every package if none is installed, and never the extra on a registry."""
     without(monkeypatch, "aiohttp", "cel-expr-python", "kopf", "prometheus-client", "python-json-logger")
     said = str(extras.missing_packages_error("operator", "this"))
     assert all(f"'{requirement}'" in said for requirement in EXTRAS["operator"])
@@ -60,7 +60,7 @@ def test_the_operator_without_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_playground_without_pyspark(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is missing is named, and no package of topiarist's name on a registry."""
+    """The error names the missing package and no package called topiarist on a registry."""
     without(monkeypatch, "pyspark")
     monkeypatch.setattr("topiarist.adapters.devcluster.zookeeper_server.importlib.util.find_spec", lambda _: None)
     assert run(["dev"]) == Exit.ERROR
@@ -71,7 +71,7 @@ def test_the_playground_without_pyspark(monkeypatch: pytest.MonkeyPatch, capsys:
 
 
 def test_where_the_project_is_only_unpacked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no metadata to look into: the extra is named."""
+    """Without package metadata, the error names the extra."""
 
     def requires(name: str) -> list[str]:
         raise metadata.PackageNotFoundError(name)
@@ -83,7 +83,7 @@ def test_where_the_project_is_only_unpacked(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_pages_name_every_extra() -> None:
-    """README says what each is for, and how it is installed from a checkout and from a wheel."""
+    """README describes every extra and its installation from a checkout and from a wheel."""
     text = (ROOT / "README.md").read_text()
     for extra in EXTRAS:
         assert f"`{extra}`" in text
@@ -93,7 +93,7 @@ def test_the_pages_name_every_extra() -> None:
 
 @pytest.mark.parametrize("command", ["validate", "render", "export", "snapshot", "drift", "freeze", "describe"])
 def test_commands_without_policies_do_not_need_the_extra(command: str) -> None:
-    """The CEL library has no wheel for some systems: nothing but a Policy document asks for it."""
+    """Only a Policy document imports the CEL library, which has no wheel for some systems."""
     script = "import sys; sys.modules['cel_expr_python'] = None; from topiarist.cli.main import run; sys.exit(run(%r))"
     words = [sys.executable, "-c", script % [command, "--help"]]
     assert subprocess.run(words, capture_output=True, check=False).returncode == 0

@@ -1,4 +1,4 @@
-"""One pass over a cluster that fails at chosen moments: each topic has one outcome, the exit code says the worst."""
+"""One run against a cluster that fails at chosen steps: one outcome for each topic, and the exit code of the worst."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ Step = Result | TopiaristError
 
 
 class Scripted:
-    """A cluster that can be read once, and whose one apply goes as written: results in order, or an end."""
+    """A cluster with one read and a scripted apply: results in order, or an error."""
 
     def __init__(self, *steps: Step) -> None:
         self._steps = steps
         self._reads = 1
 
     def read(self) -> ClusterState:
-        """The state, once."""
+        """Return the state once, and raise on every further read."""
         self._reads -= 1
         if self._reads < 0:
             raise LOST
         return cluster()
 
     def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
-        """The script."""
+        """Yield the scripted outcomes."""
         topics = iter(plan.actionable_topics())
         for step in self._steps:
             if isinstance(step, TopiaristError):
@@ -48,7 +48,7 @@ class Scripted:
 
 
 def ran(*steps: Step, told: list[tuple[str, Outcome]] | None = None) -> ReconcileReport:
-    """A run over three topics that are to be created."""
+    """Return the report of a run over three topics to create."""
     listener = told if told is not None else []
     scripted = Scripted(*steps)
     plan = read_and_plan(scripted, ClusterSpec(), SPECS, RunOptions())
@@ -61,7 +61,7 @@ def ran(*steps: Step, told: list[tuple[str, Outcome]] | None = None) -> Reconcil
 
 
 def found(report: ReconcileReport) -> dict[str, Result]:
-    """Results by topic; none may stand twice."""
+    """Return the results by topic, and assert that no topic appears twice."""
     assert len(report.outcomes) == len({outcome.topic for outcome in report.outcomes})
     return {outcome.topic: outcome.result for outcome in report.outcomes}
 
@@ -70,7 +70,7 @@ DONE, MOVED, NOT_SENT = Result.DONE, Result.CONFLICT, Result.SKIPPED
 
 
 def test_a_run_that_cannot_begin_says_that_nothing_was_sent() -> None:
-    """No lock, no permission: every topic is told as not sent, beside the error."""
+    """A run that fails before its first write reports the error and every topic as skipped."""
     report = ran(TopiaristError(Reason.LOCKED, "held"))
     assert found(report) == {"a": NOT_SENT, "b": NOT_SENT, "c": NOT_SENT}
     assert report.error is not None
@@ -78,21 +78,21 @@ def test_a_run_that_cannot_begin_says_that_nothing_was_sent() -> None:
 
 
 def test_outcomes_before_the_end_are_kept() -> None:
-    """Outcomes that are known when a run ends stay known."""
+    """The outcomes before an error that ends the run stay in the report."""
     report = ran(DONE, LOST)
     assert found(report) == {"a": DONE, "b": NOT_SENT, "c": NOT_SENT}
     assert report.error is LOST
 
 
 def test_what_moved_is_reported_and_nothing_else_is_done() -> None:
-    """A topic that is not as it was planned from is not read or planned again: the next run does it."""
+    """A topic in conflict is reported, and the run does not read or plan it again: the next run does."""
     report = ran(DONE, MOVED, Result.FAILED)
     assert (found(report), report.error) == ({"a": DONE, "b": MOVED, "c": Result.FAILED}, None)
     assert ran(DONE, MOVED, DONE).exit_code is Exit.CONFLICT
 
 
 def test_another_cluster_at_the_address_ends_the_run() -> None:
-    """``clusterId`` is compared before anything is planned."""
+    """topiarist compares ``clusterId`` before it plans anything."""
     with pytest.raises(TopiaristError, match="wanted other"):
         read_and_plan(Scripted(), ClusterSpec(cluster_id="other"), SPECS, RunOptions())
     meant = read_and_plan(Scripted(), ClusterSpec(cluster_id=cluster().cluster_id), SPECS, RunOptions())
@@ -100,7 +100,7 @@ def test_another_cluster_at_the_address_ends_the_run() -> None:
 
 
 def test_a_refusal_of_an_observed_topic_is_no_failure() -> None:
-    """Nothing was to be done to it: the run ends as if it were not there."""
+    """A refusal of an observed topic does not change the exit code, because the run would not write the topic."""
     plan = make_plan(cluster(topic("a")), ClusterSpec(), [spec("a", partitions=1, mode="Observe")], RunOptions())
     assert plan.topics[0].refusals
     assert ReconcileReport(plan).exit_code is Exit.DONE
@@ -131,7 +131,7 @@ FROZEN, MOVED_ERROR = TopiaristError(Reason.FROZEN, "frozen"), TopiaristError(Re
 def test_the_exit_code_is_the_highest_with_errors_before_all(
     results: list[Result], error: TopiaristError | None, refused: bool, code: Exit
 ) -> None:
-    """Unknown counts as an error; an error that ended the run counts by its reason, and hides nothing worse."""
+    """An unknown outcome counts as an error, and an error that ends the run hides no worse outcome."""
     plan = make_plan(cluster(), ClusterSpec(), SPECS, RunOptions())
     if refused:
         first = replace(plan.topics[0], refusals=(Issue(Reason.NOT_OWNED, "is another's"),))
@@ -142,7 +142,7 @@ def test_the_exit_code_is_the_highest_with_errors_before_all(
 
 @pytest.mark.parametrize("steps", [[DONE] * 3, [DONE, MOVED, MOVED], [MOVED, LOST], [LOST]])
 def test_every_topic_is_settled_once(steps: list[Step]) -> None:
-    """The callback gets one outcome for each topic, the same that the report has, also of topics not sent."""
+    """The callback gets exactly the outcomes of the report, one for each topic, including skipped topics."""
     told: list[tuple[str, Outcome]] = []
     report = ran(*steps, told=told)
     assert told == [(outcome.topic, outcome) for outcome in report.outcomes]
@@ -150,7 +150,7 @@ def test_every_topic_is_settled_once(steps: list[Step]) -> None:
 
 
 def test_what_was_not_reviewed_has_a_code_of_its_own() -> None:
-    """It is for a reviewer, not for the author: 5, also beside other refusals."""
+    """``NotReviewed`` exits with 5, also beside other refusals, because it needs a reviewer and not the author."""
     refusals = tuple(Issue(reason, "no") for reason in (Reason.TOO_LARGE, Reason.NOT_REVIEWED))
     topics = tuple(replace(made, refusals=(refusal,)) for made, refusal in zip(_two(), refusals, strict=True))
     assert ReconcileReport(replace(_plan(), topics=topics)).exit_code is Exit.CONFLICT
@@ -166,7 +166,7 @@ def _two() -> tuple[TopicPlan, ...]:
 
 
 def test_a_plan_that_has_lost_a_topic_is_none() -> None:
-    """Each topic that was asked for counts once, as something to do, refused or unchanged; else the run fails."""
+    """A plan must count each topic exactly once, as changed, refused or unchanged; otherwise the run fails."""
     plan = make_plan(
         cluster(topic("a", managed_keys=None)), ClusterSpec(), [*SPECS, spec("d", config={"x": "1"})], RunOptions()
     )
@@ -185,13 +185,13 @@ def test_a_plan_that_has_lost_a_topic_is_none() -> None:
 
 
 def test_a_survey_is_complete() -> None:
-    """A topic that is asked for twice ends the run before anything is shown."""
+    """A topic that is declared twice ends the run before topiarist prints anything."""
     with pytest.raises(TopiaristError, match="wanted one for each of 4"):
         read_and_plan(Scripted(), ClusterSpec(), [*SPECS, SPECS[0]], RunOptions())
 
 
 def test_a_notice_is_no_result() -> None:
-    """A topic of which there is only something to say counts among the unchanged ones, and once."""
+    """A topic with only a notice counts once, among the unchanged topics."""
     seen, wanted = cluster(topic("a", config={"segment.ms": "5"})), [spec("a")]
     plan = make_plan(seen, ClusterSpec(), wanted, RunOptions())
     assert (plan.topics[0].notices != (), plan.unchanged) == (True, 1)

@@ -26,7 +26,7 @@ from topiarist.text import format_count, humanize_bytes, humanize_duration
     ],
 )
 def test_durations(ms: int, words: str) -> None:
-    """The largest unit that fits; what is not exact is marked."""
+    """A duration has the largest unit that fits, and a rounded value is marked."""
     assert humanize_duration(ms) == words
 
 
@@ -42,18 +42,18 @@ def test_durations(ms: int, words: str) -> None:
     ],
 )
 def test_sizes(number: int, words: str) -> None:
-    """Binary units, as Kafka's own defaults are."""
+    """A size has binary units, as in Kafka's own defaults."""
     assert humanize_bytes(number) == words
 
 
 @pytest.mark.parametrize(("number", "words"), [(0, "0 topics"), (1, "1 topic"), (12_000, "12,000 topics")])
 def test_counts(number: int, words: str) -> None:
-    """One is not plural."""
+    """A count of one has a singular noun."""
     assert format_count(number, "topic") == words
 
 
 @given(st.integers(0, 1 << 70))
 def test_any_number_has_words(number: int) -> None:
-    """Also beyond what Kafka can hold; never rounded up into the next unit's name without a mark."""
+    """Any number has a text that starts with a number, also beyond the limits of Kafka."""
     for words in (humanize_duration(number), humanize_bytes(number)):
         assert words.split()[0].lstrip("~").replace(",", "").replace(".", "", 1).isdigit()

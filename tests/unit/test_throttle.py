@@ -1,4 +1,4 @@
-"""The controller's backlog: how much more may be written, and what is waited for."""
+"""The limit of replicas in flight: how much more a run may write, and which partitions it waits for."""
 
 from __future__ import annotations
 
@@ -23,24 +23,26 @@ ON_ONE = ((1, 2),) * 3
 
 
 def made(name: str, replicas: tuple[Replicas, ...] = ON_ONE) -> TopicPlan:
-    """The plan that creates a topic with these replica lists."""
+    """Return a plan that creates a topic with these replica lists."""
     return TopicPlan(name, changes=(CreateTopic(replicas, {}),))
 
 
 def taken(plan: TopicPlan, *partitions: int) -> Mapping[str, TopicProgress]:
-    """A look that shows the topic with these partitions taken over."""
+    """Return a poll result with these partitions of the topic initialized."""
     return {
         plan.topic: TopicProgress(1, False, replicas=partitions_to_initialize(plan), initialized=frozenset(partitions))
     }
 
 
 def test_the_default_is_250_replicas_per_broker() -> None:
-    """As docs/performance.md has measured: a fifth slower than a thousand, and others wait for a third of the time."""
+    """The default is 250, as measured in docs/performance.md: a fifth slower than 1,000, and other clients wait for a
+    third of the time.
+    """
     assert MAX_INFLIGHT_REPLICAS_PER_BROKER == 250
 
 
 def test_what_would_be_too_much_for_one_broker_waits() -> None:
-    """Counted per broker: a topic on others goes on, and one that fits to the last replica does too."""
+    """The limit counts per broker: a topic on other brokers is written, and so is a topic that fits exactly."""
     backlog = InFlightLimit(6)
     assert backlog.try_acquire(made("a"))
     assert backlog.try_acquire(made("b"))
@@ -49,7 +51,7 @@ def test_what_would_be_too_much_for_one_broker_waits() -> None:
 
 
 def test_room_comes_back_partition_by_partition() -> None:
-    """Not only when a topic is finished."""
+    """Each initialized partition makes room, before its topic is finished."""
     backlog, first, second = InFlightLimit(3), made("a"), made("b", ((1,), (1,)))
     assert backlog.try_acquire(first)
     backlog.complete(first, written=True)
@@ -62,7 +64,7 @@ def test_room_comes_back_partition_by_partition() -> None:
 
 
 def test_a_topic_that_was_not_written_gives_its_room_back() -> None:
-    """It moved or failed; planned anew it is taken anew."""
+    """A topic that failed or is in conflict releases its room, and a new plan of the topic acquires it again."""
     backlog, plan = InFlightLimit(3), made("a")
     assert backlog.try_acquire(plan)
     assert not backlog.try_acquire(made("b"))
@@ -73,7 +75,7 @@ def test_a_topic_that_was_not_written_gives_its_room_back() -> None:
 
 
 def test_a_topic_that_is_over_gives_its_room_back() -> None:
-    """Also one that somebody has deleted meanwhile, or whose last partitions nobody waits for."""
+    """A topic releases its room if another client deleted it, or if none of its brokers is registered."""
     backlog, plan = InFlightLimit(3), made("a")
     for gone in (TopicProgress(None, False), TopicProgress(1, False, (1, 2), replicas=partitions_to_initialize(plan))):
         assert backlog.try_acquire(plan)
@@ -84,7 +86,7 @@ def test_a_topic_that_is_over_gives_its_room_back() -> None:
 
 
 def test_a_topic_larger_than_the_limit_goes_when_nothing_else_is_ahead() -> None:
-    """Otherwise it would never go."""
+    """A topic above the limit is written when no other topic is in flight; otherwise it would wait forever."""
     backlog, large, small = InFlightLimit(2), made("large"), made("small", ((1,),))
     assert backlog.try_acquire(small)
     assert not backlog.try_acquire(large)
@@ -95,7 +97,7 @@ def test_a_topic_larger_than_the_limit_goes_when_nothing_else_is_ahead() -> None
 
 
 def test_only_what_is_written_is_looked_at() -> None:
-    """Sent is not written; deletions are waited for without partitions, changes of config not at all."""
+    """The run polls only written topics: deletions without partitions, and config changes not at all."""
     backlog, state = (
         InFlightLimit(),
         cluster(topic("gone"), topic("same"), topic("late"), pending_deletions=frozenset({"late"})),
@@ -110,7 +112,7 @@ def test_only_what_is_written_is_looked_at() -> None:
 
 
 def test_the_last_stage_of_each_topic_is_kept() -> None:
-    """For the report: also of those for which the waiting is over."""
+    """The report gets the last progress of each topic, including topics with a finished wait."""
     backlog, plan = InFlightLimit(), made("a")
     backlog.complete(plan, written=True)
     assert backlog.update(taken(plan)) == PollResult(progress=False)
@@ -124,8 +126,8 @@ REPLICAS = st.lists(st.lists(st.integers(1, 4), min_size=1, max_size=3, unique=T
 
 @given(st.lists(REPLICAS, max_size=12), st.integers(1, 8), st.data())
 def test_no_broker_ever_has_more_ahead(topics: list[list[Replicas]], most: int, data: st.DataObject) -> None:
-    """Whatever is taken over in whatever order: at most ``most`` replicas a broker, or those of one topic; and all of
-    them go in the end.
+    """In any order of initialization, a broker has at most ``most`` replicas in flight or those of one topic, and all
+    topics are written in the end.
     """
     backlog = InFlightLimit(most)
     waiting = [made(f"t{number}", tuple(lists)) for number, lists in enumerate(topics)]

@@ -1,7 +1,7 @@
-"""What Kafka's admin code says to a create, an expansion or a deletion, put together from the product's own functions.
+"""Kafka's admin checks for a create, an expansion or a deletion, composed of the product's own functions.
 
-The product plans with more rules than Kafka has; here its building blocks stand in the order in which Kafka applies
-them, so that vectors about the order can be run. Nothing is decided here that the product decides itself.
+The product plans with more rules than Kafka has. This module calls its functions in Kafka's order, so that vectors
+about the order can run. It makes no decision that the product makes itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ CLUSTER_METADATA = "__cluster_metadata"
 
 
 class RefusedError(Exception):
-    """Kafka says no; ``kind`` is its word."""
+    """An error for a refusal by Kafka; ``kind`` is Kafka's name for it."""
 
     def __init__(self, kind: str) -> None:
         super().__init__(kind)
@@ -35,7 +35,7 @@ class RefusedError(Exception):
 
 
 def create(given: Input, release: KafkaVersion) -> VectorResult:
-    """A new topic, placed by Kafka or with explicit lists (then Kafka checks them after the name)."""
+    """Create a topic, placed by Kafka or with explicit lists (which Kafka checks after the name)."""
     topic = given.get("topic", "t")
     lists = _explicit_lists(given)
     if lists is not None and any(given.get(name, -1) != -1 for name in ("n_partitions", "replication_factor")):
@@ -61,7 +61,7 @@ def create(given: Input, release: KafkaVersion) -> VectorResult:
 
 
 def grow(given: Input) -> VectorResult:
-    """More partitions for a topic, placed by Kafka or explicitly."""
+    """Add partitions to a topic, placed by Kafka or explicitly."""
     if given.get("topic") in names.INTERNAL_TOPICS:
         raise RefusedError("illegal_argument")
     brokers = prepare_brokers(brokers_of(given), "enforced")
@@ -78,7 +78,7 @@ def grow(given: Input) -> VectorResult:
 
 
 def expansion(brokers: Sequence[Broker], existing: Mapping[int, Replicas], total: int) -> VectorResult:
-    """Kafka's own expansion, with where it starts."""
+    """Return Kafka's own expansion with its start."""
     added = expand_assignment(brokers, existing, total)
     leader = existing[0][0]
     start = expansion_start(prepare_brokers(brokers, "enforced"), leader)
@@ -87,7 +87,7 @@ def expansion(brokers: Sequence[Broker], existing: Mapping[int, Replicas], total
 
 
 def expansion_result(existing: Mapping[int, Replicas], added: Sequence[Replicas]) -> VectorResult:
-    """The result of an expansion in the words of the vectors."""
+    """Return the result of an expansion in the format of the vectors."""
     fresh = {str(partition): list(replicas) for partition, replicas in enumerate(added, len(existing))}
     return {
         "valid": True,
@@ -99,7 +99,7 @@ def expansion_result(existing: Mapping[int, Replicas], added: Sequence[Replicas]
 
 
 def delete(given: Input) -> VectorResult:
-    """A deletion, as Kafka's ZooKeeper command line lets it pass."""
+    """Delete a topic under the checks of Kafka's ZooKeeper command line."""
     topic = given.get("topic", "t")
     if topic in names.INTERNAL_TOPICS:
         raise RefusedError("admin_operation")
@@ -109,7 +109,7 @@ def delete(given: Input) -> VectorResult:
 
 
 def broker_metadatas(given: Input) -> VectorResult:
-    """The brokers that a placement uses, by rack mode."""
+    """Return the brokers that a placement uses in a rack mode."""
     wanted = given.get("broker_list")
     brokers = [broker for broker in brokers_of(given) if wanted is None or broker.id in wanted]
     chosen = prepare_brokers(brokers, given.get("mode", "enforced"))
@@ -117,7 +117,7 @@ def broker_metadatas(given: Input) -> VectorResult:
 
 
 def check_configs(config: Mapping[str, str], release: KafkaVersion, settings: Mapping[str, str]) -> None:
-    """Every value by itself, then all of them together."""
+    """Check every value by itself, then all of them together."""
     if any(config_values.check_value(name, text, release) for name, text in config.items()):
         raise RefusedError("invalid_config")
     if config_rules.find_conflicts(config, release, settings):
@@ -125,7 +125,7 @@ def check_configs(config: Mapping[str, str], release: KafkaVersion, settings: Ma
 
 
 def brokers_of(given: Input) -> list[Broker]:
-    """The brokers of a vector; some, where it names none."""
+    """Return the brokers of a vector, or default ones if the vector names none."""
     if "brokers" in given:
         return [Broker(int(broker["id"]), broker.get("rack")) for broker in given["brokers"]]
     count = max(3, int(given.get("replication_factor", 1)) if int(given.get("replication_factor", 1)) < 100 else 3)
@@ -134,7 +134,7 @@ def brokers_of(given: Input) -> list[Broker]:
 
 
 def config_texts(config: Mapping[str, object]) -> dict[str, str]:
-    """Config values as the text that Kafka gets."""
+    """Return config values as the text that Kafka gets."""
     return {name: value if isinstance(value, str) else str(value).lower() for name, value in config.items()}
 
 
@@ -150,7 +150,7 @@ def _explicit_lists(given: Input) -> dict[int, Replicas] | None:
 
 def _place_topic(given: Input, topic: str) -> dict[int, Replicas]:
     brokers, mode = brokers_of(given), given.get("mode", "enforced")
-    # An incomplete set of racks is found last, by the placement itself.
+    # The placement itself detects incomplete racks, as the last check.
     chosen = sorted(brokers, key=lambda broker: broker.id) if mode == "enforced" else prepare_brokers(brokers, mode)
     start, shift = derive_start_and_shift(topic, chosen)
     factor = int(given.get("replication_factor", 1))

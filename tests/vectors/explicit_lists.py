@@ -15,8 +15,8 @@ from topiarist.kafka.types import Broker, Replicas
 def check_create(assignment: Mapping[int, Replicas]) -> None:
     """Check explicit lists for a new topic as Kafka does; raise ``AssignmentError`` if Kafka refuses them.
 
-    In Kafka's order: equal length, duplicates, partition ids 0 to n-1. The ids are checked as in Kafka, by the sum of
-    the ids that are not negative: -1, 1, 2 passes. Empty lists and unknown brokers pass.
+    The order is Kafka's: equal length, duplicates, partition ids 0 to n-1. As in Kafka, the check of the ids compares
+    the sum of the ids that are not negative: -1, 1, 2 passes. Empty lists and unknown brokers pass.
     """
     count = len(assignment)
     if len({len(replicas) for replicas in assignment.values()}) != 1:

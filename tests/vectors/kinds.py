@@ -1,7 +1,7 @@
-"""One function for each kind of vector: from its input to what the product makes of it, in the words of the vectors.
+"""One function for each kind of vector, from the input to the product's result in the format of the vectors.
 
-A function gives one result, or several that must all be as expected (a random start is every start). Where the product
-has no such function, ``UNSUPPORTED`` says so.
+A function returns one result, or several that must all be as expected (a random start means every start). Where the
+product has no such function, ``UNSUPPORTED`` has the reason.
 """
 
 from __future__ import annotations
@@ -45,7 +45,10 @@ _RESERVED_IDS = ("0" * 32, "0" * 31 + "1")
 
 
 def run(kind: str, given: Input, release: KafkaVersion) -> Iterator[VectorResult]:
-    """What the product makes of a vector; refusals are results with ``error``. ``KeyError`` for an unknown kind."""
+    """Return the product's result for a vector; refusals are results with ``error``.
+
+    Raise ``KeyError`` for an unknown kind.
+    """
     results = _MULTIPLE_RESULTS[kind](given) if kind in _MULTIPLE_RESULTS else iter([])
     if kind not in _MULTIPLE_RESULTS:
         yield _result_or_error(lambda: _SINGLE_RESULT[kind](given, release))
@@ -74,7 +77,7 @@ def _assign(given: Input) -> Iterator[VectorResult]:
 
 
 def _starts(given: Input, brokers: int) -> Iterator[tuple[int, int]]:
-    """The start and shift of a vector; where they are random, all of them (or very many, evenly)."""
+    """Return the start and shift of a vector; if they are random, all of them (or very many, evenly)."""
     start = int(given.get("start_index", -1))
     shift = int(given.get("replica_shift", start))
     if start >= 0 and shift >= 0:
@@ -98,7 +101,7 @@ def _expand(given: Input) -> Iterator[VectorResult]:
 
 
 def _initial_assignments(given: Input) -> Iterator[tuple[dict[int, Replicas], PlacementResult | None]]:
-    """The topic before it grows: as given, or as any creation may have left it."""
+    """Return the topic before it grows: as given, or as any creation may have placed it."""
     if "create" not in given:
         yield {int(partition): tuple(replicas) for partition, replicas in given["existing"].items()}, None
         return

@@ -1,4 +1,4 @@
-"""Properties of a placement, as vectors name them where Kafka's own tests assert no literal lists."""
+"""Properties of a placement, for vectors from Kafka tests that assert no literal lists."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from topiarist.kafka.types import Broker, Replicas
 
 
 class PlacementResult(NamedTuple):
-    """A topic as it lies: all partitions, the brokers it may use, and which partitions are new."""
+    """A placed topic with all partitions, the available brokers, and the new partitions."""
 
     assignment: Mapping[int, Replicas]
     brokers: Sequence[Broker]
@@ -18,7 +18,7 @@ class PlacementResult(NamedTuple):
 
 
 def first_violation(expected: Mapping[str, object], placed: PlacementResult) -> str:
-    """Name the first property that does not hold, with what was found instead; empty if all hold."""
+    """Return the first violated property and the value found; empty if all properties hold."""
     for name, value in expected.items():
         measure = _MEASURES.get(name)
         if measure is None:

@@ -1,8 +1,8 @@
-"""Run vector files (what Kafka does, as JSON) through the product's own functions.
+"""Run vector files (Kafka's behaviour as JSON) through the product's own functions.
 
-``python tests/vectors/run.py [FILES...]``: each file is a JSON list (``.json``) or has one object a line (``.jsonl``).
-Without files: the copy beside this script, and the shared original if it is there and differs. Ends with a line
-``N passed, M failed`` and exit code 1 if anything failed or could not be read.
+``python tests/vectors/run.py [FILES...]``: each file is a JSON list (``.json``) or has one object per line
+(``.jsonl``). Without files, the runner uses the copy beside this script, and the shared original if it exists and
+differs. The last line is ``N passed, M failed``, and the exit code is 1 if anything failed or could not be read.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ IGNORED_EXPECTATIONS = frozenset({"one_creator_may_get"})
 
 
 class Outcome(NamedTuple):
-    """What became of one vector; ``verdict`` is passed, failed or unsupported."""
+    """The outcome of one vector; ``verdict`` is passed, failed or unsupported."""
 
     label: str
     name: str
@@ -62,14 +62,17 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def default_files() -> list[Path]:
-    """The copy beside this script; the shared original too if it is there and has other bytes."""
+    """Return the copy beside this script, and the shared original if it exists and has other bytes."""
     return [path for path in (SHARED_VECTORS,) if path.exists() and path.read_bytes() != LOCAL_VECTORS.read_bytes()] + [
         LOCAL_VECTORS
     ]
 
 
 def read_vectors(path: Path) -> list[Any]:
-    """The vectors of a file, whatever they are. Raises ``ValueError`` if it is not JSON, ``OSError`` if not there."""
+    """Return the vectors of a file, of any type.
+
+    Raise ``ValueError`` if the file is not JSON, and ``OSError`` if it does not exist.
+    """
     text = path.read_text(encoding="utf-8")
     if path.suffix == ".jsonl":
         return [_parse_json(line) for line in text.split("\n") if line.strip()]
@@ -80,7 +83,10 @@ def read_vectors(path: Path) -> list[Any]:
 
 
 def run_vector(vector: Any, index: int = 0) -> Outcome:
-    """Run one vector. An odd one is a failed one: nothing that it holds ends the run."""
+    """Run one vector.
+
+    A malformed vector is a failed one: no content of a vector ends the run.
+    """
     if not isinstance(vector, dict):
         return Outcome("odd", f"number {index}", "failed", f"found {type(vector).__name__}, wanted an object")
     name = str(vector.get("id", f"number {index}"))
@@ -97,7 +103,7 @@ def run_vector(vector: Any, index: int = 0) -> Outcome:
 
 
 def report_lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """Lines for people: each failure, the unsupported by name, counts per kind, and the sum at the end."""
+    """Return the report: each failure, the unsupported names, counts per kind, and the total at the end."""
     for outcome in outcomes:
         if outcome.status == "failed":
             yield f"FAILED {outcome.label} {outcome.name}: {outcome.message}"
@@ -112,7 +118,7 @@ def report_lines(outcomes: Sequence[Outcome]) -> Iterator[str]:
 
 
 def _difference(kind: str, given: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
-    """How the product's results differ from what is expected; empty if they do not."""
+    """Return the difference between the product's results and the expected ones; empty if they are equal."""
     if not expected:
         return "nothing is expected of it"
     times = 0
@@ -162,7 +168,7 @@ def _field_mismatch(name: str, want: Any, seen: Mapping[str, Any]) -> str:
 
 
 def _is_equal_json(want: Any, have: Any) -> bool:
-    """Equality of JSON values, in which true is not 1; a number may be expected where a text is shown."""
+    """Compare JSON values, where true is not 1; a number may be expected where a text is found."""
     if isinstance(want, dict) and isinstance(have, dict):
         return want.keys() == have.keys() and all(_is_equal_json(want[key], have[key]) for key in want)
     if isinstance(want, list) and isinstance(have, list):
@@ -179,7 +185,7 @@ def _is_equal_json(want: Any, have: Any) -> bool:
 
 
 def _release(given: Mapping[str, Any]) -> KafkaVersion:
-    """The Kafka release that a vector speaks of; the newest with ZooKeeper if it says none."""
+    """Return the Kafka release of a vector; the newest with ZooKeeper if the vector has none."""
     numbers = re.findall(r"[0-9]+", str(given.get("kafka", given.get("release", ""))))
     return (int(numbers[0]), int(numbers[1])) if len(numbers) > 1 else MAX_KAFKA_VERSION
 

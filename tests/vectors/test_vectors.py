@@ -1,4 +1,4 @@
-"""The vector runner: the committed vectors pass, and no file, however odd, breaks a run."""
+"""The vector runner: the committed vectors pass, and no malformed file breaks a run."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ASSIGN = {
 
 
 def test_every_vector_passes_or_is_about_what_the_product_does_not_do() -> None:
-    """No committed vector fails, and what is left out is exactly the list of operations that the product has not."""
+    """No committed vector fails, and the unsupported ones are exactly the operations that the product does not have."""
     outcomes = [run.run_vector(vector) for vector in run.read_vectors(run.LOCAL_VECTORS)]
     assert [outcome for outcome in outcomes if outcome.status == "failed"] == []
     aside = {outcome.label for outcome in outcomes if outcome.status == "unsupported"}
@@ -48,7 +48,7 @@ def test_every_vector_passes_or_is_about_what_the_product_does_not_do() -> None:
     ],
 )
 def test_a_wrong_or_odd_vector_fails_and_says_why(change: dict[str, Any]) -> None:
-    """Wrong values, unknown words and broken shapes are failures with a reason, never passes and never crashes."""
+    """Wrong values, unknown words and malformed vectors fail with a reason; they never pass and never crash."""
     outcome = run.run_vector(ASSIGN | change)
     assert outcome.status == "failed"
     assert outcome.message
@@ -56,12 +56,12 @@ def test_a_wrong_or_odd_vector_fails_and_says_why(change: dict[str, Any]) -> Non
 
 @pytest.mark.parametrize("vector", [None, 3, "text", [], {}, {"id": "x"}])
 def test_what_is_no_vector_fails(vector: object) -> None:
-    """Anything may stand in a file."""
+    """Any JSON value that is not a vector fails without an exception."""
     assert run.run_vector(vector, 4).status == "failed"
 
 
 def test_lists_and_lines_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A JSON list and JSON lines (blank lines between) give the same; the last line has the counts."""
+    """A JSON list and JSON lines (with blank lines) yield the same report; the last line has the counts."""
     listed, lined = tmp_path / "a.json", tmp_path / "b.jsonl"
     listed.write_text(json.dumps([ASSIGN]), encoding="utf-8")
     noted = json.dumps(ASSIGN | {"note": "a\u2028b"}, ensure_ascii=False)
@@ -71,7 +71,7 @@ def test_lists_and_lines_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_failures_are_named_and_end_with_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A failed vector is named with what was expected and seen, an unsupported one is counted; the exit code is 1."""
+    """The report has expected and actual result of a failed vector and the count of unsupported ones; exit code 1."""
     wrong = ASSIGN | {"expected": {"assignment": {"0": [7], "1": [8]}}}
     aside = {"id": "later", "kind": "validate", "input": {"op": "describe"}, "expected": {"rows": 3}}
     path = tmp_path / "a.json"
@@ -85,7 +85,7 @@ def test_failures_are_named_and_end_with_one(tmp_path: Path, capsys: pytest.Capt
 
 @pytest.mark.parametrize("text", ["", "{", '{"a": 1}', "[1,"])
 def test_an_unreadable_file_ends_with_one(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> None:
-    """What is no JSON list is named; the other files still run."""
+    """A file without a JSON list is named in the report, and the other files still run."""
     broken, good = tmp_path / "broken.json", tmp_path / "good.json"
     broken.write_text(text, encoding="utf-8")
     good.write_text(json.dumps([ASSIGN]), encoding="utf-8")
@@ -96,7 +96,7 @@ def test_an_unreadable_file_ends_with_one(tmp_path: Path, capsys: pytest.Capture
 
 
 def test_huge_numbers_are_read() -> None:
-    """Numbers beyond any machine's range, whole and broken, reach the product as the text that they are."""
+    """Integers and fractions beyond any machine's range reach the product as their text."""
     value = run._parse_json(
         '{"kind": "config", "input": {"op": "validate", "name": "retention.ms", "value": %s}}' % ("9" * 5000)
     )
@@ -107,7 +107,7 @@ def test_huge_numbers_are_read() -> None:
 
 
 def test_a_random_start_means_every_start() -> None:
-    """With start -1 a property must hold for each start and shift: one that some starts break is a failure."""
+    """With start -1 a property must hold for each start and shift: a vector fails if one start breaks it."""
     brokers = [{"id": number} for number in range(3)]
     given = {"brokers": brokers, "n_partitions": 3, "replication_factor": 2, "start_index": -1}
     vector = {"id": "x", "kind": "assign", "input": given, "expected": {"property": {"leaders_per_broker": 1}}}

@@ -1,4 +1,4 @@
-"""The admission policies that ship, and those made of the samples of policies, on a real API server."""
+"""The shipped admission policies, and the policies generated from sample Policies, on a real API server."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ABOVE = f"{ISR} is above the replication factor"
 
 
 def on_a(**fields: Any) -> dict[str, Any]:
-    """An override of one cluster."""
+    """Return an override for cluster ``a``."""
     return {"clusters": ["a"], **fields}
 
 
@@ -63,7 +63,7 @@ BAD = [
 @pytest.mark.usefixtures("config_admission")
 @pytest.mark.parametrize("body", GOOD)
 def test_good_configs_pass(server_api: ApiClient, body: dict[str, Any]) -> None:
-    """What only the operator can judge passes too."""
+    """Valid configs pass, and so do configs that only the operator can check."""
     answer = create(server_api, "default", body, keep=False)
     assert answer.status == 201, answer.message
 
@@ -71,7 +71,7 @@ def test_good_configs_pass(server_api: ApiClient, body: dict[str, Any]) -> None:
 @pytest.mark.usefixtures("config_admission")
 @pytest.mark.parametrize(("body", "message"), BAD)
 def test_bad_configs_are_refused(server_api: ApiClient, body: dict[str, Any], message: str) -> None:
-    """With the keys that are meant."""
+    """The API server refuses invalid configs and names their keys."""
     answer = create(server_api, "default", body, keep=False)
     assert answer.status == 422, answer
     assert message in answer.message
@@ -80,7 +80,7 @@ def test_bad_configs_are_refused(server_api: ApiClient, body: dict[str, Any], me
 @pytest.mark.usefixtures("config_admission")
 @pytest.mark.parametrize("body", [topic(config={"a": None}), cluster(defaults={"config": {"a": None}})])
 def test_no_value_is_refused_where_it_gets_so_far(api: ApiClient, body: dict[str, Any]) -> None:
-    """A server-side apply keeps it, and is refused; in a create the API server drops the key before anybody looks."""
+    """A server-side apply with a null value is refused; in a create the API server drops the key before admission."""
     created = create(api, "default", body, keep=False)
     assert created.status == 201
     spec = created.body["spec"]
@@ -93,7 +93,10 @@ def test_no_value_is_refused_where_it_gets_so_far(api: ApiClient, body: dict[str
 
 @pytest.mark.usefixtures("config_admission")
 def test_what_stood_there_before_can_be_left(api: ApiClient, namespace: str) -> None:
-    """Whatever does not touch the spec passes: finalizers, labels, the deletion itself."""
+    """An invalid Topic from before the admission policy accepts changes of finalizers and labels, and its deletion.
+
+    A change of the spec is refused.
+    """
     wrong = {**topic("wrong", replicationFactor=2, config={ISR: 3}), "metadata": {"name": "wrong", "labels": UNJUDGED}}
     found = create(api, namespace, wrong)
     assert found.status == 201, found.message
@@ -110,14 +113,14 @@ def test_what_stood_there_before_can_be_left(api: ApiClient, namespace: str) -> 
 
 
 UNJUDGED = {"unjudged": "true"}
-"""Labels of what the tests' bindings pass over, as what stood there before them."""
+"""Labels that exempt an object from the tests' bindings, like objects from before the bindings."""
 
 TEAM = {"team": "shop"}
 DAY = 24 * 3600 * 1000
 
 
 def labelled(body: dict[str, Any], labels: dict[str, str], **annotations: str) -> dict[str, Any]:
-    """A document with labels and annotations."""
+    """Return a document with labels and annotations."""
     return {**body, "metadata": {**body["metadata"], "labels": labels, "annotations": annotations}}
 
 
@@ -157,7 +160,7 @@ WARNED = [(topic(partitions=2), True), (topic(partitions=3), False), (topic(), F
 
 @pytest.fixture(scope="session")
 def judged(server: ApiServer) -> dict[str, str]:
-    """For each policy made of a sample, a namespace where it holds, and nothing else of them."""
+    """Return the namespaces where the generated policies apply: one namespace for each sample policy."""
     found = {}
     for file in sorted(ADMISSION.glob("policy-*.yaml")):
         name = file.stem.removeprefix("policy-")
@@ -183,7 +186,7 @@ def _asked(api: ApiClient, namespace: str, body: dict[str, Any]) -> ApiResponse:
 def test_rules_of_samples_let_the_good_pass(
     server_api: ApiClient, judged: dict[str, str], name: str, body: dict[str, Any]
 ) -> None:
-    """What keeps the rules of a policy passes; what is to go is not judged, here as by ``validate``."""
+    """A topic that satisfies the rules of a policy passes; ``ensure: Absent`` skips the rules, as in ``validate``."""
     answer = _asked(server_api, judged[name], body)
     assert answer.status == 201, answer.message
 
@@ -192,7 +195,7 @@ def test_rules_of_samples_let_the_good_pass(
 def test_rules_of_samples_deny_the_bad(
     server_api: ApiClient, judged: dict[str, str], name: str, body: dict[str, Any], message: str
 ) -> None:
-    """Every rule, by a topic that breaks it in its spec or in an override; the words are those of the policy."""
+    """Each rule denies a topic that breaks the rule in its spec or in an override, with the message of the policy."""
     answer = _asked(server_api, judged[name], body)
     assert answer.status == 422
     assert message in answer.message
@@ -200,7 +203,7 @@ def test_rules_of_samples_deny_the_bad(
 
 @pytest.mark.parametrize(("body", "warned"), WARNED)
 def test_rules_that_warn_only_warn(api: ApiClient, judged: dict[str, str], body: dict[str, Any], warned: bool) -> None:
-    """The resource is taken, and kubectl shows the words."""
+    """A rule that warns accepts the resource, and kubectl shows the message."""
     words = ("create", "--dry-run=server", "-n", judged["partitions"], "-f", "-")
 
     def heard() -> bool:
@@ -214,7 +217,7 @@ def test_rules_that_warn_only_warn(api: ApiClient, judged: dict[str, str], body:
 
 
 def test_every_sample_is_tried(judged: dict[str, str]) -> None:
-    """No policy is made that no test has tried, nor a rule that no test has broken, but for the one that warns."""
+    """These tests cover every generated policy, and break every rule except the rule that warns."""
     assert judged.keys() == {name for name, *_ in KEPT} == {name for name, *_ in BROKEN}
     made = [one for name in judged for one in load_documents(ADMISSION / f"policy-{name}.yaml")]
     words = [each["message"] for one in made for each in one["spec"].get("validations", ())]
@@ -226,7 +229,9 @@ def test_every_sample_is_tried(judged: dict[str, str]) -> None:
 def test_validate_says_the_same(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, body: dict[str, Any], broken: str
 ) -> None:
-    """What is denied here is an error there, by the same rule; what passes here is none, with harmless defaults."""
+    """``validate`` reports an error for the same rule that admission denies, and no error for topics that admission
+    accepts.
+    """
     clusters = [cluster(each, defaults={"partitions": 6, "replicationFactor": 1}) for each in "ab"]
     judged = {**body, "spec": {"clusters": ["a", "b"], **body["spec"]}}
     for document in (judged, *clusters):

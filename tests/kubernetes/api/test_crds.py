@@ -1,4 +1,7 @@
-"""Our definitions on a real API server: what it takes and what not, with which words, and that files agree."""
+"""CustomResourceDefinitions on a real API server.
+
+The tests check accepted and refused resources, messages, and agreement with the file schema.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from topiarist.kubernetes.reconciler import SyncState
 from topiarist.schema import check
 
 LONG = ".".join(["a" * 62] * 4)
-"""A name of 251 characters: good for a resource, too long for a topic."""
+"""A name of 251 characters: valid for a resource, too long for a topic."""
 
 CA = {"ca": {"secretKeyRef": {"name": "zookeeper", "key": "ca.crt"}}}
 TEAM = {"matchExpressions": [{"key": "team", "operator": "In", "values": ["shop"]}]}
@@ -91,17 +94,17 @@ STRICTER = [
     (resource("Cluster"), "zookeeper.connect is needed here"),
     (policy(rule(), rule()), 'spec.rules[1]: Duplicate value: {"name":"a"}'),
 ]
-"""What a schema for files does not say: other parts of topiarist do, or it is right in a file."""
+"""Errors that the file schema does not report: other parts of topiarist report them, or they are valid in a file."""
 
 
 def words(value: Any) -> str:
-    """A short name for a case."""
+    """Return a short name for a case."""
     return value[:40] if isinstance(value, str) else ""
 
 
 @pytest.mark.parametrize("body", GOOD)
 def test_what_is_good_is_taken(api: ApiClient, namespace: str, body: dict[str, Any]) -> None:
-    """By the API server and by the schema alike."""
+    """The API server and the schema both accept valid resources."""
     assert check.check(body, custom_resource=True) == []
     answer = create(api, namespace, body)
     assert answer.status == 201, answer.message
@@ -109,7 +112,7 @@ def test_what_is_good_is_taken(api: ApiClient, namespace: str, body: dict[str, A
 
 @pytest.mark.parametrize(("body", "message"), BAD, ids=words)
 def test_what_is_wrong_is_refused(server_api: ApiClient, body: dict[str, Any], message: str) -> None:
-    """By the API server, with words that say what to do, and by the schema alike."""
+    """The API server and the schema both refuse invalid resources, and the API server's message names the problem."""
     assert check.check(body, custom_resource=True)
     answer = create(server_api, "default", body, keep=False)
     assert answer.status in (400, 422), answer
@@ -118,7 +121,9 @@ def test_what_is_wrong_is_refused(server_api: ApiClient, body: dict[str, Any], m
 
 @pytest.mark.parametrize(("body", "message"), STRICTER, ids=words)
 def test_an_api_server_refuses_more(server_api: ApiClient, body: dict[str, Any], message: str) -> None:
-    """Early, since there it takes longer to see why nothing happens."""
+    """The API server refuses some resources that the schema accepts in a file, so that the user sees the error at
+    once.
+    """
     answer = create(server_api, "default", body, keep=False)
     assert answer.status == 422, answer
     assert message in answer.message
@@ -134,7 +139,10 @@ TOKEN = {"file": "/var/run/secrets/kubernetes.io/serviceaccount/token"}
 def test_no_file_and_no_variable_of_the_operator_can_be_named(
     server_api: ApiClient, path: str, reference: dict[str, str]
 ) -> None:
-    """Whether or not the client asks for unknown fields to be refused: without the field nothing is left."""
+    """A reference to a file or a variable is refused, with strict field validation and without it.
+
+    Without strict validation the API server drops the unknown field, and no valid reference remains.
+    """
     scheme, _, name = path.partition(".")
     around = {"tls": {"certificate": CA["ca"]}}.get(scheme, {"username": "kafka"})
     body = cluster(zookeeper={"connect": "zk1:2181", scheme: {**around, name: reference}})
@@ -153,7 +161,7 @@ NO_VALUES = [[], [1], ["a", "b"], {}, {"a": 1}, "two\nlines", "a" * 65537]
 
 @pytest.mark.parametrize("holder", ["config", "overrides", "defaults", "brokerConfig"])
 def test_config_values_of_every_kind(api: ApiClient, namespace: str, holder: str) -> None:
-    """Integers, truth values, fractions and text come back as they went in; their keys may be anybody's."""
+    """Integers, booleans, fractions and text keep their values and types, also under unknown keys."""
     config = {f"vendor.key{index}": value for index, value in enumerate(VALUES)}
     answer = create(api, namespace, configured(holder, config))
     assert answer.status == 201, answer.message
@@ -166,7 +174,9 @@ def test_config_values_of_every_kind(api: ApiClient, namespace: str, holder: str
 @pytest.mark.parametrize("holder", ["config", "overrides", "defaults", "brokerConfig"])
 @pytest.mark.parametrize("value", NO_VALUES, ids=lambda value: str(value)[:20])
 def test_lists_and_maps_are_no_config_values(server_api: ApiClient, holder: str, value: Any) -> None:
-    """Refused with the path of the key, wherever configs stand; text of several lines too."""
+    """Lists, maps and multi-line text as config values are refused with the path of the key, in all places that accept
+    configs.
+    """
     answer = create(server_api, "default", configured(holder, {"retention.ms": value}), keep=False)
     assert answer.status == 422, answer
     assert "config.retention.ms" in answer.message.lower().replace("brokerconfig", "config")
@@ -174,7 +184,7 @@ def test_lists_and_maps_are_no_config_values(server_api: ApiClient, holder: str,
 
 
 def configured(holder: str, config: dict[str, Any]) -> dict[str, Any]:
-    """A document with configs in one of the places that may have them."""
+    """Return a document with configs in the place that ``holder`` names."""
     if holder == "config":
         return topic(config=config)
     if holder == "overrides":
@@ -210,7 +220,10 @@ UPDATES = [
 def test_updates(
     api: ApiClient, namespace: str, before: dict[str, Any], after: dict[str, Any], message: str | None
 ) -> None:
-    """Partitions only grow, and a topic keeps its name; saying the name that it has anyway changes nothing."""
+    """Partitions only grow and a topic keeps its name.
+
+    An explicit ``topicName`` equal to the present name changes nothing.
+    """
     found = create(api, namespace, before)
     assert found.status == 201, found.message
     answer = replace(api, namespace, after, found)
@@ -221,7 +234,9 @@ def test_updates(
 
 
 def test_fewer_partitions_have_a_way_out(api: ApiClient, namespace: str) -> None:
-    """The message says it: delete the resource, the topic stays, create it again with less."""
+    """The message for fewer partitions names the solution: delete the resource, keep the topic, and create the resource
+    with fewer partitions.
+    """
     found = create(api, namespace, topic(partitions=3))
     refused = replace(api, namespace, topic(partitions=2), found)
     assert "delete this resource under deletionPolicy: Retain" in refused.message
@@ -231,7 +246,9 @@ def test_fewer_partitions_have_a_way_out(api: ApiClient, namespace: str) -> None
 
 
 def test_overrides_get_no_defaults(api: ApiClient, namespace: str) -> None:
-    """An API server fills in what a spec leaves out, but not in an override: there it would win over the spec."""
+    """The API server adds defaults to a spec and not to an override, where a default would replace the value of the
+    spec.
+    """
     spec = create(api, namespace, topic(mode="Observe", overrides=[{"clusters": ["a"]}])).body["spec"]
     assert spec["overrides"] == [{"clusters": ["a"]}]
     assert spec["mode"] == "Observe"
@@ -239,7 +256,9 @@ def test_overrides_get_no_defaults(api: ApiClient, namespace: str) -> None:
 
 
 def test_the_status_is_apart(api: ApiClient, namespace: str) -> None:
-    """Who writes the spec cannot write the status, and the other way round; the status has its shape."""
+    """A write of the spec cannot change the status, a write of the status cannot change the spec, and the status is
+    validated.
+    """
     found = create(api, namespace, {**topic(partitions=3), "status": {"topicName": "b"}})
     assert "status" not in found.body
     where = f"{TOPICS.format(namespace)}/a/status?fieldManager=us&fieldValidation=Strict"
@@ -265,7 +284,7 @@ def test_the_status_is_apart(api: ApiClient, namespace: str) -> None:
 
 
 def test_every_state_of_a_topic_can_be_written(api: ApiClient, namespace: str) -> None:
-    """All that the operator may say, and nothing else."""
+    """The status accepts every ``SyncState`` and no other value."""
     create(api, namespace, topic())
     where = f"{TOPICS.format(namespace)}/a/status"
     for state, code in (*((state.value, 200) for state in SyncState), ("Lost", 422)):

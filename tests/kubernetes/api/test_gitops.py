@@ -1,4 +1,4 @@
-"""The samples for GitOps, and what the guide shows, as people use them: through a real kubectl."""
+"""The GitOps samples and the examples of the guide, through a real kubectl."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ INSTALLED = {
     "metadata": {"name": "argocd-cm", "namespace": "argocd"},
     "data": {"timeout.reconciliation": "180s"},
 }
-"""What Argo CD's own installation has."""
+"""The ConfigMap of Argo CD's own installation."""
 
 
 def whole(data: dict[str, str]) -> bool:
-    """Whether the settings have what was there, and a script for each of our kinds."""
+    """Return True if the settings have their original key and a health script for each topiarist kind."""
     return data.keys() == {"timeout.reconciliation", *SCRIPTS} and all("return {status" in data[key] for key in SCRIPTS)
 
 
 def test_the_patch_leaves_other_settings_alone(server_api: ApiClient) -> None:
-    """As the guide says it; a second time changes nothing."""
+    """The patch for Argo CD keeps the other settings, and a second patch changes nothing."""
     server_api.create_object("/api/v1/namespaces", {"metadata": {"name": "argocd"}})
     server_api.create_object("/api/v1/namespaces/argocd/configmaps", INSTALLED)
     words = ("patch", "configmap", "argocd-cm", "--namespace=argocd", "--patch-file", ARGOCD / "argocd-cm.yaml")
@@ -43,7 +43,7 @@ def test_the_patch_leaves_other_settings_alone(server_api: ApiClient) -> None:
 
 
 def test_the_folder_is_a_component(server_api: ApiClient, tmp_path: Path) -> None:
-    """Of the kustomization that installs Argo CD."""
+    """The Argo CD folder works as a component of the kustomization that installs Argo CD."""
     shutil.copytree(ARGOCD, tmp_path / "topiarist")
     (tmp_path / "argocd").mkdir()
     (tmp_path / "argocd" / "installed.yaml").write_text(json.dumps(INSTALLED))
@@ -56,7 +56,7 @@ def test_the_folder_is_a_component(server_api: ApiClient, tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("config_admission")
 def test_what_the_guide_shows_is_accepted(server: ApiServer) -> None:
-    """From top to bottom, in the namespaces that it speaks of."""
+    """The API server accepts all YAML examples of the guide, in order and in the namespaces that they name."""
     server.admin.create_object("/api/v1/namespaces", {"metadata": {"name": "topiarist"}})
     shown = [block for block in blocks((ROOT / "docs" / "kubernetes.md").read_text()) if block.language == "yaml"]
     kinds = [document["kind"] for block in shown for document in yaml.safe_load_all(block.text)]
@@ -67,7 +67,7 @@ def test_what_the_guide_shows_is_accepted(server: ApiServer) -> None:
 
 
 def test_a_repository_of_flux_builds(server_api: ApiClient, tmp_path: Path) -> None:
-    """Its controller sends everything through kustomize, which has to write out what is said once and referred to."""
+    """kustomize, which the Flux controller runs, builds the Flux sample and expands its YAML aliases."""
     for file in (ROOT / "manifests" / "gitops" / "flux").glob("*.yaml"):
         shutil.copy(file, tmp_path)
     own = {"resources": sorted(file.name for file in tmp_path.glob("*.yaml"))}

@@ -1,4 +1,4 @@
-"""What a person sees through a real kubectl: samples, explanations, names, columns, warnings."""
+"""The user's view through a real kubectl: samples, explanations, names, columns and warnings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from topiarist.kafka.config_table import TOPIC_CONFIGS
 MANIFESTS = ROOT / "manifests"
 FOLDERS = [MANIFESTS / "policies", MANIFESTS / "demo"]
 WITH_FILES = MANIFESTS / "samples" / "cluster-with-login.yaml"
-"""The one sample that is for the command line only: its secrets stand in files and variables."""
+"""The only sample that is for the command line only: its secrets are in files and environment variables."""
 
 SAMPLES = [
     file
@@ -30,9 +30,11 @@ SAMPLES = [
 @pytest.mark.usefixtures("config_admission")
 @pytest.mark.parametrize("given", [*SAMPLES, *FOLDERS], ids=lambda path: path.name)
 def test_samples_are_good_here_and_there(api: ApiClient, given: Path) -> None:
-    """One file, two ways: ``topiarist`` and ``kubectl apply`` take it without an error; twice is once.
+    """``topiarist validate`` and ``kubectl apply`` accept the same files without an error, and a second apply changes
+    nothing.
 
-    So do they with each folder as a whole, and of the demo with nothing less: its topics need its cluster's defaults.
+    Both accept each folder as a whole. The demo is accepted only as a whole, because its topics need the defaults of
+    its cluster.
     """
     assert run(["validate", str(given)]) == 0
     for outcome in ("created", "unchanged"):
@@ -43,7 +45,7 @@ def test_samples_are_good_here_and_there(api: ApiClient, given: Path) -> None:
 
 
 def test_a_cluster_with_files_is_for_the_command_line(api: ApiClient) -> None:
-    """``kubectl apply`` names each reference that is not for Kubernetes, and what is."""
+    """``kubectl apply`` names each reference that Kubernetes does not support, and the supported reference."""
     assert run(["validate", str(WITH_FILES)]) == 0
     applied = api.kubectl("apply", "-f", WITH_FILES)
     assert applied.returncode == 1
@@ -55,7 +57,7 @@ def test_a_cluster_with_files_is_for_the_command_line(api: ApiClient) -> None:
 
 
 def test_explain_helps(api: ApiClient) -> None:
-    """Every config with what it does; every field has a description."""
+    """``kubectl explain`` describes every config and every field."""
     done = api.kubectl("explain", "topic.spec.config")
     assert done.stdout == api.kubectl("explain", "topics.topiarist.dev.spec.config").stdout
     words = " ".join(done.stdout.split())
@@ -79,7 +81,7 @@ def test_explain_helps(api: ApiClient) -> None:
     ],
 )
 def test_names(api: ApiClient, namespace: str, words: str, kinds: set[str]) -> None:
-    """Short names and our category work; ``kubectl get all`` does not drown in topics."""
+    """Short names and the category ``topiarist`` work; ``kubectl get all`` lists no topics."""
     for body in (topic(), cluster(), policy()):
         assert create(api, namespace, body).status == 201
     done = api.kubectl("get", words, "-o", "name")
@@ -118,7 +120,7 @@ STATUSES: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
 def test_rows_fit_and_tell(
     api: ApiClient, namespace: str, body: dict[str, Any], status: dict[str, Any], columns: list[str]
 ) -> None:
-    """What counts stands in fewer than 120 characters; the whole message with ``-o wide``."""
+    """The important columns fit in fewer than 120 characters; ``-o wide`` shows the whole message."""
     assert create(api, namespace, body).status == 201
     kind = {"Topic": "topics", "Cluster": "clusters", "Policy": "policies"}[body["kind"]]
     where = f"/apis/topiarist.dev/v1/namespaces/{namespace}/{kind}/{body['metadata']['name']}/status"
@@ -131,7 +133,7 @@ def test_rows_fit_and_tell(
 
 
 def test_wait_and_field_selectors(api: ApiClient, namespace: str) -> None:
-    """``kubectl wait`` reads our conditions; topics can be found by what they say."""
+    """``kubectl wait`` reads the conditions, and field selectors find topics by mode and topic name."""
     for body in (topic("a", mode="Observe"), topic("b", topicName="shop.orders")):
         assert create(api, namespace, body).status == 201
     for selector, name in (("spec.mode=Observe", "a"), ("spec.topicName=shop.orders", "b")):
@@ -145,7 +147,7 @@ def test_wait_and_field_selectors(api: ApiClient, namespace: str) -> None:
 
 
 def test_a_slip_of_the_pen_is_warned_of(api: ApiClient) -> None:
-    """kubectl refuses an unknown field; where validation is a warning, the warning names it, and it is dropped."""
+    """kubectl refuses an unknown field; with ``--validate=warn`` it warns, names the field and drops the field."""
     given = to_yaml([topic(replicas=3, config={"retention.ms": 1})])
     done = api.kubectl("apply", "-f", "-", given=given)
     assert done.returncode == 1
@@ -168,7 +170,7 @@ def test_a_slip_of_the_pen_is_warned_of(api: ApiClient) -> None:
     ],
 )
 def test_values_arrive_as_written(api: ApiClient, written: str, read: object) -> None:
-    """What our own files may hold means the same through kubectl, which reads YAML 1.1."""
+    """Config values have the same meaning in kubectl, which reads YAML 1.1, as in topiarist's files."""
     given = "apiVersion: topiarist.dev/v1\nkind: Topic\nmetadata: {name: a}\nspec: {config: {a: WRITTEN}}"
     done = api.kubectl("create", "-f", "-", "-o", "json", given=given.replace("WRITTEN", written))
     assert done.returncode == 0, done.stderr

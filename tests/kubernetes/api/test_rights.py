@@ -1,4 +1,4 @@
-"""The rights that the chart gives: enough for all that the operator does, and with any one fewer something fails."""
+"""The RBAC rights of the chart: sufficient for the operator, and every single right is necessary."""
 
 from __future__ import annotations
 
@@ -34,18 +34,20 @@ CASES = [
     ),
     *(pytest.param((OTHER,), right) for several in namespace_rights(OTHER) for right in split_verbs(several)),
 ]
-"""All rights of an operator that watches everywhere, and those that one which does not has in a namespace."""
+"""All rights of an operator that watches all namespaces, and the rights in one watched namespace of an operator that
+does not.
+"""
 
 
 class Account:
-    """An account with some rights, and what the operator says at its start that it may not."""
+    """An account with some rights, and the operator's check for missing rights."""
 
     def __init__(self, server: ApiServer, documents: list[Document], asked: list[AccessRight]) -> None:
         self._asked = asked
         self._info = kopf.ConnectionInfo(server=server.url, ca_path=str(server.ca), token=grant(server, documents))
 
     def missing(self) -> str:
-        """Empty if there is nothing."""
+        """Return the error of the check at the operator's start, or an empty text."""
 
         async def ask() -> None:
             async with KubernetesClient(lambda: self._info) as api:
@@ -59,7 +61,10 @@ class Account:
 
 
 def everything(home: str, others: list[str]) -> list[AccessRight]:
-    """All that an operator asks for which watches these namespaces beside its own; none: all."""
+    """Return all rights that the operator checks if it watches its own namespace and ``others``.
+
+    No ``others`` means all namespaces.
+    """
     beside = [right for name in others for right in namespace_rights(name)]
     return [*required_rights(home, [*others, home] if others else (), lease=RELEASE), *beside]
 
@@ -68,7 +73,7 @@ def everything(home: str, others: list[str]) -> list[AccessRight]:
 def test_the_rights_of_the_chart_are_enough_to_begin(
     server: ApiServer, namespace: str, watched: tuple[str, ...]
 ) -> None:
-    """The operator misses none of those that it asks for."""
+    """The chart grants every right that the operator checks."""
     names = [f"{namespace}-{name}" for name in watched]
     for name in names:
         server.admin.create_object("/api/v1/namespaces", {"metadata": {"name": name}})
@@ -81,7 +86,7 @@ def test_the_rights_of_the_chart_are_enough_to_begin(
 def test_with_one_right_fewer_it_does_not_begin(
     server: ApiServer, namespace: str, watched: tuple[str, ...], right: AccessRight
 ) -> None:
-    """And it names that right, and no other."""
+    """Without one right the operator does not start, and its error names exactly that right."""
 
     def here(name: str) -> str:
         return {"": "", HOME: namespace}.get(name, f"{namespace}-{name}")
@@ -93,7 +98,8 @@ def test_with_one_right_fewer_it_does_not_begin(
     if right.name == OTHER:
         right = right._replace(name=here(OTHER))
     whole = rbac_documents(namespace, {**EVERYWHERE, "watchNamespaces": names})
-    said = right._replace(namespace="") if right.name == here(OTHER) else right  # that of a namespace outlives it
+    # The right to read a namespace is in a ClusterRole, without a namespace.
+    said = right._replace(namespace="") if right.name == here(OTHER) else right
     assert said in set(granted_rights(whole))
     account = Account(server, without_right(whole, said), everything(namespace, names))
     wait_until(
@@ -104,7 +110,10 @@ def test_with_one_right_fewer_it_does_not_begin(
 
 
 def test_a_secret_that_is_not_named_is_not_read(server: ApiServer, api: Client, namespace: str, tmp_path: Path) -> None:
-    """The Cluster says so; named in the values it is read, and the session is opened with it."""
+    """A Cluster reports a Secret that the operator may not read.
+
+    With the Secret in ``secretNames`` the operator logs in with it.
+    """
     data = {"password": base64.b64encode(b"secret").decode()}
     api.create_object(f"/api/v1/namespaces/{namespace}/secrets", {"metadata": {"name": "zookeeper"}, "data": data})
     login = {"username": "topiarist", "password": {"secretKeyRef": {"name": "zookeeper", "key": "password"}}}

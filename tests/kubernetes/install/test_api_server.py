@@ -1,4 +1,4 @@
-"""The API server of the tests itself: rights, tokens, and that nothing of it outlives a test run."""
+"""The API server of the tests: rights, tokens, and no process left after a test run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ with ApiServer(Path(sys.argv[1])) as server:
 
 
 def test_an_account_may_do_what_its_role_says(server: ApiServer, api: ApiClient, namespace: str) -> None:
-    """A token by TokenRequest: what the role has is done, what it lacks is refused, in other namespaces everything."""
+    """An account with a token from TokenRequest may do only what its role permits, and only in the namespace of its
+    role.
+    """
     core = f"/api/v1/namespaces/{namespace}"
     api.create_object(f"{core}/serviceaccounts", {"metadata": {"name": "reader"}})
     rights = {"apiGroups": ["topiarist.dev"], "resources": ["topics"], "verbs": ["list"]}
@@ -50,18 +52,18 @@ def test_an_account_may_do_what_its_role_says(server: ApiServer, api: ApiClient,
 
 
 def test_what_was_there_is_there_after_a_restart(server: ApiServer, api: ApiClient, namespace: str) -> None:
-    """At the same address, for clients that were there before: what etcd has kept."""
+    """After a restart the API server has the same address and objects, and existing clients still work."""
     assert create(api, namespace, topic()).status == 201
     before = server.process.pid
     server.restart()
-    install_definitions(server.admin)  # which waits until our kinds are served again
+    install_definitions(server.admin)  # which waits until topiarist's kinds are served again
     assert server.process.pid != before
     found = api.call("GET", resource_path(namespace, topic(), "a"))
     assert (found.status, found.body["kind"]) == (200, "Topic")
 
 
 def test_it_ends_when_its_starter_is_killed(tmp_path: Path) -> None:
-    """No server is left behind by a run that was killed in the middle."""
+    """The API server and etcd end when the process that started them is killed."""
     environment = {**os.environ, "PYTHONPATH": f"{ROOT / 'tests'}:{ROOT / 'operator'}"}
     starter = subprocess.Popen(
         [sys.executable, "-c", PROGRAM, str(tmp_path / "kube")],

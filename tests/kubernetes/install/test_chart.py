@@ -1,4 +1,4 @@
-"""The chart on an API server that knows nothing of us yet: installed, upgraded, taken away, installed again."""
+"""The chart on an API server without topiarist's definitions: installation, upgrade, removal and reinstallation."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ EVERYTHING = yaml.safe_load((ROOT / "tests" / "chart" / "everything.yaml").read_
 
 @pytest.fixture
 def blank(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ChartFixture]:
-    """On an API server that knows nothing of us."""
-    request.getfixturevalue("server")  # it says what to do where there is none to be had
+    """Return a fixture on an API server without topiarist's definitions."""
+    request.getfixturevalue("server")  # its message names a missing tool
     with ApiServer(tmp_path / "kube") as server:
         yield ChartFixture(server, "kafka")
 
 
 @pytest.fixture
 def site(server: ApiServer, namespace: str) -> Iterator[ChartFixture]:
-    """On one that has our definitions from elsewhere."""
+    """Return a fixture on an API server where the definitions are installed separately."""
     site = ChartFixture(server, f"{namespace}-hard")
     yield site
     site.helm.uninstall(RELEASE, ignore_not_found=True)
@@ -45,7 +45,7 @@ def site(server: ApiServer, namespace: str) -> Iterator[ChartFixture]:
 
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
-    """The chart of an earlier release: with definitions that lack something."""
+    """Return the chart of an earlier release, with an older definition of Topic."""
     chart = tmp_path / "topiarist"
     shutil.copytree(CHART, chart)
     about = yaml.safe_load((chart / "Chart.yaml").read_text())
@@ -57,14 +57,15 @@ def older(tmp_path: Path) -> Path:
 
 
 def columns(definition: Mapping[str, Any]) -> set[str]:
-    """The names of a definition's columns."""
+    """Return the names of a definition's columns."""
     return {each["name"] for each in definition["spec"]["versions"][0]["additionalPrinterColumns"]}
 
 
 def test_installed_upgraded_and_taken_away(blank: ChartFixture, older: Path) -> None:
-    """From an earlier chart: definitions are upgraded in place, Topics stay through all of it, also the last.
+    """An upgrade from an earlier chart updates the definitions in place, and Topics survive the upgrade and the
+    uninstallation.
 
-    And installed once more, with what was left.
+    A second installation on top of the remaining objects works.
     """
     blank.install(chart=older)
     assert "Older" in columns(blank.get_topic_crd())
@@ -99,7 +100,10 @@ def test_installed_upgraded_and_taken_away(blank: ChartFixture, older: Path) -> 
 
 
 def test_clusters_come_with_the_first_installation(blank: ChartFixture) -> None:
-    """Though the API server does not know their kind when Helm begins. Afterwards they are part of the release."""
+    """The first installation creates Clusters, although their kind is unknown when Helm starts.
+
+    Afterwards they belong to the release.
+    """
     blank.install({"clusters": {"prod": CLUSTER}})
     first = blank.get_cluster()
     assert first["spec"]["defaults"] == CLUSTER["spec"]["defaults"]
@@ -124,7 +128,7 @@ def test_clusters_come_with_the_first_installation(blank: ChartFixture) -> None:
 
 
 def test_a_cluster_that_is_wrong_stops_the_upgrade(site: ChartFixture) -> None:
-    """With the API server's words, and what was there stays."""
+    """An invalid Cluster stops the upgrade with the API server's message, and the previous Cluster stays."""
     site.install({**EXTERNAL_CRDS_VALUES, "clusters": {"prod": CLUSTER}})
     wrong = {"spec": {**CLUSTER["spec"], "rackAwareness": "Perhaps"}}
     with pytest.raises(helm_python.HelmError, match='Unsupported value: "Perhaps"'):
@@ -133,7 +137,7 @@ def test_a_cluster_that_is_wrong_stops_the_upgrade(site: ChartFixture) -> None:
 
 
 def test_leader_election_comes_and_goes(site: ChartFixture) -> None:
-    """With the Deployment's strategy, of which the API server takes no mixture."""
+    """An upgrade can enable and disable leader election, with a complete change of the Deployment's strategy."""
     for several in (False, True, False):
         values = {**EXTERNAL_CRDS_VALUES, "replicas": 2 if several else 1, "leaderElection": {"enabled": several}}
         (site.upgrade if site.get_object("apis/apps/v1 deployments/topiarist") else site.install)(values)
@@ -144,14 +148,17 @@ def test_leader_election_comes_and_goes(site: ChartFixture) -> None:
 
 
 def test_definitions_go_only_if_that_is_wanted(blank: ChartFixture) -> None:
-    """By ``crds.keep: false``."""
+    """``crds.keep: false`` deletes the definitions with the release."""
     blank.install({"crds": {"keep": False}})
     blank.uninstall()
     wait_until(lambda: blank.api.call("GET", TOPIC_CRD_PATH).status == 404, "the definition has gone")
 
 
 def test_a_second_release_leaves_the_first_alone(blank: ChartFixture) -> None:
-    """What there can be only one of is refused to it, and goes without saying by the switches."""
+    """A second release fails to install the objects that exist once per API server.
+
+    With these objects disabled it installs and uninstalls without effect on the first release.
+    """
     blank.install()
     other = blank.second_namespace()
     with pytest.raises(helm_python.HelmError, match="invalid ownership metadata"):
@@ -164,7 +171,7 @@ def test_a_second_release_leaves_the_first_alone(blank: ChartFixture) -> None:
 
 
 def test_everything_is_taken(site: ChartFixture) -> None:
-    """Every switch on, as the API server reads it, which judges fields that no schema of ours knows."""
+    """A real API server accepts the chart with all options on, including fields that no schema of topiarist covers."""
     for name in ("servicemonitors", "prometheusrules"):
         site.api.create_object(TOPIC_CRD_PATH.rpartition("/")[0], foreign(name))
     for name in ("servicemonitors", "prometheusrules"):
@@ -185,7 +192,7 @@ def test_everything_is_taken(site: ChartFixture) -> None:
 
 
 def foreign(plural: str) -> dict[str, Any]:
-    """A definition of the Prometheus operator's, as far as it matters here."""
+    """Return a minimal definition of a kind of the Prometheus operator."""
     singular = plural.removesuffix("s")
     kind = {"servicemonitor": "ServiceMonitor", "prometheusrule": "PrometheusRule"}[singular]
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -201,7 +208,7 @@ def foreign(plural: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("values", [{}, EVERYTHING], ids=["default", "everything"])
 def test_a_hardened_namespace_takes_the_pods(site: ChartFixture, values: dict[str, Any]) -> None:
-    """The operator's, those of helm test and of drift reports: the restricted standard has nothing against them."""
+    """The pods of the operator, of ``helm test`` and of drift reports satisfy the restricted Pod Security Standard."""
     for account in ("default", "topiarist"):
         site.api.create_object(f"/api/v1/namespaces/{site.namespace}/serviceaccounts", {"metadata": {"name": account}})
     found = render(values, namespace=site.namespace)
@@ -220,6 +227,6 @@ def test_a_hardened_namespace_takes_the_pods(site: ChartFixture, values: dict[st
 
 
 def tried(site: ChartFixture, pod: Mapping[str, Any]) -> ApiResponse:
-    """Whether the API server would take a pod."""
+    """Return the API server's response to a dry-run creation of a pod."""
     body = {"apiVersion": "v1", "kind": "Pod", **pod}
     return site.api.call("POST", f"/api/v1/namespaces/{site.namespace}/pods?dryRun=All&fieldValidation=Strict", body)

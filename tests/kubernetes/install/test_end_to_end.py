@@ -1,4 +1,7 @@
-"""From a manifest to a message: kubectl, the operator, ZooKeeper, real brokers of the newest release, and a client."""
+"""The whole path from a manifest to a message.
+
+The tests run kubectl, the operator, ZooKeeper, real brokers of the newest release, and a client.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +44,7 @@ spec:
 
 @pytest.fixture
 def kafka(tmp_path: Path) -> Iterator[KafkaFixture]:
-    """Two brokers of the newest release, and Kafka's own clients."""
+    """Start two brokers of the newest release, and Kafka's own clients."""
     try:
         fetch_jars(NEWEST)
     except JarsError as missing:
@@ -59,7 +62,10 @@ def kafka(tmp_path: Path) -> Iterator[KafkaFixture]:
 def test_a_message_goes_through_a_topic_that_kubectl_applied(
     server: ApiServer, api: ApiClient, namespace: str, kafka: KafkaFixture, tmp_path: Path
 ) -> None:
-    """Applied, ready, written to and read; grown and written to again; deleted, and gone from the brokers."""
+    """A topic applied by kubectl becomes ready and carries messages, also after growth.
+
+    Its deletion removes it from the brokers.
+    """
 
     def applied(partitions: int) -> None:
         given = MANIFESTS.format(connect=kafka.kafka.connect, version=kafka.kafka.version, partitions=partitions)

@@ -1,6 +1,6 @@
-"""The image's steps, done in a folder: what they make is the operator, and nothing that it does not need.
+"""The Dockerfile's steps in a folder: the result is the operator without unneeded packages.
 
-Docker is not needed, the network is: packages come from where pip has them from.
+The tests need no Docker. They need the network, because pip downloads packages from its index.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def unknown(user):
 pwd.getpwuid = unknown
 print(getpass.getuser())
 """
-"""The user's name where nobody knows the number, which kopf asks for when it starts."""
+"""A program that prints the user's name, which kopf reads at its start, while the user id has no name."""
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> DockerfileBuild:
-    """The image's file system, as a folder."""
+    """Build the image's file system in a folder."""
     build = DockerfileBuild(ROOT, tmp_path_factory.mktemp("image"))
     for stage in STAGES:
         build.run(stage)
@@ -37,7 +37,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> DockerfileBuild:
 
 
 def asked(image: DockerfileBuild, *words: str) -> subprocess.CompletedProcess[str]:
-    """Run something of the image, with its environment alone."""
+    """Run a program of the image with the image's environment only."""
     stage: Stage = STAGES[-1]
     names = {word.partition("=")[0] for text in stage.texts("ENV") for word in text.split()}
     return subprocess.run(
@@ -51,14 +51,14 @@ def asked(image: DockerfileBuild, *words: str) -> subprocess.CompletedProcess[st
 
 
 def test_the_steps_make_the_command(image: DockerfileBuild) -> None:
-    """Installed from hashes, complete, of this version."""
+    """The image contains the ``topiarist`` command of this version, with the operator."""
     done = asked(image, "topiarist", "--version")
     assert (done.stdout, done.stderr) == (f"topiarist, version {__version__}\n", "")
     assert asked(image, "topiarist", "operator", "--help").returncode == 0
 
 
 def test_the_operator_is_there_whole(image: DockerfileBuild) -> None:
-    """All of it can be imported, schemas are read, and a user without a name is no obstacle."""
+    """The image imports the operator and reads the schemas, and a user id without a name causes no error."""
     program = "import topiarist.kubernetes.main; from topiarist.schema.load import load_schema; load_schema('Topic')"
     done = asked(image, "python", "-W", "error", "-c", program)
     assert (done.returncode, done.stderr) == (0, "")
@@ -68,11 +68,11 @@ def test_the_operator_is_there_whole(image: DockerfileBuild) -> None:
 
 @pytest.mark.parametrize("name", ["pip", "setuptools", "wheel", "pyspark", "pytest", "ruff"])
 def test_what_it_does_not_need_is_not_there(image: DockerfileBuild, name: str) -> None:
-    """Neither what installs nor what tests."""
+    """The image contains no package for installation, tests or Spark."""
     done = asked(image, "python", "-c", f"import {name}")
     assert f"No module named '{name}'" in done.stderr
 
 
 def test_pip_is_gone_from_the_base_too(image: DockerfileBuild) -> None:
-    """The last stage has taken it away."""
+    """The last stage removes pip from the base image."""
     assert not list(image.host_path("/python/bin").glob("pip*"))

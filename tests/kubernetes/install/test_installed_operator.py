@@ -1,4 +1,7 @@
-"""What ``helm install`` leaves, at work: the operator as the Deployment starts it, asked as kubelet and helm ask it."""
+"""The operator after ``helm install``, started as the Deployment starts it.
+
+The tests send the requests of kubelet and ``helm test``.
+"""
 
 from __future__ import annotations
 
@@ -25,15 +28,15 @@ PATIENCE = 120.0
 
 @pytest.fixture
 def kafka() -> Iterator[SimulatedKafka]:
-    """A Kafka cluster."""
+    """Start a simulated Kafka cluster."""
     with EmbeddedZooKeeper() as server, SimulatedKafka(f"{server.connect}/kafka", BROKERS) as kafka:
         yield kafka
 
 
 def started(site: ChartFixture, server: ApiServer, folder: Path) -> tuple[OperatorProcess, Mapping[str, Any]]:
-    """The operator by the arguments of the Deployment, as its ServiceAccount; and its container.
+    """Return the operator with the Deployment's arguments and ServiceAccount, and its container.
 
-    Only where it listens is another place, and its namespace is said, since there is no folder of a ServiceAccount.
+    Only the listen address differs, and the namespace is explicit, because there is no ServiceAccount folder.
     """
     spec = site.get_object("apis/apps/v1 deployments/topiarist")["spec"]["template"]["spec"]
     (container,) = spec["containers"]
@@ -47,7 +50,7 @@ def started(site: ChartFixture, server: ApiServer, folder: Path) -> tuple[Operat
 def test_topics_come_about(
     server: ApiServer, namespace: str, kafka: SimulatedKafka, tmp_path: Path, values: dict[str, Any], everywhere: bool
 ) -> None:
-    """One install and one apply later; in a namespace that the Cluster allows by its label."""
+    """After one install and one apply, a topic exists, declared in a namespace that the Cluster allows by label."""
     site = ChartFixture(server, f"{namespace}-hard")
     rule = {"namespaces": {"from": "Selector", "selector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}}
     spec = {"zookeeper": {"connect": kafka.connect}, "kafkaVersion": "3.9", "allowedTopics": [rule]}
@@ -68,7 +71,7 @@ def test_topics_come_about(
 
 
 def asked_as_helm_does(operator: OperatorProcess, site: ChartFixture) -> subprocess.CompletedProcess[str]:
-    """The program of helm test, run against an operator."""
+    """Run the program of ``helm test`` against an operator."""
     command = only_document(render(namespace=site.namespace), "Pod")["spec"]["containers"][0]["command"]
     words = [sys.executable, *command[1:-1], f"http://127.0.0.1:{operator.port}"]
     return subprocess.run(words, capture_output=True, text=True, check=False)

@@ -1,7 +1,7 @@
-"""The way into Kubernetes that the README shows, gone step by step: real Helm, real kubectl, a real API server.
+"""The README's installation steps for Kubernetes, with real Helm, kubectl and API server.
 
-Two things are not real here. Nothing runs an image, so the operator is started as the Deployment would start it. And
-the address of ZooKeeper, which the README leaves to its reader, is that of a test.
+Two parts are replaced. No image runs, so the test starts the operator as the Deployment would. The ZooKeeper address of
+the README is replaced by the address of the test's server.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ ADDRESS = "zk1.example.com:2181/kafka"
 
 @pytest.fixture
 def kafka() -> Iterator[SimulatedKafka]:
-    """A Kafka cluster."""
+    """Start a simulated Kafka cluster."""
     with EmbeddedZooKeeper() as server, SimulatedKafka(f"{server.connect}/kafka", BROKERS) as kafka:
         yield kafka
 
 
 def step(program: str) -> list[str]:
-    """The words of the one step that begins with a program."""
+    """Return the words of the only step that starts with a program."""
     (line,) = [line for line in STEPS.splitlines() if line.startswith(f"{program} ")]
     return shlex.split(line)
 
 
 def test_the_image_that_is_built_is_the_one_that_runs() -> None:
-    """What is built and loaded has the name that the chart gives its pods without any value."""
+    """The steps build and load the image name that the chart uses by default."""
     (container,) = only_document(render(), "Deployment")["spec"]["template"]["spec"]["containers"]
     assert container["image"] == step("docker")[-2] == step("kind")[-1]
     assert container["imagePullPolicy"] == "IfNotPresent"
@@ -55,7 +55,9 @@ def test_the_image_that_is_built_is_the_one_that_runs() -> None:
 
 
 def test_the_steps_lead_to_a_topic(server: ApiServer, namespace: str, kafka: SimulatedKafka, tmp_path: Path) -> None:
-    """Helm installs the chart that is named; what kubectl applies and waits for comes about in ZooKeeper."""
+    """Helm installs the chart of the README, and the resources that kubectl applies become ready and create the topic
+    in ZooKeeper.
+    """
     helm = step("helm")
     assert helm[:4] == ["helm", "install", "topiarist", "charts/topiarist"]
     assert {*helm[4:]} == {"--namespace", "topiarist", "--create-namespace", "--wait"}

@@ -1,4 +1,4 @@
-"""What the operator promises of one topic, sentence by sentence, on a real API server and a real ZooKeeper."""
+"""The operator's documented behaviour for one topic, on a real API server and a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ DAY = 86_400_000
 
 
 def test_a_key_that_leaves_the_spec_goes(place: SharedOperatorFixture) -> None:
-    """One that we set; what others set stays until the spec says that it goes."""
+    """The operator removes a managed key that the spec no longer has.
+
+    It keeps unmanaged keys until ``unmanagedConfig: Remove``.
+    """
     place.declare_cluster()
     place.declare_topic("orders", config={"flush.ms": 7, "preallocate": True})
     place.wait_until_ready("orders")
@@ -32,7 +35,10 @@ def test_a_key_that_leaves_the_spec_goes(place: SharedOperatorFixture) -> None:
 
 
 def test_a_paused_topic_is_left_alone(place: SharedOperatorFixture) -> None:
-    """By an annotation on it, or on the Cluster; its status says so, and what waits."""
+    """The operator does not change a topic that is paused by an annotation on the Topic or the Cluster.
+
+    The status lists the pending changes.
+    """
     place.declare_cluster()
     place.declare_topic("orders")
     place.wait_until_ready("orders")
@@ -52,7 +58,10 @@ def test_a_paused_topic_is_left_alone(place: SharedOperatorFixture) -> None:
 
 
 def test_what_is_observed_is_planned_and_not_done(place: SharedOperatorFixture) -> None:
-    """The status has the plan as a person reads it; without mode: Observe it is carried out."""
+    """With ``mode: Observe`` the status shows the plan and nothing is written.
+
+    Without it the operator applies the plan.
+    """
     place.declare_cluster()
     place.kafka.add_topics(Topic("orders", REPLICAS, {"flush.ms": "7"}))
     tree = write_checker.read_nodes(place.kafka.connect)
@@ -74,7 +83,10 @@ def test_what_is_observed_is_planned_and_not_done(place: SharedOperatorFixture) 
 
 
 def test_a_frozen_cluster_is_not_written_to(place: SharedOperatorFixture) -> None:
-    """Whoever froze it is named; after a unfreeze all is done."""
+    """The operator writes nothing to a frozen cluster and reports the reason of the freeze.
+
+    After ``unfreeze`` it applies all changes.
+    """
     place.declare_cluster()
     place.declare_topic("orders")
     place.wait_until_ready("orders")
@@ -94,7 +106,10 @@ def test_a_frozen_cluster_is_not_written_to(place: SharedOperatorFixture) -> Non
 
 
 def test_data_loss_takes_both_words(place: SharedOperatorFixture) -> None:
-    """The Cluster's, and the Topic's to this very change; either alone changes nothing, and a consent counts once."""
+    """A change with data loss needs the Cluster's approval and the Topic's consent to exactly this change.
+
+    A consent counts once.
+    """
     place.declare_cluster()
     place.declare_topic("orders", config={"retention.ms": LONG})
     place.wait_until_ready("orders")
@@ -119,7 +134,7 @@ def test_data_loss_takes_both_words(place: SharedOperatorFixture) -> None:
 
 
 def test_drift_is_named_by_key(place: SharedOperatorFixture) -> None:
-    """In the status, in its own condition and in the Event: what is there, and what is wanted."""
+    """The status, the condition and the Event name the key of a drift with its actual and desired value."""
     place.declare_cluster()
     place.declare_topic("orders", config={"flush.ms": 7})
     place.wait_until_ready("orders")
@@ -134,7 +149,7 @@ def test_drift_is_named_by_key(place: SharedOperatorFixture) -> None:
 
 
 def test_a_number_that_lost_digits_is_refused(place: SharedOperatorFixture) -> None:
-    """kubectl reads it as a float: what arrives is not what was written."""
+    """The operator refuses a number that kubectl rounded to a float; the quoted number is accepted."""
     place.declare_cluster()
     for written, ready in (("9223372036854775808", False), ('"9223372036854775807"', True)):
         body = f"""

@@ -1,6 +1,6 @@
-"""F32: the operator is killed at every single write of its work, to ZooKeeper and to the API server, and started again.
+"""F32: the operator is killed at every single write, to ZooKeeper and to the API server, and restarted.
 
-Which writes there are is seen in a clean run; each of them is struck, each in a scene of its own.
+A clean run lists the writes; the test kills one operator at each write, each in its own namespace.
 """
 
 from __future__ import annotations
@@ -23,34 +23,32 @@ from support.waiting import wait_until
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 AT_A_TIME = 10
-"""Scenes at work at the same time: most of what each does is to wait."""
+"""Fixtures that run at the same time; most of their time is waiting."""
 
 MORE = 2
-"""Statuses of a kind that a run may write more often than another: the controller is seen in the middle of its work, or
-not.
-"""
+"""Extra status writes of a kind that a run may need: the controller may be read in the middle of its work or not."""
 
 
 OUTAGES = {"ClusterUnavailable prod", "Reachable prod"}
-"""Events of a server that did not answer in time: on a busy machine they are true, and say nothing of what was done."""
+"""Events of a server that did not answer in time; on a busy machine they are correct and independent of the work."""
 
 
 class Target(NamedTuple):
-    """A write at which the operator is killed: its kind, and its number among those of its kind."""
+    """A write at which the operator is killed: its kind, and its number within the kind."""
 
     kind: str
     number: int
 
 
 class Run(NamedTuple):
-    """What came of a scene: all on both sides, and what was told."""
+    """The result of a run: the final state of both servers, and the Events."""
 
     outcome: Mapping[str, object]
     events: Counter[str]
 
 
 def clean(stand: KillFixture) -> Run:
-    """A run in which nothing breaks; each transaction is sent once."""
+    """Run without a fault, and assert that each transaction is sent once."""
     stand.operator.start()
     stand.wait_until_idle()
     assert stand.writes.kinds.count("multi") == TRANSACTIONS
@@ -59,19 +57,22 @@ def clean(stand: KillFixture) -> Run:
 
 
 def end(stand: KillFixture) -> None:
-    """The operator ends in order, and has met nothing that nobody had thought of."""
+    """Terminate the operator, and assert that it logged no unexpected error."""
     stand.operator.terminate()
     assert "Traceback" not in stand.operator.log, stand.operator.log
 
 
 def targets(seen: Sequence[str]) -> list[Target]:
-    """Every write of a clean run, and a few more of the kinds of which another run may have more."""
+    """Return every write of a clean run, and extra writes of kinds with a varying number."""
     counts = {kind: number + (MORE if kind.endswith("/status") else 0) for kind, number in Counter(seen).items()}
     return [Target(kind, number) for kind, most in counts.items() for number in range(1, most + 1)]
 
 
 def killed(stand: KillFixture, write: Target) -> str:
-    """Kill the operator there; the kind of the write. A run that has fewer is killed when it has nothing left to do."""
+    """Kill the operator at a write and return its kind.
+
+    A run with fewer writes of this kind is killed when its work is done; the result is then empty.
+    """
     stand.writes.kill_before_write(write.kind, write.number, stand.operator.kill)
     stand.operator.start()
     wait_until(lambda: stand.writes.triggered.wait(0.5) or stand.is_done, f"{write}", timeout=OPERATOR_TIMEOUT_S)
@@ -80,7 +81,9 @@ def killed(stand: KillFixture, write: Target) -> str:
 
 
 def converges(stand: KillFixture, wanted: Run) -> None:
-    """Started again, it ends as if nothing had been: nothing is done twice, told twice, or left."""
+    """Restart the operator, and assert the result of a clean run: no repeated write, no repeated Event, nothing left to
+    do.
+    """
     *before, struck = stand.writes.kinds
     sent = before.count("multi") + (struck == "multi" and not stand.writes.triggered.is_set())
     stand.writes.reset()
@@ -93,12 +96,12 @@ def converges(stand: KillFixture, wanted: Run) -> None:
 
 
 def held(scene: OperatorFixture, name: str) -> bool:
-    """Whether a Topic has our finalizer."""
+    """Return True if a Topic has topiarist's finalizer."""
     return FINALIZER in scene.get_topic(name)["metadata"].get("finalizers", ())
 
 
 def deletions(scene: OperatorFixture) -> list[str]:
-    """The topics whose deletion the Cluster tells of."""
+    """Return the topics in the list of deletions of the Cluster's status."""
     found = scene.api.call("GET", resource_path(scene.namespace, cluster("prod"), "prod")).body
     return [each["topic"] for each in found["status"]["deletions"]]
 
@@ -131,10 +134,10 @@ def test_f32_killed_right_behind_a_deletion(stage: FaultFixture, namespace: str)
     scene.wait_until_ready("a", "b")
     wait_until(lambda: held(scene, "a") and held(scene, "b"), "both have a finalizer", timeout=OPERATOR_TIMEOUT_S)
 
-    killed: list[int] = []  # several writes are under way: a late one must not kill the operator that starts again
+    killed: list[int] = []  # several writes are in flight: a late one must not kill the restarted operator
 
     def die(number: int, _asked: WriteRequest) -> bool:
-        """At the first write to the API server behind the deletion."""
+        """Kill the operator at the first write to the API server after the deletion."""
         if not killed and b'"ensure"' in scene.client.get("/topiarist/topics/a")[0]:
             killed.append(number)
             operator.kill()

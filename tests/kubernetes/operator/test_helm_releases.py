@@ -1,4 +1,7 @@
-"""Two releases of the operator: each serves its own, and what is in the scope of both is served by one."""
+"""Two releases of the operator.
+
+Each release serves its own resources, and one release serves a resource in the scope of both.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +26,16 @@ class Release(NamedTuple):
 
     @property
     def owner(self) -> str:
-        """As whom it works."""
+        """Return the owner that the operator writes."""
         return operator_owner(self.scene.api, self.scene.namespace)
 
     def cluster(self, name: str, **spec: Any) -> None:
-        """Declare its cluster under a name; Topics of all namespaces may mean it."""
+        """Declare the release's cluster under a name, for Topics of all namespaces."""
         fields = {"kafkaVersion": "3.9", "allowedTopics": [{"namespaces": {"from": "All"}}], **spec}
         self.scene.apply(cluster(name, zookeeper={"connect": self.scene.kafka.connect}, **fields))
 
     def pass_by(self) -> None:
-        """Wait until each of its clusters has been looked at twice."""
+        """Wait until the operator has made two more passes over each of its clusters."""
         wait_until(self._passes, "a pass", timeout=OPERATOR_TIMEOUT_S)
         before = self._passes()
         wait_until(
@@ -42,7 +45,7 @@ class Release(NamedTuple):
         )
 
     def figures(self, name: str) -> list[str]:
-        """Lines of a metric."""
+        """Return the lines of a metric."""
         return [line for line in self.operator.http_get("/metrics")[1].splitlines() if line.startswith(name)]
 
     def _passes(self) -> dict[str, float]:
@@ -51,25 +54,28 @@ class Release(NamedTuple):
 
 
 def release(stage: FaultFixture, name: str, *words: str) -> Release:
-    """One at work."""
+    """Start a release."""
     scene = stage.make_fixture(name)
     return Release(scene, stage.start_operator(name, *words, everywhere=True))
 
 
 def declared(scene: OperatorFixture, name: str, **spec: Any) -> None:
-    """A Topic in a scene's namespace."""
+    """Declare a Topic in the namespace of a fixture."""
     body = topic(name, **{**DEFAULT_SIZE, **spec})
     body["metadata"]["labels"] = {"unjudged": ""}
     scene.apply(body)
 
 
 def version(scene: OperatorFixture, name: str) -> str:
-    """The version of a Topic: it grows with every write."""
+    """Return the resource version of a Topic, which increases with every write."""
     return str(scene.get_topic(name)["metadata"]["resourceVersion"])
 
 
 def test_two_releases_leave_each_others_topics_alone(stage: FaultFixture, namespace: str) -> None:
-    """Each has a Cluster of its own, and both watch everything: nothing flaps, and no Topic is unknown to anybody."""
+    """Two releases with their own Clusters, both watching all namespaces, do not overwrite each other's statuses.
+
+    Neither reports a Topic of the other as ``UnknownCluster``.
+    """
     one, two = (release(stage, f"{namespace}-{name}") for name in ("one", "two"))
     for each, name in ((one, "first"), (two, "second")):
         each.cluster(name)
@@ -92,8 +98,9 @@ def test_two_releases_leave_each_others_topics_alone(stage: FaultFixture, namesp
 
 
 def test_what_is_in_the_scope_of_two_is_served_by_the_first(stage: FaultFixture, namespace: str) -> None:
-    """Both have a Cluster of the name that the Topic means: the second one says so, and touches neither Topic nor
-    Kafka.
+    """If both releases have a Cluster with the name in a Topic, the first release serves the Topic.
+
+    The second release reports the first as holder and changes neither the Topic nor Kafka.
     """
     one = release(stage, f"{namespace}-one")
     one.cluster("same")
@@ -119,7 +126,7 @@ def test_what_is_in_the_scope_of_two_is_served_by_the_first(stage: FaultFixture,
 
 
 def test_a_class_says_whose_a_resource_is(stage: FaultFixture, namespace: str) -> None:
-    """In one namespace: of Clusters and Topics each release serves those of its class, whatever they are called."""
+    """In one namespace each release serves only the Clusters and Topics of its class."""
     blue = release(stage, namespace, "--release", "blue", "--class", "blue")
     blue.cluster("prod", **{"class": "blue"})
     declared(blue.scene, "theirs", clusters=["prod"])

@@ -1,4 +1,4 @@
-"""F32: what happens in the middle of a pass: a resource goes, or the operator is asked to end."""
+"""F32: interruptions in the middle of a pass: deletion of a resource, and a request to the operator to end."""
 
 from __future__ import annotations
 
@@ -17,29 +17,29 @@ NAMES = ("a", "b", "c", "d", "e")
 
 
 class Witness:
-    """Hears which Topics' deletion the operator has been told of, and does something once, in the middle of a pass."""
+    """A recorder of deletions that the operator has received, which runs one script in the middle of a pass."""
 
     def __init__(self) -> None:
         self.deleted: set[str] = set()
         self._script: Callable[[], None] | None = None
 
     def watched(self, event: Event) -> bool:
-        """Every event goes on."""
+        """Record a deletion; forward every event."""
         if event["type"] == "DELETED":
             self.deleted.add(event["object"]["metadata"]["uid"])
         return True
 
     def next(self, script: Callable[[], None]) -> None:
-        """What is to be done, once."""
+        """Set the script to run once."""
         self._script = script
 
     @property
     def waits(self) -> bool:
-        """Whether it has not been done yet."""
+        """Return True if the script has not run yet."""
         return self._script is not None
 
     def act(self) -> bool:
-        """Do it, if it was not done; everything goes on."""
+        """Run the script if it has not run; return True, so that the request is forwarded."""
         script, self._script = self._script, None
         if script:
             script()
@@ -47,19 +47,19 @@ class Witness:
 
 
 class Struck(NamedTuple):
-    """Two ways to meet a pass in its middle."""
+    """A fixture that deletes Topics in the middle of a pass."""
 
     scene: OperatorFixture
     witness: Witness
 
     def gone(self, name: str) -> None:
-        """Delete a Topic, and wait until the operator has been told."""
+        """Delete a Topic, and wait until the operator has received the deletion."""
         uid = self.scene.get_topic(name)["metadata"]["uid"]
         self.scene.delete_topic(name)
         wait_until(lambda: uid in self.witness.deleted, f"{name}: its deletion is told", timeout=OPERATOR_TIMEOUT_S)
 
     def declare(self, name: str, again: bool = False) -> None:
-        """Declare a Topic that is deleted in the middle of the pass that makes its topic."""
+        """Declare a Topic that is deleted in the middle of the pass that creates its topic."""
 
         def script() -> None:
             self.gone(name)
@@ -131,7 +131,9 @@ def test_f32_asked_to_end_in_mid_pass(stage: FaultFixture, namespace: str) -> No
 
 
 def test_a_deletion_is_seen_through(stage: FaultFixture, namespace: str) -> None:
-    """The resource goes as soon as its topic has gone: nobody waits for the next pass that comes by itself."""
+    """The operator removes the finalizer as soon as Kafka has deleted the topic, without waiting for the next periodic
+    pass.
+    """
     scene = stage.make_fixture(namespace)
     scene.declare_cluster(allowDeletion=True)
     operator = stage.start_operator(namespace, "--period", str(10 * OPERATOR_TIMEOUT_S))

@@ -1,4 +1,7 @@
-"""F32: two operators for one namespace. Only one works; one that slept for too long writes nothing and ends."""
+"""F32: two operators for one namespace.
+
+Only one operator works. An operator that was suspended too long writes nothing and ends.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,7 @@ WAITING = "waiting for the Lease"
 
 
 class Replica:
-    """One of two operators, with a way of its own to the API server, on which its writes are seen."""
+    """One of two operators, with its own relay to the API server, which records its writes."""
 
     def __init__(self, stack: ExitStack, server: ApiServer, namespace: str, token: str, said: Path) -> None:
         self.relay = stack.enter_context(ApiRelay(server))
@@ -39,13 +42,13 @@ class Replica:
         stack.callback(self.operator.kill)
 
     def start(self) -> None:
-        """Begin, and wait until it leads or stands by."""
+        """Start the operator, and wait until it leads or waits for the Lease."""
         self.operator.start()
         self.operator.wait_until_ready()
 
 
 class Pair:
-    """Two replicas on one scene: the first leads, the second stands by."""
+    """Two replicas for one cluster: the first leads, the second waits for the Lease."""
 
     def __init__(self, scene: OperatorFixture, proxy: InterceptingProxy, first: Replica, second: Replica) -> None:
         self.scene = scene
@@ -55,19 +58,19 @@ class Pair:
 
     @property
     def lease(self) -> Any:
-        """The Lease as it stands."""
+        """Return the spec of the Lease."""
         where = f"/apis/coordination.k8s.io/v1/namespaces/{self.scene.namespace}/leases/topiarist"
         return self.scene.api.call("GET", where).body["spec"]
 
     def declare(self, *names: str) -> None:
-        """Declare topics at once, before anybody can have seen the first."""
+        """Declare topics in quick succession, before the operator can read the first."""
         for name in names:
             self.scene.declare_topic(name)
 
 
 @pytest.fixture
 def pair(server: ApiServer, namespace: str, tmp_path: Path) -> Iterator[Pair]:
-    """Both are there, and have done what there is to do: one topic."""
+    """Start both replicas, and wait until the first has created one topic."""
     token = grant_token(server, namespace, "--watch-namespace", namespace, "--leader-election")
     with EmbeddedZooKeeper() as zookeeper, ExitStack() as stack:
         connect = f"{zookeeper.connect}/kafka"
@@ -97,7 +100,7 @@ def test_f32_a_leader_that_slept_writes_nothing(pair: Pair) -> None:
     asleep, sent = list[str](), list[str]()
 
     def doze(kind: str) -> bool:
-        """Stop the first before its second transaction goes on."""
+        """Suspend the first operator before its second transaction is forwarded."""
         if asleep:
             return True
         sent.append(kind)

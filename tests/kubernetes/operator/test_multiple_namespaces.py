@@ -1,4 +1,4 @@
-"""Many namespaces, policies over all of them, and what a person sees of it."""
+"""Many namespaces, policies for all of them, and the user's view of the resources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from topiarist.adapters.zookeeper.codec import configs
 
 
 def test_two_hundred_namespaces(place: SharedOperatorFixture) -> None:
-    """Allowed by a selector, one Topic each: all are made and ready, and who lacks the label is refused."""
+    """The operator creates one topic for each of 200 namespaces that a selector allows, and refuses a namespace without
+    the label.
+    """
     label = {"fleet": place.name}
     spaces = {f"{place.name}-{number:03}": label for number in range(200)} | {f"{place.name}-other": {}}
 
@@ -44,7 +46,7 @@ def test_two_hundred_namespaces(place: SharedOperatorFixture) -> None:
 
 
 def law(place: SharedOperatorFixture, expression: str, **rule: Any) -> dict[str, Any]:
-    """A Policy for one cluster."""
+    """Return a Policy for one cluster."""
     made = {"name": "r", "message": "Not so.", "expression": expression, **rule}
     body = policy(made, selector={"clusters": [place.name], "topics": ["orders"]})
     body["metadata"]["name"] = place.name
@@ -62,7 +64,10 @@ def law(place: SharedOperatorFixture, expression: str, **rule: Any) -> dict[str,
 def test_a_broken_policy_holds_back_what_it_is_for(
     place: SharedOperatorFixture, expression: str, subject: str, words: str
 ) -> None:
-    """And says what is wrong by its own condition; corrected, it judges. Topics that it does not select are made."""
+    """An invalid Policy refuses the topics that it selects and reports its error in a condition.
+
+    Other topics are created. Once corrected, the Policy is evaluated.
+    """
 
     def said() -> str:
         found = place.api.call("GET", resource_path(place.shared_operator.namespace, law(place, ""), place.name)).body
@@ -88,7 +93,7 @@ def test_a_broken_policy_holds_back_what_it_is_for(
 
 
 def test_a_topic_without_a_cluster_says_so(place: SharedOperatorFixture) -> None:
-    """One that names none that there is, and one that names none where there are several."""
+    """A Topic reports ``UnknownCluster`` if it names no existing Cluster, or names none while several exist."""
     other = place.in_namespace(place.namespace)
     other.name = f"{place.name}-other"
     other.declare_cluster()
@@ -105,7 +110,7 @@ def test_a_topic_without_a_cluster_says_so(place: SharedOperatorFixture) -> None
     counted = partial(place.shared_operator.metric, "topiarist_topics", cluster="", state="UnknownCluster")
     place.wait_for(lambda: counted() == 2, "both are counted")
     other.delete_cluster()
-    place.wait_until_ready("nobodys")  # which now is meant for the only one
+    place.wait_until_ready("nobodys")  # which now belongs to the only Cluster
     other.declare_cluster()
     place.wait_for(lambda: "the topic stays on" in place.condition_message("nobodys"), "it stays where it was applied")
     place.apply(topic("nobodys", partitions=4, replicationFactor=2))
@@ -122,7 +127,7 @@ def test_a_topic_without_a_cluster_says_so(place: SharedOperatorFixture) -> None
 
 
 def test_metrics_tell_how_topics_stand(place: SharedOperatorFixture) -> None:
-    """By state, with drift counted once, and what was asked of ZooKeeper."""
+    """Metrics count topics by state, drift once, and requests to ZooKeeper."""
     place.declare_cluster()
     place.declare_topic("orders", config={"flush.ms": 7})
     place.declare_topic("bad", config={"retention.ms": "soon"})
@@ -146,7 +151,7 @@ def test_metrics_tell_how_topics_stand(place: SharedOperatorFixture) -> None:
 
 
 def test_what_a_person_sees(place: SharedOperatorFixture) -> None:
-    """With get, get -o wide, describe and wait: how it stands, why, and what happened."""
+    """``kubectl get``, ``get -o wide``, ``describe`` and ``wait`` show state, reason and history of topics."""
     place.declare_cluster()
     place.declare_topic("orders", config={"flush.ms": 7})
     place.declare_topic("wrong", config={"retention.ms": "soon"})

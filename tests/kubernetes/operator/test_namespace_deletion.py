@@ -1,4 +1,4 @@
-"""Something larger is deleted, and all Topics in it: a namespace, or the definition of the kind. No topic goes."""
+"""Deletion of a namespace, or of the definition of Topic, with all Topics in it: no topic is deleted."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def alone(
     zookeeper: EmbeddedZooKeeper,
     tmp_path: Path,
 ) -> Iterator[FaultFixture]:
-    """A stage on an API server of its own: without their definition, no Topics of other tests would be left."""
+    """Return a factory on its own API server, because deleting the definition would delete the Topics of other
+    tests.
+    """
     with ApiServer(tmp_path / "kube") as own, ExitStack() as stack:
         install_definitions(own.admin)
         for name in (HOME, TEAM):
@@ -36,13 +38,13 @@ def alone(
 
 
 def topics(scene: OperatorFixture) -> list[dict[str, Any]]:
-    """All Topics of a namespace; none if there is no such kind."""
+    """Return all Topics of a namespace, or an empty list if the kind does not exist."""
     found = scene.api.call("GET", f"/apis/topiarist.dev/v1/namespaces/{scene.namespace}/topics")
     return list(found.body.get("items", ()))
 
 
 def stand(scene: OperatorFixture, count: int, kind: str, reason: str) -> None:
-    """Wait until so many Topics have a condition for this reason, and carry our finalizer."""
+    """Wait until ``count`` Topics have a condition with this reason and topiarist's finalizer."""
 
     def there() -> bool:
         found = [
@@ -58,7 +60,7 @@ def stand(scene: OperatorFixture, count: int, kind: str, reason: str) -> None:
 
 
 def let_go(scene: OperatorFixture) -> None:
-    """Annotate all Topics of a namespace, and see them go."""
+    """Annotate all Topics of a namespace, and wait until they are deleted."""
     done = scene.api.kubectl("annotate", "topics.topiarist.dev", "--all", "topiarist.dev/retain=true")
     assert done.returncode == 0, done.stderr
     wait_until(lambda: not topics(scene), "all have gone", timeout=OPERATOR_TIMEOUT_S)
@@ -80,7 +82,7 @@ def test_f32_a_namespace_or_the_definition_goes(alone: FaultFixture) -> None:
     stand(home, len(FEW), "Ready", "Synced")
 
     assert alone.server.admin.call("DELETE", f"/api/v1/namespaces/{TEAM}").status == 200
-    # As the namespace controller does it, which is not there.
+    # This request replaces the namespace controller, which does not run here.
     assert team.api.call("DELETE", f"/apis/topiarist.dev/v1/namespaces/{TEAM}/topics").status == 200
     stand(team, len(NAMES), "Stalled", "DeletionHeld")
     let_go(team)

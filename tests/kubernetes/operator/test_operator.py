@@ -1,4 +1,4 @@
-"""The operator at work: what is declared comes about, what is changed outside is seen, and statuses tell the truth."""
+"""The operator in operation: it creates declared topics, detects external changes, and writes correct statuses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from topiarist.adapters.zookeeper.codec import configs
 
 
 def test_a_topic_is_made_and_ready(scene: OperatorFixture) -> None:
-    """With the partitions that it asks for, a status that names them, and an Event."""
+    """The operator creates a topic with the declared partitions, a status that names them, and an Event."""
     scene.declare_cluster()
     scene.wait_for_cluster_status()
     scene.declare_topic("orders", config={"retention.ms": 604800000, "preallocate": False})
@@ -27,7 +27,7 @@ def test_a_topic_is_made_and_ready(scene: OperatorFixture) -> None:
 
 
 def test_a_pass_with_nothing_to_do_writes_nothing(scene: OperatorFixture) -> None:
-    """Neither into ZooKeeper nor to the API server."""
+    """A pass without changes writes neither to ZooKeeper nor to the API server."""
     scene.declare_cluster()
     scene.declare_topic("orders")
     scene.wait_until_ready("orders")
@@ -36,7 +36,7 @@ def test_a_pass_with_nothing_to_do_writes_nothing(scene: OperatorFixture) -> Non
         scene.get_topic("orders")["metadata"]["resourceVersion"],
     )
     scene.declare_topic("later")
-    scene.wait_until_ready("later")  # so a pass has been there
+    scene.wait_until_ready("later")  # so another pass has ended
     assert {
         name: node for name, node in write_checker.read_nodes(scene.kafka.connect).items() if name in tree
     }.keys() == tree.keys()
@@ -44,7 +44,7 @@ def test_a_pass_with_nothing_to_do_writes_nothing(scene: OperatorFixture) -> Non
 
 
 def test_what_the_spec_changes_is_done(scene: OperatorFixture) -> None:
-    """Growth, a value, a key that leaves; each once, with an Event."""
+    """The operator applies growth and a changed config value of the spec once each, with an Event."""
     scene.declare_cluster()
     scene.wait_for_cluster_status()
     scene.declare_topic("orders", config={"flush.ms": 7, "retention.ms": 604800000})
@@ -57,7 +57,10 @@ def test_what_the_spec_changes_is_done(scene: OperatorFixture) -> None:
 
 
 def test_drift_is_reported(scene: OperatorFixture) -> None:
-    """By condition and Event; the cluster keeps what others made of it, and what the spec changes is still done."""
+    """A condition and an Event report drift.
+
+    The operator keeps the external change and still applies other changes of the spec.
+    """
     scene.declare_cluster()
     scene.declare_topic("orders", config={"flush.ms": 7})
     scene.wait_until_ready("orders")
@@ -70,7 +73,7 @@ def test_drift_is_reported(scene: OperatorFixture) -> None:
 
 
 def test_drift_is_corrected_where_that_is_asked_for(scene: OperatorFixture) -> None:
-    """The cluster is as asked again, without anybody's doing."""
+    """With ``driftPolicy: Correct`` the operator reverts an external change."""
     scene.declare_cluster(driftPolicy="Correct")
     scene.declare_topic("orders", config={"flush.ms": 7})
     scene.wait_until_ready("orders")
@@ -80,7 +83,7 @@ def test_drift_is_corrected_where_that_is_asked_for(scene: OperatorFixture) -> N
 
 
 def test_a_retained_topic_stays(scene: OperatorFixture) -> None:
-    """Its resource goes at once."""
+    """With ``deletionPolicy: Retain`` the resource is deleted at once and the topic stays."""
     scene.declare_cluster(allowDeletion=True)
     scene.declare_topic("orders")
     scene.wait_until_ready("orders")
@@ -91,7 +94,7 @@ def test_a_retained_topic_stays(scene: OperatorFixture) -> None:
 
 
 def test_a_topic_goes_with_its_resource(scene: OperatorFixture) -> None:
-    """With deletionPolicy: Delete and the Cluster's word: first the topic, then the resource."""
+    """With ``deletionPolicy: Delete`` and ``allowDeletion`` the operator deletes the topic first, then the resource."""
     scene.declare_cluster(allowDeletion=True)
     scene.declare_topic("orders", deletionPolicy="Delete")
     scene.wait_until_ready("orders")
@@ -106,7 +109,10 @@ def test_a_topic_goes_with_its_resource(scene: OperatorFixture) -> None:
 
 
 def test_a_deletion_is_held_without_the_clusters_word(scene: OperatorFixture) -> None:
-    """The resource says so, and an annotation lets it go."""
+    """Without ``allowDeletion`` the resource stays and reports ``DeletionHeld``.
+
+    The annotation ``retain`` releases it.
+    """
     scene.declare_cluster()
     scene.declare_topic("orders", deletionPolicy="Delete")
     scene.wait_until_ready("orders")
@@ -123,7 +129,7 @@ def test_a_deletion_is_held_without_the_clusters_word(scene: OperatorFixture) ->
 
 
 def test_topics_of_other_namespaces_are_refused(scene: OperatorFixture, server: ApiServer) -> None:
-    """Unless the Cluster allows them."""
+    """The operator refuses Topics of other namespaces until the Cluster allows them."""
     other = f"{scene.namespace}-b"
     server.admin.create_object("/api/v1/namespaces", {"metadata": {"name": other, "labels": {"team": "b"}}})
     scene.declare_cluster()
@@ -136,7 +142,7 @@ def test_topics_of_other_namespaces_are_refused(scene: OperatorFixture, server: 
 
 
 def test_a_cluster_that_is_away_is_said(scene: OperatorFixture) -> None:
-    """By its own condition; other clusters go on."""
+    """An unreachable cluster is reported in its condition; the operator still serves the other clusters."""
     scene.apply(cluster("away", zookeeper={"connect": "127.0.0.1:1"}, kafkaVersion="3.9"))
     scene.declare_cluster()
     scene.declare_topic("orders", clusters=["prod"])

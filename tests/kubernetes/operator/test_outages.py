@@ -1,6 +1,7 @@
-"""F32: the API server is away, or restarted, ZooKeeper is away: nothing is lost, and all is caught up with.
+"""F32: outages of the API server and of ZooKeeper, and a restart of the API server.
 
-Most of that is to wait until a request or a session is given up: all three happen at the same time.
+No change is lost, and the operator recovers. Most of the time is waiting for a request or session timeout, so all three
+outages run at the same time.
 """
 
 from __future__ import annotations
@@ -27,24 +28,24 @@ from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import configs
 
 LONG = 60.0
-"""Seconds that the API server, or ZooKeeper, is away at least: longer than what any single request waits."""
+"""Minimum seconds of an outage of the API server or ZooKeeper: longer than any single request timeout."""
 
 CATCH_UP = 15.0
 """Seconds after an outage within which a deletion during the outage is noticed."""
 
 UNPOSTED = "failed; will retry: POST"
-"""What kopf logs of an Event that it could not post."""
+"""kopf's log message about an Event that it could not post."""
 
 
 class Cut(NamedTuple):
-    """A scene whose operator has lost the API server."""
+    """A fixture with an operator that has lost its connection to the API server."""
 
     scene: OperatorFixture
     gate: SwitchableRelay
     operator: ForkedOperator
 
     def settle(self) -> None:
-        """Make topics, one of which goes with its resource."""
+        """Create topics, one of them with ``deletionPolicy: Delete``."""
         self.scene.declare_cluster(allowDeletion=True, driftPolicy="Correct")
         self.scene.declare_topic("orders", config={"flush.ms": 7})
         self.scene.declare_topic("leave", deletionPolicy="Delete")
@@ -54,13 +55,13 @@ class Cut(NamedTuple):
         )
 
     def meanwhile(self) -> None:
-        """What happens while it is away, on both sides."""
+        """Change resources and the topic during the outage."""
         self.scene.declare_topic("later")
         self.scene.delete_topic("leave")
         self.scene.client.set("/config/topics/orders", configs.encode_config({"flush.ms": "9"}))
 
     def goes_on(self) -> None:
-        """What the operator knows it still does; that it cannot tell is said, and no reason to end."""
+        """Assert that the operator continues the known work, logs that it cannot write, and does not end."""
         mended = lambda: self.scene.topic_config("orders")["flush.ms"] == "7"  # noqa: E731
         wait_until(mended, "the value is back", timeout=OPERATOR_TIMEOUT_S)
         wait_until(lambda: UNPOSTED in self.operator.log, "its request has been given up", timeout=OPERATOR_TIMEOUT_S)
@@ -71,7 +72,7 @@ class Cut(NamedTuple):
         assert_healthy(self.operator)
 
     def catches_up(self) -> None:
-        """By itself."""
+        """Assert that the operator recovers without intervention."""
         self.scene.wait_until_ready("orders", "later")
         wait_until(lambda: not self.scene.get_topic("leave"), "the resource has gone", timeout=OPERATOR_TIMEOUT_S)
         assert self.scene.partition_count("leave") == 0
@@ -79,18 +80,18 @@ class Cut(NamedTuple):
 
 
 def lasted(begun: float) -> None:
-    """Return once an outage has been as long as it is to be."""
+    """Wait until an outage has lasted ``LONG`` seconds."""
     wait_until(lambda: time.monotonic() - begun >= LONG, "the outage is over", timeout=2 * LONG, interval=0.1)
 
 
 def by(stage: FaultFixture, gate: SwitchableRelay, token: str, namespace: str) -> ApiClient:
-    """A client of the API server whose way leads through a gate."""
+    """Return a client of the API server that connects through a relay."""
     site = ApiEndpoint(f"https://127.0.0.1:{gate.port}", stage.server.ca, stage.server.folder / "bin" / "kubectl")
     return ApiClient(site, token, stage.folder / f"kubeconfig-{namespace}", namespace)
 
 
 def api_server_is_away(stage: FaultFixture, namespace: str) -> None:
-    """Two operators, of which one is refused and the other is not answered."""
+    """Run two operators: connections of the first are refused, requests of the second get no answer."""
     cuts = []
     for way in ("bang", "silence"):
         gate = stage.stack.enter_context(SwitchableRelay(("127.0.0.1", int(stage.server.url.rpartition(":")[2]))))
@@ -114,7 +115,10 @@ def api_server_is_away(stage: FaultFixture, namespace: str) -> None:
 
 
 def zookeeper_is_away(stage: FaultFixture, namespace: str) -> None:
-    """Of three clusters: ``idle`` has nothing to do when it goes, ``busy`` goes in the middle of an apply."""
+    """Cut ZooKeeper off: cluster ``idle`` without pending work, cluster ``busy`` in the middle of an apply.
+
+    ``other`` stays connected.
+    """
     scenes = {name: stage.make_fixture(namespace, f"{namespace}-{name}") for name in ("idle", "busy", "other")}
     proxies = {name: stage.stack.enter_context(Proxy(stage.zookeeper.connect)) for name in scenes}
     scene, busy = scenes["idle"], scenes["busy"]
@@ -160,19 +164,19 @@ def zookeeper_is_away(stage: FaultFixture, namespace: str) -> None:
 
 
 def until_cluster(scene: OperatorFixture, name: str, *wanted: str) -> None:
-    """Wait until a Cluster is ready, or not, for this reason."""
+    """Wait until the condition ``Ready`` of a Cluster has this status and reason."""
     wait_until(lambda: cluster_condition(scene, name) == wanted, f"{name}: {wanted}", timeout=OPERATOR_TIMEOUT_S)
 
 
 def until_caught_up(condition: Callable[[], bool], what: str) -> None:
-    """Wait for something that has to happen soon after an outage, however long it was."""
+    """Wait for a result that must follow an outage of any length within ``CATCH_UP`` seconds."""
     wait_until(condition, what, timeout=CATCH_UP, interval=0.1)
 
 
 def history_is_lost(stage: FaultFixture, namespace: str) -> None:
-    """Much is deleted while the operator is cut off, and the API server is restarted: it has forgotten what happened.
+    """Delete resources while the operator is disconnected, and restart the API server, which loses its event history.
 
-    Its watches answer 410 Gone then. A Cluster is deleted too, of which kopf is never told.
+    Its watches then answer 410 Gone. A Cluster is deleted as well, and kopf never receives that deletion.
     """
     with ApiServer(stage.folder / "kube") as own:
         install_definitions(own.admin)
@@ -224,7 +228,7 @@ STORIES: Mapping[str, Story] = {
 def told(
     server: ApiServer, zookeeper: EmbeddedZooKeeper, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Mapping[str, Future[None]]]:
-    """How each of the three ended."""
+    """Start the three outages concurrently; yield their futures."""
 
     def tell(story: Story, name: str) -> None:
         with ExitStack() as stack:

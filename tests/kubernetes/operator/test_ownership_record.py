@@ -1,5 +1,6 @@
-"""What was last applied is known by the record in ZooKeeper alone: whatever becomes of resources and their statuses, a
-change that somebody made on the cluster is told, and not overwritten.
+"""The ownership record in ZooKeeper as the only source of the applied spec.
+
+After any loss of resources or statuses, an external change of the topic is reported and not overwritten.
 """
 
 from __future__ import annotations
@@ -35,7 +36,10 @@ def _take_the_status_away(place: SharedOperatorFixture) -> None:
 
 
 def _declare_a_second_cluster_for_a_moment(place: SharedOperatorFixture) -> None:
-    """A Topic that names no Cluster stays where it was applied; the operator has looked at the second Cluster."""
+    """Declare a Topic without a Cluster name, then a second Cluster until the operator has read it.
+
+    The Topic stays on the first.
+    """
     body = topic("orders", **DEFAULT_SIZE, config={"retention.ms": LONG})
     second = cluster("second", zookeeper={"connect": f"{place.kafka.connect}-second"})
     place.apply(body | {"metadata": {"name": "orders", "labels": {"unjudged": ""}}})
@@ -58,7 +62,10 @@ FORGETTING = [
 def test_what_others_changed_is_told_whatever_is_forgotten(
     place: SharedOperatorFixture, forget: Callable[[SharedOperatorFixture], None]
 ) -> None:
-    """It stays as it is, also when the spec says something else that is new; what the spec then says counts."""
+    """An external change stays after the loss of resources or status, also when the spec changes another key.
+
+    A new value in the spec for the changed key is applied.
+    """
     place.declare_cluster()
     place.declare_topic("orders", config={"retention.ms": LONG})
     place.wait_until_ready("orders")

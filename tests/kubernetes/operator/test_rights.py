@@ -1,4 +1,4 @@
-"""With no more rights than it needs: of namespaces, of Secrets; and what it says where one is missing."""
+"""The operator with the minimum of rights to namespaces and Secrets, and its messages about missing rights."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ FIRST, SECOND = register_secret("planted-Larch1-first"), register_secret("plante
 
 
 def grant(api: ApiClient, namespace: str, name: str, rule: Mapping[str, Any]) -> None:
-    """Give the operator's account one more right in its own namespace."""
+    """Grant the operator's account one more right in its own namespace."""
     where = f"{RBAC}/namespaces/{namespace}/roles"
     api.create_object(where, {"metadata": {"name": name}, "rules": [rule]})
     api.create_object(
@@ -46,8 +46,9 @@ def grant(api: ApiClient, namespace: str, name: str, rule: Mapping[str, Any]) ->
 def test_some_namespaces_are_enough(
     server: ApiServer, zookeeper: EmbeddedZooKeeper, api: ApiClient, namespace: str, tmp_path: Path
 ) -> None:
-    """With Roles in those that are watched, and beside them no more than a look at one definition: Topics of these are
-    served, a namespace that is not watched is not even looked at.
+    """The operator needs only Roles in the watched namespaces and read access to one definition.
+
+    It serves the Topics there and reads no other namespace.
     """
     team, other = f"{namespace}-team", f"{namespace}-other"
     for name in (team, other):
@@ -87,8 +88,9 @@ def test_some_namespaces_are_enough(
 def test_a_namespace_that_goes_takes_nobody_with_it(
     server: ApiServer, zookeeper: EmbeddedZooKeeper, api: ApiClient, namespace: str, tmp_path: Path
 ) -> None:
-    """It is told by the Clusters, a metric and the log, and served again when it is back; a restart is none the worse
-    for it, and neither is one namespace for a right that is missing in another.
+    """The Clusters, a metric and the log report a deleted watched namespace; once it exists again, it is served.
+
+    A restart changes nothing, and a right missing in one namespace does not affect another namespace.
     """
     team, poor = f"{namespace}-team", f"{namespace}-poor"
     for name in (team, poor):
@@ -140,7 +142,7 @@ def test_a_namespace_that_goes_takes_nobody_with_it(
 
 
 def remove(api: ApiClient, namespace: str) -> None:
-    """Delete a namespace as a controller manager would, with the Topics in it."""
+    """Delete a namespace and its Topics as a controller manager does."""
     where = f"/api/v1/namespaces/{namespace}"
     for found in api.call("GET", f"/apis/topiarist.dev/v1/namespaces/{namespace}/topics").body["items"]:
         name = found["metadata"]["name"]
@@ -153,13 +155,13 @@ def remove(api: ApiClient, namespace: str) -> None:
 
 @pytest.fixture
 def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredZooKeeper]:
-    """A ZooKeeper that lets everybody in and leaves the rest to ACLs."""
+    """Start a ZooKeeper that accepts every login and protects znodes by ACLs only."""
     with SecuredZooKeeper(tmp_path_factory.mktemp("secured")) as found:
         yield found
 
 
 def keep(api: ApiClient, home: str, password: str) -> None:
-    """Put a password into the Secret that the Cluster names."""
+    """Write a password into the Secret that the Cluster names."""
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "login"}, "stringData": {"password": password}}
     found = api.call(
         "PATCH",
@@ -173,8 +175,9 @@ def keep(api: ApiClient, home: str, password: str) -> None:
 def test_secrets_are_rotated_without_a_restart(
     server: ApiServer, api: ApiClient, namespace: str, secured: SecuredZooKeeper, tmp_path: Path
 ) -> None:
-    """A Secret that is missing is named; one that comes, and one that changes, counts from the next pass on. None of
-    them turns up in a log, a status or an Event.
+    """The operator reports a missing Secret, and uses a new or changed Secret from the next pass on.
+
+    No password appears in a log, a status or an Event.
     """
     folder = tmp_path / "operator"
     connect = f"{secured.connect}/{namespace}"

@@ -1,4 +1,4 @@
-"""Whose a topic is, who may take or delete it, and what stays when its resource goes."""
+"""Ownership of topics: adoption, transfer, deletion, and topics that stay after the deletion of their resources."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ REPLICAS = ((1, 2), (2, 3), (3, 1))
 
 
 def test_a_topic_deleted_outside_is_reported(place: SharedOperatorFixture) -> None:
-    """Never made again in silence, whatever the policy of drift; both words make it again."""
+    """An externally deleted topic is reported under any drift policy.
+
+    It is recreated only with the Cluster's approval and the Topic's consent.
+    """
     place.declare_cluster(driftPolicy="Correct")
     place.declare_topic("orders")
     place.wait_until_ready("orders")
@@ -31,7 +34,10 @@ def test_a_topic_deleted_outside_is_reported(place: SharedOperatorFixture) -> No
 
 
 def test_a_topic_of_another_owner_takes_both_words(place: SharedOperatorFixture) -> None:
-    """Without them it is left as it is."""
+    """The operator takes a topic of another owner only with the Cluster's approval and the Topic's consent.
+
+    Otherwise it changes nothing.
+    """
     place.kafka.add_topics(Topic("orders", REPLICAS, {"flush.ms": "7"}))
     record = json.dumps({"version": 1, "owner": "others", "config": ["flush.ms"]}).encode()
     place.client.create("/topiarist/topics/orders", record, makepath=True)
@@ -53,7 +59,10 @@ def test_a_topic_of_another_owner_takes_both_words(place: SharedOperatorFixture)
 
 
 def test_adoption_is_the_clusters_word(place: SharedOperatorFixture) -> None:
-    """By a pattern; a topic that differs is not touched before, one that is as asked becomes ours."""
+    """The operator adopts a topic that differs from its spec only if ``adopt`` of the Cluster matches its name.
+
+    A topic equal to its spec is adopted at once.
+    """
     place.kafka.add_topics(
         Topic("orders.eu", REPLICAS, {"flush.ms": "7"}), Topic("payments", REPLICAS, {}), Topic("audit", REPLICAS, {})
     )
@@ -69,14 +78,17 @@ def test_adoption_is_the_clusters_word(place: SharedOperatorFixture) -> None:
     assert place.topic_config("orders.eu") == {"flush.ms": "8"}
     assert place.topic_config("audit") == {}
     assert place.topic_conditions("audit")["Stalled"] == ("True", "NotAdopted")
-    place.delete_topic("audit")  # never ours, so nothing to delete and nothing to wait for
+    place.delete_topic("audit")  # never adopted, so there is no topic to delete and no finalizer
     place.wait_until_deleted("audit")
     assert place.partition_count("audit") == 3
     place.wait_for_events("payments", "Adopted")
 
 
 def test_absent_is_absent(place: SharedOperatorFixture) -> None:
-    """With allowDeletion; the resource stays, and present brings the topic back."""
+    """With ``allowDeletion``, ``ensure: Absent`` deletes the topic and keeps the resource.
+
+    ``Present`` creates the topic again.
+    """
     place.declare_cluster()
     place.declare_topic("orders")
     place.wait_until_ready("orders")
@@ -92,7 +104,10 @@ def test_absent_is_absent(place: SharedOperatorFixture) -> None:
 
 
 def test_the_budget_of_deletions_holds(place: SharedOperatorFixture) -> None:
-    """Over it none is done; what was done counts for a day, also for a Cluster that is declared anew."""
+    """Deletions above the budget are all refused.
+
+    Earlier deletions count for a day, also after the Cluster is deleted and declared again.
+    """
     names = ["a", "b", "c"]
     place.declare_cluster(allowDeletion=True, budgets={"deletions": 2})
     for name in (*names, "d"):
@@ -114,7 +129,7 @@ def test_the_budget_of_deletions_holds(place: SharedOperatorFixture) -> None:
     place.delete_topic("d")
     place.wait_for_conditions("d", Stalled=("True", "BudgetExceeded"))
     assert place.are_present_and_owned("d")
-    place.declare_topic("d", deletionPolicy="Retain")  # a last word, which is heard
+    place.declare_topic("d", deletionPolicy="Retain")  # a change after the deletion request still counts
     place.wait_until_deleted("d")
     assert place.are_present_and_owned("d")
     before = place.cluster_resource()["status"]["deletions"]
@@ -127,7 +142,10 @@ def test_the_budget_of_deletions_holds(place: SharedOperatorFixture) -> None:
 
 
 def test_a_claim_passes_on(place: SharedOperatorFixture) -> None:
-    """The older of two counts; when it goes, with its finalizer, the other one takes over and nothing is deleted."""
+    """Of two Topics for one topic the older is served.
+
+    After its deletion the other is served, and the topic is not deleted.
+    """
     place.declare_cluster(allowDeletion=True)
     place.declare_topic("first", topicName="orders", deletionPolicy="Delete", config={"flush.ms": 7})
     place.wait_until_ready("first")
@@ -146,7 +164,7 @@ def test_a_claim_passes_on(place: SharedOperatorFixture) -> None:
 
 
 def test_a_topic_that_cannot_be_read_keeps_its_claim(place: SharedOperatorFixture) -> None:
-    """The younger one takes nothing over, as long as the older one is there."""
+    """An older Topic that becomes invalid keeps its claim; the younger is served only after the older is deleted."""
     place.declare_cluster()
     place.declare_topic("first", topicName="orders")
     place.wait_until_ready("first")
@@ -164,7 +182,9 @@ def test_a_topic_that_cannot_be_read_keeps_its_claim(place: SharedOperatorFixtur
 
 
 def test_a_topic_moves_between_namespaces(place: SharedOperatorFixture) -> None:
-    """Declared in the new one, then deleted in the old one: the topic never goes, under either deletion policy."""
+    """A Topic declared in a new namespace and then deleted in the old one keeps its topic, under either deletion
+    policy.
+    """
     there = place.in_namespace(f"{place.namespace}-new")
     place.shared_operator.server.admin.create_object("/api/v1/namespaces", {"metadata": {"name": there.namespace}})
     place.declare_cluster(allowDeletion=True)
@@ -185,7 +205,10 @@ def test_a_topic_moves_between_namespaces(place: SharedOperatorFixture) -> None:
 
 
 def test_a_cluster_that_goes_takes_nothing_along(place: SharedOperatorFixture) -> None:
-    """Finalizers go, topics and records stay, and the Topics say that they have no home; it may come back."""
+    """After the deletion of a Cluster the finalizers are removed, and topics and ownership records stay.
+
+    The Topics report ``UnknownCluster``; a new Cluster restores them.
+    """
     place.declare_cluster(allowDeletion=True)
     for name in ("orders", "going"):
         place.declare_topic(name, deletionPolicy="Delete")

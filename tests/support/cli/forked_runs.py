@@ -1,4 +1,4 @@
-"""Processes to be killed: whole runs of the command line, each forked from a process that has loaded all of it."""
+"""Command line runs for kill tests, each forked from a process that has already imported topiarist."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ PRELOAD = [
 
 
 class ForkedRuns:
-    """Starts runs of topiarist; 30 ms each instead of 300."""
+    """A factory of topiarist runs; a start takes 30 ms instead of 300."""
 
     def __init__(self) -> None:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(PRELOAD)
 
     def start(self, *words: str | Path, output_file: Path, kill_at: tuple[str, int] | None = None) -> BaseProcess:
-        """Begin a run whose output goes to the file ``output_file``.
+        """Start a run that writes its output to the file ``output_file``.
 
-        ``kill_at``: the end of a source file's path and a number; the run kills itself at the so many-th line that it
-        comes to in there. The number 0 kills nothing and adds how many lines there were to what was said.
+        ``kill_at`` is the end of a source file's path and a number: the run kills itself at that executed line of the
+        file. The number 0 kills nothing and appends the count of executed lines to the output.
         """
         process = self._context.Process(target=_run, args=([str(word) for word in words], str(output_file), kill_at))
         process.start()
@@ -46,31 +46,34 @@ class ForkedRuns:
 
 
 def wait_for_exit_code(process: BaseProcess) -> int:
-    """The exit code of a run, once it has ended; that of a killed one is minus the signal."""
+    """Wait for the end of the run and return its exit code; a killed run returns minus the signal number."""
     process.join(60)
     assert process.exitcode is not None, "the run does not end"
     return process.exitcode
 
 
 def kill(process: BaseProcess) -> None:
-    """End it as ``kill -9`` does, and wait until it has gone; its exit code is left to whoever waits for it."""
+    """Kill the process as ``kill -9`` does and wait for its end.
+
+    The exit code stays available to another caller.
+    """
     process.kill()
     wait_for_exit(process)
 
 
 def wait_for_exit(process: BaseProcess) -> None:
-    """Wait until it has gone."""
+    """Wait until the process has ended."""
     assert wait([process.sentinel], 60), "the run does not end"
 
 
 def pid(process: BaseProcess) -> int:
-    """Its number."""
+    """The process id."""
     assert process.pid is not None
     return process.pid
 
 
 def _run(words: list[str], output_file: str, kill_at: tuple[str, int] | None) -> None:
-    """In the new process."""
+    """Run topiarist in the new process."""
     from topiarist.cli.main import run
 
     output = os.open(output_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
@@ -97,7 +100,7 @@ class _LineCounter:
         self._file, self._kill_at = file, kill_at
 
     def trace(self, frame: FrameType, event: str, _argument: object) -> Any:
-        """Count the lines of the file, and kill at the one that was asked for."""
+        """Count the executed lines of the file, and kill the process at the requested line."""
         if not frame.f_code.co_filename.endswith(self._file):
             return None
         self.count += event == "line"

@@ -1,4 +1,4 @@
-"""The scripts of the action, run as its steps run them."""
+"""The scripts of the GitHub action, run as the steps of the action run them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ SHA, HEAD = "c" * 40, "f" * 40
 def run_script(
     name: str, *words: object, variables: Mapping[str, str], cwd: Path = ROOT
 ) -> subprocess.CompletedProcess[str]:
-    """Run a script with ``topiarist`` on the path, and nothing else in its environment but what it is given.
+    """Run a script with ``topiarist`` on the path and only the given environment.
 
-    The token is never in what it prints.
+    The token never appears in the output.
     """
     known = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **variables}
     command = [str(SCRIPTS / name), *map(str, words)]
@@ -47,13 +47,16 @@ def run_comment_script(
 
 
 def workflow_run(number: int, repository: str = REPOSITORY, **fields: Any) -> dict[str, Any]:
-    """A workflow's run, as the API has it."""
+    """Return a workflow run in the form of the API."""
     known = {"id": number, "run_number": number, "event": "pull_request", "pull_requests": [{"number": 7}]}
     return {**known, "head_repository": {"full_name": repository}, **fields}
 
 
 def merge_pull_request(api: FakeGitHubApi, kept: Mapping[str, str]) -> None:
-    """Merge pull request 7: its branch was planned twice, and ``kept`` is of the second run; so was that of a fork."""
+    """Merge pull request 7.
+
+    Its branch was planned twice, and ``kept`` belongs to the second run; a branch of a fork was planned too.
+    """
     head = f"/repos/{REPOSITORY}"
     pull = {
         "number": 7,
@@ -93,7 +96,7 @@ def run_reviewed_script(api: FakeGitHubApi, to: Path, **variables: str) -> subpr
 
 
 def run_action(folder: Path, command: str, *args: str, **variables: str) -> tuple[str, str]:
-    """Run ``run.sh`` in a working copy with the manifests in ``topics``: what the log shows, and the exit code."""
+    """Run ``run.sh`` in a working copy with the manifests in ``topics``; return the log and the exit code."""
     output = folder / "output"
     output.write_text("")
     known = {

@@ -1,4 +1,4 @@
-"""A stand-in for GitHub's API on the loopback: comments, runs and artifacts, and all that it was asked."""
+"""A fake GitHub API on the loopback interface with comments, runs, artifacts and a log of all requests."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BOT = "github-actions[bot]"
 
 
 class Request(NamedTuple):
-    """What was asked: method, path without its query, the query, headers by lower-case name, and the body."""
+    """A received request: method, path without the query, query, headers by lower-case name, and body."""
 
     method: str
     path: str
@@ -29,7 +29,7 @@ class Request(NamedTuple):
 
 
 class GitHubResponse(NamedTuple):
-    """What is answered: a status, plain values or bytes, and further headers."""
+    """A response: a status, plain values or bytes, and further headers."""
 
     status: int
     content: Any = None
@@ -38,9 +38,9 @@ class GitHubResponse(NamedTuple):
 
 @dataclass
 class FakeGitHubApi:
-    """The state of a repository, and what becomes of requests; ``failures`` answer a method whatever its path.
+    """A fake repository that answers API requests; ``failures`` answer a method for every path.
 
-    ``page`` comments make a page: GitHub gives fewer than a client asks for whenever it likes.
+    A page has ``page`` comments, because GitHub may return fewer than a client requests.
     """
 
     comments: list[dict[str, Any]] = field(default_factory=list)
@@ -73,7 +73,7 @@ class FakeGitHubApi:
             do_GET = do_POST = do_PATCH = answer  # noqa: N815
 
             def log_message(self, *_: Any) -> None:
-                """Say nothing."""
+                """Log nothing."""
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._thread = Thread(target=self._server.serve_forever, args=(0.01,))
@@ -89,17 +89,17 @@ class FakeGitHubApi:
 
     @property
     def address(self) -> str:
-        """Where it answers."""
+        """The address of the server."""
         return f"http://127.0.0.1:{self._server.server_port}"
 
     def add_comment(self, body: str, author: str = BOT) -> int:
-        """Somebody comments; the comment's number."""
+        """Add a comment of another user and return its number."""
         number = 1000 + len(self.comments)
         self.comments.append({"id": number, "body": body, "user": {"login": author}})
         return number
 
     def respond(self, request: Request) -> GitHubResponse:
-        """What GitHub would answer."""
+        """Return the response that GitHub would send."""
         if failure := self.failures.get(request.method):
             return failure
         if request.path in self.get_responses:
@@ -135,7 +135,7 @@ class FakeGitHubApi:
 
 
 def zip_files(files: Mapping[str, str]) -> bytes:
-    """Files as an artifact's archive."""
+    """Return the archive of an artifact with these files."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as found:
         for name, text in files.items():

@@ -1,4 +1,4 @@
-"""Runs of topiarist in a process of their own, and the manifests that they are given."""
+"""Runs of topiarist in separate processes, and the manifests for these runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 
 class RunResult(NamedTuple):
-    """How a run ended, and what it said on both streams."""
+    """The result of a run: its exit code and the output on both streams."""
 
     code: int
     out: str
@@ -21,7 +21,7 @@ class RunResult(NamedTuple):
 
 
 def start_topiarist(*words: str | Path) -> subprocess.Popen[str]:
-    """Begin a run that hears signals, even if we were started to ignore them."""
+    """Start a run that handles signals, even if the test process ignores them."""
     return subprocess.Popen(
         [sys.executable, "-m", "topiarist", *map(str, words)],
         stdout=subprocess.PIPE,
@@ -32,24 +32,24 @@ def start_topiarist(*words: str | Path) -> subprocess.Popen[str]:
 
 
 def run_topiarist(*words: str | Path, timeout: float = 60.0) -> RunResult:
-    """A whole run; one that takes longer than so many seconds hangs."""
+    """Execute a complete run; a run that exceeds this number of seconds counts as hung."""
     running = start_topiarist(*words)
     out, err = running.communicate(timeout=timeout)
     return RunResult(running.returncode, out, err)
 
 
 def connect_string_of(server: socket.socket) -> str:
-    """The connect string of a server, or of a port where there is none."""
+    """Return the connect string of a server, or of a port without a server."""
     return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 def document(kind: str, name: str, **spec: Any) -> str:
-    """A manifest on a line of its own; JSON is YAML too."""
+    """Return a manifest on one line; JSON is valid YAML."""
     return json.dumps({"apiVersion": "topiarist.dev/v1", "kind": kind, "metadata": {"name": name}, "spec": spec})
 
 
 def write_manifests(folder: Path, connects: Mapping[str, str], *topics: str) -> Path:
-    """A folder with clusters by their connect strings, in ``clusters.yaml``, and topics meant for all of them."""
+    """Write a folder with clusters by connect string in ``clusters.yaml``, and topics that select all clusters."""
     folder.mkdir(exist_ok=True)
     found = [document("Cluster", name, zookeeper={"connect": at}) for name, at in connects.items()]
     (folder / "clusters.yaml").write_text("\n---\n".join(found))

@@ -1,4 +1,4 @@
-"""A real browser with a page of a report open in it, and all that the page said and asked for meanwhile."""
+"""A real browser with an open report page, and a log of its console messages and requests."""
 
 from __future__ import annotations
 
@@ -21,30 +21,33 @@ ROW_SELECTOR = "#table tr[data-at]"
 
 @dataclass(slots=True)
 class OpenedPage:
-    """A page: ``said`` has what its console shows and the errors of its script, ``asked`` every address asked for."""
+    """An open page: ``said`` has the console messages and script errors, ``asked`` every requested address."""
 
     page: Page
     console_messages: list[str] = field(default_factory=list)
     requested_urls: list[str] = field(default_factory=list)
 
     def cells(self, column: str) -> list[str]:
-        """The text of a column in all rows that are in the document."""
+        """Return the text of one column in all rows of the document."""
         found: list[str] = self.page.locator(f"{ROW_SELECTOR} .c-{column}").all_inner_texts()
         return found
 
     def count_text(self) -> str:
-        """What the page says about how many findings there are of what is looked for."""
+        """Return the displayed number of findings that match the search."""
         said: str = self.page.locator("#count").inner_text()
         return said
 
     def evaluate(self, script: str) -> Any:
-        """What a piece of script gives."""
+        """Return the value of a script expression."""
         return self.page.evaluate(script)
 
 
 @contextmanager
 def launch_browser() -> Iterator[Browser]:
-    """A headless Chromium. Without one the test fails: whoever runs it is told how to get one."""
+    """Start a headless Chromium.
+
+    Without an installed browser the test fails, with instructions for its installation.
+    """
     path = os.environ.get("TOPIARIST_CHROMIUM") or shutil.which("chromium")
     if not path:
         pytest.fail("there is no Chromium: run these tests by make test-browser, which gets one")
@@ -56,7 +59,7 @@ def launch_browser() -> Iterator[Browser]:
 
 @contextmanager
 def open_page(browser: Browser, path: Path, link: str = "", **options: Any) -> Iterator[OpenedPage]:
-    """A page in a context of its own; ``options`` are those of the context, ``link`` begins with ``#``."""
+    """Open a page in its own context; ``options`` belong to the context, ``link`` begins with ``#``."""
     width = options.pop("width", 1400)
     context = browser.new_context(viewport={"width": width, "height": 900}, **options)
     context.set_default_timeout(TIMEOUT_MS)

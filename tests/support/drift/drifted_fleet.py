@@ -1,8 +1,8 @@
-"""A sample fleet with drift of every kind, and what a report must find of it: known before anything is compared.
+"""A sample fleet with every kind of drift, and the findings that a report of it must contain.
 
-Topics are of the usual size: 12 partitions, 3 replicas, 5 overrides; no two are placed or numbered alike, as on real
-clusters. Where something differs is decided by the numbers of topic and cluster alone, so that two makings of one fleet
-are equal to the byte.
+The expected findings are determined before any comparison. Topics have a typical size: 12 partitions, 3 replicas, 5
+overrides; no two have the same placement or identity, as on real clusters. Only the numbers of topic and cluster
+determine the differences, so that two generations of one fleet are identical to the byte.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _TOPIC_SPACING = 97
 
 
 class DriftedFleet(NamedTuple):
-    """A fleet on disk, and the findings of it: each once."""
+    """A fleet on disk and its expected findings, each once."""
 
     manifests: Path
     snapshots: Path
@@ -94,21 +94,21 @@ DRIFT_KINDS: tuple[tuple[str, str, TopicChange], ...] = (
 
 
 def topic_name(number: int) -> str:
-    """A topic's name, of a usual length."""
+    """Return a topic name of typical length."""
     return f"team{number % 37:02d}.service.topic-{number:06d}"
 
 
 def cluster_name(number: int) -> str:
-    """A cluster's name."""
+    """Return a cluster name."""
     return f"cluster-{number:04d}"
 
 
 def make_fleet(folder: Path, clusters: int, topics: int, per_kind: int) -> DriftedFleet:
-    """Write a fleet of so many clusters of so many topics; of every kind of drift there are ``per_kind`` topics.
+    """Write a fleet of this many clusters and topics, with ``per_kind`` topics of every kind of drift.
 
-    On the first ``per_kind`` clusters there is one topic that nobody asked for, one that is orphaned, one placed
-    elsewhere and one that is left alone; the last cluster has no snapshot. Raises ``ValueError`` if there is no room
-    for it all.
+    Each of the first ``per_kind`` clusters has one undeclared topic, one orphaned topic, one topic with another
+    placement and one ignored topic; the last cluster has no snapshot. Raises ``ValueError`` if the fleet is too small
+    for all of them.
     """
     if per_kind * _TOPIC_SPACING > (clusters - 1) * topics or per_kind >= clusters:
         raise ValueError(f"{clusters} clusters of {topics} topics have no room for {per_kind} of every kind")
@@ -123,7 +123,7 @@ def make_fleet(folder: Path, clusters: int, topics: int, per_kind: int) -> Drift
 
 
 def make_folders(folder: Path) -> tuple[Path, Path]:
-    """The folders of manifests and of snapshots, made."""
+    """Create and return the folders of manifests and of snapshots."""
     made = folder / "manifests", folder / "snapshots"
     for each in made:
         each.mkdir(parents=True, exist_ok=True)
@@ -133,7 +133,7 @@ def make_folders(folder: Path) -> tuple[Path, Path]:
 def manifest_documents(
     clusters: Iterable[tuple[str, dict[str, str]]], topics: Iterable[tuple[str, dict[str, str]]]
 ) -> Iterator[str]:
-    """Clusters with their labels, and topics with those that they select."""
+    """Return the documents of clusters with labels, and of topics that select these labels."""
     for name, labels in clusters:
         body = json.loads(document("Cluster", name, kafkaVersion="3.9"))
         body["metadata"]["labels"] = labels
@@ -144,7 +144,7 @@ def manifest_documents(
 
 
 def write_documents(manifests: Path, found: Iterable[str]) -> None:
-    """Documents in files of a thousand: a file may not be of any size."""
+    """Write documents into files of a thousand each, because the size of a file is limited."""
     rest = iter(found)
     for number in count():
         if not (some := list(islice(rest, 1000))):
@@ -159,9 +159,10 @@ def _placed_topic_document(labels: dict[str, str]) -> str:
 
 
 def write_cluster_snapshot(snapshots: Path, number: int, topics: int, per_kind: int) -> set[FindingKey]:
-    """The snapshot of one cluster, and what must be found of it.
+    """Write the snapshot of one cluster and return its expected findings.
 
-    Only what differs is made as a state; all else is written as a snapshot has it, which is ten times as fast.
+    Only topics with differences are built as states; all other topics are written directly as snapshot lines, which is
+    ten times as fast.
     """
     odd, found = _differing_topics(number, topics, per_kind)
     lines = {topic: snapshot_line(number, topic) for topic in range(topics) if topic not in odd}
@@ -174,7 +175,7 @@ def write_cluster_snapshot(snapshots: Path, number: int, topics: int, per_kind: 
 
 
 def write_snapshot_lines(snapshots: Path, number: int, lines: Iterable[bytes], topics: Iterable[TopicState]) -> None:
-    """A file of lines and of states, the lines first."""
+    """Write a file of lines and of states, the lines first."""
     name, lines = cluster_name(number), [*lines]
     first, *others = dump_snapshot(Snapshot(name, SNAPSHOT_TIME, cluster_state(number, topics)))
     row = json.loads(first)
@@ -184,13 +185,13 @@ def write_snapshot_lines(snapshots: Path, number: int, lines: Iterable[bytes], t
 
 
 def cluster_state(number: int, topics: Iterable[TopicState]) -> ClusterState:
-    """What a cluster holds."""
+    """Return the state of a cluster."""
     held = {topic.name: topic for topic in topics}
     return ClusterState(cluster_name(number), BROKERS, held, controller=1, controller_epoch=7)
 
 
 def _differing_topics(number: int, topics: int, per_kind: int) -> tuple[dict[int, TopicState | None], set[FindingKey]]:
-    """The topics of a cluster that differ, by number (None: one that is missing), and what must be found of them."""
+    """Return the differing topics of a cluster by number (None: a missing topic), and their expected findings."""
     odd: dict[int, TopicState | None] = {}
     found = set[FindingKey]()
     start = number * topics
@@ -205,7 +206,7 @@ def _differing_topics(number: int, topics: int, per_kind: int) -> tuple[dict[int
 
 
 def _additional_topics(number: int, per_kind: int) -> Iterator[TopicState]:
-    """The topics of a cluster beside the numbered ones."""
+    """Return the topics of a cluster in addition to the numbered topics."""
     if number >= per_kind:
         yield _owned_topic("placed", REPLICA_LISTS[0][:3])
         return
@@ -216,14 +217,14 @@ def _additional_topics(number: int, per_kind: int) -> Iterator[TopicState]:
 
 
 def matching_topic(number: int, topic: int) -> TopicState:
-    """A topic as it is asked for, by the numbers of its cluster and its own."""
+    """Return a topic that matches its spec, by the numbers of its cluster and the topic."""
     lists, identity = REPLICA_LISTS[_placement_index(number, topic)], _identity(number, topic)
     made = _owned_topic(topic_name(topic), lists, _topic_config(topic))
     return replace(made, identity=identity, topic_id=_topic_id(identity))
 
 
 def snapshot_line(number: int, topic: int) -> bytes:
-    """The same as a line of a snapshot."""
+    """Return the same topic as a line of a snapshot."""
     identity = _identity(number, topic)
     head, tail = _line_parts(_placement_index(number, topic), topic % len(CONFIGS))
     named = f'{cluster_name(number)}{head}{topic_name(topic)}","identity":{identity},"topicId":"{_topic_id(identity)}"'
@@ -232,7 +233,7 @@ def snapshot_line(number: int, topic: int) -> bytes:
 
 @cache
 def _line_parts(placing: int, config: int) -> tuple[str, bytes]:
-    """What a line has between cluster and name, and what behind the topic's id."""
+    """Return the parts of a line between cluster and name, and after the topic id."""
     topic = replace(_owned_topic("N", REPLICA_LISTS[placing], CONFIGS[config]), topic_id="I")
     _, row = dump_snapshot(Snapshot("C", SNAPSHOT_TIME, cluster_state(0, [topic])))
     return '"' + row.split(b'"C"')[1].split(b"N")[0].decode(), row.split(b'"I"')[1]

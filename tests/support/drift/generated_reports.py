@@ -1,7 +1,7 @@
-"""Reports of any size, written as ``topiarist drift`` writes them, without a cluster or a manifest.
+"""Reports of any size, in the format of ``topiarist drift``, without a cluster or a manifest.
 
-What is found on which cluster is decided by numbers alone, so that two makings of one report are equal to the byte. A
-few clusters have most of it, as in a real fleet.
+Only numbers determine the findings of each cluster, so that two generations of one report are identical to the byte. A
+few clusters have most findings, as in a real fleet.
 """
 
 from __future__ import annotations
@@ -94,16 +94,19 @@ FindingsByCluster = Mapping[str, Sequence[tuple[str, DriftFinding]] | None]
 
 
 def cluster_name(number: int) -> str:
-    """A cluster's name, of a usual length."""
+    """Return a cluster name of typical length."""
     return f"{('prod', 'stage', 'edge')[number % 3]}-{('eu', 'us', 'ap', 'sa')[number % 4]}-{number:04d}"
 
 
 def make_findings(clusters: int, findings: int) -> FindingsByCluster:
-    """So many findings on so many clusters, of which a tenth has none and the last one could not be read."""
+    """Return this many findings on this many clusters.
+
+    A tenth of the clusters has no findings, and the last cluster is unreadable.
+    """
     made: dict[str, list[tuple[str, DriftFinding]]] = {cluster_name(number): [] for number in range(clusters)}
     names = [cluster_name(number) for number in range(clusters - 1) if number % 10 != 9]
     for number in range(findings - 1):
-        # Of two numbers that are spread evenly the product is not: the first clusters have most.
+        # The product of two uniform numbers is not uniform: the first clusters have most findings.
         at = int((number * 0.618033 % 1) * (number * 0.414213 % 1) * len(names))
         topic = f"team{number % 37:02d}.{('orders', 'clicks', 'audit')[number % 3]}.events-{number:06d}"
         made[names[at]].append((topic, _SAMPLE_FINDINGS[(number * number // 7) % len(_SAMPLE_FINDINGS)]))
@@ -111,7 +114,7 @@ def make_findings(clusters: int, findings: int) -> FindingsByCluster:
 
 
 def hostile_findings() -> FindingsByCluster:
-    """A cluster whose topics have such names, and whose values and owners are no better."""
+    """Return the findings of a cluster with these hostile topic names, and with hostile values and owners."""
     return {
         "eu": [
             (
@@ -135,14 +138,14 @@ def hostile_findings() -> FindingsByCluster:
 
 
 def no_findings() -> FindingsByCluster:
-    """The cluster of ``--zookeeper``, on which all is as asked."""
+    """Return the result of the ``--zookeeper`` cluster, which matches all specs."""
     return {"": []}
 
 
 def write_report(
     out: Path, findings: FindingsByCluster, *, owners: Sequence[str] = ("default",), days: int = 0
 ) -> dict[str, Any]:
-    """The report of these findings, as if there had been one on each of so many days before; gives its summary."""
+    """Write the report of these findings with a history of this many days; return its summary."""
     trend = [_earlier_summary(findings, day) for day in range(days, 0, -1)]
     desired = Desired(dict.fromkeys(findings, ()), {name: ClusterSpec(name) for name in findings})
     before = PreviousReport(trend[-1]["asOf"] if trend else None, trend)
@@ -152,7 +155,7 @@ def write_report(
 
 
 def _earlier_summary(findings: FindingsByCluster, day: int) -> dict[str, Any]:
-    """What the report of a day before counted: more and less of it, class by class."""
+    """Return the summary of an earlier day, with higher and lower counts by class."""
     now = Counter(one.drift_class.value for some in findings.values() for _, one in some or ())
     kinds = {
         kind: number * (60 + (day * 7 + at * 11) % 41) // 100 for at, (kind, number) in enumerate(sorted(now.items()))
@@ -166,7 +169,7 @@ def _earlier_summary(findings: FindingsByCluster, day: int) -> dict[str, Any]:
 
 
 def page_path(out: Path) -> Path:
-    """The page of a report."""
+    """Return the path of the page of a report."""
     return out / HTML_FILE
 
 

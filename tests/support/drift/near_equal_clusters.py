@@ -1,6 +1,6 @@
-"""Clusters that are as asked but for one thing a topic: there a comparison that is a little too lax shows.
+"""Clusters that match their specs except for one difference for each topic, to detect a comparison that is too lax.
 
-In a random cluster almost every topic differs in several ways, and one that is missed hides behind the others.
+In a random cluster almost every topic has several differences, which hide a missed one.
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ CHANGES: tuple[TopicChange, ...] = (
 
 
 def make_near_equal(plan_input: PlanInput, seed: int) -> PlanInput:
-    """The world with every topic as its spec asks, also one that should be gone, and then one thing changed in half."""
+    """Return the world with every topic equal to its spec, and then one difference in half of the topics.
+
+    Topics with ``ensure: Absent`` exist as well.
+    """
     random, cluster = Random(seed), replace(plan_input.cluster, default_config={})
     specs = tuple(replace(spec, observe_only=False) for spec in plan_input.specs)
     asked = {spec.topic: _matching_topic(spec) for spec in specs}
@@ -82,7 +85,7 @@ def make_near_equal(plan_input: PlanInput, seed: int) -> PlanInput:
 
 
 def _matching_topic(spec: TopicSpec) -> TopicState:
-    """A topic that is as a spec asks, with the record that its plan would leave."""
+    """Return a topic that matches its spec, with the ownership record that its plan would write."""
     width = spec.replication_factor or 2
     lists = [tuple((first + step) % 4 + 1 for step in range(width)) for first in range(spec.create_partitions)]
     replicas = spec.assignment or tuple(lists)
@@ -95,7 +98,7 @@ def _maybe_change(random: Random, topic: TopicState) -> TopicState:
 
 
 def _mark_some_topics(random: Random, state: ClusterState) -> ClusterState:
-    """Now and then a topic is marked for deletion, or cannot be read."""
+    """Make some topics marked for deletion or unreadable."""
     names = sorted(state.topics)
     marked = frozenset(name for name in names if random.random() < 0.05)
     faulty = {name for name in names if random.random() < 0.05}

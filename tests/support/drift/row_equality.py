@@ -1,4 +1,4 @@
-"""The fast equality check of one row of a snapshot, as a reader of snapshots calls it."""
+"""The fast equality check of one snapshot row, called as by a reader of snapshots."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from topiarist.model.spec import TopicSpec
 
 
 def check_row(spec: TopicSpec, row: Mapping[str, Any], owner: str) -> EqualTopics:
-    """Return what is counted of a cluster with this row alone: the topic, or nothing."""
+    """Return the counted topic of a cluster with only this row, or nothing."""
     lists = CachingReader().parse_replica_lists(json.dumps(row["replicas"], separators=(",", ":")).encode())
     assert lists is not None
     equal_topics = EqualityIndex(owner).for_cluster([spec])

@@ -1,4 +1,4 @@
-"""Two fleets without drift, of as many rows and documents: one with a cluster far larger than all others, one even."""
+"""Two fleets without drift and with equal numbers of rows and documents: one skewed to a large cluster, one even."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from support.drift.drifted_fleet import (
 
 
 def make_skewed_fleet(folder: Path, others: int, size: int) -> DriftedFleet:
-    """``others`` clusters of ``size`` topics, and one that has as many as all of them, theirs among these."""
+    """Write ``others`` clusters of ``size`` topics, and one cluster with all of their topics and as many as all of
+    them.
+    """
     large = others * size
     clusters = [["some", "more"], *(["some"] for _ in range(others))]
     topics = ["some" if number < size else "more" for number in range(large)]
@@ -25,7 +27,7 @@ def make_skewed_fleet(folder: Path, others: int, size: int) -> DriftedFleet:
 
 
 def make_even_fleet(folder: Path, others: int, size: int) -> DriftedFleet:
-    """``others`` clusters of twice ``size`` topics; two at a time have the same ones."""
+    """Write ``others`` clusters of twice ``size`` topics; pairs of clusters have the same topics."""
     pairs, each = others // 2, 2 * size
     clusters = [[f"part-{number % pairs}"] for number in range(others)]
     topics = [f"part-{number // each}" for number in range(pairs * each)]
@@ -38,7 +40,7 @@ def make_even_fleet(folder: Path, others: int, size: int) -> DriftedFleet:
 
 
 def _write_fleet(folder: Path, clusters: list[list[str]], topics: list[str], held: list[range]) -> DriftedFleet:
-    """Clusters with their labels, topics with the label that they select, and what each cluster holds."""
+    """Write clusters with their labels, topics with the selected label, and the snapshot of each cluster."""
     manifests, snapshots = make_folders(folder)
     named = [(cluster_name(number), dict.fromkeys(labels, "yes")) for number, labels in enumerate(clusters)]
     chosen = [(topic_name(number), {label: "yes"}) for number, label in enumerate(topics)]

@@ -1,4 +1,4 @@
-"""A small fleet on disk: clusters as snapshots, their documents and topics as manifests, and reports about them."""
+"""A small fleet on disk: clusters as snapshots, their documents and topics as manifests, and drift reports."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REPLICA_LISTS: tuple[Replicas, ...] = ((1, 2), (2, 3), (3, 1))
 
 
 def owned_topic(name: str, config: Mapping[str, str] | None = None, **fields: Any) -> TopicState:
-    """A topic of ours with three partitions of two replicas, all of whose overrides we have set."""
+    """Return an owned topic with three partitions and two replicas; all of its overrides are managed keys."""
     config = {} if config is None else config
     given: dict[str, Any] = {
         "record": OwnershipRecord("default", tuple(sorted(config))),
@@ -34,12 +34,12 @@ def owned_topic(name: str, config: Mapping[str, str] | None = None, **fields: An
 
 
 def cluster_state(name: str, *topics: TopicState, **fields: Any) -> ClusterState:
-    """What the cluster ``name`` holds; its id is its name."""
+    """Return the state of the cluster ``name``; its id equals its name."""
     return ClusterState(name, BROKERS, {topic.name: topic for topic in topics}, **fields)
 
 
 def write_snapshot(folder: Path, name: str, state: ClusterState, *, hours: int = 0, file: str = "") -> Path:
-    """A snapshot of it in a folder, taken so many hours after the first ones."""
+    """Write a snapshot of the state into a folder, taken this many hours after the first snapshots."""
     folder.mkdir(exist_ok=True, parents=True)
     path = folder / (file or file_name(name))
     path.write_bytes(b"".join(dump_snapshot(Snapshot(name, SNAPSHOT_TIME + timedelta(hours=hours), state))))
@@ -47,7 +47,7 @@ def write_snapshot(folder: Path, name: str, state: ClusterState, *, hours: int =
 
 
 def write_manifests(folder: Path, clusters: Iterable[str], *topics: str) -> Path:
-    """Manifests in a folder: these clusters, and these documents."""
+    """Write these clusters and documents as manifests into a folder."""
     folder.mkdir(exist_ok=True, parents=True)
     made = [document("Cluster", name, kafkaVersion="3.9") for name in clusters]
     (folder / "all.yaml").write_text("\n---\n".join([*made, *topics]))
@@ -55,32 +55,32 @@ def write_manifests(folder: Path, clusters: Iterable[str], *topics: str) -> Path
 
 
 def topic_document(name: str, clusters: Iterable[str], **fields: Any) -> str:
-    """A topic for these clusters, as ``held`` has it unless it says otherwise."""
+    """Return a topic for these clusters, equal to ``held`` except for the given fields."""
     return document("Topic", name, **({"partitions": 3, "replicationFactor": 2} | fields), clusters=list(clusters))
 
 
 def run_drift(manifests: Path, out: Path, *words: str | Path) -> int:
-    """Run ``topiarist drift`` in this process, with snapshots from beside the report; its exit code."""
+    """Run ``topiarist drift`` in this process with the snapshots next to the report; return its exit code."""
     snapshots = () if "--live" in words else ("--snapshots", str(out.parent / "snapshots"))
     return run(["drift", str(manifests), *snapshots, "--out", str(out), *map(str, words)])
 
 
 def read_rows(out: Path, name: str = "findings.jsonl") -> list[dict[str, Any]]:
-    """The rows of a report's file."""
+    """Return the rows of a file of the report."""
     return [json.loads(line) for line in (out / name).read_text().splitlines()]
 
 
 def read_summary(out: Path) -> dict[str, Any]:
-    """The summary of a report."""
+    """Return the summary of a report."""
     found: dict[str, Any] = json.loads((out / "summary.json").read_text())
     return found
 
 
 def row_keys(rows: Iterable[Mapping[str, Any]]) -> list[tuple[str, str, str, str]]:
-    """Cluster, topic, class and field of each row."""
+    """Return cluster, topic, class and field of each row."""
     return [(row["cluster"], row["topic"], row["class"], row["field"]) for row in rows]
 
 
 def without_topics(state: ClusterState, *names: str) -> ClusterState:
-    """The same without some topics."""
+    """Return the same state without some topics."""
     return replace(state, topics={name: topic for name, topic in state.topics.items() if name not in names})

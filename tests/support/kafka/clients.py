@@ -1,8 +1,8 @@
-"""Kafka's own clients and its parser of configs, as Java programs that answer one request after the other.
+"""Kafka's own clients and its config parser, as Java programs that answer one request after another.
 
-``Clients`` are the Admin client, producer and consumer of the newest release, which can talk to brokers of all of them;
-one process serves all clusters. ``ConfigParser`` is ``LogConfig`` of one release. What a process of Kafka's command
-line tools does in seconds is a matter of milliseconds here; each request takes any number of topics.
+``Clients`` are the Admin client, producer and consumer of the newest release, which supports brokers of all tested
+releases; one process serves all clusters. ``ConfigParser`` is ``LogConfig`` of one release. A request takes
+milliseconds instead of the seconds of Kafka's command line tools, and accepts any number of topics.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from support.kafka.programs import Program
 
 
 class Partition(NamedTuple):
-    """A partition as brokers describe it; ``leader`` is -1 if there is none."""
+    """A partition as brokers describe it; ``leader`` is -1 if it has none."""
 
     id: int
     leader: int
@@ -23,7 +23,7 @@ class Partition(NamedTuple):
 
 
 class Topic(NamedTuple):
-    """A topic as brokers describe it; ``id`` is None where it has none."""
+    """A topic as brokers describe it; ``id`` is None without a topic id."""
 
     id: str | None
     partitions: tuple[Partition, ...]
@@ -35,13 +35,15 @@ class Topic(NamedTuple):
 
     @property
     def is_in_sync(self) -> bool:
-        """Whether every partition has a leader and all of its replicas are in sync."""
+        """True if every partition has a leader and all of its replicas are in sync."""
         return all(one.leader >= 0 and set(one.isr) == set(one.replicas) for one in self.partitions)
 
 
 class ConfigCheck(NamedTuple):
-    """What Kafka says of a map of overrides: why its admin code refuses it, why a broker throws that loads it (None: it
-    does not), and the values in the form that Kafka's tools show.
+    """Kafka's verdict on a map of overrides.
+
+    It has the refusal of the admin code, the exception of a broker that loads the config (None: no exception), and the
+    values in the form of Kafka's tools.
     """
 
     refusal: str | None
@@ -50,34 +52,37 @@ class ConfigCheck(NamedTuple):
 
 
 class Clients:
-    """Kafka's clients, for one cluster. Requests for each topic give what went wrong by topic: empty is good."""
+    """The Kafka clients of one cluster.
+
+    Requests for topics return the error of each topic; an empty string is success.
+    """
 
     def __init__(self, program: Program, bootstrap: str) -> None:
         self._program = program
         self._bootstrap = bootstrap
 
     def controller(self) -> int:
-        """The controller that the brokers name; -1 if they name none."""
+        """Return the controller that the brokers report; -1 if there is none."""
         return int(self._ask("cluster")["controller"])
 
     def racks(self) -> dict[int, str | None]:
-        """The brokers that are there, with their racks."""
+        """Return the registered brokers with their racks."""
         return {int(broker): rack for broker, rack in self._ask("cluster")["racks"].items()}
 
     def describe(self, topics: Iterable[str]) -> dict[str, Topic | None]:
-        """Topics as the brokers describe them; None for one that is not there."""
+        """Return topics as the brokers describe them; None for a missing topic."""
         found = self._ask("describe", topics=list(topics))
         return {name: topic and _parse_topic(topic) for name, topic in found.items()}
 
     def overrides(self, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-        """The configs that topics themselves have, in the form that Kafka's tools show."""
+        """Return the topics' own configs, in the form of Kafka's tools."""
         return {
             name: {key: value for key, (value, source) in configs.items() if source == "DYNAMIC_TOPIC_CONFIG"}
             for name, configs in self.configs(topics).items()
         }
 
     def configs(self, topics: Iterable[str], *, kind: str = "TOPIC") -> dict[str, dict[str, tuple[str, str]]]:
-        """Every config of each topic (``BROKER``: of each broker): its value, wherever from, and that source."""
+        """Return every config of each topic (``BROKER``: of each broker) with its effective value and source."""
         found = self._ask("configs", topics=list(topics), kind=kind)
         return {name: {key: (one[0], one[1]) for key, one in values.items()} for name, values in found.items()}
 
@@ -90,22 +95,22 @@ class Clients:
     def create_unassigned(
         self, topics: Mapping[str, tuple[int, int]], config: Mapping[str, str] | None = None
     ) -> dict[str, str]:
-        """Create topics of as many partitions and replicas, placed by the brokers."""
+        """Create topics with these numbers of partitions and replicas, placed by the brokers."""
         return self._create(
             {name: {"partitions": size[0], "factor": size[1], "config": config or {}} for name, size in topics.items()}
         )
 
     def validate_create(self, configs: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-        """What brokers would say of new topics with these configs; nothing is created."""
+        """Return the brokers' validation of new topics with these configs, without creating them."""
         topics = {name: {"partitions": 1, "factor": 1, "config": config} for name, config in configs.items()}
         return self._create(topics, validate=True)
 
     def grow(self, totals: Mapping[str, int]) -> dict[str, str]:
-        """Grow topics to so many partitions, placed by Kafka's own algorithm."""
+        """Increase the partition counts of topics, placed by Kafka's own algorithm."""
         return dict(self._ask("grow", topics=dict(totals)))
 
     def alter(self, changes: Mapping[str, Mapping[str, str | None]], *, kind: str = "TOPIC") -> dict[str, str]:
-        """Set configs, or remove them (None); of ``BROKER`` by id, where an empty one means all brokers."""
+        """Set configs, or remove them (None); of ``BROKER`` by id, where an empty id means all brokers."""
         return dict(self._ask("alter", topics={name: dict(change) for name, change in changes.items()}, kind=kind))
 
     def delete(self, topics: Iterable[str]) -> dict[str, str]:
@@ -113,27 +118,27 @@ class Clients:
         return dict(self._ask("delete", topics=list(topics)))
 
     def reassign(self, targets: Mapping[str, Mapping[int, Sequence[int]]]) -> dict[str, str]:
-        """Move partitions to other brokers; returns when that has begun."""
+        """Start a reassignment of partitions to other brokers, and return once it is in progress."""
         return dict(self._ask("reassign", topics={name: dict(lists) for name, lists in targets.items()}))
 
     def ongoing_reassignments(self) -> dict[str, dict[str, list[list[int]]]]:
-        """What is being reassigned, by topic and partition: the replicas that are added, and those taken away."""
+        """Return the added and removed replicas of ongoing reassignments, by topic and partition."""
         return dict(self._ask("moving"))
 
     def throttle(self, rate: int | None) -> dict[str, str]:
-        """Limit how many bytes a second each broker takes in of throttled replicas; None takes the limit away."""
+        """Limit the bytes per second of throttled replicas that each broker fetches; None removes the limit."""
         return dict(self._ask("throttle", rate=rate))
 
     def produce(self, partitions: Mapping[str, int], value: str) -> dict[str, list[int | str]]:
-        """Write a message, with all acknowledgements, to each of so many partitions: offsets, or what went wrong."""
+        """Write a message with all acknowledgements to each partition; return the offsets, or the error."""
         return dict(self._ask("produce", topics=dict(partitions), value=value))
 
     def consume(self, partitions: Mapping[str, int]) -> dict[str, list[list[str]]]:
-        """All messages of so many partitions of each topic, oldest first."""
+        """Return all messages of these partitions of each topic, oldest first."""
         return dict(self._ask("consume", topics=dict(partitions)))
 
     def consume_as_group(self, group: str, topics: Iterable[str]) -> int:
-        """Read topics as the only member of a consumer group, and commit: how many messages there were."""
+        """Read topics as the only member of a consumer group, commit, and return the number of messages."""
         return int(self._ask("group", topics=list(topics), group=group))
 
     def _create(self, topics: Mapping[str, Any], *, validate: bool = False) -> dict[str, str]:
@@ -150,11 +155,11 @@ class ConfigParser:
         self._program = program
 
     def names(self) -> set[str]:
-        """The topic configs that the release knows."""
+        """Return the topic configs of the release."""
         return set(self._program.ask(op="names"))
 
     def check(self, configs: Collection[Mapping[str, str]], *, tiered: bool = False) -> list[ConfigCheck]:
-        """What Kafka says of each map of overrides; ``tiered``: on brokers with remote storage."""
+        """Return Kafka's verdict on each map of overrides; ``tiered``: on brokers with remote storage."""
         found = self._program.ask(op="judge", tiered=tiered, configs=[dict(config) for config in configs])
         return [ConfigCheck(one["refused"], one["broken"], one.get("values", {})) for one in found]
 

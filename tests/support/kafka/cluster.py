@@ -1,12 +1,12 @@
-"""A real Kafka cluster in ZooKeeper mode, on the loopback: brokers come, go, stand still and change their settings.
+"""A real Kafka cluster in ZooKeeper mode on the loopback interface, with control of each broker.
 
     with ZooKeeper("3.9.2") as zookeeper, Cluster(zookeeper, "3.9.2", {1: "a", 2: "b", 3: "c"}) as kafka:
-        kafka.connect, kafka.bootstrap       # where ZooKeeper is, with the chroot, and where the brokers are
-        kafka.kill(kafka.controller())       # like kill -9: its session lives on for some seconds
-        kafka.start(4, rack="a")             # another broker; also one that has stopped, with other properties
+        kafka.connect, kafka.bootstrap       # the connect string with the chroot, and the brokers
+        kafka.kill(kafka.controller())       # like kill -9: its session expires after some seconds
+        kafka.start(4, rack="a")             # a new broker, or a stopped broker with other properties
         kafka.tool("kafka-topics", "--bootstrap-server", kafka.bootstrap, "--list")
 
-``clients.Clients`` talks to it through Kafka's own Admin client, producer and consumer.
+``clients.Clients`` accesses it through Kafka's own Admin client, producer and consumer.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ DEFAULTS: Mapping[str, object] = {
     "transaction.state.log.replication.factor": 1,
     "transaction.state.log.min.isr": 1,
     "transaction.state.log.num.partitions": 1,
-    # Quick.
+    # Short timeouts and intervals.
     "group.initial.rebalance.delay.ms": 0,
     "log.segment.delete.delay.ms": 1000,
     "zookeeper.session.timeout.ms": 6000,
     "zookeeper.connection.timeout.ms": 60_000,
     "controlled.shutdown.enable": "false",
-    # Nothing happens that a test has not asked for.
+    # No automatic actions: tests request every change.
     "auto.create.topics.enable": "false",
     "auto.leader.rebalance.enable": "false",
     "delete.topic.enable": "true",
@@ -59,10 +59,10 @@ as settings that are not Kafka's defaults."""
 
 
 class Cluster:
-    """Brokers by their ids, with a rack or without (None), below a chroot of their own on a ZooKeeper that runs.
+    """Brokers by id, with a rack or without (None), below their own chroot of a running ZooKeeper.
 
-    ``properties`` are for all brokers and win over ``DEFAULTS``; ``heap`` is enough for some 4,000 replicas a broker.
-    ``with`` starts all brokers and ends them.
+    ``properties`` apply to all brokers and override ``DEFAULTS``; ``heap`` suffices for about 4,000 replicas per
+    broker. ``with`` starts all brokers and ends them.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Cluster:
 
     @property
     def version(self) -> str:
-        """The release as a manifest has it: ``3.9``."""
+        """The release in the form of a manifest: ``3.9``."""
         return ".".join(self.release.split(".")[:2])
 
     @property
@@ -102,7 +102,7 @@ class Cluster:
 
     @property
     def client(self) -> KazooClient:
-        """A session with ZooKeeper, below the chroot, that is nobody's but the test's."""
+        """Return a session with ZooKeeper below the chroot, for the use of the test only."""
         if self._client is None:
             self._client = KazooClient(self.connect)
             self._client.start()
@@ -128,9 +128,10 @@ class Cluster:
             broker.kill()
 
     def start(self, broker: int, *, rack: str | None = None, properties: Mapping[str, object] | None = None) -> None:
-        """Start a broker and wait until it serves: one that has ended, or one that is new and takes this ``rack``.
+        """Start a broker and wait until it serves requests.
 
-        ``properties`` are for this broker, from now on.
+        The broker has ended before, or is new and belongs to this ``rack``. ``properties`` are permanent for this
+        broker.
         """
         self.racks.setdefault(broker, rack)
         self._broker_properties.setdefault(broker, {}).update(properties or {})
@@ -138,50 +139,50 @@ class Cluster:
         self._wait_until_serving(broker)
 
     def stop(self, broker: int) -> None:
-        """End a broker in peace: its session ends at once. Its data stays."""
+        """Stop a broker gracefully: its session ends at once, and its data stays."""
         self.brokers[broker].stop()
 
     def kill(self, broker: int) -> None:
-        """End a broker as ``kill -9`` does: ZooKeeper takes some seconds to notice. Its data stays."""
+        """Kill a broker as ``kill -9`` does: its session expires after some seconds, and its data stays."""
         self.brokers[broker].kill()
 
     def restart(self, broker: int, *, properties: Mapping[str, object] | None = None) -> None:
-        """Stop a broker and start it again, with further properties if there are any."""
+        """Stop a broker and start it again, with optional further properties."""
         self.stop(broker)
         self.start(broker, properties=properties)
 
     def pause(self, broker: int) -> None:
-        """Let a broker stand still, as a machine does that is out of memory."""
+        """Suspend a broker, as on a machine without free memory."""
         self.brokers[broker].pause()
 
     def resume(self, broker: int) -> None:
-        """Let a paused broker go on."""
+        """Resume a paused broker."""
         self.brokers[broker].resume()
 
     def registered(self) -> set[int]:
-        """The brokers that ZooKeeper knows now."""
+        """Return the brokers that are registered in ZooKeeper."""
         return {int(name) for name in self.client.get_children("/brokers/ids")}
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has in ZooKeeper; 0 if it is not there."""
+        """Return the partition count of a topic in ZooKeeper; 0 for a missing topic."""
         try:
             return len(json.loads(self.client.get(f"/brokers/topics/{topic}")[0])["partitions"])
         except NoNodeError:
             return 0
 
     def controller(self) -> int:
-        """The id of the controller, as soon as there is one."""
+        """Wait for a controller and return its id."""
         self.wait(lambda: self._controller() is not None, "a controller")
         found = self._controller()
         assert found is not None, "the controller went as soon as it came"
         return found
 
     def wait(self, condition: Callable[[], object], what: str) -> None:
-        """Wait until a condition holds; raises ``AssertionError`` with ``what`` after 90 s."""
+        """Wait for a condition; raise ``AssertionError`` with ``what`` after 90 s."""
         wait_until(condition, what, timeout=90.0)
 
     def tool(self, name: str, *words: str, release: str = "", text: str | None = None) -> RunResult:
-        """Run one of Kafka's own command line tools as a process, by default that of the cluster's release."""
+        """Run one of Kafka's command line tools as a process, by default of the cluster's release."""
         found = release or self.release
         command = java_command(
             fetch_jars(found), self.zookeeper.directory, [main_class(found, name), *words], quiet=True
@@ -232,7 +233,7 @@ class Cluster:
         }
 
     def _wait_until_serving(self, broker: int) -> None:
-        """Wait until a broker serves; one whose port was taken gets another."""
+        """Wait until a broker serves requests; replace its port if another process has taken it."""
         process = self.brokers[broker]
         while not process.wait_ready(lambda: f"[KafkaServer id={broker}] started" in process.read_log()):
             process.kill()

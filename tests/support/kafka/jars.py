@@ -1,8 +1,8 @@
-"""Kafka's jars, fetched once into ``TOPIARIST_CACHE`` by Maven: pinned by version, and each jar by its checksum.
+"""Kafka's jars, fetched once into ``TOPIARIST_CACHE`` by Maven and pinned by version and checksum.
 
-``jars/VERSION.sha256`` lists every jar of a release, as ``sha256sum`` would. A folder of jars has its final name only
-after all of them have come and fit, so that an interrupted fetch leaves nothing that looks whole; and they are checked
-again whenever they are asked for, which takes a tenth of a second. ``tools/kafka_jars.py`` is the command line.
+``jars/VERSION.sha256`` lists every jar of a release in the format of ``sha256sum``. A folder of jars gets its final
+name only after all jars are complete and verified, so that an interrupted fetch leaves no complete-looking folder.
+Every use verifies the jars again, which takes a tenth of a second. ``tools/kafka_jars.py`` is the command line.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ FETCH_TIMEOUT_S = 900
 
 
 class JarsError(Exception):
-    """There are no jars to be had: what is missing or differs, and what to do."""
+    """An error for unavailable jars: the missing or different files, and the fix."""
 
 
 def cache_folder() -> Path:
-    """Where Kafka's things are kept: they can all be fetched or made again."""
+    """Return the cache folder for Kafka files; all of its content can be fetched or generated again."""
     root = os.environ.get("TOPIARIST_CACHE") or str(HERE.parents[2] / ".cache")
     return Path(root).absolute() / "kafka"
 
 
 def fetch_jars(release: str) -> Path:
-    """The folder with all jars of a release, fetched if need be. Raises ``JarsError``."""
+    """Return the folder with all jars of a release, and fetch them if necessary. Raises ``JarsError``."""
     wanted = pinned_checksums(release)
-    # By version and by pins: whoever changes a pin gets another folder.
+    # By version and by pins: a changed pin leads to another folder.
     folder = cache_folder() / f"{release}-{hashlib.sha256(repr(sorted(wanted.items())).encode()).hexdigest()[:12]}"
     with _cache_lock():
         if folder.is_dir() and not differences(wanted, checksums(folder)):
@@ -58,7 +58,7 @@ def fetch_jars(release: str) -> Path:
 
 
 def pin(release: str) -> int:
-    """Fetch a release and write down what came; the number of jars. Raises ``JarsError``."""
+    """Fetch a release, write its checksums and return the number of jars. Raises ``JarsError``."""
     with _cache_lock(), _fetch(release) as found:
         sums = checksums(found)
     PINS.mkdir(exist_ok=True)
@@ -67,7 +67,10 @@ def pin(release: str) -> int:
 
 
 def pinned_checksums(release: str) -> dict[str, str]:
-    """The checksums of the jars that make a release, by file name. Raises ``JarsError`` if it is none of ours."""
+    """Return the checksums of the jars of a release, by file name.
+
+    Raises ``JarsError`` for an unknown release.
+    """
     if release not in RELEASES or not _pins(release).exists():
         raise JarsError(f"Kafka {release} is not pinned; there are {', '.join(RELEASES)}")
     lines = _pins(release).read_text().splitlines()
@@ -75,12 +78,12 @@ def pinned_checksums(release: str) -> dict[str, str]:
 
 
 def checksums(folder: Path) -> dict[str, str]:
-    """The sha256 of every file in a folder, by name."""
+    """Return the sha256 of every file in a folder, by name."""
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.iterdir()}
 
 
 def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> str:
-    """What is missing, what is too much and what has another checksum, in words; empty if nothing."""
+    """Describe missing files, extra files and files with another checksum; empty without differences."""
     kinds = {
         "missing": wanted.keys() - found.keys(),
         "not wanted": found.keys() - wanted.keys(),
@@ -95,7 +98,7 @@ def _pins(release: str) -> Path:
 
 @contextmanager
 def _cache_lock() -> Iterator[None]:
-    """One at a time, over all processes that share the cache."""
+    """Hold an exclusive lock over all processes that share the cache."""
     cache_folder().mkdir(parents=True, exist_ok=True)
     with (cache_folder() / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -104,8 +107,8 @@ def _cache_lock() -> Iterator[None]:
 
 @contextmanager
 def _fetch(release: str) -> Iterator[Path]:
-    """A folder with what Maven brings for a release; it goes at the end unless it was renamed."""
-    for leftover in cache_folder().glob("fetching-*"):  # of a fetch that was killed: we hold the lock
+    """Yield a folder with Maven's files of a release, and remove it at the end unless it was renamed."""
+    for leftover in cache_folder().glob("fetching-*"):  # of a killed fetch: this process holds the lock
         shutil.rmtree(leftover)
     with tempfile.TemporaryDirectory(prefix="fetching-", dir=cache_folder()) as folder:
         target = Path(folder, "jars")

@@ -1,4 +1,4 @@
-"""What a test with real brokers has in its hands: a cluster, Kafka's clients, and topiarist as a person runs it."""
+"""The fixture of tests with real brokers: a cluster, Kafka's clients, and topiarist as a user runs it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from topiarist.errors import Exit
 
 @dataclass(frozen=True)
 class KafkaFixture:
-    """One cluster; ``folder`` is for the manifests and the plan of a test."""
+    """One cluster with its clients; ``folder`` holds the manifests and the plan of a test."""
 
     kafka: Cluster
     clients: Clients
@@ -39,7 +39,7 @@ class KafkaFixture:
         return run_topiarist(command, self.folder / "manifests", *words)
 
     def plan(self, *words: str) -> dict[str, list[dict[str, Any]]]:
-        """Plan, keep the plan, and give each topic's changes as the plan shows them: nothing may be refused."""
+        """Save a plan without refusals, and return each topic's changes in the form of the plan output."""
         said = self.run("plan", "--out", str(self.folder / "plan.json"), *words)
         assert said.code == Exit.DONE, said
         (cluster,) = json.loads((self.folder / "plan.json").read_text())["clusters"]
@@ -48,22 +48,22 @@ class KafkaFixture:
         return {topic["topic"]: topic["changes"] for topic in cluster["topics"] if topic["changes"]}
 
     def apply_plan(self, *words: str) -> None:
-        """Carry out the plan that was kept; all of it must get done."""
+        """Apply the saved plan; all of its changes must succeed."""
         clusters = str(self.folder / "manifests" / "all.yaml")
         said = run_topiarist("apply", "--plan", self.folder / "plan.json", "--clusters", clusters, "--yes", *words)
         assert said.code == Exit.DONE, said
 
     def apply(self, *words: str) -> RunResult:
-        """Plan and apply in one run; all of it must get done."""
+        """Plan and apply in one run; all changes must succeed."""
         said = self.run("apply", "--yes", *words)
         assert said.code == Exit.DONE, said
         return said
 
     def describe_in_sync(self, names: Collection[str]) -> dict[str, Topic]:
-        """Topics as the brokers describe them, once all of their replicas are in sync.
+        """Return topics as the brokers describe them, once all of their replicas are in sync.
 
-        The broker that is asked may not have heard yet of partitions that another one has shown: it is to show all that
-        ZooKeeper has.
+        The queried broker may not yet have the metadata of partitions that another broker returned: it must return all
+        partitions of ZooKeeper.
         """
         found: dict[str, Topic] = {}
 
@@ -83,7 +83,7 @@ class KafkaFixture:
         return found
 
     def describe_grown(self, totals: Mapping[str, int]) -> dict[str, Topic]:
-        """Topics as the brokers describe them, once they have so many partitions."""
+        """Return topics as the brokers describe them, once they have this many partitions."""
         found: dict[str, Topic] = {}
 
         def complete() -> bool:
@@ -95,13 +95,13 @@ class KafkaFixture:
         return found
 
     def write_messages(self, topics: Mapping[str, Sequence[Any]], value: str) -> None:
-        """Write a message to every partition of topics (by their replica lists): all must be acknowledged."""
+        """Write a message to every partition of topics (by their replica lists); all must be acknowledged."""
         offsets = self.clients.produce({name: len(lists) for name, lists in topics.items()}, value)
         wrong = {name: [one for one in found if isinstance(one, str)] for name, found in offsets.items()}
         assert not any(wrong.values()), {name: found for name, found in wrong.items() if found}
 
     def read_messages(self, topics: Mapping[str, Sequence[Any]]) -> dict[str, list[list[str]]]:
-        """All messages of every partition of topics (by their replica lists)."""
+        """Return all messages of every partition of topics (by their replica lists)."""
         return self.clients.consume({name: len(lists) for name, lists in topics.items()})
 
 

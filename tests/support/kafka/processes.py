@@ -1,4 +1,7 @@
-"""A Java process for a test: guarded, so that it ends with us however we end; killed, paused and restarted at will."""
+"""A guarded Java process for a test that ends with the test process in every case.
+
+A test can kill, pause and restart it.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +31,13 @@ log4j.appender.OUT.layout.ConversionPattern=[%d] %p %m (%c)%n
 def java_command(
     jars: Path, folder: Path, main: Sequence[str], *, heap: str = "256m", quiet: bool = False
 ) -> list[str]:
-    """The command line of a Java program; ``quiet`` ones log warnings only, to standard error.
+    """Return the command line of a Java program; ``quiet`` programs log warnings only, to standard error.
 
-    ``jars`` may be more than one folder, by ``:``. ``folder`` gets the file that says how to log.
+    ``jars`` may be several folders, separated by ``:``. ``folder`` receives the logging configuration.
     """
     name = "log4j-quiet.properties" if quiet else "log4j.properties"
     level, target = ("WARN", "System.err") if quiet else ("INFO", "System.out")
-    if not (folder / name).exists():  # never again: a process that is just starting may be reading it
+    if not (folder / name).exists():  # write once: a starting process may be reading it
         (folder / name).write_text(_LOG4J.format(level=level, target=target))
     log4j = f"-Dlog4j.configuration=file:{folder / name}"
     return [find_java(), f"-Xmx{heap}", *FAST_START_JVM_OPTIONS, log4j, "-cp", str(jars / "*"), *main]
@@ -46,17 +49,17 @@ def write_properties(path: Path, properties: Mapping[str, object]) -> None:
 
 
 class Process(SupervisedProcess):
-    """A guarded process that can also be asked to end, and be made to stand still."""
+    """A guarded process that a test can also stop and pause."""
 
     def __init__(self, folder: Path, command: Sequence[str]) -> None:
         super().__init__(folder, command, shlex.join(command))
 
     def wait_ready(self, ready: Callable[[], object], timeout: float = PROCESS_TIMEOUT_S) -> bool:
-        """Wait until it is ready; False if its port was taken."""
+        """Wait until the process is ready; return False if its port was in use."""
         return super().wait_ready(ready, timeout)
 
     def stop(self) -> None:
-        """Ask it to end, as ``kill`` does, and wait until it has; what takes too long is killed."""
+        """Stop the process as ``kill`` does and wait for its end; kill it after a timeout."""
         if self._popen is not None and self.alive:
             self.send(signal.SIGTERM)
             with suppress(subprocess.TimeoutExpired):
@@ -64,13 +67,13 @@ class Process(SupervisedProcess):
         self.kill()
 
     def pause(self) -> None:
-        """Let it stand still, with all its connections open."""
+        """Suspend the process, with all its connections open."""
         self.send(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Resume the process."""
         self.send(signal.SIGCONT)
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send the process a signal."""
         os.kill(self.pid, number)

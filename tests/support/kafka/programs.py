@@ -1,6 +1,6 @@
-"""Java programs of ours, compiled once, that answer one request after the other on their standard output.
+"""The Java programs of this project, compiled once, that answer one request after another on standard output.
 
-``clients`` asks them; a process of Kafka's own tools would take seconds for each answer.
+``clients`` calls them; a process of Kafka's own tools takes seconds for each answer.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ _SOURCES = HERE / "java"
 
 
 class KafkaError(Exception):
-    """A request that failed as a whole, in the words of the Java exception."""
+    """A request that failed as a whole, with the message of the Java exception."""
 
 
 class Program:
-    """A Java program of ours: ``ask`` it things until the ``with`` block ends."""
+    """A Java program of this project that answers requests until the ``with`` block ends."""
 
     def __init__(self, main: str, release: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="topiarist-kafka-clients-")
@@ -43,11 +43,11 @@ class Program:
 
     @property
     def folder(self) -> Path:
-        """Where its log is; it goes when the program ends."""
+        """The folder of its log, removed when the program ends."""
         return Path(self._folder.name)
 
     def ask(self, **request: Any) -> Any:
-        """The answer to a request. Raises ``KafkaError``."""
+        """Return the answer to a request. Raises ``KafkaError``."""
         assert self._process.stdin
         assert self._process.stdout
         self._process.stdin.write(json.dumps(request) + "\n")
@@ -65,7 +65,7 @@ class Program:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # It ends at once when its input does: also if it is our process that goes.
+        # The program ends at once when its input closes, also at the end of the test process.
         with self._process:
             pass
         self._log.close()
@@ -73,7 +73,10 @@ class Program:
 
 
 def compile_programs() -> Path:
-    """The folder with our Java programs, compiled once for each version of their sources. Raises ``JarsError``."""
+    """Return the folder with the Java programs, compiled once for each version of their sources.
+
+    Raises ``JarsError``.
+    """
     sources = sorted(_SOURCES.glob("*.java"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:12]
     folder = cache_folder() / f"classes-{digest}"

@@ -1,7 +1,8 @@
-"""A KRaft quorum of one controller in migration mode, beside a cluster whose brokers still live by ZooKeeper.
+"""A KRaft quorum of one controller in migration mode, next to a cluster with brokers in ZooKeeper mode.
 
-As Kafka's documentation has it: the controller comes up, brokers are restarted with ``migrating`` and the controller
-takes over; then each broker is restarted without ZooKeeper, or the controller goes and ``/controller`` is deleted.
+The steps follow Kafka's documentation: the KRaft controller starts, brokers restart with ``migrating`` and the KRaft
+controller becomes the controller. Then each broker restarts without ZooKeeper, or the KRaft controller stops and
+``/controller`` is deleted.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ _SESSION = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 5
 
 
 class Quorum:
-    """The controller of ``kafka``, not started yet; ``with`` ends it. Started again it knows nothing of what was."""
+    """The KRaft controller of ``kafka``, not started yet; ``with`` ends it.
+
+    Each start begins with empty storage.
+    """
 
     def __init__(self, kafka: Cluster) -> None:
         self._kafka = kafka
@@ -47,11 +51,11 @@ class Quorum:
 
     @property
     def migration_properties(self) -> dict[str, object]:
-        """What a broker in ZooKeeper mode has to be told, so that it can be taken over."""
+        """Return the properties of a broker in ZooKeeper mode that is ready for migration."""
         return {**_MIGRATION, **_SESSION, **self._voters, "inter.broker.protocol.version": self._kafka.version}
 
     def start(self) -> None:
-        """Format an empty folder, start the controller on it, and wait until it serves."""
+        """Format an empty folder, start the controller on it, and wait until it serves requests."""
         self._starts += 1
         folder = self._folder / f"controller-{self._starts}"
         process = Process(folder, self._java("kafka.Kafka"))
@@ -65,13 +69,13 @@ class Quorum:
         assert process.wait_ready(lambda: _READY in process.read_log()), f"port {self._port} was taken"
 
     def stop(self) -> None:
-        """End the controller, if it runs."""
+        """Stop the controller if it runs."""
         if self._process is not None:
             self._process.kill()
             self._process = None
 
     def finish_migration(self) -> None:
-        """End the migration: restart the controller without a word of ZooKeeper, which has a stale copy from now on."""
+        """End the migration: restart the controller without ZooKeeper, which has a stale copy from then on."""
         process = self._process
         assert process is not None
         process.kill()
@@ -81,7 +85,7 @@ class Quorum:
         assert process.wait_ready(lambda: _READY in process.read_log()), f"port {self._port} was taken"
 
     def is_controller(self) -> bool:
-        """Whether ``/controller`` names a KRaft controller."""
+        """Return True if ``/controller`` names a KRaft controller."""
         try:
             found = json.loads(self._kafka.client.get("/controller")[0])
         except NoNodeError:
@@ -89,13 +93,13 @@ class Quorum:
         return int(found["kraftControllerEpoch"]) >= 0
 
     def reset_broker(self, broker: int) -> None:
-        """Restart a broker in ZooKeeper mode without what it has heard of the quorum, so that another one can come."""
+        """Restart a broker in ZooKeeper mode without its data about the quorum, so that a new quorum can start."""
         self._kafka.stop(broker)
         shutil.rmtree(self._kafka.brokers[broker].folder / "data" / "__cluster_metadata-0")
         self._kafka.start(broker)
 
     def migrate_broker(self, broker: int) -> None:
-        """Restart a broker without ZooKeeper: it belongs to the quorum alone from now on."""
+        """Restart a broker without ZooKeeper: from then on it belongs to the quorum only."""
         self._kafka.stop(broker)
         process = self._kafka.brokers[broker]
         mine: dict[str, object] = {

@@ -1,7 +1,7 @@
-"""Reassignments that last: Kafka's own throttle holds partitions back until they are let go.
+"""Reassignments that stay in progress: Kafka's own throttle delays partitions until the test releases them.
 
-A throttle holds nothing back before the first message has come: so each partition gets many, as large as a broker
-fetches at once, and takes minutes to follow.
+A throttle delays nothing before the first message has arrived. So each partition gets many messages, as large as one
+fetch of a broker, and needs minutes to catch up.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _MESSAGE, _MESSAGES = "x" * 900_000, 20
 
 @contextmanager
 def throttled_reassignment(bed: KafkaFixture, targets: Mapping[str, Sequence[int]]) -> Iterator[None]:
-    """Let Kafka begin to move partition 0 of topics to other brokers; with the end of the block they may get there.
+    """Start a reassignment of partition 0 of topics that can finish only after the end of the block.
 
-    The limit is that of the brokers: one block at a time.
+    The limit applies to whole brokers: only one block at a time.
     """
     for _ in range(_MESSAGES):
         bed.write_messages(dict.fromkeys(targets, (0,)), _MESSAGE)
@@ -38,12 +38,15 @@ def throttled_reassignment(bed: KafkaFixture, targets: Mapping[str, Sequence[int
 
 
 def wait_for_reassignments(bed: KafkaFixture) -> None:
-    """Wait until nothing is being reassigned any more."""
+    """Wait until no reassignment is in progress."""
     bed.kafka.wait(lambda: not bed.clients.ongoing_reassignments(), "all reassignments to be done")
 
 
 def _all_brokers_know_throttle(bed: KafkaFixture, topics: Iterable[str]) -> bool:
-    """Whether each broker has taken up the topics' configs: it hears of changes one by one, of its own limit before."""
+    """Return True if each broker has loaded the topics' configs.
+
+    A broker loads changes one by one, and its own limit before the topics' configs.
+    """
     said = [f"Processing override for entityPath: topics/{topic} with config" for topic in topics]
     logs = [broker.read_log() for broker in bed.kafka.brokers.values() if broker.alive]
     return all(words in log for words in said for log in logs)

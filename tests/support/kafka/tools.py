@@ -1,4 +1,4 @@
-"""The classes behind the scripts that Kafka brings: they moved from release to release."""
+"""The main classes of Kafka's scripts, which differ between releases."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOOLS = {
 
 @cache
 def main_class(release: str, tool: str) -> str:
-    """The class behind a tool in a release."""
+    """Return the main class of a tool in a release."""
     names: set[str] = set()
     for jar in fetch_jars(release).glob("kafka*.jar"):
         with zipfile.ZipFile(jar) as archive:

@@ -1,4 +1,4 @@
-"""A ZooKeeper as a release of Kafka brings it: 3.5.7 with 2.4.1, 3.5.9 with 2.8.2, 3.8.4 with 3.9.2."""
+"""The ZooKeeper of a Kafka release: 3.5.7 with 2.4.1, 3.5.9 with 2.8.2, 3.8.4 with 3.9.2."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from topiarist.adapters.devcluster.zookeeper_server import CONFIG_FILE_NAME, MAI
 
 
 class ZooKeeper(RestartableZooKeeper):
-    """One server; what its brokers need lies in its ``directory`` too, and goes with it."""
+    """One server; its ``directory`` also holds the files of its brokers and is removed with the server."""
 
     def __init__(self, release: str) -> None:
         super().__init__(settings={"maxSessionTimeout": "60000", "4lw.commands.whitelist": "*"})

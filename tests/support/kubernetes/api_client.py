@@ -1,4 +1,4 @@
-"""Two ways to talk to the API server of the tests: plain HTTP, where every answer counts, and a real kubectl."""
+"""Two clients of the API server of the tests: plain HTTP that returns every response, and a real kubectl."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ contexts: [{{name: test, context: {{cluster: test, user: user, namespace: "{name
 
 
 class ApiEndpoint(NamedTuple):
-    """Where an API server is, the certificate that it shows, and a kubectl."""
+    """The address and certificate of an API server, and the path of a kubectl."""
 
     url: str
     ca: Path
@@ -35,19 +35,22 @@ class ApiEndpoint(NamedTuple):
 
 
 class ApiResponse(NamedTuple):
-    """What the API server said: the HTTP status, and an object; plain text is its ``message``."""
+    """A response of the API server: the HTTP status and an object; plain text is its ``message``."""
 
     status: int
     body: Mapping[str, Any]
 
     @property
     def message(self) -> str:
-        """Its words, if it refused."""
+        """The message of a refusal."""
         return str(self.body.get("message", ""))
 
 
 class ApiClient:
-    """A client with one token: HTTP as it is, and kubectl. ``kubeconfig`` is written, for whoever wants the same."""
+    """A client with one token: plain HTTP and kubectl.
+
+    ``kubeconfig`` is a written file with the same credentials.
+    """
 
     def __init__(self, endpoint: ApiEndpoint, token: str, kubeconfig: Path, namespace: str) -> None:
         self.endpoint = endpoint
@@ -57,7 +60,7 @@ class ApiClient:
         kubeconfig.write_text(_CONFIG.format(server=endpoint.url, ca=endpoint.ca, token=token, namespace=namespace))
 
     def call(self, method: str, path: str, body: object = None, kind: str = "application/json") -> ApiResponse:
-        """One request, whatever the answer is."""
+        """Send one request and return any response."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {self.token}", "Content-Type": kind, "Accept": "application/json"}
         request = urllib.request.Request(self.endpoint.url + path, data, headers, method=method)
@@ -65,22 +68,22 @@ class ApiClient:
             with urllib.request.urlopen(request, context=self._tls, timeout=API_TIMEOUT_S) as answer:
                 return ApiResponse(answer.status, json.load(answer))
         except urllib.error.HTTPError as error:
-            text = error.read().decode()  # a path that nobody serves answers in plain text
+            text = error.read().decode()  # the response for an unserved path is plain text
             return ApiResponse(error.code, json.loads(text) if text.startswith("{") else {"message": text})
 
     def create_object(self, path: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Create an object below ``path``. Raises ``AssertionError`` with what the server says against it."""
+        """Create an object below ``path``. Raises ``AssertionError`` with the message of the server."""
         answer = self.call("POST", path, body)
         assert answer.status == 201, answer
         return answer.body
 
     def apply(self, path: str, body: Mapping[str, Any], manager: str = "test") -> ApiResponse:
-        """A server-side apply of ``path/NAME``; unknown fields are refused."""
+        """Send a server-side apply of ``path/NAME``; the server refuses unknown fields."""
         query = f"?fieldManager={manager}&fieldValidation=Strict"
         return self.call("PATCH", f"{path}/{body['metadata']['name']}{query}", body, "application/apply-patch+yaml")
 
     def kubectl(self, *words: str | Path, given: str | None = None) -> subprocess.CompletedProcess[str]:
-        """``kubectl``, with ``given`` on its standard input; whatever the exit code is."""
+        """Run ``kubectl`` with ``given`` on its standard input, for any exit code."""
         command = [str(self.endpoint.kubectl), *map(str, words)]
         environment = {
             "PATH": os.environ["PATH"],
@@ -93,17 +96,17 @@ class ApiClient:
         )
 
     def request_token(self, namespace: str, account: str) -> str:
-        """A fresh token of a ServiceAccount, by a TokenRequest."""
+        """Return a new token of a ServiceAccount, from a TokenRequest."""
         path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
         wanted = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
         return str(self.create_object(path, wanted)["status"]["token"])
 
 
 def load_documents(path: Path) -> list[dict[str, Any]]:
-    """The documents of a YAML file."""
+    """Return the documents of a YAML file."""
     return [one for one in yaml.safe_load_all(path.read_text(encoding="utf-8")) if one]
 
 
 def to_yaml(found: Iterable[Mapping[str, Any]]) -> str:
-    """Documents as YAML, for the standard input of kubectl."""
+    """Return documents as YAML, for the standard input of kubectl."""
     return yaml.safe_dump_all(found, sort_keys=False)

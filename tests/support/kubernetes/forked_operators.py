@@ -1,4 +1,4 @@
-"""Operators that begin in no time, forked from a process that has loaded all of one; to be killed and restarted."""
+"""Operators that start without delay, forked from a process with all imports, for kill and restart tests."""
 
 from __future__ import annotations
 
@@ -39,18 +39,18 @@ class ForkedOperator:
 
     @property
     def process(self) -> BaseProcess:
-        """As it was started last; who asks earlier waits for it."""
+        """The process of the last start; a caller waits until it exists."""
         assert self._started.wait(30)
         assert self._process is not None
         return self._process
 
     @property
     def alive(self) -> bool:
-        """Whether it runs, or is paused."""
+        """True if it runs, or is paused."""
         return self._process is not None and self._process.is_alive()
 
     def start(self) -> None:
-        """Begin. It ends with us, however we end."""
+        """Start the operator; it ends with the test process in every case."""
         assert not self.alive
         self._log_path.unlink(missing_ok=True)
         self._process = self._context.Process(target=_run, args=self._arguments)
@@ -58,17 +58,17 @@ class ForkedOperator:
         self._started.set()
 
     def wait_until_ready(self) -> None:
-        """Wait until it has seen everything, or waits for its turn."""
+        """Wait until it has read all resources, or waits for its Lease."""
         wait_until(lambda: not self.alive or self.http_get("/readyz")[0] == 200, "it is ready", timeout=START_TIMEOUT_S)
         assert self.alive, self.log
 
     def kill(self) -> None:
-        """End it at once, if it has not ended."""
+        """Kill it at once if it still runs."""
         if self._process is not None:
             forked_runs.kill(self._process)
 
     def terminate(self) -> None:
-        """Ask it to end, and see that it does so in order."""
+        """Send SIGTERM and check that it ends cleanly."""
         self.send(signal.SIGTERM)
         assert forked_runs.wait_for_exit_code(self.process) == 0, self.log
 
@@ -78,20 +78,20 @@ class ForkedOperator:
 
     @property
     def log(self) -> str:
-        """What it has said since it was last started."""
+        """Return its log since the last start."""
         return self._log_path.read_text() if self._log_path.exists() else ""
 
     def log_entries(self, message: str) -> list[dict[str, Any]]:
-        """The lines of its log with this message."""
+        """Return the lines of its log with this message."""
         return [line for line in self._log_lines() if line["message"] == message]
 
     def http_get(self, path: str) -> tuple[int, str]:
-        """What it answers; 0 if it does not."""
+        """Return its HTTP response; status 0 without a response."""
         listening = self.log_entries("listening")
         return http_get(listening[0]["port"], path) if listening else (0, "")
 
     def metric(self, name: str) -> float:
-        """A figure of its metrics, by its name with labels; 0 if it has none."""
+        """Return a value of its metrics, by the name with labels; 0 for a missing metric."""
         for line in self.http_get("/metrics")[1].splitlines():
             if line.startswith(f"{name} "):
                 return float(line.rpartition(" ")[2])
@@ -104,7 +104,7 @@ class ForkedOperator:
 
 
 def _run(kubeconfig: str, log_path: str, words: tuple[str, ...]) -> None:
-    """In the new process."""
+    """Run the operator in the new process."""
     os.environ["KUBECONFIG"] = kubeconfig
     os.environ.pop("KUBERNETES_SERVICE_HOST", None)
     threading.Thread(target=_exit_with_parent, daemon=True).start()
@@ -112,7 +112,7 @@ def _run(kubeconfig: str, log_path: str, words: tuple[str, ...]) -> None:
 
 
 def _exit_with_parent() -> None:
-    """End when the process has ended that has had us started."""
+    """Exit when the process that requested the start has ended."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     wait([parent.sentinel])

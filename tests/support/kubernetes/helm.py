@@ -1,4 +1,4 @@
-"""The chart, rendered by Helm's own code: documents for values, and what Helm says against them."""
+"""The chart, rendered by Helm's own code: documents for values, and Helm's errors."""
 
 from __future__ import annotations
 
@@ -36,16 +36,19 @@ def _render_cached(values: str, name: str, namespace: str, chart: Path) -> tuple
 def render(
     values: Values | None = None, *, name: str = "topiarist", namespace: str = "kafka", chart: Path = CHART
 ) -> list[Document]:
-    """What a release makes; leave it as it is. Raises ``helm_python.HelmError`` with Helm's words."""
+    """Return the documents of a release, which callers must not modify.
+
+    Raises ``helm_python.HelmError`` with the message of Helm.
+    """
     return [*_render_cached(json.dumps(values or {}), name, namespace, chart)]
 
 
 def documents_of_kind(documents: Iterable[Document], kind: str) -> list[Document]:
-    """Those of a kind."""
+    """Return the documents of a kind."""
     return [one for one in documents if one["kind"] == kind]
 
 
 def only_document(documents: Iterable[Document], kind: str) -> Document:
-    """The only one of a kind."""
+    """Return the only document of a kind."""
     (found,) = documents_of_kind(documents, kind)
     return found

@@ -1,4 +1,4 @@
-"""The operator as a process of its own, with the ServiceAccount and the rights that the chart gives it."""
+"""The operator as a separate process, with the ServiceAccount and the rights of the chart."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ PROGRAM = ("-m", "topiarist", "operator")
 
 
 def create_account_token(server: ApiServer, namespace: str, *words: str, secrets: Sequence[str] = ()) -> str:
-    """A token of an account that may do what an operator with these words needs; it may read these Secrets."""
+    """Return a token of an account with the rights for these operator arguments and read access to these Secrets."""
     return grant(server, rbac_documents(namespace, {**chart_values(words), "secretNames": [*secrets]}))
 
 
 def chart_values(words: Sequence[str]) -> Values:
-    """The values that let the chart start the operator with these words."""
+    """Return the chart values that start the operator with these arguments."""
     said = command.make_context("operator", [*words]).params
     return {"watchNamespaces": [*said["namespaces"]], "leaderElection": {"enabled": said["leader_election"]}}
 
 
 def http_get(port: int, path: str) -> tuple[int, str]:
-    """What an operator that listens there answers; 0 if it does not."""
+    """Return the HTTP response of an operator on this port; status 0 without a response."""
     try:
         with urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
             return answer.status, answer.read().decode()
@@ -46,8 +46,8 @@ def http_get(port: int, path: str) -> tuple[int, str]:
 class OperatorProcess:
     """``with Operator(server, namespace, folder) as operator:``, ready when the block begins.
 
-    Without a token it gets an account of its own, with the rights that the chart gives it for its words; ``secrets``
-    are the Secrets that it may read.
+    Without a token the operator gets its own account, with the rights of the chart for its arguments; ``secrets`` are
+    the Secrets that it may read.
     """
 
     def __init__(
@@ -68,11 +68,11 @@ class OperatorProcess:
         return self.process.pid
 
     def http_get(self, path: str) -> tuple[int, str]:
-        """What it answers; 0 if it does not."""
+        """Return its HTTP response; status 0 without a response."""
         return http_get(self.port, path)
 
     def start(self) -> None:
-        """Start it, and wait until it has seen everything."""
+        """Start the operator, and wait until it has read all resources."""
         self.process.start()
         self.process.wait_ready(lambda: self.http_get("/readyz")[0] == 200)
 

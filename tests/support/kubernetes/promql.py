@@ -1,4 +1,4 @@
-"""PromQL taken apart: which metrics an expression reads, which labels it names, and what it could name."""
+"""A parser of PromQL expressions: the metrics that they read, and the labels that they use or could use."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ ExportedMetrics = Mapping[str, frozenset[str]]
 
 
 class MetricSelector(NamedTuple):
-    """One metric in an expression, with what it is matched by."""
+    """One metric in an expression, with its matchers."""
 
     name: str
     matchers: tuple[tuple[str, str, str], ...]
 
 
 def exported_metrics(metrics: object) -> ExportedMetrics:
-    """What the metrics among the attributes of an object export: also those that have no figures yet."""
+    """Return the exported metrics among the attributes of an object, including metrics without values."""
     found: dict[str, frozenset[str]] = {}
     for metric in vars(metrics).values():
         if not isinstance(metric, Counter | Gauge | Histogram):
@@ -46,7 +46,7 @@ def exported_metrics(metrics: object) -> ExportedMetrics:
 
 
 def metric_selectors(expression: str) -> list[MetricSelector]:
-    """The metrics that an expression reads. Raises ``ValueError`` if it is no PromQL."""
+    """Return the metrics that an expression reads. Raises ``ValueError`` for invalid PromQL."""
     return [
         MetricSelector(str(node.name), tuple((str(each.op), each.name, each.value) for each in node.matchers.matchers))
         for node in _nodes(promql.parse(expression))
@@ -55,7 +55,7 @@ def metric_selectors(expression: str) -> list[MetricSelector]:
 
 
 def aggregations(expression: str) -> Iterator[tuple[frozenset[str], frozenset[str]]]:
-    """For each aggregation: the labels that it names, and the names of the metrics below it."""
+    """Return for each aggregation its labels and the names of the metrics inside it."""
     for node in _nodes(promql.parse(expression)):
         if isinstance(node, promql.AggregateExpr) and node.modifier is not None:
             below = (str(each.name) for each in _nodes(node.expr) if isinstance(each, promql.VectorSelector))
@@ -69,10 +69,10 @@ def _nodes(expression: promql.Expr) -> list[promql.Expr]:
 
 
 def matcher_values(op: str, pattern: str) -> list[str]:
-    """The values that a matcher names: its alternatives, if it is a regular expression."""
+    """Return the values of a matcher: the alternatives of a regular expression."""
     return pattern.split("|") if "Re" in op else [pattern]
 
 
 def placeholders(text: str) -> set[str]:
-    """The labels that a template of Prometheus' or a legend of Grafana's shows."""
+    """Return the labels in a Prometheus template or in a Grafana legend."""
     return set(re.findall(r"\$labels\.(\w+)", text)) | set(re.findall(r"\{\{\s*(\w+)\s*\}\}", text))

@@ -1,4 +1,4 @@
-"""What the chart lets the operator do: its account with roles and bindings, taken apart, and with a right fewer."""
+"""The rights of the operator in the chart: its account with roles and bindings, split into single rights."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ ROLES = ("Role", "ClusterRole")
 
 
 def rbac_documents(namespace: str, values: Values | None = None) -> list[Document]:
-    """The ServiceAccount with its roles and bindings, as the chart has them for a release of these values."""
+    """Return the ServiceAccount with its roles and bindings, from the chart for a release with these values."""
     found = render({**(values or {}), **NAMESPACED_ONLY}, name=RELEASE, namespace=namespace)
     return [one for one in found if one["kind"] in PATHS]
 
 
 def grant(server: ApiServer, given: Sequence[Document]) -> str:
-    """Make an account with its roles and bindings; gives a token of it."""
+    """Create an account with its roles and bindings, and return a token of the account."""
     api = server.admin
     for one in given:
         api.create_object(PATHS[one["kind"]].format(one["metadata"].get("namespace")), one)
@@ -44,13 +44,13 @@ def grant(server: ApiServer, given: Sequence[Document]) -> str:
 
 
 def split_verbs(right: AccessRight) -> Iterator[AccessRight]:
-    """Each verb by itself."""
+    """Return the rules split into one verb each."""
     for verb in right.verbs:
         yield right._replace(verbs=(verb,))
 
 
 def granted_rights(documents: Sequence[Document]) -> Iterator[AccessRight]:
-    """All rights in all roles, each with one verb."""
+    """Return all rights of all roles, each with one verb."""
     for role in documents:
         if role["kind"] in ROLES:
             for rule in role["rules"]:
@@ -65,7 +65,7 @@ def _rule_rights(rule: Document, namespace: str) -> Iterator[AccessRight]:
 
 
 def without_right(documents: Sequence[Document], right: AccessRight) -> list[Document]:
-    """The same without one right, which has one verb. Raises ``ValueError`` if it is not among them."""
+    """Return the documents without one right, which has one verb. Raises ``ValueError`` if it is missing."""
     left = list(granted_rights(documents))
     left.remove(right)
 

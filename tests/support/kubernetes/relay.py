@@ -1,8 +1,7 @@
-"""A relay before the API server that understands what it hands on: it numbers writes, holds or breaks one of them, and
-loses events of a watch.
+"""A relay in front of the API server that numbers writes, holds or breaks one of them, and drops watch events.
 
-Writes are handed on one at a time: when the k-th is struck, all before it are done and none after it. Leases, and
-questions that are asked with POST, count as none. ``relay`` has what does not look into connections.
+Writes are forwarded one at a time: when the k-th is broken, all before it are complete and none after it has started.
+Leases and POST requests that only read do not count. ``relay`` has the relay that does not parse connections.
 """
 
 from __future__ import annotations
@@ -31,30 +30,30 @@ Event = Mapping[str, Any]
 
 
 class WriteRequest(NamedTuple):
-    """A write: its method, and the path of what it is about."""
+    """A write: its method and the path of its object."""
 
     method: str
     path: str
 
     @property
     def kind(self) -> str:
-        """What is written: ``events``, ``topics``, ``topics/status``, ``clusters/status``."""
+        """The written resource: ``events``, ``topics``, ``topics/status``, ``clusters/status``."""
         after_namespace = self.path.partition("/namespaces/")[2].split("/")[1:]
         return "/".join(word for at, word in enumerate(after_namespace) if at != 1)
 
 
 class ApiRelay:
-    """``with ApiRelay(server) as relay: relay.api(token)`` is a client that goes through it.
+    """``with ApiRelay(server) as relay: relay.api(token)`` is a client through the relay.
 
-    ``writes`` are those that were asked for. ``watched`` is asked about each event of a watch, in a thread, and loses
-    it by saying False. What a script of a test raises is raised again when the block ends.
+    ``writes`` are the requested writes. ``watched`` is called for each event of a watch, in a thread, and drops the
+    event by returning False. An exception of a test script is raised again when the block ends.
     """
 
     def __init__(self, server: ApiServer) -> None:
         self.writes: list[WriteRequest] = []
         self.on_watch_event: Callable[[Event], bool] = lambda event: True
         self._server = server
-        self._folder = TemporaryDirectory(prefix="topiarist-relay-")  # no test's: it holds a private key
+        self._folder = TemporaryDirectory(prefix="topiarist-relay-")  # not the folder of a test: it holds a private key
         self._authority = Authority(Path(self._folder.name, "authority"))
         self._before_write: Callable[[int, WriteRequest], bool] = lambda number, asked: True
         self._after_write: Callable[[int, WriteRequest], bool] = lambda number, asked: True
@@ -64,28 +63,28 @@ class ApiRelay:
         self._transports: set[asyncio.Transport] = set()
 
     def api(self, token: str, namespace: str = "default") -> ApiClient:
-        """A client with a token, through here."""
+        """Return a client with a token, through the relay."""
         site = ApiEndpoint(
             f"https://127.0.0.1:{self.port}", self._authority.ca, self._server.folder / "bin" / "kubectl"
         )
         return ApiClient(site, token, Path(self._folder.name, f"kubeconfig-{namespace}"), namespace)
 
     def before_write(self, script: Callable[[int, WriteRequest], bool]) -> None:
-        """Ask ``script`` about each write, with its number from 1, before it goes on; False breaks its connection."""
+        """Call ``script`` before each forwarded write, with its number from 1; False breaks the connection."""
         self._before_write = script
 
     def after_write(self, script: Callable[[int, WriteRequest], bool]) -> None:
-        """The same when the server has done it, before its answer goes back."""
+        """Call ``script`` after the server has completed each write, before its response is forwarded."""
         self._after_write = script
 
     def reset(self) -> None:
-        """Forget the writes, and all scripts."""
+        """Remove the writes and all scripts."""
         self.writes = []
         self._before_write = self._after_write = lambda number, asked: True
         self.on_watch_event = lambda event: True
 
     def drop(self) -> None:
-        """Break every connection that waits for something."""
+        """Break every connection that waits for a response."""
         self._loop.call_soon_threadsafe(self._abort)
 
     def __enter__(self) -> Self:
@@ -106,7 +105,7 @@ class ApiRelay:
 
     async def _run(self) -> None:
         self._loop, self._ended, self._write_lock = asyncio.get_running_loop(), asyncio.Event(), asyncio.Lock()
-        self._loop.set_default_executor(ThreadPoolExecutor(16))  # a script may hold up several at a time
+        self._loop.set_default_executor(ThreadPoolExecutor(16))  # a script may block several at a time
         ours = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         ours.load_cert_chain(self._authority.issue("relay", "127.0.0.1"))
         theirs = ssl.create_default_context(cafile=str(self._server.ca))
@@ -135,13 +134,13 @@ class ApiRelay:
             asks = request.method == "GET" or any(words in request.path for words in _UNCOUNTED_PATHS)
             return await (self._forward(request) if asks else self._write(request))
         except (aiohttp.ClientError, OSError):
-            transport.abort()  # as the server, or the client, has done it
+            transport.abort()  # as the server or the client closed it
             return web.Response()
         finally:
             self._transports.discard(transport)
 
     async def _write(self, request: web.Request) -> web.StreamResponse:
-        """Raises ``OSError`` if a script wants it so."""
+        """Forward a write. Raises ``OSError`` if a script requests it."""
         async with self._write_lock:
             asked = WriteRequest(request.method, request.path)
             self.writes.append(asked)
@@ -169,7 +168,7 @@ class ApiRelay:
             return stream
 
     async def _run_script(self, script: Callable[..., bool], *words: object) -> bool:
-        """What a script says, which may take its time."""
+        """Return the decision of a script, which may take any time."""
         try:
             return await asyncio.to_thread(script, *words)
         except Exception as error:

@@ -1,4 +1,4 @@
-"""Custom resources as the API server gives them: a test names only what it is about."""
+"""Custom resources in the form of the API server: a test names only the relevant fields."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _UIDS = count(1)
 
 
 def body(kind: str, name: str, spec: Mapping[str, Any], **metadata: Any) -> dict[str, Any]:
-    """A body; the later one is the younger one, unless ``creationTimestamp`` says otherwise."""
+    """Return the body of a resource; a later body is younger, unless ``creationTimestamp`` differs."""
     number = next(_UIDS)
     return {
         "apiVersion": "topiarist.dev/v1",
@@ -32,26 +32,29 @@ def body(kind: str, name: str, spec: Mapping[str, Any], **metadata: Any) -> dict
 
 
 def topic(name: str, *, status: Mapping[str, Any] | None = None, meta: Mapping[str, Any] = {}, **spec: Any) -> Resource:
-    """A Topic in the namespace ``shop``; of three partitions and replicas if nothing else is said."""
+    """Return a Topic in the namespace ``shop``, by default with three partitions and three replicas."""
     sized = {"partitions": 3, "replicationFactor": 3, **spec}
     return parse_resource({**body("Topic", name, sized, **meta), "status": status or {}})
 
 
 def cluster(name: str = "prod", *, meta: Mapping[str, Any] = {}, **spec: Any) -> Resource:
-    """A Cluster in the namespace ``shop``."""
+    """Return a Cluster in the namespace ``shop``."""
     where = {"zookeeper": {"connect": "zk:2181"}, "kafkaVersion": "3.9"}
     return parse_resource(body("Cluster", name, {**where, **spec}, **meta))
 
 
 def policy(name: str = "sizes", *rules: Mapping[str, Any], meta: Mapping[str, Any] = {}, **spec: Any) -> Resource:
-    """A Policy in the namespace ``shop``; what a rule does not say is filled in, one that is always kept if need be."""
+    """Return a Policy in the namespace ``shop``.
+
+    Missing fields of a rule get defaults, if necessary a condition that always holds.
+    """
     some = rules or ({"expression": "true"},)
     whole = [{"name": f"r{number}", "message": "No.", **rule} for number, rule in enumerate(some)]
     return parse_resource(body("Policy", name, {"rules": whole, **spec}, **meta))
 
 
 def updated_body(previous: Resource, *, status: Mapping[str, Any] | None = None, **metadata: Any) -> Resource:
-    """The same resource as the API server would give it later: its spec as it was."""
+    """Return a later version of the same resource, as the API server returns it with an unchanged spec."""
     assert previous.manifest is not None
     plain = {
         "namespace": previous.namespace,

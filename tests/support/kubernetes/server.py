@@ -1,8 +1,9 @@
 """A real Kubernetes API server for the tests: kube-apiserver and etcd as processes.
 
-Built by ``tools/kube/build.sh`` from Go modules. There are no controllers: a deleted namespace stays ``Terminating``,
-nothing is collected, no ServiceAccount comes by itself. So each test has a namespace of its own, which nobody deletes;
-the server goes away with the run, by SIGKILL, since on SIGTERM it waits for its watches.
+``tools/kube/build.sh`` builds them from Go modules. There are no controllers: a deleted namespace stays
+``Terminating``, garbage collection does not run, and no ServiceAccount is created automatically. So each test has its
+own namespace, which is never deleted. The server ends with the run, by SIGKILL, because on SIGTERM it waits for its
+watches.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ START_TIMEOUT_S = 300.0
 
 
 class MissingToolsError(Exception):
-    """There is nothing to build the API server with; the words say what to install."""
+    """A missing build tool for the API server; the message says what to install."""
 
 
 def binaries() -> Path:
-    """The folder with kube-apiserver, etcd and kubectl, built if they are not there. Raises ``NoGo``."""
+    """Return the folder with kube-apiserver, etcd and kubectl, built if they are missing. Raises ``NoGo``."""
     done = subprocess.run([ROOT / "tools/kube/build.sh"], capture_output=True, text=True, check=False)
     if done.returncode == 3:
         raise MissingToolsError(done.stderr.strip())
@@ -43,7 +44,7 @@ def binaries() -> Path:
 
 
 class ApiServer:
-    """etcd and kube-apiserver on free ports of the loopback, with RBAC: ``with ApiServer(folder) as server:``."""
+    """etcd and kube-apiserver on free loopback ports, with RBAC: ``with ApiServer(folder) as server:``."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -55,21 +56,21 @@ class ApiServer:
 
     @property
     def ca(self) -> Path:
-        """The certificate that the server shows, which it signed itself."""
+        """The self-signed certificate of the server."""
         return self.folder / "certs" / "apiserver.crt"
 
     @property
     def admin(self) -> ApiClient:
-        """Somebody who may do everything."""
+        """A client with all rights."""
         return self.api("admin")
 
     def api(self, token: str, namespace: str = "default") -> ApiClient:
-        """A client with a token; ``kubeconfig`` is a file that has the same."""
+        """Return a client with a token; ``kubeconfig`` is a file with the same credentials."""
         site = ApiEndpoint(self.url, self.ca, self.folder / "bin" / "kubectl")
         return ApiClient(site, token, self.folder / f"kubeconfig-{next(self._numbers)}", namespace)
 
     def restart(self) -> None:
-        """End the API server and start it again, on the same port with what etcd has kept."""
+        """Stop the API server and start it again, on the same port with the data of etcd."""
         self.process.kill()
         self.process.start()
         assert self.process.wait_ready(lambda: self._is_ready(f"{self.url}/readyz"), START_TIMEOUT_S), (
@@ -92,7 +93,7 @@ class ApiServer:
         (self.folder / "bin").symlink_to(binaries())
         (self.folder / "tokens.csv").write_text('admin,admin,admin,"system:masters"\n')
         _write_keys(self.folder)
-        # Between our look for a free port and the server's bind somebody else may take it.
+        # Another process may take the free port before the server binds it.
         while not self._start_etcd():
             pass
         while not self._start_server():
@@ -137,13 +138,13 @@ class ApiServer:
         return self._start_process(self.process, f"{self.url}/readyz")
 
     def _start_process(self, process: Process, url: str) -> bool:
-        """Start a process and wait until it answers; False if its port was taken."""
+        """Start a process and wait until it responds; return False if its port was in use."""
         self._stack.callback(process.kill)
         process.start()
         return process.wait_ready(lambda: self._is_ready(url), START_TIMEOUT_S)
 
     def _is_ready(self, url: str) -> bool:
-        # Before it is ready its certificate may not be there yet.
+        # The certificate may not exist before the server is ready.
         if url.startswith("https") and not self.ca.exists():
             return False
         try:
@@ -156,11 +157,11 @@ class ApiServer:
 
 
 def install_definitions(api: ApiClient, folder: Path = ROOT / "manifests" / "crds") -> None:
-    """Make the API server know our kinds, and wait until it does."""
+    """Install topiarist's custom resource definitions and wait until the API server serves them."""
     for words in (("apply", "--server-side", "-f", folder), ("wait", "--for=condition=Established", "-f", folder)):
         done = api.kubectl(*words)
         assert done.returncode == 0, done.stderr
-    # Established is said a moment before it is served.
+    # The condition Established becomes true shortly before the server serves the kind.
     kinds = ("topics", "clusters", "policies")
     wait_until(
         lambda: all(api.call("GET", f"/apis/topiarist.dev/v1/{kind}").status == 200 for kind in kinds),
@@ -174,7 +175,7 @@ def _flags(options: Mapping[str, object]) -> list[str]:
 
 
 def _write_keys(folder: Path) -> None:
-    """The keys by which tokens of ServiceAccounts are signed and checked."""
+    """Write the keys that sign and verify tokens of ServiceAccounts."""
     key = ec.generate_private_key(ec.SECP256R1())
     pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
     private = key.private_bytes(pem, serialization.PrivateFormat.TraditionalOpenSSL, plain)

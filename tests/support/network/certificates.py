@@ -1,6 +1,6 @@
-"""Certificates for tests: an authority, what it signs, and the ways in which a certificate can be wrong.
+"""Certificates for tests: an authority, its signed certificates, and every kind of invalid certificate.
 
-Every private key that is made is planted: its text is a secret that may turn up nowhere (``planted``).
+Every generated private key is planted: its text is a secret that must not appear anywhere (``planted``).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NOT_YET_VALID = (DAY, 2 * DAY)
 
 
 class Authority:
-    """A certificate authority, whose own certificate is in ``ca``; all its files lie in ``folder``."""
+    """A certificate authority with its own certificate in ``ca``; all its files are in ``folder``."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True)
@@ -45,9 +45,9 @@ class Authority:
         self.ca.write_bytes(certificate.public_bytes(Encoding.PEM))
 
     def issue(self, subject: str, *names: str, valid: tuple[timedelta, timedelta] = VALID, password: str = "") -> Path:
-        """The path of a PEM file with a certificate and its key (encrypted, if there is a password).
+        """Return the path of a PEM file with a certificate and its key, which is encrypted if there is a password.
 
-        ``names`` are host names and addresses that it is for.
+        ``names`` are the host names and addresses of the certificate.
         """
         key = ec.generate_private_key(ec.SECP256R1())
         builder = _builder(_name(subject), self._name, key.public_key(), valid)

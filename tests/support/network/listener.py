@@ -1,4 +1,4 @@
-"""What ``relay`` and ``proxy`` have in common: a port on the loopback, and threads that end with a ``with`` block."""
+"""The common base of ``relay`` and ``proxy``: a loopback port, and threads that end with a ``with`` block."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Self
 
 
 class Listener:
-    """Serves each connection in a thread of its own until the ``with`` block ends."""
+    """A server that handles each connection in its own thread until the ``with`` block ends."""
 
     def __init__(self) -> None:
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -30,10 +30,10 @@ class Listener:
             thread.join()
 
     def drop(self) -> None:
-        """Break what is open."""
+        """Break all open connections."""
 
     def serve(self, client: socket.socket) -> None:
-        """Deal with one connection."""
+        """Serve one connection."""
         raise NotImplementedError
 
     def _start(self, work: Callable[..., None], *arguments: object) -> None:

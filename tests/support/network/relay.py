@@ -1,4 +1,4 @@
-"""Two stand-ins on the way to a server: a relay whose connections can be cut, and an impostor with any certificate."""
+"""Two substitutes for a server: a relay with breakable connections, and an impostor with any certificate."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from support.network.listener import Listener
 
 
 class Relay(Listener):
-    """Hands bytes on to ``upstream``, whatever they are; ``served`` counts connections."""
+    """A relay that forwards all bytes to ``upstream``; ``served`` counts connections."""
 
     def __init__(self, upstream: tuple[str, int]) -> None:
         super().__init__()
@@ -22,13 +22,13 @@ class Relay(Listener):
         self._ends: list[socket.socket] = []
 
     def drop(self) -> None:
-        """Break every connection that is open now."""
+        """Break every open connection."""
         for end in list(self._ends):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
 
     def serve(self, client: socket.socket) -> None:
-        """Hand on until one side closes."""
+        """Forward bytes until one side closes."""
         with client, socket.create_connection(self._upstream) as server:
             self.connection_count += 1
             self._ends += [client, server]
@@ -38,7 +38,7 @@ class Relay(Listener):
             back.join()
 
     def wait_to_forward(self) -> None:
-        """Return when something may be handed on."""
+        """Return when the next bytes may be forwarded."""
 
 
 def forward(source: socket.socket, target: socket.socket, wait_to_forward: Callable[[], None] = lambda: None) -> None:
@@ -53,7 +53,7 @@ def forward(source: socket.socket, target: socket.socket, wait_to_forward: Calla
 
 
 class Impostor(Listener):
-    """Shows a certificate (a PEM file with its key) to whoever comes, and has nothing to say after that."""
+    """A server that presents a certificate (a PEM file with its key) to every client and then sends nothing."""
 
     def __init__(self, certificate: Path) -> None:
         super().__init__()
@@ -61,6 +61,6 @@ class Impostor(Listener):
         self._context.load_cert_chain(certificate)
 
     def serve(self, client: socket.socket) -> None:
-        """Go through the handshake."""
+        """Perform the handshake."""
         with client, suppress(OSError), self._context.wrap_socket(client, server_side=True) as wrapped:
             wrapped.recv(1)

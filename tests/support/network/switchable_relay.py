@@ -1,4 +1,4 @@
-"""A way to a server that can be shut: with a bang, as by a server that has gone, or in silence, as by a lost route."""
+"""A relay to a server that can break like a stopped server, or lose all packets like a lost route."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ class SwitchableRelay(Relay):
         self._flowing.set()
 
     def refuse_connections(self) -> None:
-        """Break every connection, and let nobody in."""
+        """Break every connection and refuse new connections."""
         self._refusing = True
         self.drop()
 
     def blackhole(self) -> None:
-        """Keep every connection and take new ones, and hand on nothing."""
+        """Keep every connection, accept new connections, and forward nothing."""
         self._flowing.clear()
 
     def restore(self) -> None:
-        """Let everybody in; connections that nothing came through have ended on the other side."""
+        """Accept all connections again; connections without traffic have ended on the other side."""
         if not self._flowing.is_set():
             self.drop()
         self._refusing = False
         self._flowing.set()
 
     def serve(self, client: socket.socket) -> None:
-        """Hand on until one side closes."""
+        """Forward bytes until one side closes."""
         if self._refusing:
             client.close()
             return
         super().serve(client)
 
     def wait_to_forward(self) -> None:
-        """Wait while there is silence."""
+        """Wait while the relay forwards nothing."""
         self._flowing.wait()
 
     def __exit__(self, *_: object) -> None:

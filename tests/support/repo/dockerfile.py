@@ -1,4 +1,4 @@
-"""A Dockerfile read as what it says: arguments, stages, steps. And its steps, done without Docker in a folder."""
+"""A parser of a Dockerfile into arguments, stages and steps, and an executor of its steps without Docker."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ _IMAGE_PATHS = re.compile(r"(?<![\w.-])/(app|src|tmp)\b")
 
 
 class Step(NamedTuple):
-    """An instruction with its text; lines that go on are joined."""
+    """An instruction with its text; continued lines are joined."""
 
     instruction: str
     text: str
 
 
 class Stage(NamedTuple):
-    """What follows a FROM: the image that it begins with, its own name (may be empty), its steps."""
+    """The part after a FROM: the base image, the name of the stage (may be empty), and its steps."""
 
     base: str
     name: str
     steps: tuple[Step, ...]
 
     def texts(self, instruction: str) -> list[str]:
-        """The texts of all instructions of a kind."""
+        """Return the texts of all instructions of a kind."""
         return [step.text for step in self.steps if step.instruction == instruction]
 
 
 def parse_steps(text: str) -> Iterator[Step]:
-    """All instructions."""
+    """Return all instructions."""
     lines = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("#"))
     for line in re.sub(r"\\\n\s*", "", lines).splitlines():
         word, _, rest = line.partition(" ")
@@ -45,7 +45,7 @@ def parse_steps(text: str) -> Iterator[Step]:
 
 
 def parse_stages(text: str) -> tuple[dict[str, str], list[Stage]]:
-    """Arguments that stand before the first stage, with their defaults; and the stages."""
+    """Return the arguments before the first stage, with their defaults, and the stages."""
     arguments: dict[str, str] = {}
     found: list[Stage] = []
     for step in parse_steps(text):
@@ -61,9 +61,9 @@ def parse_stages(text: str) -> tuple[dict[str, str], list[Stage]]:
 
 
 class DockerfileBuild:
-    """The stages of a Dockerfile, one after the other, in a folder that stands for the image's file system.
+    """The stages of a Dockerfile, executed one after another in a folder that represents the image's file system.
 
-    ``RUN`` is run by a shell, in a clean virtual environment where the image has its Python. What a step calls ``/app``
+    A shell executes ``RUN``, in a clean virtual environment in place of the image's Python. The path ``/app`` of a step
     is ``app`` in the folder.
     """
 
@@ -74,11 +74,11 @@ class DockerfileBuild:
         self.environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
 
     def host_path(self, path: str) -> Path:
-        """Where something of the image is."""
+        """Return the host path of a path in the image."""
         return self._root / path.lstrip("/") if path.startswith("/") else self._folder / path
 
     def run(self, stage: Stage) -> None:
-        """Do all steps of a stage. Raises ``AssertionError`` with the words of the one that fails."""
+        """Execute all steps of a stage. Raises ``AssertionError`` with the output of a failed step."""
         clean = self._root / "python"
         shutil.rmtree(clean, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", clean], check=True)

@@ -1,4 +1,4 @@
-"""Markdown as GitHub shows it: read by GitHub's own parser, then taken apart, with what would become a link found."""
+"""Markdown as GitHub shows it: parsed by GitHub's own parser, with a list of all possible links."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REFERENCE = re.compile(r"@[\w-]|#[0-9]|\bGH-[0-9]|\b[0-9a-f]{7,40}\b|://|www[.]
 
 @dataclass
 class Page(HTMLParser):
-    """A page: how often each element occurs, its text in code and outside, and elements that are not closed."""
+    """A page: the count of each element, its text inside and outside of code, and unclosed elements."""
 
     tags: Counter[str] = field(default_factory=Counter)
     code: list[str] = field(default_factory=list)
@@ -29,7 +29,7 @@ class Page(HTMLParser):
         super().__init__()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """An element begins."""
+        """Handle the start of an element."""
         self.tags[tag] += 1
         self.errors += [f"{tag} {name}" for name, _ in attrs if name not in ("align", "open", "lang")]
         if tag not in _VOID:
@@ -38,12 +38,12 @@ class Page(HTMLParser):
             self.code.append("")
 
     def handle_endtag(self, tag: str) -> None:
-        """An element ends."""
+        """Handle the end of an element."""
         if not self.open or self.open.pop() != tag:
             self.errors.append(f"/{tag}")
 
     def handle_data(self, data: str) -> None:
-        """Text."""
+        """Handle text."""
         if "code" in self.open:
             self.code[-1] += data
         else:
@@ -51,17 +51,17 @@ class Page(HTMLParser):
 
     @property
     def text(self) -> str:
-        """All text outside of code."""
+        """Return all text outside of code."""
         return "".join(self.prose)
 
     @property
     def references(self) -> list[str]:
-        """What GitHub would make links or pictures of."""
+        """Return the text that GitHub converts to links or images."""
         return _REFERENCE.findall(self.text)
 
 
 def parse_page(markdown: str) -> Page:
-    """``markdown`` as GitHub shows it."""
+    """Return ``markdown`` as GitHub shows it."""
     html = cmarkgfm.github_flavored_markdown_to_html(markdown, options=Options.CMARK_OPT_UNSAFE)
     found = Page()
     found.feed(html)

@@ -1,4 +1,4 @@
-"""The package as it is built: from what a clone has of the files that this needs, with the backend that pip uses."""
+"""The built package: the required files of a clone, built with pip's build backend."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ BUILD_SCRIPT = "import sys; from setuptools import build_meta; print(getattr(bui
 
 
 def copy_sources(clone: Path) -> Path:
-    """A copy of those files in a folder, symlinks as symlinks."""
+    """Copy the required files into a folder, symlinks as symlinks."""
     for name in ("LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, clone)
     leave = shutil.ignore_patterns("*.egg-info", "__pycache__")

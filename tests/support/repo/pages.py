@@ -1,4 +1,4 @@
-"""The project's own pages, taken apart: fenced blocks with their marks, code, links, headings, tables."""
+"""A parser of the project pages: fenced blocks with their marks, code, links, headings, tables."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
 class Block(NamedTuple):
-    """A fenced block: its language, its text, where that begins, and the comment that stands directly before it."""
+    """A fenced block: its language, text and position, and the comment directly before it."""
 
     marker: str
     language: str
@@ -33,24 +33,24 @@ class Block(NamedTuple):
 
 
 def blocks(page: str) -> list[Block]:
-    """All fenced blocks of a page."""
+    """Return all fenced blocks of a page."""
     return [Block(m["mark"] or "", m["kind"], m["text"], m.start("text")) for m in _BLOCK.finditer(page)]
 
 
 def code(page: str) -> Iterator[str]:
-    """Every line of code on a page: those of fenced blocks, and what stands in backquotes."""
+    """Return every line of code on a page: in fenced blocks and in backquotes."""
     for block in blocks(page):
         yield from block.text.splitlines()
     yield from _SPAN.findall(_BLOCK.sub("", page))
 
 
 def links(page: str) -> list[str]:
-    """The targets of all links."""
+    """Return the targets of all links."""
     return _LINK.findall(_BLOCK.sub("", page))
 
 
 def anchors(page: str) -> set[str]:
-    """What a link can point to: headings as GitHub names them."""
+    """Return the link targets of a page: headings as GitHub names them."""
     return {
         re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in _HEADING.findall(_BLOCK.sub("", page))
     }

@@ -1,7 +1,7 @@
-"""Pages that can be walked through: their commands are run as they stand, and what these print is kept.
+"""Executable pages: a test runs their commands unchanged and keeps the output.
 
-The comment directly before a block, which no reader sees, says what to do with it: ``run`` (with ``exit N`` for another
-code than 0, or ``in the background``), or ``output of: COMMAND`` for what a command prints.
+The hidden comment directly before a block gives its use: ``run`` (with ``exit N`` for another code than 0, or ``in the
+background``), or ``output of: COMMAND`` for the output of a command.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CLUSTER_ID = re.compile(r"(?<=cluster )[\w-]{22}(?=,)")
 
 
 class CommandOutput(NamedTuple):
-    """What one command of a page printed, and where in the page it stands."""
+    """The output of one command of a page, and its position in the page."""
 
     command: str
     text: str
@@ -34,13 +34,15 @@ class CommandOutput(NamedTuple):
 
 
 class PageRun(NamedTuple):
-    """A page as it was really run: what was printed, and the exit code of every block beside the expected one."""
+    """An executed page: the output, and the actual and expected exit code of every block."""
 
     printed: list[CommandOutput]
     codes: list[tuple[str, int, int]]
 
     def output(self, shown: Block) -> str:
-        """What the command of an output block printed: when it was last run before the block, else the first time."""
+        """Return the output of the command of an output block: from its last run before the block, else from its first
+        run.
+        """
         command = shown.marker.removeprefix("output of: ")
         runs = [printed for printed in self.printed if printed.command == command]
         before = [printed for printed in runs if printed.start < shown.start]
@@ -49,7 +51,7 @@ class PageRun(NamedTuple):
 
 @contextmanager
 def run_in_background(block: Block, folder: Path) -> Iterator[str]:
-    """Run a block that goes on until it is stopped; gives the address that it prints."""
+    """Run a block until it is stopped; return the address that it prints."""
     with subprocess.Popen(
         ["bash", "-c", block.text],
         cwd=folder,
@@ -70,23 +72,23 @@ def run_in_background(block: Block, folder: Path) -> Iterator[str]:
 
 
 def environment() -> dict[str, str]:
-    """A newcomer's: nothing of ours is set, and nothing but the pages leads to our code."""
+    """Return the environment of a new user: no topiarist settings, and only the page gives access to the code."""
     ours = ("TOPIARIST_", "PYTHONPATH", "VIRTUAL_ENV")
     return {key: value for key, value in os.environ.items() if not key.startswith(ours)}
 
 
 def persistent_lines(text: str) -> str:
-    """What of a block stays in force in the same terminal."""
+    """Return the lines of a block that stay in effect in the same terminal."""
     return "".join(f"{line}\n" for line in text.splitlines() if line.startswith((". ", "export ")))
 
 
 def echo_commands(text: str) -> str:
-    """A block that prints each of its commands before it is run, and stops at the first that fails."""
+    """Return a block that prints each command before its execution and stops at the first failure."""
     return "set -e\n" + COMMAND.sub(rf"printf '{SPLIT}%s\\n' '\1'\n\1", text)
 
 
 def run_page(page: str, folder: Path) -> PageRun:
-    """Run all blocks of a page that are to be run, in their order; one id stands for that of the cluster."""
+    """Run all executable blocks of a page in order; a fixed id replaces the cluster id."""
     printed: list[CommandOutput] = []
     codes: list[tuple[str, int, int]] = []
     marked = [block for block in blocks(page) if block.marker.startswith("run")]
@@ -116,5 +118,5 @@ def run_page(page: str, folder: Path) -> PageRun:
 
 
 def output_blocks(page: str) -> list[Block]:
-    """The blocks of a page that show what a command prints."""
+    """Return the blocks of a page that show the output of a command."""
     return [block for block in blocks(page) if block.marker.startswith("output of: ")]

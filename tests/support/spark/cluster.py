@@ -1,7 +1,7 @@
-"""A real Spark cluster on this machine: a master and workers, each a process of its own, from PySpark's own jars.
+"""A real Spark cluster on this machine: a master and workers as separate processes, from PySpark's own jars.
 
-All on loopback and on ports that the system gives. A worker and the executors that it starts are one process group, so
-that it can be lost as a machine is lost: all at once.
+All processes use the loopback interface and ports from the system. A worker and its executors are one process group, so
+that a test can kill all of them at once, like a lost machine.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ _DEFAULT_CONF = {
 
 
 def environment(settings: Path, **more: str) -> dict[str, str]:
-    """That of every process: nothing of ours is to be found by accident."""
+    """Return the environment of every process, without topiarist's settings and code."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(_ENVIRONMENT_PREFIXES)}
     return {**kept, **_spark_environment(settings), **more}
 
@@ -73,7 +73,10 @@ def _spark_environment(settings: Path) -> dict[str, str]:
 
 
 class Daemon:
-    """A master or a worker, with all that it starts. Raises ``TopiaristError`` with its words if it does not begin."""
+    """A master or a worker, with all its child processes.
+
+    Raises ``TopiaristError`` with its output if it does not start.
+    """
 
     def __init__(self, folder: Path, main: str, ready_pattern: str, *words: str) -> None:
         setting = [word for name in os.environ if name.startswith(_ENVIRONMENT_PREFIXES) for word in ("-u", name)]
@@ -86,23 +89,23 @@ class Daemon:
 
     @property
     def group(self) -> int:
-        """The process group that it and its children are."""
+        """The process group of the daemon and its children."""
         return os.getpgid(self._process.pid)
 
     def find_in_log(self, pattern: str) -> str:
-        """The first part of what it has said that matches; empty if there is none."""
+        """Return the first match in its log; empty without a match."""
         found = re.search(pattern, self._process.read_log())
         return found[0] if found else ""
 
     def kill(self) -> None:
-        """End it and its children at once, without a good-bye."""
+        """Kill it and its children at once, without a shutdown."""
         with suppress(ProcessLookupError):
             os.killpg(self.group, signal.SIGKILL)
         self._process.kill()
 
 
 class StandaloneCluster:
-    """A cluster; use as a context manager. Its logs and its workers' folders are below ``folder``."""
+    """A cluster as a context manager; its logs and its workers' folders are below ``folder``."""
 
     def __init__(self, folder: Path, workers: int = 2) -> None:
         self._folder = folder
@@ -128,7 +131,7 @@ class StandaloneCluster:
             daemon.kill()
 
     def add_worker(self) -> Daemon:
-        """One worker more, of one core."""
+        """Add a worker with one core."""
         self._started_workers += 1
         place = self._folder / f"worker-{self._started_workers}"
         words = ("--cores", "1", "--memory", "1g", "--work-dir", str(place / "work"), self.address)
@@ -138,7 +141,7 @@ class StandaloneCluster:
     def submit(
         self, entry: Path, *words: str | Path, files: tuple[Path, ...] = (), conf: Mapping[str, str] | None = None
     ) -> subprocess.Popen[str]:
-        """Begin ``spark-submit`` of a Python file; Spark's own log is off."""
+        """Start ``spark-submit`` of a Python file; Spark's own log is off."""
         settings = {**_DEFAULT_CONF, "spark.pyspark.driver.python": sys.executable, **(conf or {})}
         pairs = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
         sent = ["--py-files", ",".join(map(str, files))] if files else []
@@ -154,7 +157,7 @@ class StandaloneCluster:
 
 
 def wait_for_run(running: subprocess.Popen[str], timeout: float = 300.0) -> RunResult:
-    """How a submitted run ended; one that takes longer than so many seconds hangs, and is ended."""
+    """Return the result of a submitted run; end a run that takes longer than this number of seconds."""
     try:
         out, err = running.communicate(timeout=timeout)
     finally:

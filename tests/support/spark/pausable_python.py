@@ -1,4 +1,4 @@
-"""A Python for executors of Spark that can be held back: a job then stands still in its middle as long as need be."""
+"""A pausable Python for Spark executors: a test can suspend a job in the middle for any time."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ exec {python} "$@"
 
 
 class PausablePython:
-    """A script that is called in place of Python, with these options of it; after ``hold`` it waits for ``release``.
+    """A script that replaces Python, with these options; after ``hold`` it waits for ``release``.
 
-    A job comes to it after it has joined what it compares, and before it asks the planner.
+    A job calls it after the join of the compared data, and before the planner.
     """
 
     def __init__(self, folder: Path, options: str = "") -> None:
@@ -26,15 +26,15 @@ class PausablePython:
 
     @property
     def caller_pids(self) -> list[int]:
-        """The processes that have called it since the last ``hold``, or ever."""
+        """Return the processes that called the script since the last ``hold``, or since the start."""
         return [int(path.suffix[1:]) for path in self._folder.glob("here.*")]
 
     def pause(self) -> None:
-        """From now on whoever calls it waits."""
+        """Suspend every later caller."""
         for path in self._folder.glob("here.*"):
             path.unlink()
         (self._folder / "hold").touch()
 
     def resume(self) -> None:
-        """Nobody waits any more."""
+        """Resume all callers."""
         (self._folder / "hold").unlink(missing_ok=True)

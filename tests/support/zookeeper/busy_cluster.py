@@ -1,7 +1,7 @@
-"""A cluster on which there is much of everything to do: twenty topics, every kind of change, and who judges the end.
+"""A cluster with every kind of change in twenty topics, and a check of the final state.
 
-Each scene has a chroot of its own. ``furnish`` puts it on a cluster that lives (``Playground``); ``Mould`` casts copies
-that stand still, which takes a fiftieth of a second each.
+Each scene has its own chroot. ``furnish`` writes it to a live cluster (``Playground``); ``Mould`` creates static
+copies, which takes a fiftieth of a second each.
 """
 
 from __future__ import annotations
@@ -82,12 +82,12 @@ _chroots = count(1)
 
 
 def desired_specs() -> tuple[TopicSpec, ...]:
-    """What is wanted, as specs."""
+    """Return the desired state, as specs."""
     return tuple(topic_spec(name, **fields) for name, fields in DESIRED_TOPICS.items())
 
 
 def write_manifest_folder(place: Path, connect: str) -> Path:
-    """The same as a folder of manifests, with the cluster at ``connect``."""
+    """Return the desired state as a folder of manifests, with the cluster at ``connect``."""
     place.mkdir(exist_ok=True)
     texts = [document("Cluster", "prod", zookeeper={"connect": connect}, kafkaVersion="3.9")]
     for name, fields in DESIRED_TOPICS.items():
@@ -97,7 +97,9 @@ def write_manifest_folder(place: Path, connect: str) -> Path:
 
 
 def create_initial_state(cluster: SimulatedKafka) -> None:
-    """Put on the cluster what is there before: topics, records of ours, an orphaned config, a topic of nobody's."""
+    """Write the initial state to the cluster: topics, topiarist's records, an orphaned config, a topic without an
+    owner.
+    """
     there = [name for name in NAMES if name not in CREATED_NAMES]
     cluster.add_topics(
         *(Topic(name, REPLICAS, _CONFIGS.get(name, {})) for name in there),
@@ -115,23 +117,24 @@ def create_initial_state(cluster: SimulatedKafka) -> None:
 
 
 class ClusterTemplate:
-    """Copies of one furnished cluster whose brokers and controller never do anything."""
+    """Copies of one prepared cluster without running brokers and without a running controller."""
 
     def __init__(
         self, server: str, client: KazooClient, release: KafkaVersion = MAX_KAFKA_VERSION, *, setup_server: str = ""
     ) -> None:
-        """``client`` is one of the whole server, ``release`` what brokers have written; ``setup_server`` is the server
-        by which the mould itself is made, if it is not ``server``.
+        """``client`` is a client of the whole server, ``release`` is the release of the brokers.
+
+        ``setup_server`` is the server that creates the template, if it is not ``server``.
         """
         self._server, self._client = server, client
         with SimulatedKafka(f"{setup_server or server}/mould-{next(_chroots)}", BROKERS, release) as cluster:
             create_initial_state(cluster)
             tree = write_checker.read_nodes(cluster.connect)
-        # In the order in which it was made: a record counts only if it is not older than its topic.
+        # In the order of creation: a record is valid only if it is not older than its topic.
         self._nodes = sorted(tree.items(), key=lambda entry: (entry[0] != "/", entry[1].czxid, entry[0]))
 
     def create_copy(self) -> str:
-        """The connect string of a new copy."""
+        """Return the connect string of a new copy."""
         root = f"/cast-{next(_chroots)}"
         at_once = 60
         for start in range(0, len(self._nodes), at_once):
@@ -144,7 +147,10 @@ class ClusterTemplate:
 
 
 def recreate_topic(client: KazooClient, topic: str) -> None:
-    """What others do with a topic: deleted, and made again with the same bytes. Every version is 0, as in a cast."""
+    """Delete a topic and recreate it with the same bytes, as another client does.
+
+    Every version is 0, as in a copy.
+    """
     paths = [f"/brokers/topics/{topic}", f"/brokers/topics/{topic}/partitions", f"/config/topics/{topic}"]
     for number in client.get_children(paths[1]):
         paths += [f"{paths[1]}/{number}", f"{paths[1]}/{number}/state"]
@@ -157,26 +163,26 @@ def recreate_topic(client: KazooClient, topic: str) -> None:
 
 
 def remove_topic(client: KazooClient, topic: str) -> None:
-    """What a controller does at the end of a deletion."""
+    """Remove a topic as the controller does at the end of a deletion."""
     client.delete(f"/brokers/topics/{topic}", recursive=True)
     client.delete(f"/config/topics/{topic}")
 
 
 def faulted_topic(proxy: Proxy) -> str | None:
-    """The topic whose transaction was struck; None if it was another write (the lock, a node of our own)."""
+    """Return the topic of the faulted transaction; None for another write (the lock or a znode of topiarist)."""
     found = re.search(rb"/topiarist/topics/([a-z][a-z-]*)", proxy.faulted_write)
     return found[1].decode() if found else None
 
 
 def wait_for_transactions(proxy: Proxy, count: int) -> None:
-    """Wait until so many transactions have been answered: those before the one that is held."""
+    """Wait for the responses to this number of transactions, which precede the held transaction."""
     wait_until(
         lambda: sum(connection.replies["multi"] for connection in proxy.connections) >= count, f"{count} transactions"
     )
 
 
 def topic_nodes(tree: Tree, topic: str) -> dict[str, Any]:
-    """Everything that a transaction on this topic may write."""
+    """Return all znodes that a transaction on this topic may write."""
     paths = [f"{parent}/{topic}" for parent in ("/brokers/topics", "/config/topics", "/topiarist/topics")] + [
         f"/admin/delete_topics/{topic}"
     ]
@@ -184,7 +190,7 @@ def topic_nodes(tree: Tree, topic: str) -> dict[str, Any]:
 
 
 def find_damage(before: Tree, after: Tree, allowed: tuple[str, ...] = NAMES) -> Iterator[str]:
-    """What is wrong with the end: the checker's errors, and config changes that were told not once."""
+    """Return the errors of the checker in the final state, and config changes without exactly one notification."""
     gone = tuple(f"{parent}/{name}" for parent in ("/brokers/topics", "/config/topics") for name in DELETED_NAMES)
     left = {path: node for path, node in before.items() if not path.startswith(gone)}
     yield from write_checker.find_problems(left, after, allowed)

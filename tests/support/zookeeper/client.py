@@ -1,4 +1,4 @@
-"""A client of a ZooKeeper that is nobody's but the test's."""
+"""A ZooKeeper client for the use of the test only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 
 @contextmanager
 def connect_client(connect: str) -> Iterator[KazooClient]:
-    """A client that is connected until the ``with`` block ends."""
+    """Yield a client that is connected until the ``with`` block ends."""
     client = KazooClient(connect)
     client.start()
     try:
@@ -21,7 +21,7 @@ def connect_client(connect: str) -> Iterator[KazooClient]:
 
 
 def expire_session(connect: str, session: tuple[int, bytes]) -> None:
-    """End somebody's session: it is taken over, and closed."""
+    """Expire the session of another client: reattach to the session and close it."""
     thief = KazooClient(connect, client_id=session)
     thief.start()
     thief.stop()

@@ -1,4 +1,4 @@
-"""Every function that reads bytes of a znode: the fuzzer and the tests ask the same of each."""
+"""All functions that decode the bytes of a znode: the fuzzer and the tests check the same properties of each."""
 
 from __future__ import annotations
 

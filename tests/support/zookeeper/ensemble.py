@@ -1,4 +1,4 @@
-"""Three ZooKeeper servers that elect a leader, each a process of its own, from the same jars as the single one."""
+"""Three ZooKeeper servers that elect a leader, each a separate process, from the same jars as the single server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LISTEN_TIMEOUT_S = 10.0
 
 
 class PausableRelay(Relay):
-    """What a follower hears from a leader comes through it; while it is shut it is held back, and nothing is lost."""
+    """A relay from a leader to a follower; a closed relay delays all data and loses nothing."""
 
     def __init__(self, upstream: tuple[str, int]) -> None:
         super().__init__(upstream)
@@ -31,7 +31,7 @@ class PausableRelay(Relay):
         self.flowing.set()
 
     def forward_when_open(self, source: socket.socket, target: socket.socket) -> None:
-        """Hand on, as long as it is open."""
+        """Forward bytes while the relay is open."""
         with suppress(OSError):
             while data := source.recv(1 << 16):
                 self.flowing.wait()
@@ -41,10 +41,11 @@ class PausableRelay(Relay):
                 end.shutdown(socket.SHUT_RDWR)
 
     def serve(self, client: socket.socket) -> None:
-        """Hand on until one side closes.
+        """Forward bytes until one side closes.
 
-        A leader may not listen yet when its follower comes: a follower that is refused comes again, but one whose
-        connection is taken and dropped votes anew, while the leader waits for it in vain for 20 seconds.
+        A leader may not listen yet when its follower connects. A refused follower connects again, but a follower with
+        an accepted and then broken connection starts a new vote, and the leader waits for it for 20 seconds without
+        result.
         """
         with client, suppress(OSError), self._connect_upstream() as server:
             self._ends += [client, server]
@@ -54,7 +55,7 @@ class PausableRelay(Relay):
             back.join()
 
     def _connect_upstream(self) -> socket.socket:
-        """The way to the leader, once it listens."""
+        """Connect to the leader once it listens."""
         deadline = time.monotonic() + LISTEN_TIMEOUT_S
         while True:
             try:
@@ -66,10 +67,16 @@ class PausableRelay(Relay):
 
 
 class Member(RestartableZooKeeper):
-    """One server of the ensemble: it answers only once it has found another one, so its start is not waited for."""
+    """One server of the ensemble.
+
+    It responds only after it has found another server, so a test does not wait for its start.
+    """
 
     def __init__(self, number: int, ports: Sequence[tuple[int, int]]) -> None:
-        """``ports`` are those of each for followers and for elections. The way to the others leads through valves."""
+        """``ports`` are the ports of each server for followers and for elections.
+
+        The connections to the other servers use relays.
+        """
         self.number = number
         self.relays = {
             n: PausableRelay(("127.0.0.1", peer)) for n, (peer, _) in enumerate(ports, start=1) if n != number
@@ -81,13 +88,13 @@ class Member(RestartableZooKeeper):
         super().__init__(settings={**servers, "initLimit": "20", "syncLimit": "20", "cnxTimeout": "1"})
 
     def start(self) -> Self:
-        """Begin; whether it serves depends on the others."""
+        """Start the server; its service depends on the other servers."""
         for valve in self.relays.values():
             valve.__enter__()
         return super().start()
 
     def stop(self) -> None:
-        """End it, and its valves."""
+        """Stop the server and its relays."""
         super().stop()
         for valve in self.relays.values():
             valve.flowing.set()
@@ -108,7 +115,7 @@ class Member(RestartableZooKeeper):
 
     @property
     def role(self) -> str:
-        """``leader``, ``follower``, or nothing while it serves nobody."""
+        """``leader``, ``follower``, or empty while it serves no clients."""
         try:
             with socket.create_connection(("127.0.0.1", self.port), timeout=2) as connection:
                 connection.sendall(b"srvr")
@@ -120,7 +127,7 @@ class Member(RestartableZooKeeper):
 
 
 class Ensemble:
-    """``with Ensemble() as ensemble: connect_to(ensemble.connect)``; all three serve when it is entered."""
+    """``with Ensemble() as ensemble: connect_to(ensemble.connect)``; all three serve when the block begins."""
 
     def __init__(self) -> None:
         with ExitStack() as stack:
@@ -143,21 +150,21 @@ class Ensemble:
 
     @property
     def connect(self) -> str:
-        """The connect string with all three."""
+        """The connect string of all servers."""
         return ",".join(member.connect for member in self.members)
 
     @property
     def leader(self) -> Member:
-        """The leader of this moment."""
+        """Return the present leader."""
         return next(member for member in self.members if member.role == "leader")
 
     @property
     def followers(self) -> list[Member]:
-        """The others."""
+        """Return the followers."""
         return [member for member in self.members if member.role == "follower"]
 
     def restore_members(self) -> None:
-        """Start who is down, and wait until all three serve."""
+        """Start all stopped servers, and wait until all three serve."""
         for member in self.members:
             if not member.alive:
                 member.restart()
@@ -167,7 +174,7 @@ class Ensemble:
 
 
 class EnsembleProxies:
-    """A proxy before each server: ``with Gates(ensemble) as gates: connect_to(gates.connect)``."""
+    """A proxy in front of each server: ``with Gates(ensemble) as gates: connect_to(gates.connect)``."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self.proxies = {member.number: Proxy(member.connect) for member in ensemble.members}
@@ -188,7 +195,7 @@ class EnsembleProxies:
         return ",".join(proxy.connect for proxy in self.proxies.values())
 
     def hold(self, write: int, action: Callable[[int], None]) -> None:
-        """Run ``action`` once, before the given write of whichever server a client has come to; with its number."""
+        """Run ``action`` once, with the number of the write, before the given write on any client's server."""
 
         def once(number: int) -> None:
             if not self.triggered.is_set():

@@ -1,6 +1,6 @@
-"""A ZooKeeper client of a few lines, to look at a cluster without any of the code that is under test.
+"""A minimal ZooKeeper client that reads a cluster without any code under test.
 
-Standard library only, reads only. ``checker`` is its user.
+It uses the standard library only and only reads. ``checker`` uses it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _STAT = struct.Struct("!qqqqiiiqiiq")
 
 
 class Node(NamedTuple):
-    """A znode: its data (None: null) and the parts of its stat that tell what happened to it."""
+    """A znode: its data (None: null) and the relevant fields of its stat."""
 
     data: bytes | None
     czxid: int
@@ -27,7 +27,7 @@ class Node(NamedTuple):
 
 
 def read_tree(connect: str) -> dict[str, Node]:
-    """Every node below the chroot of ``connect`` (``host:port/chroot``), by its path without the chroot."""
+    """Return every znode below the chroot of ``connect`` (``host:port/chroot``), by its path without the chroot."""
     hosts, slash, chroot = connect.partition("/")
     root = slash + chroot
     with _session(hosts) as wire:
@@ -37,7 +37,7 @@ def read_tree(connect: str) -> dict[str, Node]:
             path = waiting.pop()
             node = wire.get(root + path or "/")
             if node is None:
-                continue  # gone since its parent was listed
+                continue  # deleted after its parent was listed
             found[path or "/"] = node
             waiting += [f"{path}/{child}" for child in wire.children(root + path or "/")]
         return found
@@ -51,7 +51,7 @@ class _Wire:
         self._call(struct.pack("!iqiqi", 0, 0, 10_000, 0, 16) + bytes(16))
 
     def get(self, path: str) -> Node | None:
-        """One node, or None if it does not exist."""
+        """Return one znode, or None if it does not exist."""
         reply = self._request(GET_DATA, path)
         if reply is None:
             return None
@@ -61,7 +61,7 @@ class _Wire:
         return Node(None if length < 0 else reply[4:end], czxid, mzxid, version, owner)
 
     def children(self, path: str) -> list[str]:
-        """The names of a node's children; none if it does not exist."""
+        """Return the names of a znode's children; empty if it does not exist."""
         reply = self._request(GET_CHILDREN, path)
         if reply is None:
             return []

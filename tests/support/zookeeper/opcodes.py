@@ -1,4 +1,4 @@
-"""ZooKeeper's requests by number, written down a second time for the tests."""
+"""The numbers of ZooKeeper requests, written a second time for the tests."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A TCP proxy that understands ZooKeeper's frames: it counts requests by kind, and it breaks, delays or holds them.
+"""A TCP proxy that parses ZooKeeper frames: it counts requests by kind, and breaks, delays or holds them.
 
-It stands between clients and a real ZooKeeper. Tests use it to prove what was sent ("no write", "at most 140
-requests") and to make happen, at exactly the k-th write, what happens on real networks. Each direction of a connection
-has a thread that reads frames and one that sends them on, so that a delay limits nothing but time.
+It runs between clients and a real ZooKeeper. Tests use it to prove which requests were sent ("no write", "at most 140
+requests") and to cause network faults at exactly the k-th write. Each direction of a connection has a thread that reads
+frames and a thread that sends them, so that a delay affects only the time.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BREAK = None
 
 
 class CutTiming(Enum):
-    """When a connection breaks: before the server sees a write, or after the server has answered it."""
+    """The time of a cut: before the server receives a write, or after the server has answered it."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -40,7 +40,9 @@ class _Cut(NamedTuple):
 
 
 class Connection:
-    """One client's connection: ``requests`` and ``replies`` count its frames by kind, replies by their request's."""
+    """The connection of one client: ``requests`` and ``replies`` count its frames by kind, replies by their request's
+    kind.
+    """
 
     def __init__(self, client: socket.socket, server: socket.socket) -> None:
         self.requests: Counter[str] = Counter()
@@ -52,11 +54,11 @@ class Connection:
 
     @property
     def writes(self) -> int:
-        """How many write requests were sent."""
+        """Return the number of sent write requests."""
         return sum(self.requests[name] for name in WRITES)
 
     def close(self) -> None:
-        """Break it, in both directions at once."""
+        """Break both directions at once."""
         for end in (self.client, self.server):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -66,10 +68,10 @@ class Connection:
 class Proxy(Listener):
     """A proxy before ``upstream`` (``host:port``): ``with Proxy(server.connect) as proxy: connect_to(proxy.connect)``.
 
-    ``delay`` (seconds) holds back each frame in each direction: 0.01 makes round trips of 20 ms; ``rate`` (bytes per
-    second, 0 for no limit) is how fast a direction of a connection is. ``fired`` is set once a cut or a hold has
-    happened, ``struck`` is the body of the write that it happened to. Writes are numbered from 1, over all connections,
-    since the start or ``reset``.
+    ``delay`` (seconds) delays each frame in each direction: 0.01 makes round trips of 20 ms; ``rate`` (bytes per
+    second, 0 for no limit) limits each direction of a connection. ``fired`` is set once a cut or a hold has happened,
+    ``struck`` is the body of the affected write. Writes are numbered from 1, over all connections, since the start or
+    ``reset``.
     """
 
     def __init__(self, upstream: str) -> None:
@@ -91,22 +93,22 @@ class Proxy(Listener):
 
     @property
     def requests(self) -> Counter[str]:
-        """All requests since the last reset, by kind."""
+        """Return all requests since the last reset, by kind."""
         with self._lock:
             return sum((connection.requests for connection in self.connections), Counter())
 
     @property
     def writes(self) -> int:
-        """All write requests since the last reset."""
+        """Return all write requests since the last reset."""
         return sum(self.requests[name] for name in WRITES)
 
     def through(self, connect: str) -> str:
-        """The connect string that leads to the chroot of ``connect`` through this proxy."""
+        """Return the connect string of the chroot of ``connect`` through this proxy."""
         _, slash, chroot = connect.partition("/")
         return self.connect + slash + chroot
 
     def reset(self) -> None:
-        """Forget all counts and all faults that were asked for; refused clients may come in again."""
+        """Reset all counts and requested faults; accept connections again."""
         with self._lock:
             self._writes, self._cut, self._hold, self.delay, self.is_refusing = 0, None, None, 0.0, False
             self.rate, self.faulted_write = 0.0, b""
@@ -118,21 +120,22 @@ class Proxy(Listener):
     def cut(
         self, write: int, timing: CutTiming, *, refuse: bool = False, action: Callable[[], None] | None = None
     ) -> None:
-        """Break the connection of the given write; with ``refuse`` nobody gets in afterwards, until ``reset``.
+        """Break the connection of the given write; with ``refuse`` also refuse new connections until ``reset``.
 
-        ``action`` runs at that moment, before the client can notice. What it raises is raised again as for ``hold``.
+        ``action`` runs at that moment, before the client can detect the cut. Its exception is raised again as for
+        ``hold``.
         """
         self._cut = _Cut(write, timing, refuse, action)
 
     def hold(self, write: int, action: Callable[[], None]) -> None:
-        """Run ``action`` before the given write goes on to the server; what its client sends after it waits too.
+        """Run ``action`` before the proxy forwards the given write; later requests of the client wait too.
 
-        What the action raises is raised again when the proxy ends.
+        An exception of the action is raised again when the proxy ends.
         """
         self._hold = (write, action)
 
     def drop(self) -> None:
-        """Break every connection that is open now."""
+        """Break every open connection."""
         for connection in list(self.connections):
             connection.close()
 
@@ -177,7 +180,7 @@ class Proxy(Listener):
         frames: SimpleQueue[tuple[float, bytes] | None],
         inspect: Callable[[Connection, bytes, bool], bool],
     ) -> None:
-        """Take frames from one end until it closes or ``inspect`` says that the connection breaks here."""
+        """Read frames from one end until it closes or ``inspect`` requests a break of the connection."""
         first = True
         with suppress(OSError), source.makefile("rb") as stream:
             while len(head := stream.read(4)) == 4:
@@ -191,7 +194,7 @@ class Proxy(Listener):
     def _send(
         self, connection: Connection, target: socket.socket, frames: SimpleQueue[tuple[float, bytes] | None]
     ) -> None:
-        """Send frames on when they are due; the end of the queue is the end of the connection."""
+        """Send frames when they are due; the end of the queue ends the connection."""
         with suppress(OSError):
             while (entry := frames.get()) is not _BREAK:
                 due, frame = entry
@@ -214,7 +217,7 @@ class Proxy(Listener):
         return name not in WRITES or self._write(connection, xid, body)
 
     def _write(self, connection: Connection, xid: int, body: bytes) -> bool:
-        """Number a write and do to it what was asked for; False if the connection breaks before it."""
+        """Number a write and inject its requested fault; return False if the connection breaks before the write."""
         with self._lock:
             self._writes += 1
             held = self._hold and self._hold[0] == self._writes and self._hold[1]

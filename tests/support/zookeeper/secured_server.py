@@ -1,7 +1,7 @@
-"""A real ZooKeeper that wants to know who comes: SASL, digest and client certificates, in plain text and by TLS.
+"""A real ZooKeeper with authentication: SASL, digest and client certificates, in plain text and by TLS.
 
-It listens on two ports. ``connect`` takes plain text; ``secure`` takes TLS, with the certificate ``server.pem`` for
-``localhost``. Everybody may log in as ``KAFKA``, ``READER`` or the super user; the passwords are planted (``planted``).
+It listens on two ports. ``connect`` accepts plain text; ``secure`` accepts TLS, with the certificate ``server.pem`` for
+``localhost``. Clients may log in as ``KAFKA``, ``READER`` or the super user; the passwords are planted (``planted``).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PROVIDERS = ("SASLAuthenticationProvider", "X509AuthenticationProvider")
 
 
 class SecuredZooKeeper(EmbeddedZooKeeper):
-    """A server whose files lie in ``folder``; ``client_auth`` is ``need``, ``want`` or ``none``."""
+    """A server with its files in ``folder``; ``client_auth`` is ``need``, ``want`` or ``none``."""
 
     def __init__(self, folder: Path, client_auth: str = "want", **settings: str) -> None:
         self.folder = folder
@@ -52,7 +52,7 @@ class SecuredZooKeeper(EmbeddedZooKeeper):
         return f"localhost:{self.secure_port}"
 
     def password(self, user: str) -> Path:
-        """A file with a user's password."""
+        """Return a file with the password of a user."""
         path = self.folder / f"{user}.password"
         path.write_text(PASSWORDS[user] + "\n")
         return path
@@ -70,7 +70,7 @@ class SecuredZooKeeper(EmbeddedZooKeeper):
         )
 
     def _launch(self, port: int) -> bool:
-        # Between our look for a free port and the server's bind somebody may take it: each launch looks anew.
+        # Another process may take the free port before the server binds it: each launch selects a new port.
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.secure_port = probe.getsockname()[1]

@@ -20,7 +20,7 @@ class SimulatedKafka(simulated_kafka.SimulatedKafka):
         self.wait_idle()
 
     def remove_broker(self, broker: int) -> None:
-        """Remove a broker, as if it was stopped."""
+        """Remove the registration of a broker, as if it was stopped."""
         del self.brokers[broker]
         self.client.delete(f"/brokers/ids/{broker}")
         self.wait_idle()

@@ -1,7 +1,7 @@
-"""An independent witness: looks at a cluster before and after, and says what must not have happened.
+"""An independent checker that compares a cluster before and after, and reports forbidden changes.
 
-Shares no code with the product: its reader is ``wire``, its knowledge of Kafka's znodes is written down here a second
-time. Run after every test that writes, above all after those in which something breaks.
+It shares no code with the product: its reader is ``wire``, and its knowledge of Kafka's znodes is written a second time
+here. It runs after every test that writes, above all after tests with injected faults.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ _MUTABLE_PATHS = (
 
 
 def read_nodes(connect: str) -> Tree:
-    """Everything below the chroot of ``connect``, by path."""
+    """Return all znodes below the chroot of ``connect``, by path."""
     return read_tree(connect)
 
 
 def decode_topics(tree: Tree) -> dict[str, dict[str, Any]]:
-    """The topics of a tree by name: the decoded topic node."""
+    """Return the topics of a tree by name: the decoded topic znode."""
     return {name: json.loads(node.data or b"") for name, node in _children(tree, _TOPICS)}
 
 
 def decode_configs(tree: Tree) -> dict[str, dict[str, str]]:
-    """The overrides of the topics of a tree, by name."""
+    """Return the overrides of the topics of a tree, by name."""
     return {name: json.loads(node.data or b"")["config"] for name, node in _children(tree, _CONFIGS)}
 
 
 def find_problems(before: Tree, after: Tree, allowed: Collection[str]) -> list[str]:
-    """What is wrong with the way from ``before`` to ``after``, if only ``allowed`` topics were to be touched.
+    """Return the problems of the changes from ``before`` to ``after`` if only ``allowed`` topics may change.
 
-    Deletions that a test asks for must be taken out of ``before``.
+    The test must remove its intended deletions from ``before``.
     """
     return [
         *_find_losses(before, after),
@@ -71,7 +71,7 @@ def _children(tree: Tree, parent: str) -> Iterator[tuple[str, Node]]:
 
 
 def _find_losses(before: Tree, after: Tree) -> Iterator[str]:
-    """No topic and no partition gone, no replica list changed, no topic id lost or replaced."""
+    """Report lost topics and partitions, changed replica lists, and lost or replaced topic ids."""
     now = dict(_children(after, _TOPICS))
     for name, node in _children(before, _TOPICS):
         if name not in now:
@@ -91,7 +91,7 @@ def _find_losses(before: Tree, after: Tree) -> Iterator[str]:
 
 
 def _find_foreign_changes(before: Tree, after: Tree, allowed: Collection[str]) -> Iterator[str]:
-    """Topics that were not to be touched are there to the byte, and no others came."""
+    """Report changed bytes of other topics, and new other topics."""
     for parent in (_TOPICS, _CONFIGS, f"{_OWN_ROOT}/topics"):
         old, new = dict(_children(before, parent)), dict(_children(after, parent))
         for name in sorted((old.keys() | new.keys()) - set(allowed)):
@@ -101,7 +101,7 @@ def _find_foreign_changes(before: Tree, after: Tree, allowed: Collection[str]) -
 
 
 def _find_missing_notifications(before: Tree, after: Tree) -> Iterator[str]:
-    """Every change of an existing topic's config has a notification that is not older than the change."""
+    """Report changes of an existing topic's config without a notification that is at least as new as the change."""
     announced: dict[str, int] = {}
     for name, node in _children(after, _CHANGES):
         entity = _json(node).get("entity_path", "")
@@ -117,7 +117,7 @@ def _find_missing_notifications(before: Tree, after: Tree) -> Iterator[str]:
 
 
 def _find_invalid_formats(before: Tree, after: Tree) -> Iterator[str]:
-    """What was written since ``before`` is what Kafka could have written."""
+    """Report writes since ``before`` that Kafka could not have written."""
     for path, node in sorted(after.items()):
         old = before.get(path)
         if old is not None and old.mzxid == node.mzxid:
@@ -166,7 +166,7 @@ def _notification(value: dict[str, Any]) -> Iterator[str]:
 
 
 def _record(value: dict[str, Any]) -> Iterator[str]:
-    """Check both forms of a record: with the names of config keys (tombstones), or with the values applied."""
+    """Check both forms of a record: with the names of config keys (deletion records), or with the applied values."""
     config = value.get("config")
     form = {1: list, 2: dict}.get(value.get("version", 0))
     if form is None or not isinstance(value.get("owner"), str) or not isinstance(config, form):
@@ -187,7 +187,7 @@ def _find_writes_elsewhere(before: Tree, after: Tree) -> Iterator[str]:
 
 
 def _json(node: Node) -> dict[str, Any]:
-    """The object that a node holds; an empty one where there is none, which fails the check of its shape."""
+    """Return the object of a znode; an empty object without data, which fails the check of its form."""
     try:
         value = json.loads(node.data or b"")
     except ValueError:

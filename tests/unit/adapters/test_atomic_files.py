@@ -1,4 +1,4 @@
-"""Files of our own: whole or not at all, a line or none, and errors that name the path."""
+"""Atomic files: a complete file or none, a complete line or none, and errors that name the path."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from topiarist.errors import Reason, TopiaristError
 
 @contextmanager
 def full_at(size: int) -> Iterator[None]:
-    """A disk on which no file gets larger than this."""
+    """Limit the size of files, which simulates a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -38,7 +38,7 @@ def refused(reason: Reason, *words: str) -> Iterator[None]:
 
 
 def test_a_file_is_written_and_read(tmp_path: Path) -> None:
-    """What was written is what is read, with the rights of any new file."""
+    """The written text is read back, and the file has the permissions of any new file."""
     path = tmp_path / "plan.json"
     write_file(str(path), "ü\n")
     assert read_file(str(path)) == "ü\n".encode()
@@ -49,7 +49,7 @@ def test_a_file_is_written_and_read(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_replaced_keeps_its_rights_and_links(tmp_path: Path) -> None:
-    """The new content comes to where a link leads, and nobody can read more than before."""
+    """Writing through a link replaces the target of the link, and keeps the link and the permissions of the file."""
     path, link = tmp_path / "plan.json", tmp_path / "link"
     path.write_text("old")
     path.chmod(0o600)
@@ -59,7 +59,9 @@ def test_a_file_that_is_replaced_keeps_its_rights_and_links(tmp_path: Path) -> N
 
 
 def test_pieces_are_written_as_one_below_new_folders(tmp_path: Path) -> None:
-    """Folders that are missing are made where that is asked for; what stood there is replaced."""
+    """Content in pieces is written as one file. Missing folders are created on request, and an existing file is
+    replaced.
+    """
     path = tmp_path / "a" / "b" / "file"
     for content in (b"old\n" * 1000, b"new\n" * 2000):
         write_file(str(path), iter([content[:10], content[10:]]), make_parents=True)
@@ -69,7 +71,10 @@ def test_pieces_are_written_as_one_below_new_folders(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", [KeyError, ValueError, KeyboardInterrupt])
 def test_what_fails_on_the_way_leaves_the_earlier_file(kind: type[BaseException], tmp_path: Path) -> None:
-    """An error of whoever gives the content is passed on as it is, and nothing is left beside the file."""
+    """An exception of the content iterator is passed on, and the existing file is unchanged.
+
+    No temporary file remains.
+    """
     path = tmp_path / "file"
     path.write_text("old")
 
@@ -83,7 +88,7 @@ def test_what_fails_on_the_way_leaves_the_earlier_file(kind: type[BaseException]
 
 
 def test_a_full_disk_leaves_the_earlier_file(tmp_path: Path) -> None:
-    """The error names the path; the old file is whole, and nothing is left beside it."""
+    """On a full disk the error names the path, the existing file is unchanged, and no temporary file remains."""
     path = tmp_path / "plan.json"
     path.write_text("old")
     with full_at(1000), refused(Reason.UNWRITABLE, f"{path}: cannot be written: File too large"):
@@ -95,7 +100,7 @@ def test_a_full_disk_leaves_the_earlier_file(tmp_path: Path) -> None:
     "path", ["/dev/full", "/dev/null", "folder", "nowhere/plan.json", "file/plan.json", "a\0b", "name" * 100, ""]
 )
 def test_what_cannot_be_a_file_is_left_alone(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Devices, folders, folders that are not there: said, and still what they were."""
+    """Devices, folders and paths below missing folders are errors and remain unchanged."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "file").touch()
@@ -107,7 +112,7 @@ def test_what_cannot_be_a_file_is_left_alone(path: str, tmp_path: Path, monkeypa
 
 @pytest.mark.parametrize("path", ["nothing", "folder", "pipe", "/dev/zero", "a\0b", ""])
 def test_what_cannot_be_read_is_said(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No file, a folder, a pipe that nobody writes to, a device without end: none of them is waited for."""
+    """A missing file, a folder, a pipe without a writer and an endless device are errors without a wait."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
@@ -137,7 +142,7 @@ print(calls)
 
 
 def test_a_kill_at_any_line_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
-    """Whatever line of the writing a kill comes at, the file is whole (F4)."""
+    """The file is complete, old or new, if the process is killed at any line of the write (F4)."""
     path = tmp_path / "plan.json"
 
     def write(kill_at: int) -> subprocess.CompletedProcess[str]:
@@ -154,7 +159,7 @@ def test_a_kill_at_any_line_leaves_the_old_or_the_new_file(tmp_path: Path) -> No
 
 
 def test_lines_are_there_as_they_are_added(tmp_path: Path) -> None:
-    """Each line can be read before the next one comes."""
+    """Each line is readable before the next line is added."""
     path = tmp_path / "report.jsonl"
     with LineFile(str(path)) as file:
         for number in range(3):
@@ -166,7 +171,7 @@ def test_lines_are_there_as_they_are_added(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("before", "after"), [("a\n", "a\nb\n"), ("half", "half\nb\n"), ("", "b\n")])
 def test_what_is_there_is_kept(before: str, after: str, tmp_path: Path) -> None:
-    """Lines are added to a file; a line that an earlier run could not end does not take the first one with it."""
+    """Lines are appended to an existing file, on a new line if the last line has no line end."""
     path = tmp_path / "report.jsonl"
     path.write_text(before)
     with LineFile(str(path)) as file:
@@ -175,7 +180,7 @@ def test_what_is_there_is_kept(before: str, after: str, tmp_path: Path) -> None:
 
 
 def test_a_file_for_nothing_is_taken_away(tmp_path: Path) -> None:
-    """No line, no file, unless it was there before."""
+    """A file without lines is removed, unless it existed before."""
     old, new = tmp_path / "old", tmp_path / "new"
     old.touch()
     with LineFile(str(old)), LineFile(str(new)):
@@ -184,7 +189,7 @@ def test_a_file_for_nothing_is_taken_away(tmp_path: Path) -> None:
 
 
 def test_a_disk_that_becomes_full_leaves_whole_lines(tmp_path: Path) -> None:
-    """The line that did not fit is not there in part; the error names the path."""
+    """A line that does not fit on the disk is not written in part, and the error names the path."""
     path = tmp_path / "report.jsonl"
     with LineFile(str(path)) as file:
         file.add_line("first")
@@ -196,14 +201,14 @@ def test_a_disk_that_becomes_full_leaves_whole_lines(tmp_path: Path) -> None:
 
 
 def test_a_device_that_takes_nothing() -> None:
-    """A disk that is full from the beginning says so with the first line."""
+    """A disk without space causes an error at the first line."""
     with LineFile("/dev/full") as file, refused(Reason.UNWRITABLE, "/dev/full: cannot be written: No space left"):
         file.add_line("line")
 
 
 @pytest.mark.parametrize("path", ["folder", "nowhere/report.jsonl", ""])
 def test_a_report_that_cannot_be_opened(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Said when it is opened."""
+    """A path that cannot be opened is an error before any line is added."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     with refused(Reason.UNWRITABLE, f"{path}: cannot be written: "):
@@ -211,7 +216,7 @@ def test_a_report_that_cannot_be_opened(path: str, tmp_path: Path, monkeypatch: 
 
 
 def test_a_file_without_end_is_not_read(tmp_path: Path) -> None:
-    """A file that is larger than any plan would take all memory before anything could be said about it."""
+    """A file above the size limit of 512 MiB is refused before it fills the memory."""
     path = tmp_path / "plan.json"
     with path.open("wb") as file:
         file.truncate(MAX_FILE_BYTES + 1)

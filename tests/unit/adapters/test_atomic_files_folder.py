@@ -1,4 +1,4 @@
-"""Writing a folder: whole or not at all, whatever stands in its place or gets in its way."""
+"""Atomic folders: a complete folder or none."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ write_folder(Path(sys.argv[1]), Files({"cluster.yaml": "", "topics/a.yaml": "", 
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """Every file below a folder, hidden ones too."""
+    """Return the content of every file below a folder, including hidden files."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in files}
 
 
 def refusal(folder: Path, files: dict[str, str] = FILES) -> str:
-    """The message of the error that writing ends with."""
+    """Return the message of the error that the write raises."""
     with pytest.raises(TopiaristError) as raised:
         write_folder(folder, files)
     assert raised.value.reason is Reason.UNWRITABLE
@@ -45,14 +45,14 @@ def refusal(folder: Path, files: dict[str, str] = FILES) -> str:
 
 
 def test_a_folder_is_written(tmp_path: Path) -> None:
-    """With the folders above it that are missing; nothing else is left beside it."""
+    """A folder is written with its missing parent folders, and no temporary folder remains."""
     write_folder(tmp_path / "a" / "b", FILES)
     assert contents(tmp_path) == {f"a/b/{name}": text for name, text in FILES.items()}
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["b"]
 
 
 def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
-    """Also one that a link leads to, which stays a link."""
+    """An empty folder is filled, also through a link, which remains a link."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to("real")
     write_folder(tmp_path / "link", FILES)
@@ -61,7 +61,7 @@ def test_an_empty_folder_is_filled(tmp_path: Path) -> None:
 
 
 def test_nothing_is_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A folder with anything in it, hidden files too, a file, a link that leads nowhere, and the one we are in."""
+    """A folder with any file, a file, a broken link and the working directory are refused and remain unchanged."""
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / ".git").touch()
     (tmp_path / "file").touch()
@@ -77,7 +77,7 @@ def test_nothing_is_written_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_folder_can_be_checked_before(tmp_path: Path) -> None:
-    """Whoever reads for minutes first wants to know at once."""
+    """The check before a long read accepts a missing and an empty folder, and refuses all others."""
     require_empty_folder(tmp_path / "new")
     require_empty_folder(tmp_path)
     (tmp_path / "x").touch()
@@ -86,7 +86,7 @@ def test_a_folder_can_be_checked_before(tmp_path: Path) -> None:
 
 
 def test_an_error_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
-    """The message has the path that a person knows, and nothing of what was written before remains (F27)."""
+    """The error names the path that the user gave, and no written file remains (F27)."""
     name = f"topics/{'x' * 300}.yaml"
     message = refusal(tmp_path / "out", {**FILES, name: ""})
     assert f"{tmp_path}/out/{name}: cannot be written: File name too long" in message
@@ -94,14 +94,14 @@ def test_an_error_in_the_middle_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_a_place_that_cannot_be_is_named(tmp_path: Path) -> None:
-    """Below a file there is no folder."""
+    """A folder below a file is an error that names the path."""
     (tmp_path / "file").touch()
     assert f"{tmp_path}/file/out: cannot be written: " in refusal(tmp_path / "file" / "out")
 
 
 @pytest.mark.parametrize("step", [0, 1, 2])
 def test_a_kill_leaves_no_part(tmp_path: Path, step: int) -> None:
-    """Killed before any file: under its name there is no folder, and the next run is not in its own way (F4)."""
+    """A process that is killed before any file leaves no folder, and the next run succeeds (F4)."""
     killed = subprocess.run([sys.executable, "-c", DEADLY, str(tmp_path / "out"), str(step)], check=False)
     assert killed.returncode == -signal.SIGKILL
     assert not (tmp_path / "out").exists()

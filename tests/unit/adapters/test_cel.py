@@ -1,4 +1,4 @@
-"""Expressions: what compiles, what is a fault and never a pass, and what a hostile one may cost."""
+"""CEL expressions: valid expressions, errors, and limits for hostile expressions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPEC = labelled_spec("orders", {"team": "shop"}, config={"retention.ms": 6048000
 
 
 def judged(expression: str, spec: TopicSpec = SPEC) -> RuleError | bool:
-    """Whether a topic keeps the rule, or why that cannot be said."""
+    """Return whether a topic satisfies the rule, or the error of the rule."""
     law = rule(expression)
     court = CelRuleEvaluator([law])
     if law in court.rule_errors:
@@ -47,7 +47,7 @@ def judged(expression: str, spec: TopicSpec = SPEC) -> RuleError | bool:
     ],
 )
 def test_what_a_rule_can_say(expression: str, kept: bool) -> None:
-    """Names, maps with and without a key, numbers in text, patterns, comments, several lines."""
+    """Rules can use names, maps with and without a key, numbers in text, patterns, comments and several lines."""
     assert judged(expression) is kept
 
 
@@ -78,7 +78,7 @@ FAULTS = {
 
 @pytest.mark.parametrize(("expression", "words"), FAULTS.items(), ids=[str(n) for n in range(len(FAULTS))])
 def test_what_cannot_be_judged_is_a_fault(expression: str, words: str) -> None:
-    """In words that say what is wrong and where; never a pass and never a denial."""
+    """An expression that cannot be evaluated is an error with problem and position, neither a pass nor a violation."""
     found = judged(expression)
     assert isinstance(found, RuleError)
     assert words in found.message
@@ -98,7 +98,7 @@ def test_what_cannot_be_judged_is_a_fault(expression: str, words: str) -> None:
     ],
 )
 def test_what_a_fault_repeats_is_printable(expression: str) -> None:
-    """The library repeats parts of an expression; no message moves a cursor, or begins a line of its own."""
+    """Messages escape the control characters that the library repeats from an expression."""
     found = judged(expression)
     assert isinstance(found, RuleError)
     assert found.message.isprintable()
@@ -112,7 +112,7 @@ TOKENS = st.sampled_from([*"()[]{}?:,.+-*/%<>!\"'`\\ \n\x00\x1b\u202e1aü", *WOR
 
 @given(st.one_of(st.lists(TOKENS, min_size=1, max_size=30).map("".join), st.text(min_size=1, max_size=30)))
 def test_any_text_is_a_rule_or_a_fault(expression: str) -> None:
-    """Nothing that an expression holds raises; it is kept, not kept, or a fault in words."""
+    """No expression raises an exception: the result is satisfied, violated, or an error with a message."""
     found = judged(expression)
     assert isinstance(found, bool) or found.message.isprintable()
 
@@ -127,7 +127,7 @@ def test_any_text_is_a_rule_or_a_fault(expression: str) -> None:
     ],
 )
 def test_what_to_do_about_a_fault(expression: str, hint: str) -> None:
-    """The name that was meant, the subject that knows it, the way to ask for a key."""
+    """The hint gives the similar name, the required subject, or the syntax for an optional key."""
     found = judged(expression)
     assert isinstance(found, RuleError)
     assert hint in found.hint
@@ -150,20 +150,20 @@ def _loops(depth: int) -> str:
     ],
 )
 def test_what_might_never_end(expression: str, words: str) -> None:
-    """Loops and sums are counted before anything is evaluated; iterations and patterns have an end of their own."""
+    """Loops and plus signs are limited before evaluation; iterations and patterns have limits of their own."""
     found = judged(expression)
     assert isinstance(found, RuleError)
     assert words in found.message
 
 
 def test_what_is_within_the_limits() -> None:
-    """Four loops and sixteen sums are allowed."""
+    """Four loops and sixteen plus signs are allowed."""
     assert judged(_loops(4)) is True
     assert judged(" + ".join(["1"] * 17) + " == 17") is True
 
 
 def test_a_rule_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is a fault once, with what it took, and is not evaluated again."""
+    """A rule above the time limit gives one error with its time, and is not evaluated again."""
     slow = rule("topic.partitions > 0")
     court = CelRuleEvaluator([slow])
     facts = bind_topic(SPEC, bind_cluster(SPEC.cluster), {})
@@ -177,7 +177,7 @@ def test_a_rule_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_change_is_judged_with_its_topic() -> None:
-    """A rule about changes knows both."""
+    """A rule about changes can use the change and its topic."""
     law = rule("change.kind == 'CreateTopic' && change.after.partitions == topic.partitions", "Change")
     (found,) = plan(state(), SPEC).topics
     facts = {**bind_topic(SPEC, bind_cluster(PROD_CLUSTER), {}), **bind_change(found, found.changes[0], 6)}
@@ -185,7 +185,7 @@ def test_a_change_is_judged_with_its_topic() -> None:
 
 
 def test_text_that_is_no_unicode_is_a_fault() -> None:
-    """Half a character, as a file from elsewhere may hold, is no reason to let anything pass, and none to fall over."""
+    """A lone surrogate in a config value gives an error of the rule, neither a pass nor an exception."""
     law = rule('topic.config["a"] != ""')
     facts = {**bind_topic(SPEC, bind_cluster(SPEC.cluster), {}), "topic.config": {"a": "\ud800"}}
     ((found, fault),) = CelRuleEvaluator([law]).evaluate([law], facts)

@@ -1,4 +1,4 @@
-"""Opening the cluster of a spec: every field of the spec that a connection needs reaches the adapter."""
+"""Opening the cluster of a spec: the adapter gets every connection setting of the spec."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from topiarist.model.spec import ClusterSpec
 
 
 def test_the_adapter_gets_all_connection_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Address, buffer size and credentials come from the spec, the owner and the timeouts from the run."""
+    """Address, buffer size and credentials come from the spec, owner and timeouts from the run."""
     given: dict[str, Any] = {}
     monkeypatch.setattr(module, "ZooKeeperCluster", lambda connect, **rest: given.update(rest, connect=connect))
     spec = ClusterSpec(connect="zk:2181/kafka", jute_max_buffer=4_194_304, credentials=Credentials())

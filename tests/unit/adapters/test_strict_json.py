@@ -23,20 +23,20 @@ INVALID = {
 
 @pytest.mark.parametrize(("data", "message"), INVALID.values(), ids=INVALID.keys())
 def test_invalid_json(data: bytes, message: str) -> None:
-    """Each error says what was found."""
+    """Each error names the invalid content."""
     with pytest.raises(JsonError) as caught:
         decode_json(data)
     assert message in str(caught.value)
 
 
 def test_valid_json() -> None:
-    """Values of every type, with escapes; integers of any size unless ``parse_int`` rejects them."""
+    """Values of every type are decoded, with escapes, and integers of any size unless ``parse_int`` rejects them."""
     data = b'{"a": [1, -2, true, null, "\\u00e9 \\ud83d\\ude00"], "b": 99999999999999999999}'
     assert decode_json(data) == {"a": [1, -2, True, None, "\u00e9 \U0001f600"], "b": 10**20 - 1}
 
 
 def test_integers_are_parsed_by_the_caller() -> None:
-    """An error of ``parse_int`` reaches the caller as it is."""
+    """An exception of ``parse_int`` reaches the caller unchanged."""
 
     def reject(digits: str) -> int:
         raise JsonError(f"found {digits}")

@@ -1,4 +1,4 @@
-"""Work on many clusters at once: every result is there, in order, and nobody waits for what hangs."""
+"""Parallel work on many clusters: complete, ordered results without a wait for hanging work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = [f"cluster-{number:02}" for number in range(40, 0, -1)]
 
 
 def test_every_name_has_a_result_or_an_error_in_order() -> None:
-    """Whichever ends first, both come sorted, and none is missing."""
+    """Each name has one result or one error, sorted by name, in any order of completion."""
 
     def work(name: str) -> int:
         if name.endswith("3"):
@@ -32,7 +32,7 @@ def test_every_name_has_a_result_or_an_error_in_order() -> None:
 
 @pytest.mark.parametrize("most", [1, 3])
 def test_no_more_than_asked_for_are_worked_on_at_a_time(most: int) -> None:
-    """So many, and no more: the first that many wait for each other."""
+    """The given number of calls runs at the same time, and never more: the first calls wait for each other."""
     lock, meeting, at_work, highest = threading.Lock(), threading.Barrier(most), 0, 0
 
     def work(name: str) -> None:
@@ -50,7 +50,7 @@ def test_no_more_than_asked_for_are_worked_on_at_a_time(most: int) -> None:
 
 
 def test_what_nobody_expected_ends_it_at_once() -> None:
-    """Another kind of error is raised, what hangs is not waited for, and most is never begun."""
+    """An unexpected exception is raised at once, without a wait for hanging calls, and most names are never started."""
     begun: list[str] = []
     hanging, end = threading.Event(), threading.Event()
 
@@ -69,7 +69,7 @@ def test_what_nobody_expected_ends_it_at_once() -> None:
 
 
 def test_what_hangs_is_not_waited_for() -> None:
-    """All are begun at the same time; after the patience is over, what is not done is left alone."""
+    """All close calls start at the same time, and calls that are unfinished after the timeout are abandoned."""
     end, met = threading.Event(), threading.Barrier(3)
     done: list[int] = []
 

@@ -1,4 +1,4 @@
-"""``--platform``: of what lies around, which clusters and policies count, which topics, and what is said of others."""
+"""``--platform``: the clusters, policies and topics that count, and the messages about the ignored documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ BROKEN = "apiVersion: topiarist.dev/v1\nkind: Cluster\nmetadata: {name: [}\n"
 
 @pytest.fixture
 def branch(tmp_path: Path) -> Path:
-    """A folder of a branch: a topic, and a cluster that is not the platform's to trust."""
+    """Return the folder of a branch, with a topic and an untrusted Cluster."""
     (tmp_path / "branch").mkdir()
     (tmp_path / "branch" / "all.yaml").write_text(f"{TOPIC}---\n{THEIRS}")
     return tmp_path / "branch"
@@ -36,7 +36,7 @@ def _names(found: loader.Loaded) -> list[str]:
 
 
 def test_without_a_platform_all_counts(branch: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What the paths hold is what there is."""
+    """Without ``--platform``, every document of the paths counts."""
     found = loader.load_manifests([str(branch)])
     assert load_with_platform(found, Settings()) is found
     assert capsys.readouterr().err == ""
@@ -46,7 +46,9 @@ def test_without_a_platform_all_counts(branch: Path, capsys: pytest.CaptureFixtu
 def test_a_cluster_counts_there_alone_and_a_topic_elsewhere(
     tmp_path: Path, branch: Path, capsys: pytest.CaptureFixture[str], quiet: bool
 ) -> None:
-    """The branch's cluster has no effect, which is said unless the run is quiet; nor has the platform's topic."""
+    """The Cluster of the branch and the Topic of the platform have no effect, and topiarist reports the Cluster unless
+    the run is quiet.
+    """
     settings = Settings(platform=(str(_platform(tmp_path, f"{TOPIC}---\n{OURS}")),), verbosity=-quiet)
     assert _names(load_with_platform(loader.load_manifests([str(branch)]), settings)) == [
         "Topic orders",
@@ -57,7 +59,7 @@ def test_a_cluster_counts_there_alone_and_a_topic_elsewhere(
 
 
 def test_a_file_that_both_paths_lead_to_is_the_platforms(branch: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Its cluster counts, by whatever name the file is reached, and there is nothing to say."""
+    """A Cluster in a file that both paths contain counts, under any name of the file, without a message."""
     link = branch.with_name("link")
     link.symlink_to(branch)
     found = load_with_platform(loader.load_manifests([str(branch)]), Settings(platform=(str(link),)))
@@ -66,14 +68,14 @@ def test_a_file_that_both_paths_lead_to_is_the_platforms(branch: Path, capsys: p
 
 
 def test_a_platform_that_guards_nothing_is_wrong_usage(tmp_path: Path, branch: Path) -> None:
-    """Neither cluster nor policy there: a path that was mistyped must not open everything."""
+    """A platform without Cluster and Policy is a usage error: a mistyped path would remove every restriction."""
     settings = Settings(platform=(str(_platform(tmp_path, TOPIC)),))
     with pytest.raises(UsageError, match="found no Cluster and no Policy"):
         load_with_platform(loader.load_manifests([str(branch)]), settings)
 
 
 def test_what_is_wrong_in_a_platform_is_a_error(tmp_path: Path, branch: Path) -> None:
-    """There is a document, and what is wrong with it says more than that there is none."""
+    """An invalid document in the platform is reported as such, and not as a missing Cluster."""
     found = load_with_platform(
         loader.load_manifests([str(branch)]), Settings(platform=(str(_platform(tmp_path, BROKEN)),))
     )
@@ -88,6 +90,6 @@ def test_what_is_wrong_in_a_platform_is_a_error(tmp_path: Path, branch: Path) ->
     ],
 )
 def test_what_does_not_go_with_a_platform(branch: Path, settings: Settings, words: str) -> None:
-    """Clusters have one source, and it is a place that a branch cannot write to."""
+    """A platform is the only source of Clusters, and a branch must not be able to write to it."""
     with pytest.raises(UsageError, match=words):
         load_with_platform(loader.load_manifests([str(branch)]), settings)

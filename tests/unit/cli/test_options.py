@@ -1,7 +1,7 @@
-"""Empty values: none of them lifts a restriction, and none widens what a run may do.
+"""Empty values: no empty value lifts a restriction or extends the permissions of a run.
 
 An empty value usually is an unset variable of a script. Every option, variable and field that can be empty is in one of
-the tables here.
+the tables of this module.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REQUIRED = {
     "freeze": ["--reason", "why"],
     "completion": ["bash"],
 }
-"""Words without which a command is not called at all."""
+"""Required arguments and options of each command."""
 
 BLANK = ("", " ", "\t")
 
@@ -45,7 +45,7 @@ def commands() -> Iterator[tuple[str, click.Command]]:
 
 
 def valued() -> list[tuple[str, str]]:
-    """Every option of every command that takes a value."""
+    """Return every option of every command that takes a value."""
     return [
         (name, max(param.opts, key=len))
         for name, command in commands()
@@ -55,7 +55,7 @@ def valued() -> list[tuple[str, str]]:
 
 
 def variables() -> list[tuple[str, str]]:
-    """Every option of every command that a variable stands for, flags too."""
+    """Return every option of every command that has an environment variable, including flags."""
     return [
         (name, param.envvar)
         for name, command in commands()
@@ -65,7 +65,7 @@ def variables() -> list[tuple[str, str]]:
 
 
 def test_every_option_and_argument_is_of_ours() -> None:
-    """A command whose options are plain ones of click would take empty values."""
+    """Every parameter has a class of topiarist, because the plain classes of click accept empty values."""
     for name, command in commands():
         for param in command.params:
             assert isinstance(param, (options.NonBlankOption, options.NonBlankArgument)), (name, param.name)
@@ -73,7 +73,7 @@ def test_every_option_and_argument_is_of_ours() -> None:
 
 @pytest.mark.parametrize(("name", "flag"), valued(), ids=lambda word: word)
 def test_no_option_takes_an_empty_value(name: str, flag: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Wrong usage, whatever the option is; nothing has been read or connected to by then."""
+    """An empty value of any option is a usage error, before topiarist reads or connects to anything."""
     for value in BLANK:
         words = REQUIRED.get(name, [])
         assert run([name, f"{flag}={value}", *(words if flag not in words else ())]) == Exit.USAGE
@@ -85,7 +85,7 @@ def test_no_option_takes_an_empty_value(name: str, flag: str, capsys: pytest.Cap
 def test_no_variable_takes_an_empty_value(
     name: str, variable: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A variable that is set and empty is wrong usage, and is named."""
+    """A variable with an empty value is a usage error that names the variable."""
     for value in BLANK:
         monkeypatch.setenv(variable, value)
         assert run([name, *REQUIRED.get(name, ())]) == Exit.USAGE
@@ -94,7 +94,7 @@ def test_no_variable_takes_an_empty_value(
 
 @pytest.mark.parametrize("name", ["plan", "validate", "render", "apply", "snapshot", "export", "drift", "describe"])
 def test_no_path_is_empty(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """The words that stand alone are no exception: an empty one would be passed over or be this folder."""
+    """An empty positional argument is a usage error, because it would be ignored or mean the current folder."""
     for value in BLANK:
         assert run([name, *REQUIRED.get(name, ()), value]) == Exit.USAGE
         assert "found an empty value" in capsys.readouterr().err
@@ -106,7 +106,7 @@ def test_no_path_is_empty(name: str, capsys: pytest.CaptureFixture[str]) -> None
 def test_an_allowance_names_topics_or_all(
     value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """An empty list, and a list with an empty name, is wrong usage; from the environment too."""
+    """An empty list and a list with an empty name are usage errors, also from the environment."""
     assert run(["apply", "topics", "--yes", "--allow-risk", value]) == Exit.USAGE
     assert "Invalid value for '--allow-risk'" in capsys.readouterr().err
     monkeypatch.setenv("TOPIARIST_ALLOW_RISK", value.replace("a b", "a,"))
@@ -115,7 +115,7 @@ def test_an_allowance_names_topics_or_all(
 
 
 def test_an_allowance_without_topics_covers_none() -> None:
-    """Whoever makes one without a name has allowed nothing."""
+    """An allowance without a topic name covers no topic."""
     assert not RiskApproval(Risk.DATA_LOSS, ()).covers("orders")
     assert RiskApproval(Risk.DATA_LOSS, ("*",)).covers("orders")
     assert RiskApproval(Risk.DATA_LOSS, ("orders",)).covers("orders")
@@ -127,12 +127,12 @@ NONE_OF_THEM = "--without-brokers=,", "--without-brokers=1,,2", "--without-broke
 
 @pytest.mark.parametrize("word", NONE_OF_THEM)
 def test_a_list_of_brokers_has_no_empty_place(word: str) -> None:
-    """A broker whose number is missing would get replicas."""
+    """A broker list with an empty entry is a usage error, because the missing broker would get replicas."""
     assert run(["plan", "topics", word]) == Exit.USAGE
 
 
 def document(kind: str, **spec: Any) -> dict[str, Any]:
-    """A document with these fields."""
+    """Return a document with these fields."""
     return {"apiVersion": "topiarist.dev/v1", "kind": kind, "metadata": {"name": "orders"}, "spec": spec}
 
 
@@ -163,17 +163,17 @@ REFUSED = [
     document("Cluster", zookeeper={"connect": ""}),
     document("Cluster", clusterId=""),
 ]
-"""Empty fields that no document may have: what they mean would be a guess."""
+"""Empty fields that the schema refuses, because their meaning is ambiguous."""
 
 
 @pytest.mark.parametrize("wrong", REFUSED, ids=lambda one: f"{one['kind']} {one['spec']}")
 def test_an_empty_field_that_would_be_a_guess_is_refused(wrong: dict[str, Any]) -> None:
-    """Each is an error of the schema."""
+    """Each ambiguous empty field is an error of the schema."""
     assert list(check.check(wrong))
 
 
 def test_a_list_without_entries_allows_nothing() -> None:
-    """What a Cluster may leave empty permits nothing: no adoption, no risk, no namespace, no unknown key."""
+    """An empty list in a Cluster permits nothing: no adoption, no risk, no namespace, no unknown key."""
     empty = ("adopt", "allowRisk", "allowedTopics", "allowUnknownConfigs", "excludeBrokers")
     body = document("Cluster", **{field: [] for field in empty})
     assert not list(check.check(body))
@@ -184,7 +184,7 @@ def test_a_list_without_entries_allows_nothing() -> None:
 
 
 def test_a_rule_without_namespaces_is_for_the_own_one() -> None:
-    """The narrowest reading of a rule that names no namespace."""
+    """A rule without namespaces covers only the namespace of its own Cluster."""
     body = document("Cluster", allowedTopics=[{"namespaces": {}}])
     assert not list(check.check(body))
     rules = parse.parse_cluster_spec(manifest("prod", **body["spec"])).allowed_topics
@@ -193,7 +193,7 @@ def test_a_rule_without_namespaces_is_for_the_own_one() -> None:
 
 
 def test_a_selector_without_labels_selects_no_cluster() -> None:
-    """Of a topic, and of one of its overrides."""
+    """An empty selector matches no cluster, in a topic and in an override."""
     empty: list[dict[str, Any]] = [{}, {"matchLabels": {}}]
     for selector in empty:
         assert not selects_cluster({"clusterSelector": selector}, ClusterSpec(name="prod", labels={"env": "prod"}))

@@ -1,4 +1,4 @@
-"""What an export says of a cluster: which topics and values are in it, in which words, and what is left out and why."""
+"""Export of a cluster: exported topics and values, their form, and omissions with their reasons."""
 
 from __future__ import annotations
 
@@ -24,41 +24,41 @@ NEW = ClusterSpec(name="prod", connect="zk1:2181/kafka", version=(3, 9))
 """A cluster without a document."""
 
 ORDERS = {"topicName": "orders", "clusters": ["prod"]}
-"""What every document of the topic orders says."""
+"""The fields of every document of the topic orders."""
 
 
 def foreign(
     name: str = "orders", replicas: tuple[Replicas, ...] = replica_lists("12", "23", "34"), **fields: Any
 ) -> TopicState:
-    """A topic that has no record of ours."""
+    """Return a topic without an ownership record."""
     return topic(name, replicas, **({"record": None} | fields))
 
 
 def exported(*topics: TopicState, on: ClusterSpec = NEW, **fields: Any) -> ExportResult:
-    """The export of a cluster that holds these topics."""
+    """Return the export of a cluster with these topics."""
     return export_cluster(state(*topics, **fields), on, "default")
 
 
 def spec_of(found: ExportResult, name: str) -> Any:
-    """The spec in the document of a topic."""
+    """Return the spec in the document of a topic."""
     folder = "topics/" if "cluster.yaml" in found.files else ""
     return found.files[f"{folder}prod.{name}.yaml"]["spec"]
 
 
 def config_of(config: Mapping[str, str], on: ClusterSpec = NEW) -> Any:
-    """The config in the document of a topic that has these overrides."""
+    """Return the config in the document of a topic with these overrides."""
     return spec_of(exported(foreign(config=config), on=on), "orders").get("config", {})
 
 
 def test_a_topic_says_its_own_size() -> None:
-    """Also where it is that of the defaults: these count at creation only, and would leave an existing topic alone."""
+    """A topic has its own size also if it equals the defaults, because defaults apply only at creation."""
     found = exported(foreign("orders"), foreign("users"))
     assert found.files["cluster.yaml"]["spec"]["defaults"] == {"partitions": 3, "replicationFactor": 2}
     assert spec_of(found, "orders") == {**ORDERS, "partitions": 3, "replicationFactor": 2}
 
 
 def test_the_cluster_says_where_it_is_and_what_it_is() -> None:
-    """Address, id and release; no more, and nothing of it for a cluster that has a document."""
+    """The exported Cluster has address, id and release only; a cluster with a document gets no new one."""
     document = exported().files["cluster.yaml"]
     assert document["metadata"] == {"name": "prod"}
     assert document["spec"] == {
@@ -71,7 +71,7 @@ def test_the_cluster_says_where_it_is_and_what_it_is() -> None:
 
 @pytest.mark.parametrize("identity", ["7sYkR0b2QIu1nT4mXc9pAw", "", "no id", "é", "x" * 255, "x" * 256, "\n"])
 def test_an_id_that_no_manifest_takes_is_left_out(identity: str) -> None:
-    """The folder is valid all the same; every id that the schema takes is there."""
+    """A cluster id that the schema rejects is omitted, so that the folder is valid; every other id is exported."""
     document = export_cluster(ClusterState(identity, ()), NEW, "default").files["cluster.yaml"]
     assert check.check(document) == []
     with_id = {**document, "spec": {**document["spec"], "clusterId": identity}}
@@ -80,12 +80,15 @@ def test_an_id_that_no_manifest_takes_is_left_out(identity: str) -> None:
 
 @pytest.mark.parametrize("on", [NEW, cluster("prod")])
 def test_topics_name_their_cluster(on: ClusterSpec) -> None:
-    """With a document or without: the folder may come to lie beside that of another cluster."""
+    """Topics name their cluster with and without a Cluster document.
+
+    The folder may be combined with that of another cluster.
+    """
     assert spec_of(exported(foreign(), on=on), "orders")["clusters"] == ["prod"]
 
 
 def test_two_exports_have_no_document_in_common() -> None:
-    """Of clusters that hold the same topics."""
+    """Exports of two clusters with the same topics have no common document name."""
     found = [exported(foreign("orders"), foreign("users"), on=replace(NEW, name=name)) for name in ("eu", "us")]
     names = [{body["metadata"]["name"] for body in each.files.values()} for each in found]
     assert names[0] == {"eu", "eu.orders", "eu.users"}
@@ -93,7 +96,9 @@ def test_two_exports_have_no_document_in_common() -> None:
 
 
 def test_what_nearly_all_topics_share_is_said_once() -> None:
-    """Nine of ten have it: the tenth does not want it, an eleventh has a value of its own."""
+    """A value that nine of ten topics share becomes a default. Topics without it get ``withoutConfig``, topics with
+    another value keep their own.
+    """
     shared = {"min.insync.replicas": "2"}
     topics = [foreign(f"t{number}", config=shared | {"retention.ms": "5"}) for number in range(18)]
     own, without = foreign("own", config={"min.insync.replicas": "1"}), foreign("without")
@@ -107,7 +112,7 @@ def test_what_nearly_all_topics_share_is_said_once() -> None:
 
 @pytest.mark.parametrize(("sharing", "others"), [(2, 0), (8, 1), (9, 2)])
 def test_what_few_topics_share_stays_with_them(sharing: int, others: int) -> None:
-    """Fewer than three, or fewer than nine of ten: a default would be one place more to look at."""
+    """A value of fewer than three topics, or of fewer than nine of ten, stays in the topics."""
     topics = [foreign(f"t{number}", config={"flush.ms": "5"}) for number in range(sharing)]
     found = exported(*topics, *(foreign(f"other{number}") for number in range(others)))
     assert "config" not in found.files["cluster.yaml"]["spec"]["defaults"]
@@ -115,7 +120,7 @@ def test_what_few_topics_share_stays_with_them(sharing: int, others: int) -> Non
 
 
 def test_the_defaults_of_a_document_are_not_repeated() -> None:
-    """What equals a default, however it is written, is left to it; what a topic lacks it does not want."""
+    """A value that equals a default is omitted, and a default that a topic lacks is in ``withoutConfig``."""
     given = cluster("prod", default_config={"min.cleanable.dirty.ratio": "0.50", "flush.ms": "5", "segment.ms": "7"})
     found = exported(foreign(config={"min.cleanable.dirty.ratio": ".5", "flush.ms": "6"}), on=given)
     assert spec_of(found, "orders")["config"] == {"flush.ms": 6}
@@ -147,7 +152,7 @@ VALUES = {
 
 @pytest.mark.parametrize(("key", "stored", "written"), VALUES.values(), ids=VALUES)
 def test_values_are_written_as_they_read_best(key: str, stored: str, written: object) -> None:
-    """Numbers as numbers and truth values as such; text where a reader of YAML or JSON would change the value."""
+    """Numbers and booleans are written as such, and as text if a YAML or JSON reader would change the value."""
     found = config_of({key: stored}, cluster("prod", version=(3, 9), allow_unknown_configs=("confluent.*",)))[key]
     assert repr(found) == repr(written)
 
@@ -156,12 +161,12 @@ def test_values_are_written_as_they_read_best(key: str, stored: str, written: ob
     "text", ["1.50", "-0.0", "0", "-7", "true", "True", "1e3", "9223372036854775808", "+1", "01", ""]
 )
 def test_a_scalar_is_its_text(text: str) -> None:
-    """Whatever becomes of a text, Kafka gets the very same back."""
+    """Converting a text to a scalar and back gives the same text."""
     assert to_config_text(to_scalar(text)) == text
 
 
 def test_fractions_that_a_float_changes_stay_text() -> None:
-    """And so does a negative zero, which some readers make a zero of."""
+    """Fractions that a float changes stay text, and so does negative zero, which some readers change to zero."""
     kept: list[Scalar] = [to_scalar(text) for text in ("0.12345678901234567890", "-0.0", "0.1")]
     assert kept == ["0.12345678901234567890", "-0.0", Decimal("0.1")]
 
@@ -191,14 +196,14 @@ LEFT_OUT = {
 
 @pytest.mark.parametrize(("found", "why"), LEFT_OUT.values(), ids=LEFT_OUT)
 def test_topics_that_no_manifest_of_ours_describes(found: TopicState, why: str) -> None:
-    """No document, and the reason by name."""
+    """An omitted topic has no document and is listed with its reason."""
     result = exported(found)
     assert list(result.files) == ["cluster.yaml"]
     assert result.omitted == ((found.name, why),)
 
 
 def test_topics_that_cannot_be_described_now() -> None:
-    """Unreadable, or marked for deletion: named, and the others are there."""
+    """Unreadable topics and topics marked for deletion are listed, and the others are exported."""
     fault = ReadError("/brokers/topics/odd", "is no JSON")
     found = exported(
         foreign("old"), foreign("orders"), pending_deletions=frozenset({"old"}), topic_errors={"odd": fault}
@@ -208,14 +213,14 @@ def test_topics_that_cannot_be_described_now() -> None:
 
 
 def test_of_two_names_that_collide_the_first_is_written() -> None:
-    """One run takes only one of them; which one does not depend on the order of reading."""
+    """Of two colliding names one is exported, and the choice does not depend on the order of reading."""
     (left,) = exported(foreign("a_b"), foreign("a.b"), foreign("a-b")).omitted
     assert left.topic == "a_b"
     assert "collides with a.b" in left.message
 
 
 def test_records_that_count_for_nothing() -> None:
-    """A stale record is none, whoever owned the topic before this one: the topic is written (F33)."""
+    """A stale ownership record of any owner is ignored, and the topic is exported (F33)."""
     stale = topic(record=OwnershipRecord("shop", ("retention.ms",)), record_valid=False, config={"retention.ms": "abc"})
     found = exported(stale)
     assert found.topic_count == 1
@@ -225,7 +230,7 @@ def test_records_that_count_for_nothing() -> None:
 
 
 def test_the_owner_gets_its_own_topics() -> None:
-    """What one owner cannot export another can; also under names that belong to other software."""
+    """Each owner can export its own topics, also those with protected names."""
     topics = [topic(name, record=OwnershipRecord("shop")) for name in ("orders", "connect-offsets")]
     assert export_cluster(state(*topics), NEW, "shop").topic_count == 2
 
@@ -245,7 +250,7 @@ UNFIT = {
 
 @pytest.mark.parametrize(("config", "why"), UNFIT.values(), ids=UNFIT)
 def test_values_that_no_manifest_may_hold(config: dict[str, str], why: str) -> None:
-    """They stay on the cluster, unmanaged, and are named; the topic and its other values are written."""
+    """Invalid values are listed and stay unmanaged on the cluster; the topic and its other values are exported."""
     on = ClusterSpec(name="prod", connect="zk1", version=(2, 8))
     found = exported(foreign(config=config | {"segment.ms": "5"}), on=on)
     (left,) = found.unmanaged
@@ -255,20 +260,23 @@ def test_values_that_no_manifest_may_hold(config: dict[str, str], why: str) -> N
 
 
 def test_a_vendors_value_that_does_not_print_is_left_out() -> None:
-    """A document that allows the key cannot make a manifest hold everything."""
+    """An unprintable value of a vendor's key is omitted, although the Cluster allows the key."""
     on = cluster("prod", allow_unknown_configs=("confluent.*",))
     found = exported(foreign(config={"confluent.x": "a\nb"}), on=on)
     assert found.unmanaged == (("orders", "confluent.x: its value is too long, or has characters that do not print"),)
 
 
 def test_throttles_are_not_even_mentioned() -> None:
-    """They belong to a reassignment, and go with it."""
+    """Throttles are neither exported nor listed, because they belong to a reassignment and end with it."""
     found = exported(foreign(config={"leader.replication.throttled.replicas": "*"}))
     assert (found.unmanaged, spec_of(found, "orders")) == ((), {**ORDERS, "partitions": 3, "replicationFactor": 2})
 
 
 def test_uneven_partitions_are_described_by_most_of_them() -> None:
-    """The difference is there to be seen in every plan, and nobody is asked to mend it."""
+    """A topic with mixed replication is exported with the most frequent factor, and ``ignore`` has that field.
+
+    The summary reports the difference.
+    """
     seen = foreign(replicas=replica_lists("12", "123", "234"))
     found = exported(seen)
     assert spec_of(found, "orders") == {
@@ -284,18 +292,20 @@ def test_uneven_partitions_are_described_by_most_of_them() -> None:
 
 
 def test_partitions_that_move_do_not_count() -> None:
-    """Their lists hold old and new replicas for a while."""
+    """Reassigned partitions do not count for the factor, because their lists contain old and new replicas."""
     found = exported(foreign(replicas=replica_lists("1234", "12"), reassigning_partitions=(0,)))
     assert spec_of(found, "orders") == {**ORDERS, "partitions": 2, "replicationFactor": 2}
 
 
 def test_partitions_with_a_hole_are_counted() -> None:
-    """That is what the plan compares; that they cannot grow, it says by itself."""
+    """With missing partition ids the export has the number of partitions, which the plan compares."""
     assert spec_of(exported(foreign(partition_ids=(0, 1, 7))), "orders")["partitions"] == 3
 
 
 def test_names_of_documents_are_dns_names() -> None:
-    """The nearest one; where two topics want the same, the one that has it as its own name keeps it."""
+    """Document names are the nearest DNS names. If two topics need the same name, the topic with exactly that name
+    keeps it.
+    """
     names = assign_document_names(["Shop.Orders_v2", "orders", "ORDERS", "_a", "-.-", "x" * 249, "X" * 249], "eu")
     assert names["Shop.Orders_v2"] == "eu.shop.orders-v2"
     assert names["orders"] == "eu.orders"
@@ -306,14 +316,17 @@ def test_names_of_documents_are_dns_names() -> None:
 
 
 def test_topic_name_is_given() -> None:
-    """The name of the document is another one, which has the cluster in it."""
+    """A document has ``topicName``, because its own name includes the cluster."""
     found = exported(foreign("Shop.Orders"), foreign("orders"))
     assert spec_of(found, "shop.orders")["topicName"] == "Shop.Orders"
     assert spec_of(found, "orders")["topicName"] == "orders"
 
 
 def test_the_summary_names_everything_that_is_missing() -> None:
-    """Reasons once, most frequent first; a closed gate and a release that nobody declared are warned of."""
+    """The summary has each reason once, the most frequent first.
+
+    It warns of a write block and of an undeclared release.
+    """
     on = ClusterSpec(name="prod", connect="zk1")
     many = [foreign(f"connect-{number:02}") for number in range(30)]
     odd = [foreign(f"t{number:02}", config={"flush.ms": f"x{number}"}) for number in range(30)]
@@ -339,6 +352,6 @@ def test_the_summary_names_everything_that_is_missing() -> None:
 
 
 def test_the_summary_of_a_tidy_cluster_is_one_line() -> None:
-    """Nothing is left out, nothing is in doubt."""
+    """Without omissions and warnings the summary is one line."""
     text = format_summary(exported(foreign()), state(foreign()), NEW, folder="out", layout=TextLayout())
     assert text == "Exported: 1 topic of cluster prod to out."

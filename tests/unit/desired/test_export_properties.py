@@ -1,4 +1,4 @@
-"""What holds for every export: it is valid, its plan has only records to write, and nothing is forgotten."""
+"""Properties of every export: it is valid, its plan contains only record writes, and it lists every omission."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Back(NamedTuple):
 
     @property
     def specs(self) -> Sequence[TopicSpec]:
-        """What the exported topics ask for."""
+        """Return the specs of the exported topics."""
         return self.desired.specs[self.cluster.name]
 
     def plan(self, state: ClusterState) -> Plan:
-        """The plan of the exported folder."""
+        """Return the plan of the exported folder."""
         return make_plan(state, self.cluster, self.specs, RunOptions())
 
 
 def there_and_back(state: ClusterState, cluster: ClusterSpec) -> Back:
-    """Export, write as YAML, read again as ``validate`` does: no error of any kind."""
+    """Export a cluster as YAML and read the result as ``validate`` does, without errors."""
     found = export_cluster(state, cluster, "default")
     text = "".join(f"---\n{dump.dump_file(body)}" for body in found.files.values())
     loaded = loader.load_manifests(["-"], io.BytesIO(text.encode()))
@@ -63,10 +63,9 @@ def there_and_back(state: ClusterState, cluster: ClusterSpec) -> Back:
 @many
 @given(clusters())
 def test_the_plan_of_an_export_has_only_records_to_write(pair: Pair) -> None:
-    """Whatever stands on the cluster: every change is a ``TakeOwnership``, and only a closed gate holds any of them
-    back.
+    """For any cluster every change is a ``TakeOwnership``, and only a write block refuses changes.
 
-    What is ours and in no document was named by the export.
+    Every orphan of the plan is an omission of the export.
     """
     state, cluster = pair
     back = there_and_back(state, cluster)
@@ -81,7 +80,7 @@ def test_the_plan_of_an_export_has_only_records_to_write(pair: Pair) -> None:
 @many
 @given(clusters())
 def test_once_recorded_nothing_is_left(pair: Pair) -> None:
-    """With every record written the plan is empty, and nothing of Kafka's has changed."""
+    """After all ownership records are written the plan is empty, and the topics in Kafka are unchanged."""
     state, cluster = pair
     back = there_and_back(state, cluster)
     after = simulate(state, back.plan(state).topics)
@@ -94,7 +93,7 @@ def test_once_recorded_nothing_is_left(pair: Pair) -> None:
 @many
 @given(clusters())
 def test_every_topic_is_written_or_named(pair: Pair) -> None:
-    """Each topic of the cluster has a document or a reason why not; so has each of its configs, but for throttles."""
+    """Each topic of the cluster has a document or a reported omission; so has each of its configs, except throttles."""
     state, cluster = pair
     back = there_and_back(state, cluster)
     specs = {spec.topic: spec for spec in back.specs}
@@ -109,7 +108,7 @@ def test_every_topic_is_written_or_named(pair: Pair) -> None:
 @many
 @given(clusters())
 def test_the_same_cluster_gives_the_same_files(pair: Pair) -> None:
-    """Topics in another order make no difference to the text of any file."""
+    """Topics in another order give the same files."""
     state, cluster = pair
 
     def texts(topics: Mapping[str, Any]) -> dict[str, str]:
@@ -129,7 +128,7 @@ def test_the_same_cluster_gives_the_same_files(pair: Pair) -> None:
 @many
 @given(st.lists(st.one_of(st.sampled_from(UNUSUAL_NAMES), st.from_regex(r"[aA._-]{1,4}", fullmatch=True)), unique=True))
 def test_names_of_documents(topics: list[str]) -> None:
-    """Every topic gets a DNS name of its own, short enough for a file; a DNS name is kept, behind the cluster's."""
+    """Every topic gets a unique DNS name, short enough for a file name; a DNS name is kept after the prefix."""
     names = assign_document_names(topics, "eu")
     assert names == assign_document_names(reversed(topics), "eu")
     assert sorted(names) == sorted(topics)

@@ -1,4 +1,4 @@
-"""Merging: a topic's own spec, overrides, and the cluster's defaults; and where each value was written."""
+"""Merge of a topic's spec, its overrides and the cluster's defaults, with the origin of each value."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ PROD = cluster("prod", labels={"env": "prod", "region": "eu"}, default_partition
     ],
 )
 def test_which_clusters_are_meant(layer: dict[str, Any], meant: bool) -> None:
-    """By name, or by all of a selector's labels; an empty selector selects nothing."""
+    """Clusters are selected by name or by all labels of a selector; an empty selector selects nothing."""
     assert selects_cluster(layer, PROD) is meant
 
 
 def test_the_name_in_kafka() -> None:
-    """``topicName``, else the document's name."""
+    """The topic name is ``topicName``, else the name of the document."""
     assert topic_name(manifest("orders")) == "orders"
     assert topic_name(manifest("orders", topicName="Orders.v1")) == "Orders.v1"
 
 
-# the topic's own fields, its overrides for prod in order
-# -> partitions and factor it asks for, partitions and factor at creation, explicit lists
+# the fields of the topic, its overrides for prod in order
+# -> desired partitions and factor, partitions and factor at creation, explicit lists
 SIZES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[Any, ...]]] = {
     "nothing said": ({}, [], (None, None, 6, 3, None)),
     "counts": ({"partitions": 12, "replicationFactor": 2}, [], (12, 2, 12, 2, None)),
@@ -80,7 +80,7 @@ SIZES: dict[str, tuple[dict[str, Any], list[dict[str, Any]], tuple[Any, ...]]] =
 
 @pytest.mark.parametrize("case", SIZES.values(), ids=SIZES.keys())
 def test_sizes(case: tuple[dict[str, Any], list[dict[str, Any]], tuple[Any, ...]]) -> None:
-    """The two forms of size replace each other whole, the later wins; defaults count at creation only."""
+    """A later form of size replaces an earlier form completely; defaults apply only at creation."""
     own, overrides, wanted = case
     found = merge(manifest("orders", **own, overrides=[{"clusters": ["prod"], **each} for each in overrides]), PROD)
     sizes = (found.partitions, found.replication_factor, found.create_partitions, found.create_replication_factor)
@@ -88,13 +88,13 @@ def test_sizes(case: tuple[dict[str, Any], list[dict[str, Any]], tuple[Any, ...]
 
 
 def test_a_size_that_nobody_names() -> None:
-    """It is 0, for ``rules`` to complain about: there is no default hidden in the tool."""
+    """A missing size is 0, which ``rules`` reports; there is no built-in default."""
     found = merge(manifest("orders"), ClusterSpec("bare"))
     assert (found.create_partitions, found.create_replication_factor) == (0, 0)
 
 
 def test_overrides_of_other_clusters_do_not_count() -> None:
-    """Only those that select the cluster, by name or by label."""
+    """Only overrides that select the cluster apply, by name or by label."""
     other = {"clusters": ["test"], "partitions": 1}
     label = {"clusterSelector": {"matchLabels": {"env": "prod"}}, "config": {"a": 1}}
     found = merge(manifest("orders", partitions=2, overrides=[other, label]), PROD)
@@ -102,7 +102,7 @@ def test_overrides_of_other_clusters_do_not_count() -> None:
 
 
 def test_config_is_merged_key_by_key() -> None:
-    """Defaults, then the topic, then overrides; ``inherited`` are the keys that only the defaults have."""
+    """Config is merged from defaults, topic and overrides; ``inherited_keys`` has the keys of the defaults only."""
     on = cluster("prod", default_config={"a": "default", "b": "default", "c": "default", "d": "default"})
     overrides = [{"clusters": ["prod"], "config": {"c": "override", "e": "override"}}]
     found = merge(manifest("orders", config={"b": "own", "c": "own"}, withoutConfig=["d"], overrides=overrides), on)
@@ -111,7 +111,7 @@ def test_config_is_merged_key_by_key() -> None:
 
 
 def test_own_config_is_stronger_than_without_config() -> None:
-    """``withoutConfig`` takes away defaults, never what the topic itself says."""
+    """``withoutConfig`` removes defaults, never values of the topic itself."""
     on = cluster("prod", default_config={"a": "default"})
     found = merge(manifest("orders", config={"a": "own"}, withoutConfig=["a"]), on)
     assert (found.config, found.inherited_keys) == ({"a": "own"}, frozenset())
@@ -132,12 +132,12 @@ def test_own_config_is_stronger_than_without_config() -> None:
     ],
 )
 def test_values_become_kafkas_text(value: Any, text: str) -> None:
-    """With the digits that the file has; trimmed, otherwise as written."""
+    """Values keep the digits of the file and are trimmed."""
     assert spec(config={"k": value}).config["k"] == text
 
 
 def test_other_fields_are_replaced_whole() -> None:
-    """``ignore`` and ``withoutConfig`` of a later layer replace the earlier ones; the rest has its defaults."""
+    """``ignore`` and ``withoutConfig`` of a later layer replace earlier ones; missing fields have their defaults."""
     overrides = [{"clusters": ["prod"], "ignore": ["config.a"], "mode": "Observe", "unmanagedConfig": "Remove"}]
     found = merge(manifest("orders", ignore=["partitions"], ensure="Absent", overrides=overrides), PROD)
     assert (found.ignored_fields, found.observe_only, found.remove_unmanaged, found.absent) == (
@@ -156,7 +156,7 @@ def test_other_fields_are_replaced_whole() -> None:
 
 
 def test_merging_changes_no_input() -> None:
-    """The same manifest and cluster give the same spec again."""
+    """A merge changes neither manifest nor cluster, so that a second merge gives the same spec."""
     own: dict[str, Any] = {"config": {"a": 1}, "overrides": [{"clusters": ["prod"], "config": {"b": 2}}]}
     document = manifest("orders", **own)
     assert merge(document, PROD) == merge(document, PROD)
@@ -164,7 +164,7 @@ def test_merging_changes_no_input() -> None:
 
 
 def test_where_a_value_was_written() -> None:
-    """The last override that names it, else the spec, else the cluster's defaults, else the spec as a whole."""
+    """The origin of a value is the last override with it, else the spec, else the defaults, else the whole spec."""
     on = cluster("prod", default_partitions=6, default_config={"c": "1"})
     overrides = [{"clusters": ["prod"], "config": {"a": 2}}, {"clusters": ["test"], "config": {"b": 2}}]
     found = merge(manifest("orders", config={"a": 1, "b": 1}, overrides=overrides), on)
@@ -177,7 +177,7 @@ def test_where_a_value_was_written() -> None:
 
 
 def test_a_place_is_found_by_its_origin() -> None:
-    """The unnamed cluster has no document, so no place."""
+    """An origin gives the location of its value; without a document it has no location."""
     found = spec(config={"a": 1})
     place = find_origin(found, "config", "a").locate()
     assert place is not None
@@ -186,13 +186,13 @@ def test_a_place_is_found_by_its_origin() -> None:
 
 
 def test_what_is_known_of_brokers() -> None:
-    """Dynamic settings are stronger than the static ones of the manifest."""
+    """Dynamic broker settings override the static ones of the manifest."""
     on = cluster("prod", broker_config={"a": "static", "b": "static"})
     assert on.config_rules.merge_dynamic_settings({"b": "dynamic"}) == {"a": "static", "b": "dynamic"}
 
 
 def test_sizes_of_the_brokers() -> None:
-    """What ``brokerConfig`` says counts after the defaults, at creation only, and has its own place."""
+    """Sizes of ``brokerConfig`` apply after the defaults, at creation only, and have their own origin."""
     brokers = {"num.partitions": "4", "default.replication.factor": "2"}
     on = ClusterSpec("prod", default_replication_factor=3, broker_config=brokers)
     found = merge(manifest("orders"), on)

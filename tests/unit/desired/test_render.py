@@ -1,4 +1,4 @@
-"""Merged specs as documents again."""
+"""Merged specs as documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EU = ClusterSpec(
 
 
 def test_a_document_shows_what_defaults_and_overrides_make_of_a_topic() -> None:
-    """Sizes and config are merged, keys are sorted, and an annotation names what came from the cluster's defaults."""
+    """Sizes and config are merged, keys are sorted, and an annotation lists the values from the cluster's defaults."""
     found = spec(
         "orders",
         EU,
@@ -46,7 +46,7 @@ def test_a_document_shows_what_defaults_and_overrides_make_of_a_topic() -> None:
 
 
 def test_sizes_from_defaults_are_shown_and_named() -> None:
-    """A topic that names no size shows the cluster's, and says that it is a default (it counts at creation only)."""
+    """A topic without a size shows the default size of the cluster, and the annotation lists it."""
     found = render_document(merge(Manifest("Topic", "a", "", {}, {}, PositionedSource("a.yaml")), EU))
     assert found["spec"]["partitions"] == 6
     assert found["spec"]["replicationFactor"] == 3
@@ -56,7 +56,7 @@ def test_sizes_from_defaults_are_shown_and_named() -> None:
 
 
 def test_explicit_replica_lists_stand_in_place_of_sizes() -> None:
-    """A topic with explicit replica lists shows those and no counts."""
+    """A topic with explicit replica lists shows the lists and no counts."""
     found = merge(
         Manifest("Topic", "a", "ns", {"team": "x"}, {"replicaAssignment": [[1, 2], [2, 3]]}, PositionedSource("a")),
         ClusterSpec(),
@@ -66,7 +66,7 @@ def test_explicit_replica_lists_stand_in_place_of_sizes() -> None:
 
 
 def test_settings_other_than_the_formats_defaults_are_kept() -> None:
-    """What a topic says about itself beyond size and config is still there; what it does not say stays out."""
+    """Settings of a topic other than size and config are shown; those with default values are omitted."""
     found = render_document(
         spec(
             "a",
@@ -86,7 +86,7 @@ def test_settings_other_than_the_formats_defaults_are_kept() -> None:
 
 
 def again(found: TopicSpec) -> TopicSpec:
-    """The spec that the document of a spec gives on the same cluster."""
+    """Return the spec that the rendered document of a spec gives on the same cluster."""
     made = render_document(found)
     metadata = made["metadata"]
     labels, namespace = metadata.get("labels", {}), metadata.get("namespace", "")
@@ -107,6 +107,6 @@ def again(found: TopicSpec) -> TopicSpec:
     ids=lambda found: found.topic,
 )
 def test_a_document_means_what_its_spec_means(found: TopicSpec) -> None:
-    """Given back together with its cluster, a document gives the same spec; only where its values come from differs."""
+    """A rendered document gives the same spec on its cluster; only the origins of the values differ."""
     other = again(found)
     assert replace(other, manifest=found.manifest, inherited_keys=found.inherited_keys) == found

@@ -1,4 +1,4 @@
-"""Which topics are meant for which cluster, and what is wrong with all manifests together."""
+"""Assignment of topics to clusters, and errors across all manifests."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ UNNAMED = {"": ClusterSpec()}
 
 
 def topic(name: str, namespace: str = "", **fields: Any) -> Manifest:
-    """A good topic."""
+    """Return a valid topic."""
     return manifest(name, namespace, **SIZE, **fields)
 
 
 def names(found: Desired) -> dict[str, list[str]]:
-    """The topics of each cluster."""
+    """Return the topics of each cluster."""
     return {name: [spec.topic for spec in specs] for name, specs in found.specs.items()}
 
 
 def said(found: Desired) -> list[str]:
-    """The messages of all errors."""
+    """Return the messages of all errors."""
     return [diagnostic.message for diagnostic in found.errors]
 
 
 def warned(found: Desired) -> list[str]:
-    """The messages of all warnings."""
+    """Return the messages of all warnings."""
     return [diagnostic.message for diagnostic in found.warnings]
 
 
-# the topic's clusters -> the clusters that get it
+# the cluster fields of the topic -> the selected clusters
 MEANT: dict[str, tuple[dict[str, Any], list[str]]] = {
     "one": ({"clusters": ["prod"]}, ["prod"]),
     "both": ({"clusters": ["test", "prod"]}, ["prod", "test"]),
@@ -51,7 +51,7 @@ MEANT: dict[str, tuple[dict[str, Any], list[str]]] = {
 
 @pytest.mark.parametrize("case", MEANT.values(), ids=MEANT.keys())
 def test_topics_find_their_clusters(case: tuple[dict[str, Any], list[str]]) -> None:
-    """By name or by label; a topic that is meant for none is counted, not complained about."""
+    """Topics select clusters by name or by label; a topic that selects no cluster is counted and is no error."""
     fields, wanted = case
     found = resolve([topic("orders", **fields)], BOTH)
     assert [name for name, topics in names(found).items() if topics] == wanted
@@ -59,7 +59,10 @@ def test_topics_find_their_clusters(case: tuple[dict[str, Any], list[str]]) -> N
 
 
 def test_a_topic_that_names_no_cluster() -> None:
-    """It is meant for the only cluster in play; with more it is an error that names them."""
+    """A topic without a cluster belongs to the only cluster of the run.
+
+    With several clusters it is an error that lists them.
+    """
     assert names(resolve([topic("orders")], {"prod": PROD})) == {"prod": ["orders"]}
     assert names(resolve([topic("orders")], BOTH, only_cluster="test")) == {"test": ["orders"]}
     assert names(resolve([topic("orders")], UNNAMED)) == {"": ["orders"]}
@@ -67,14 +70,17 @@ def test_a_topic_that_names_no_cluster() -> None:
 
 
 def test_narrowing_to_one_cluster() -> None:
-    """Topics of other clusters are passed over and counted, also those of clusters that nobody knows."""
+    """Topics of other clusters are skipped and counted, also those of unknown clusters."""
     topics = [topic("a", clusters=["prod"]), topic("b", clusters=["test"]), topic("c", clusters=["nowhere"])]
     found = resolve(topics, BOTH, only_cluster="test")
     assert (names(found), found.skipped_count, said(found)) == ({"test": ["b"]}, 2, [])
 
 
 def test_a_cluster_without_a_document() -> None:
-    """Where all clusters are known this is an error at its place; otherwise one warning for each cluster."""
+    """A name without a Cluster document is an error at its location if documents are required.
+
+    Otherwise there is one warning for each cluster.
+    """
     topics = [topic("a", clusters=["prod", "tset"]), topic("b", clusters=["tset"])]
     strict = resolve(topics, BOTH)
     assert said(strict) == ["a: there is no Cluster tset", "b: there is no Cluster tset"]
@@ -88,7 +94,7 @@ def test_a_cluster_without_a_document() -> None:
 
 
 def test_a_hint_names_the_first_clusters_of_many() -> None:
-    """A fleet of hundreds is not listed, and a name that is like none of them gets no guess."""
+    """A hint lists only the first of many clusters, and suggests no name if none is similar."""
     clusters = {f"c{number:03}": cluster(f"c{number:03}") for number in range(200)}
     (diagnostic,) = resolve([topic("a", clusters=["elsewhere"])], clusters).errors
     assert diagnostic.hint.startswith("the clusters of this run are: c000, c001, ")
@@ -96,7 +102,7 @@ def test_a_hint_names_the_first_clusters_of_many() -> None:
 
 
 def test_an_address_alone() -> None:
-    """With only an address, topics that name clusters are an error; ``validate`` counts them."""
+    """With only an address, topics with a cluster name are errors; ``validate`` counts them in warnings."""
     topics = [topic("a", clusters=["prod"]), topic("b", clusterSelector={"matchLabels": {"x": "y"}}), topic("c")]
     strict = resolve(topics, UNNAMED)
     assert [message.split(",")[0] for message in said(strict)] == [
@@ -117,7 +123,10 @@ def test_an_address_alone() -> None:
 
 @pytest.mark.parametrize("clusters", [UNNAMED, BOTH])
 def test_what_needs_no_document_is_judged_without_it(clusters: dict[str, ClusterSpec]) -> None:
-    """Values, names and claims of topics on clusters without a document; not what the document could make right."""
+    """Values, names and duplicates are checked without the Cluster document.
+
+    Anything that the document could make valid is not checked.
+    """
     topics = [
         manifest("a", clusters=["nowhere"], config={"retention.ms": "x", "my.own": 1}),
         manifest("b", clusters=["nowhere"], topicName="a"),
@@ -128,7 +137,7 @@ def test_what_needs_no_document_is_judged_without_it(clusters: dict[str, Cluster
 
 
 def test_two_documents_that_claim_one_topic() -> None:
-    """An error with both places, on the clusters that both mean and on no other."""
+    """Two documents for one topic are an error with both locations, only on clusters that both select."""
     topics = [topic("a", topicName="x", clusters=["prod", "test"]), topic("b", topicName="x", clusters=["prod"])]
     found = resolve(topics, BOTH)
     assert len(found.errors) == 1
@@ -141,7 +150,7 @@ def test_two_documents_that_claim_one_topic() -> None:
 
 
 def test_two_names_that_collide() -> None:
-    """Kafka takes dot and underscore for one letter: an error with both places; without either, none."""
+    """Names that differ only in dot and underscore are an error with both locations, because they collide in Kafka."""
     found = resolve([topic("a", topicName="x.y"), topic("b", topicName="x_y")], {"prod": PROD})
     assert len(found.errors) == 1
     assert "x_y: collides on cluster prod with x.y at a.yaml:" in found.errors[0].message
@@ -149,7 +158,10 @@ def test_two_names_that_collide() -> None:
 
 
 def test_two_documents_of_one_name() -> None:
-    """One kind, namespace and name twice is an error with both places, said once; other namespaces may have it too."""
+    """Two documents of one kind, namespace and name are one error with both locations.
+
+    Documents of other namespaces may have the same name.
+    """
     found = resolve([topic("a"), topic("a")], {"prod": PROD})
     assert len(found.errors) == 1
     assert found.errors[0].message.startswith("Topic a: another Topic has the same name, at a.yaml:")
@@ -160,7 +172,7 @@ def test_two_documents_of_one_name() -> None:
 @pytest.mark.parametrize("strict", [True, False])
 @pytest.mark.parametrize("clusters", [{"test": TEST}, BOTH, UNNAMED])
 def test_a_broken_document_is_no_missing_one(clusters: dict[str, ClusterSpec], strict: bool) -> None:
-    """Topics of a cluster whose document is wrong get no error for that, nor for what its defaults may give."""
+    """Topics of a cluster with an invalid document get no error for the document or for its possible defaults."""
     topics = [manifest("a", clusters=["broken"]), manifest("b"), manifest("c", clusters=["broken"], config={"x": 1})]
     assert said(resolve(topics, clusters, require_cluster_documents=strict, invalid_clusters={"broken"})) == []
     wrong = [manifest("a", clusters=["broken"], config={"retention.ms": "soon"})]
@@ -171,13 +183,16 @@ def test_a_broken_document_is_no_missing_one(clusters: dict[str, ClusterSpec], s
 
 
 def test_other_names_are_still_missed_beside_a_broken_document() -> None:
-    """Only the name of the broken document is spared."""
+    """Only the name of the invalid document is excluded from the check for missing clusters."""
     found = resolve([topic("a", clusters=["broken", "gone"])], {"test": TEST}, invalid_clusters={"broken"})
     assert said(found) == ["a: there is no Cluster gone"]
 
 
 def test_keys_left_out_in_vain() -> None:
-    """A warning where no cluster of the topic has the default; none for an unnamed cluster."""
+    """A ``withoutConfig`` key that is no default of any selected cluster gives a warning.
+
+    An unnamed cluster gives none.
+    """
     with_default = cluster("prod", default_config={"segment.ms": "5"})
     clusters = {"prod": with_default, "test": TEST}
     wanted = topic("a", clusters=["prod", "test"], withoutConfig=["segment.ms", "flush.ms"])
@@ -193,7 +208,7 @@ def test_keys_left_out_in_vain() -> None:
 
 
 def test_two_clusters_of_one_name() -> None:
-    """The first counts, the second is complained about with both places."""
+    """Of two Clusters with one name the first is used, and the second is an error with both locations."""
     clusters, found = index_clusters([cluster("prod"), cluster("prod"), cluster("test")])
     assert sorted(clusters) == ["prod", "test"]
     assert [diagnostic.message for diagnostic in found] == [
@@ -202,7 +217,7 @@ def test_two_clusters_of_one_name() -> None:
 
 
 def test_everything_wrong_at_once_and_in_order() -> None:
-    """Errors of all topics and clusters, sorted by place, none twice although two clusters share the document."""
+    """Errors of all topics and clusters are sorted by location, without duplicates from a shared document."""
     bad = cluster("prod", default_config={"retention.ms": "x"})
     topics = [topic("b", clusters=["prod", "test"], config={"segment.ms": "y"}), topic("a", config={"flush.ms": "z"})]
     found = resolve(topics, {"prod": bad, "test": TEST})
@@ -210,13 +225,13 @@ def test_everything_wrong_at_once_and_in_order() -> None:
 
 
 def test_warnings_stop_nothing() -> None:
-    """A deprecated key is said once."""
+    """A deprecated key gives one warning for all clusters and no error."""
     old = topic("a", clusters=["prod", "test"], config={"message.format.version": "2.8"})
     found = resolve([old], BOTH)
     assert (said(found), len(found.warnings)) == ([], 1)
 
 
 def test_specs_are_sorted() -> None:
-    """By the topic's name, whatever the order of files."""
+    """Specs are sorted by topic name, for any order of files."""
     found = resolve([topic("b"), topic("c", topicName="a"), topic("d")], {"prod": PROD})
     assert names(found) == {"prod": ["a", "b", "d"]}

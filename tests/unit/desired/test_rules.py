@@ -1,4 +1,4 @@
-"""Rules between fields: what is complained about before anything is connected to, each at its place."""
+"""Rules between fields: errors before any connection, each with its location."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ VENDOR = ClusterSpec("vendor", allow_unknown_configs=("confluent.*",))
 
 
 def said(wanted: TopicSpec, *, known: bool = True) -> list[str]:
-    """The messages of all errors."""
+    """Return the messages of all errors."""
     return [diagnostic.message for diagnostic in spec_errors(wanted, cluster_document_known=known)]
 
 
 def test_a_good_topic() -> None:
-    """Nothing to complain about."""
+    """A valid topic has no errors."""
     good: dict[str, Any] = {
         "config": {"retention.ms": 5, "min.insync.replicas": 2},
         "partitions": 3,
@@ -38,14 +38,14 @@ def test_a_good_topic() -> None:
 
 
 def test_counts_beside_lists_that_agree() -> None:
-    """They say the same again: no error, with lists and with text, in the topic and in an override."""
+    """Counts that agree with explicit replica lists are no error, as list or text, in the topic or an override."""
     lists: dict[str, Any] = {"replicaAssignment": [[1, 2], [2, 3]], "partitions": 2, "replicationFactor": 2}
     assert said(spec(on=BARE, **lists)) == []
     text = {"clusters": ["bare"], "replicaAssignment": "1:2,2:3", "partitions": 2}
     assert said(spec(on=BARE, partitions=1, replicationFactor=1, overrides=[text])) == []
 
 
-# fields, the cluster -> the line of the file (the field's number in it), the beginning of the error
+# fields, cluster -> the start of the error message
 WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
     "name": ({"topicName": "a/b"}, BARE, 'found "/" in topic name'),
     "long name": ({"topicName": "a" * 250}, BARE, "found a topic name of 250 characters"),
@@ -114,7 +114,7 @@ WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
 
 @pytest.mark.parametrize("case", WRONG.values(), ids=WRONG.keys())
 def test_what_is_complained_about(case: tuple[dict[str, Any], ClusterSpec, str]) -> None:
-    """One error, in the topic's file, that begins with what was found."""
+    """Each mistake gives one error in the file of the topic, with the value found first."""
     fields, on, message = case
     found = list(spec_errors(spec(on=on, **fields)))
     assert [diagnostic.message[: len(message)] for diagnostic in found] == [message]
@@ -122,13 +122,13 @@ def test_what_is_complained_about(case: tuple[dict[str, Any], ClusterSpec, str])
 
 
 def test_all_errors_at_once() -> None:
-    """Each wrong value has its own."""
+    """Each invalid value has its own error."""
     wrong = spec(on=BARE, topicName="a b", config={"retention.ms": "x", "nothing": 1, "segment.ms": "y"}, partitions=1)
     assert len(said(wrong)) == 5
 
 
 def test_a_key_is_shown_as_what_it_is() -> None:
-    """A key may be any text: what it holds neither turns a message round nor begins a line of its own."""
+    """Control characters of a key are escaped, so that the key can neither reverse the message nor start a new line."""
     odd = "retention\u202e.ms\nall is well"
     found = said(spec("t", config={odd: 1, f"b{odd}": 2}, ignore=[f"config.{odd}"], withoutConfig=[odd]))
     faults = BARE.config_rules.find_errors({odd: "1"}, ((3, 9),), {})
@@ -139,7 +139,7 @@ def test_a_key_is_shown_as_what_it_is() -> None:
 
 
 def test_places_point_at_the_value() -> None:
-    """At the override that has it; at the cluster's document for a default."""
+    """The location of an error is the override with the value, or the Cluster document for a default."""
     on = cluster("prod", default_config={"retention.ms": "x"})
     overrides = [{"clusters": ["prod"], "config": {"segment.ms": "y"}}]
     wanted = merge(manifest("orders", partitions=1, replicationFactor=1, overrides=overrides), on)
@@ -154,14 +154,17 @@ def test_places_point_at_the_value() -> None:
 
 
 def test_a_bad_name_is_shown_where_it_stands() -> None:
-    """At ``topicName``, or at the document's name where that is the topic's."""
+    """The location of an invalid name is ``topicName``, or the name of the document if that is the topic name."""
     for fields, path in (({"topicName": "a/b"}, ("spec", "topicName")), ({}, ("metadata", "name"))):
         wanted = spec("no/name" if not fields else "orders", on=BARE, **fields)
         assert [diagnostic.location for diagnostic in spec_errors(wanted)] == [wanted.manifest.source.locate(path)]
 
 
 def test_brokers_settings_count_from_the_release_on_that_counts_them() -> None:
-    """Brokers before 3.6 compare the compaction lags with Kafka's own defaults only."""
+    """Broker settings count from the release that uses them.
+
+    Before 3.6 brokers compare the compaction lags only with Kafka's defaults.
+    """
     static = {"log.cleaner.max.compaction.lag.ms": "5"}
     for release, number in ((None, 1), ((3, 6), 1), ((2, 8), 0)):
         on = ClusterSpec("prod", version=release, broker_config=static)
@@ -169,13 +172,13 @@ def test_brokers_settings_count_from_the_release_on_that_counts_them() -> None:
 
 
 def test_a_clusters_own_defaults() -> None:
-    """They are judged also where no topic uses them."""
+    """Defaults of a cluster are checked also if no topic uses them."""
     on = cluster("prod", default_config={"retention.ms": "x", "segment.ms": "5"})
     assert [diagnostic.message.split(":")[0] for diagnostic in cluster_errors(on)] == ["retention.ms"]
 
 
 def test_the_brokers_sizes_have_to_be_sizes() -> None:
-    """Each wrong setting is named; one that is wrong gives no topic a size."""
+    """Each invalid broker setting has its own error, and none of its values is used as a size."""
     wrong = {"num.partitions": "0", "default.replication.factor": "40000", "auto.create.topics.enable": "1"}
     on = cluster("prod", broker_config=wrong)
     assert [diagnostic.message for diagnostic in cluster_errors(on)] == [
@@ -189,7 +192,7 @@ def test_the_brokers_sizes_have_to_be_sizes() -> None:
 
 @pytest.mark.parametrize(("value", "warned"), [("true", True), (" TRUE ", True), ("false", False), (None, False)])
 def test_automatic_creation_is_a_warning(value: str | None, warned: bool) -> None:
-    """Where ``brokerConfig`` says that it is on; where it says nothing, nothing is known."""
+    """Automatic topic creation gives a warning only if ``brokerConfig`` enables it."""
     on = cluster("prod", broker_config={} if value is None else {"auto.create.topics.enable": value})
     assert bool([*cluster_warnings(on)]) is warned
     desired = resolve([], {"prod": on})
@@ -197,7 +200,7 @@ def test_automatic_creation_is_a_warning(value: str | None, warned: bool) -> Non
 
 
 def test_did_you_mean() -> None:
-    """An unknown key has a guess, or the way to allow it."""
+    """The error for an unknown key suggests a similar key, or explains how to allow the key."""
     assert BARE.config_rules.config_problem("retentoin.ms", "1") == (
         "retentoin.ms: Kafka has no such topic config",
         "did you mean retention.ms?",
@@ -209,7 +212,7 @@ def test_did_you_mean() -> None:
 
 
 def test_unknown_keys_in_lists() -> None:
-    """What nobody knows is complained about where it stands in its list; a default of the cluster may be left out."""
+    """An unknown key in a list is an error at its item, unless it is a default of the cluster."""
     on = cluster("prod", default_config={"my.own": "1"}, allow_unknown_configs=("confluent.*",))
     wanted = spec(
         on=on,
@@ -231,7 +234,7 @@ def test_unknown_keys_in_lists() -> None:
 
 
 def test_a_remedy_for_each_kind_of_fault() -> None:
-    """Keys that Kafka does not know, keys of the manifest, and keys that only the cluster has."""
+    """The hint differs for unknown keys, keys of the manifest, and keys that only the cluster has."""
     config = {"x.y": "1", "retention.ms": "a", "segment.ms": "b"}
     faults = BARE.config_rules.find_errors(config, ((3, 9),), {})
     assert [fault.key for fault in faults] == ["retention.ms", "segment.ms", "x.y"]
@@ -243,8 +246,9 @@ def test_a_remedy_for_each_kind_of_fault() -> None:
 
 
 def test_what_a_missing_document_could_make_right() -> None:
-    """Without the cluster's document sizes, unknown keys and what brokers are set to are no error; values and
-    contradictions are.
+    """Without the Cluster document only invalid values and contradictions are errors.
+
+    Sizes, unknown keys and broker settings are not checked.
     """
     config = {"my.own": 1, "retention.ms": "x", "remote.storage.enable": True}
     wanted = spec(on=ClusterSpec("absent"), ensure="Present", config=config)
@@ -253,18 +257,21 @@ def test_what_a_missing_document_could_make_right() -> None:
 
 
 def test_absent_topics_need_no_size() -> None:
-    """Nothing is made of them."""
+    """A topic with ``ensure: Absent`` needs no size."""
     assert said(spec(on=BARE, ensure="Absent")) == []
 
 
 def test_an_inherited_factor_is_the_plans_business() -> None:
-    """Only a factor that the topic itself names is compared: an existing topic may have another than the default."""
+    """``min.insync.replicas`` is compared only with a factor of the topic itself.
+
+    An existing topic may have another factor than the default.
+    """
     on = ClusterSpec("prod", default_partitions=1, default_replication_factor=2)
     assert said(spec(on=on, ensure="Present", config={"min.insync.replicas": 3})) == []
 
 
 def test_deprecated_names_are_a_warning() -> None:
-    """From the release on that deprecates them, where the key stands."""
+    """A deprecated key gives a warning from the release that deprecates it."""
     wanted: dict[str, Any] = {"config": {"message.format.version": "2.8", "retention.ms": 5}}
     found = list(spec_warnings(spec(on=BARE, **wanted)))
     assert [diagnostic.message.split(":")[0] for diagnostic in found] == ["message.format.version"]
@@ -276,18 +283,18 @@ def test_deprecated_names_are_a_warning() -> None:
     [(None, 1, False), ("2", 2, False), ("3", 2, True), (" 3 ", 2, True), ("x", 0, False), ("1", 0, True)],
 )
 def test_min_insync_replicas(text: str | None, width: int, above: bool) -> None:
-    """More wanted than there are; a text that cannot be read is another matter."""
+    """``min.insync.replicas`` must not exceed the replicas; a text that is no number is not compared."""
     assert is_min_isr_above({} if text is None else {"min.insync.replicas": text}, width) is above
 
 
 @given(st.dictionaries(st.text(max_size=8) | st.sampled_from(["retention.ms", "cleanup.policy"]), st.text(max_size=8)))
 def test_faults_of_any_map(config: dict[str, str]) -> None:
-    """Judged without failing, in an order of their own, each once."""
+    """Any config map gives a sorted list of errors without duplicates, for any order of keys."""
     found = VENDOR.config_rules.find_errors(config, ((3, 9), (2, 4)), {})
     assert list(found) == sorted(set(found))
     assert list(found) == list(VENDOR.config_rules.find_errors(dict(reversed(config.items())), ((3, 9), (2, 4)), {}))
 
 
 def test_releases_as_text() -> None:
-    """Two numbers and a dot."""
+    """A release as text has two numbers and a dot."""
     assert format_version((3, 9)) == "3.9"

@@ -1,4 +1,4 @@
-"""Clusters of one sort share their specs; what comes of a run is the same as if each had been asked for itself."""
+"""Shared specs of equal clusters: the result is the same as with separate specs for each cluster."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZE: dict[str, Any] = {"partitions": 2, "replicationFactor": 2}
 
 
 def fleet(count: int, **fields: Any) -> dict[str, ClusterSpec]:
-    """Clusters that differ in name, address, id and a label that no manifest asks for."""
+    """Return clusters that differ in name, address, id and a label that no manifest uses."""
     names = [f"c{number}" for number in range(count)]
     return {
         name: replace(
@@ -34,7 +34,7 @@ def fleet(count: int, **fields: Any) -> dict[str, ClusterSpec]:
 
 
 def test_what_a_manifest_comes_to_is_found_once_for_a_sort(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fifty clusters of one sort: each manifest is merged once, and each cluster has specs that are its own."""
+    """For fifty equal clusters each manifest is merged once, and the specs of each cluster name that cluster."""
     calls = []
 
     def counted(found: Manifest, one: ClusterSpec) -> TopicSpec:
@@ -70,7 +70,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("case", DIFFERENT.values(), ids=DIFFERENT.keys())
 def test_what_makes_two_sorts(case: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    """All of which a spec may be made, or by which it may be judged."""
+    """Clusters that differ in any field that specs or rules use are in separate groups."""
     topics = [manifest("a", clusterSelector={"matchLabels": {"env": "prod"}}, **SIZE)]
     two = fleet(2)
     assert group_clusters(two, topics) == {"c0": ["c0", "c1"]}
@@ -82,12 +82,12 @@ def test_what_makes_two_sorts(case: tuple[dict[str, Any], dict[str, Any]]) -> No
     "fields", [{"clusters": ["c1"]}, {"clusters": ["c0", "c1"], "overrides": [{"clusters": ["c1"], "partitions": 3}]}]
 )
 def test_a_name_makes_a_sort(fields: dict[str, Any]) -> None:
-    """Where a manifest, or an override of it, names one of the two."""
+    """A cluster that a manifest or an override names is in its own group."""
     assert group_clusters(fleet(2), [manifest("a", **{**SIZE, **fields})]) == {"c0": ["c0"], "c1": ["c1"]}
 
 
 def _random(seed: int) -> tuple[list[Manifest], dict[str, ClusterSpec], str | None]:
-    """Manifests of all sorts, also wrong ones, for clusters of a few sorts; now and then only one is wanted."""
+    """Return random manifests, some invalid, for several groups of clusters, and sometimes one selected cluster."""
     random = Random(seed)
     names = [f"c{number}" for number in range(random.randint(1, 7))]
     sorts: list[dict[str, Any]] = [
@@ -127,7 +127,7 @@ def _random(seed: int) -> tuple[list[Manifest], dict[str, ClusterSpec], str | No
 
 
 def _plain(found: Desired) -> Any:
-    """What there is to compare of a run."""
+    """Return the comparable parts of a result."""
     specs = {name: list(specs) for name, specs in found.specs.items()}
     numbers = (found.validated_count, found.skipped_count)
     return specs, found.clusters, found.errors, found.warnings, numbers
@@ -137,7 +137,7 @@ def _plain(found: Desired) -> Any:
 @given(seed=st.integers(0, 1 << 40), strict=st.booleans())
 @example(seed=16277, strict=False)  # two manifests of one name, each with a warning
 def test_it_is_as_if_each_had_been_asked(seed: int, strict: bool) -> None:
-    """Specs, errors and warnings, with their words and places, of manifests right and wrong."""
+    """Specs, errors and warnings of shared specs equal those of separate specs, with messages and locations."""
     topics, clusters, only = _random(seed)
     shared = resolve(topics, clusters, only_cluster=only, require_cluster_documents=strict)
     with pytest.MonkeyPatch.context() as patch:

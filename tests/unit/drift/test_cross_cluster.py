@@ -1,4 +1,4 @@
-"""What only a fleet shows, of more clusters than a report can name."""
+"""Cross-cluster differences in fleets with more clusters than a report lists."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WANTED = spec("orders", partitions=2, replicationFactor=2)
 
 @pytest.fixture
 def as_wanted() -> TopicVariant:
-    """The topic as its manifest has it."""
+    """Return the topic as declared in its manifest."""
     found = make_variant_equal_to_spec(WANTED)
     assert found
     return found
@@ -28,14 +28,14 @@ def as_wanted() -> TopicVariant:
 
 @pytest.fixture
 def grown() -> TopicVariant:
-    """The topic with a partition more than asked for."""
+    """Return the topic with one partition more than declared."""
     found = make_variant(WANTED, topic("orders", replica_lists("12", "23", "31")))
     assert found
     return found
 
 
 def test_of_many_clusters_all_are_counted_and_the_first_are_named(as_wanted: TopicVariant, grown: TopicVariant) -> None:
-    """However they came: one by one, the same thing of all, or together."""
+    """Each value counts all its clusters and names the first, for variants that were added singly or together."""
     fleet = CrossClusterIndex()
     for number, name in enumerate(NAMES):
         if number % 4 == 1:
@@ -52,7 +52,7 @@ def test_of_many_clusters_all_are_counted_and_the_first_are_named(as_wanted: Top
 
 
 def test_what_no_cluster_has_is_no_value(as_wanted: TopicVariant, grown: TopicVariant) -> None:
-    """As where all that would be as asked could not be read."""
+    """A variant without clusters gives no value, as where every matching cluster was unreadable."""
     fleet = CrossClusterIndex()
     fleet.add_shared_variant(as_wanted, [])
     fleet.add_variants("a", [grown])

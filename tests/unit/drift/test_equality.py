@@ -1,4 +1,4 @@
-"""Topics that are equal as stored are settled without a plan: never one of which a plan would say a word."""
+"""The fast equality check: it never matches a topic for which a plan has changes, refusals or notices."""
 
 from __future__ import annotations
 
@@ -38,20 +38,20 @@ RUNS = (
 
 
 def world(seed: int) -> PlanInput:
-    """A random cluster, or one that is as asked but for one thing here and there."""
+    """Return a random cluster, or one that matches its manifests with few differences."""
     made = make_plan_input(seed, 1 + seed % 10, (0.0, 0.08, 0.25)[seed % 3])
     return make_near_equal(made, seed) if seed % 2 else made
 
 
 def recorded(one: PlanInput, folder: Path) -> SnapshotInventory:
-    """Its snapshot."""
+    """Return the inventory of its snapshot."""
     path = folder / file_name(one.cluster.name)
     path.write_bytes(b"".join(dump_snapshot(Snapshot(one.cluster.name, SNAPSHOT_TIME, one.state))))
     return SnapshotInventory([str(path)], {one.cluster.name: replace(one.cluster, cluster_id="")})
 
 
 def differences(done: Comparison, *others: Comparison) -> list[dict[str, Any]]:
-    """What differs between one cluster and others that hold none of it in the same way."""
+    """Return the differences between one cluster and other clusters with different variants of each topic."""
     fleet = CrossClusterIndex()
     for number, each in enumerate((done, *others)):
         fleet.add_variants(str(number), each.cluster_input.equal_topics.variants)
@@ -64,7 +64,7 @@ def differences(done: Comparison, *others: Comparison) -> list[dict[str, Any]]:
 @settings(max_examples=400)
 @given(st.integers(0, 1 << 40), st.sampled_from(RUNS))
 def test_a_report_is_the_same_with_and_without(seed: int, run: RunOptions) -> None:
-    """Findings, counts, loads and shapes of a cluster, whether all of its topics are planned or only what is left."""
+    """A report is the same with the equality check and with a plan for every topic."""
     one = world(seed)
     with TemporaryDirectory() as folder:
         settled = EqualityIndex(run.owner).for_cluster(one.specs)
@@ -82,12 +82,12 @@ def test_a_report_is_the_same_with_and_without(seed: int, run: RunOptions) -> No
 
 
 def _shrunk(state: ClusterState) -> dict[str, TopicState]:
-    """The topics with one override more: each is uneven beside what it was."""
+    """Return the topics with one more override, so that each differs from its original."""
     return {name: replace(topic, config={**topic.config, "flush.ms": "77"}) for name, topic in state.topics.items()}
 
 
 def _row(one: PlanInput, name: str) -> dict[str, Any]:
-    """The row of a topic, as a snapshot has it."""
+    """Return the snapshot row of a topic."""
     rows = map(json.loads, dump_snapshot(Snapshot("", SNAPSHOT_TIME, one.state)))
     return next(row for row in rows if row["kind"] == "topic" and row["topic"] == name)
 
@@ -95,7 +95,7 @@ def _row(one: PlanInput, name: str) -> dict[str, Any]:
 @settings(max_examples=400)
 @given(st.integers(0, 1 << 40), st.sampled_from(RUNS))
 def test_what_is_equal_is_what_no_plan_has_a_word_about(seed: int, run: RunOptions) -> None:
-    """With the record that a plan would leave, or without it."""
+    """The plan of an equal topic gives no finding, and has a change only if the ownership record is missing."""
     one = world(seed)
     context = make_plan_context(one.state, one.cluster, run)
     for wanted in one.specs:
@@ -115,13 +115,13 @@ Change = Callable[[TopicState], TopicState]
 
 
 def configured(**changes: str) -> Change:
-    """With other overrides."""
+    """Return a change that sets these overrides."""
     named = {key.replace("_", "."): text for key, text in changes.items()}
     return lambda topic: replace(topic, config={**topic.config, **named})
 
 
 def owned(**changes: Any) -> Change:
-    """With another record."""
+    """Return a change that replaces the ownership record."""
     return lambda topic: replace(topic, record=OwnershipRecord(**{"owner": "default", **changes}))
 
 
@@ -160,7 +160,7 @@ DIFFERENT: dict[str, tuple[Change, dict[str, Any]]] = {
     "another owner": (owned(owner="another"), {}),
     "another name": (lambda topic: replace(topic, name="orders2"), {}),
 }
-"""One thing each in which a topic or its spec is otherwise; not all of them are findings."""
+"""One difference each between a topic and its spec; not every difference is a finding."""
 
 ALIKE: dict[str, tuple[Change, dict[str, Any], bool]] = {
     "nothing": (lambda topic: topic, {}, True),
@@ -175,11 +175,11 @@ ALIKE: dict[str, tuple[Change, dict[str, Any], bool]] = {
     "a record of fewer keys": (owned(config_keys=("retention.ms",)), {}, False),
     "a tombstone": (owned(config_keys=tuple(sorted(CONFIG)), deleted=True), {}, False),
 }
-"""What is settled all the same, and whether it has the record that it should have."""
+"""Variants that are equal, each with a flag for a complete ownership record."""
 
 
 def wanted(**fields: Any) -> TopicSpec:
-    """The spec of the topic, with other fields."""
+    """Return the spec of the topic with these fields."""
     given = {**ASKED, **fields}
     if "replicaAssignment" in given:
         del given["partitions"], given["replicationFactor"]
@@ -187,7 +187,7 @@ def wanted(**fields: Any) -> TopicSpec:
 
 
 def settled(topic: TopicState, asked: TopicSpec, folder: Path, **fields: Any) -> EqualTopics:
-    """What is settled of a cluster that holds one topic."""
+    """Return the equal topics of a cluster with one topic."""
     state = cluster_state("x", topic, **fields)
     found = EqualityIndex("default").for_cluster([asked])
     read = recorded(PlanInput(state, PROD_CLUSTER, (asked,), RunOptions()), folder).read_cluster("prod", found)
@@ -197,14 +197,14 @@ def settled(topic: TopicState, asked: TopicSpec, folder: Path, **fields: Any) ->
 
 @pytest.mark.parametrize("case", DIFFERENT.values(), ids=DIFFERENT.keys())
 def test_a_near_miss_is_not_settled(case: tuple[Change, dict[str, Any]], tmp_path: Path) -> None:
-    """One thing otherwise, and a plan decides."""
+    """A topic with any one difference is not equal, and needs a plan."""
     change, fields = case
     assert not settled(change(TOPIC), wanted(**fields), tmp_path).names
 
 
 @pytest.mark.parametrize("case", ALIKE.values(), ids=ALIKE.keys())
 def test_what_is_settled(case: tuple[Change, dict[str, Any], bool], tmp_path: Path) -> None:
-    """Nothing that a plan would change; whether it would write a record is counted."""
+    """A topic that no plan would change is equal, and a missing or different ownership record is counted."""
     change, fields, known = case
     found = settled(change(TOPIC), wanted(**fields), tmp_path)
     assert (found.names, found.missing_record) == ({"orders"}, 0 if known else 1)
@@ -212,7 +212,7 @@ def test_what_is_settled(case: tuple[Change, dict[str, Any], bool], tmp_path: Pa
 
 @pytest.mark.parametrize("mark", ["deleting", "faults"])
 def test_what_is_marked_or_unreadable_is_not_settled(mark: str, tmp_path: Path) -> None:
-    """A topic that is about to go, or of which nothing is known."""
+    """A topic that is marked for deletion or unreadable is not equal."""
     bare = spec("orders", replicationFactor=2)
     if mark == "deleting":
         assert settled(owned_topic("orders"), bare, tmp_path).names
@@ -240,14 +240,16 @@ SOUND: dict[str, Any] = {
     "fields", [{"fault": "is no JSON"}, {"deleting": True}, {"partitionIds": [0, 1, 3]}, {"movingPartitions": [1]}]
 )
 def test_no_row_that_is_odd_is_equal(fields: dict[str, Any]) -> None:
-    """Also those that a reader of snapshots does not offer."""
+    """No row with an unusual field is equal, including rows that the snapshot reader never passes to the check."""
     assert check_row(wanted(), SOUND, "default").names
     assert not check_row(wanted(), {**SOUND, **fields}, "default").names
 
 
 @pytest.mark.parametrize("who", ["settled", "left", "deleting"])
 def test_brokers_that_are_missed_are_those_of_all_topics(who: str, tmp_path: Path) -> None:
-    """A topic that is missing is not made while a broker that holds others is away, however these compare."""
+    """A missing topic is refused while a broker with replicas of any other topic is offline, with equal and unequal
+    topics. A topic that is marked for deletion does not count.
+    """
     away = ((1, 9), (2, 3), (3, 1))
     topics = {"settled": owned_topic("a", replicas=away), "left": owned_topic("a", {"flush.ms": "5"}, replicas=away)}
     marked = frozenset({"a"}) if who == "deleting" else frozenset[str]()
@@ -266,7 +268,7 @@ def test_brokers_that_are_missed_are_those_of_all_topics(who: str, tmp_path: Pat
 
 
 def test_another_owner_of_the_run(tmp_path: Path) -> None:
-    """What is ours depends on who asks."""
+    """A topic with the record of another owner is not equal: ownership depends on the owner of the run."""
     found = EqualityIndex("another").for_cluster([wanted()])
     recorded(PlanInput(cluster_state("x", TOPIC), PROD_CLUSTER, (wanted(),), RunOptions()), tmp_path).read_cluster(
         "prod", found
@@ -275,7 +277,7 @@ def test_another_owner_of_the_run(tmp_path: Path) -> None:
 
 
 def test_what_is_known_of_one_spec_is_not_that_of_another(tmp_path: Path) -> None:
-    """Two topics of one text and two specs: each is compared with its own; and so on two clusters of two sorts."""
+    """Topics with the same text are each compared with their own spec, also on two clusters with different specs."""
     one, other = spec("orders", config={"retention.ms": "5"}), spec("users", config={"retention.ms": "6"})
     topics = [owned_topic(name, {"retention.ms": "5"}) for name in ("orders", "users")]
     settler = EqualityIndex("default")

@@ -1,4 +1,4 @@
-"""Findings of a drift report: exactly what a plan says of a topic, field by field, and what nobody asked for."""
+"""Findings of a drift report: the content of the plan field by field, and undeclared topics."""
 
 from __future__ import annotations
 
@@ -31,22 +31,22 @@ from topiarist.planning.planner import make_plan_context, plan_topic
 many = settings(max_examples=600)
 
 SAID = {Reason.IGNORED, Reason.UNMANAGED, Reason.REPLICAS_DIFFER, Reason.EXISTING_PROBLEM}
-"""The notices that are about a difference; the others are about records, or about what is under way."""
+"""The notices about a difference; all other notices are about records or deletions in progress."""
 
 
 def found(seen: ClusterState, **fields: Any) -> list[tuple[object, ...]]:
-    """Kind, field, what is wanted, what is there and what a plan would do, of the topic ``orders``."""
+    """Return class, field, expected value, actual value and planned action of each finding of the topic ``orders``."""
     return [one[:5] for one in make_findings(plan_single_topic(seen, spec(**fields)))]
 
 
 def plans(world: PlanInput) -> Iterator[TopicPlan]:
-    """What ``plan_topic`` says of each topic of a world."""
+    """Yield the plan of each topic of a random input."""
     context = make_plan_context(world.state, world.cluster, world.run)
     return (plan_topic(wanted, context) for wanted in world.specs)
 
 
 def wanted_of(change: Change) -> set[tuple[DriftClass, str]]:
-    """Kind and field of what a change is for."""
+    """Return the class and field of each finding that belongs to a change."""
     match change:
         case CreateTopic():
             return {(DriftClass.MISSING, "")}
@@ -62,7 +62,7 @@ def wanted_of(change: Change) -> set[tuple[DriftClass, str]]:
 @many
 @given(plan_inputs())
 def test_there_are_findings_if_and_only_if_the_plan_has_something(world: PlanInput) -> None:
-    """Changes (records aside), refusals and notices about differences: none of these, no finding, and the reverse."""
+    """A plan gives findings exactly if it has changes other than records, refusals, or notices about differences."""
     for plan in plans(world):
         changes = [change for change in plan.changes if not isinstance(change, TakeOwnership)]
         notices = [notice for notice in plan.notices if notice.reason in SAID]
@@ -72,7 +72,9 @@ def test_there_are_findings_if_and_only_if_the_plan_has_something(world: PlanInp
 @many
 @given(plan_inputs())
 def test_each_change_and_refusal_has_its_findings_and_no_other_is_there(world: PlanInput) -> None:
-    """A change that would be done is ``Change``, one that is held back and each refusal ``Refused`` with its reason."""
+    """Each planned change gives a finding with ``Change``; each withheld change and each refusal gives one with
+    ``Refused`` and its reason. No other finding exists.
+    """
     for plan in plans(world):
         rows = make_findings(plan)
         by_key = {(row.drift_class, row.field): row for row in rows}
@@ -100,7 +102,9 @@ def test_each_change_and_refusal_has_its_findings_and_no_other_is_there(world: P
 @many
 @given(plan_inputs())
 def test_each_notice_about_a_difference_has_its_finding(world: PlanInput) -> None:
-    """As many unmanaged keys as the plan names, as many ignored fields; every standing fault is in a message."""
+    """Each notice about an unmanaged key, an ignored field or different replicas has one finding, and the message of
+    each existing problem is in a finding.
+    """
     for plan in plans(world):
         rows = make_findings(plan)
         notices = [notice for notice in plan.notices if notice.reason in SAID]
@@ -115,7 +119,7 @@ def test_each_notice_about_a_difference_has_its_finding(world: PlanInput) -> Non
 @many
 @given(plan_inputs())
 def test_the_values_of_a_finding_are_those_of_spec_and_state(world: PlanInput) -> None:
-    """A config finding has the text of both sides, another partition count the numbers of both."""
+    """A config finding has the text of both sides, and a partition count finding the numbers of both."""
     for plan in plans(world):
         for row in make_findings(plan):
             before, wanted = plan.before, plan.spec
@@ -135,7 +139,7 @@ def test_the_values_of_a_finding_are_those_of_spec_and_state(world: PlanInput) -
 @many
 @given(plan_inputs())
 def test_what_stands_besides_a_topic_means_nothing_to_its_findings(world: PlanInput) -> None:
-    """A cluster's gate and its limits say what may be written, not what differs: the plan's findings are the same."""
+    """The write block and limits of a cluster do not change the findings: they restrict writes, not differences."""
     whole: Plan = world.plan()
     by_topic = {plan.topic: plan for plan in whole.topics}
     for plan in plans(world):
@@ -145,7 +149,7 @@ def test_what_stands_besides_a_topic_means_nothing_to_its_findings(world: PlanIn
 
 
 def test_a_missing_topic_has_its_size() -> None:
-    """And a topic that is as asked has no finding, also without our record."""
+    """The finding of a missing topic has its size, and a matching topic has no finding, with or without a record."""
     assert found(state()) == [
         (DriftClass.MISSING, "", "3 partitions, replication factor 2", None, PlannedAction.CHANGE),
     ]
@@ -153,7 +157,7 @@ def test_a_missing_topic_has_its_size() -> None:
 
 
 def test_growth_and_config_are_findings_of_their_own() -> None:
-    """Each field by itself, with the risk of its own change."""
+    """Each field is a separate finding with the risk of its own change."""
     seen = state(
         topic("orders", replica_lists("12", "23"), "retention.ms", config={"retention.ms": "5", "segment.ms": "7"})
     )
@@ -167,7 +171,7 @@ def test_growth_and_config_are_findings_of_their_own() -> None:
 
 
 def test_what_is_refused_says_why_and_what_to_do() -> None:
-    """Fewer partitions and another replication factor: two findings, each with its reason and a way out."""
+    """Fewer partitions and another replication factor are two findings, each with its reason and a hint."""
     rows = make_findings(plan_single_topic(state(topic()), spec(partitions=2, replicationFactor=3)))
     assert [(row.drift_class, row.expected, row.actual, row.reasons, row.planned) for row in rows] == [
         (DriftClass.PARTITIONS, "2", "3", (Reason.FEWER_PARTITIONS,), PlannedAction.REFUSED),
@@ -180,7 +184,7 @@ def test_what_is_refused_says_why_and_what_to_do() -> None:
 
 
 def test_what_is_held_back_keeps_its_class() -> None:
-    """A topic that is not adopted differs in what it differs in, however it may not be touched."""
+    """A withheld change of a topic that is not adopted keeps its drift class, field and values."""
     seen = state(topic(record=None, config={"retention.ms": "5"}))
     (row,) = make_findings(plan_single_topic(seen, spec(partitions=3, replicationFactor=2, config={"retention.ms": 9})))
     assert row[:5] == (DriftClass.CONFIG, "config.retention.ms", "9", "5", PlannedAction.REFUSED)
@@ -188,7 +192,7 @@ def test_what_is_held_back_keeps_its_class() -> None:
 
 
 def test_two_reasons_for_one_field_are_one_finding() -> None:
-    """Deleted by others, and not to be created either: one missing topic with both reasons."""
+    """A topic that another client deleted and that topiarist cannot create is one missing topic with both reasons."""
     seen = state(brokers=RACKED_BROKERS[:1], dangling_records={"orders": OwnershipRecord("default")})
     (row,) = make_findings(plan_single_topic(seen, spec()))
     assert (row.drift_class, row.reasons) == (DriftClass.MISSING, (Reason.TOO_FEW_BROKERS, Reason.DELETED_EXTERNALLY))
@@ -198,7 +202,7 @@ def test_two_reasons_for_one_field_are_one_finding() -> None:
 
 
 def test_explicit_lists_that_differ_are_told_by_partition() -> None:
-    """Only those partitions that differ, as JSON by their ids."""
+    """The finding lists only the partitions with different replicas, as JSON by partition id."""
     rows = found(state(topic()), replicaAssignment=[[1, 2], [3, 2], [4, 3]])
     assert rows == [
         (
@@ -212,13 +216,13 @@ def test_explicit_lists_that_differ_are_told_by_partition() -> None:
 
 
 def test_different_numbers_of_replicas_are_a_fault() -> None:
-    """Also where the manifest has no replication factor that they could differ from."""
+    """Partitions with different numbers of replicas are a fault, also if the manifest has no replication factor."""
     rows = found(state(topic(replicas=replica_lists("12", "23", "341"))), replicationFactor=None)
     assert rows == [(DriftClass.FAULT, "replicationFactor", None, None, PlannedAction.REPORTED)]
 
 
 def test_ignored_fields_are_reported_only() -> None:
-    """One word in ``ignore`` may stand for two fields: each that differs is told, and no other."""
+    """Each field that an entry in ``ignore`` covers is reported if it differs, and no other field is."""
     seen = state(topic(config={"retention.ms": "5"}))
     rows = found(
         seen,
@@ -236,7 +240,7 @@ def test_ignored_fields_are_reported_only() -> None:
 
 
 def test_a_topic_that_should_be_gone_is_unexpected() -> None:
-    """It differs in ``ensure``; where it may not be deleted it says why."""
+    """A topic that should be absent differs in ``ensure``, with the reason if topiarist may not delete it."""
     absent = (DriftClass.UNEXPECTED, "ensure", None, "3 partitions, replication factor 2")
     assert found(state(topic()), ensure="Absent") == [(*absent, PlannedAction.CHANGE)]
     assert found(state(topic(record=None)), ensure="Absent") == [
@@ -256,7 +260,7 @@ def test_a_topic_that_should_be_gone_is_unexpected() -> None:
     ],
 )
 def test_a_topic_that_is_refused_as_a_whole_is_one_finding(seen: ClusterState, reason: Reason) -> None:
-    """What differs in it is not known, or is none of our business."""
+    """A topic that is refused as a whole is one finding without values."""
     (row,) = make_findings(plan_single_topic(seen, spec()))
     assert (row[:5], row.reasons) == ((DriftClass.REFUSED, "", None, None, PlannedAction.REFUSED), (reason,))
 
@@ -266,7 +270,9 @@ def _undeclared(seen: ClusterState, name: str = "orders", owner: str = "default"
 
 
 def test_a_topic_that_nobody_asked_for_is_unexpected_or_orphaned() -> None:
-    """By its record: ours is orphaned, another owner's is named, a record of an earlier topic counts for nothing."""
+    """An undeclared topic with a record of this owner is orphaned; any other is unexpected, and names its other owner.
+    The record of an earlier topic does not count.
+    """
     row = _undeclared(state(topic()))
     assert row
     assert (row.drift_class, row.actual, row.planned) == (
@@ -290,7 +296,9 @@ def test_a_topic_that_nobody_asked_for_is_unexpected_or_orphaned() -> None:
 
 
 def test_what_nobody_has_to_ask_for_is_no_finding() -> None:
-    """Kafka's own topics, those of other software, and what is about to go; what is ours of them is orphaned."""
+    """Internal topics, protected topics and topics marked for deletion give no finding, but a protected topic with a
+    record of this owner is orphaned.
+    """
     assert _undeclared(state(topic("__consumer_offsets")), "__consumer_offsets") is None
     assert _undeclared(state(topic("connect-offsets", record=None)), "connect-offsets") is None
     assert _undeclared(state(topic(), pending_deletions=frozenset({"orders"}))) is None
@@ -303,6 +311,6 @@ def test_what_nobody_has_to_ask_for_is_no_finding() -> None:
 
 
 def test_a_plan_without_a_spec_is_refused_as_a_whole() -> None:
-    """A saved plan does not carry what was asked for: its refusals are still told."""
+    """A saved plan has no specs, and its refusals still give findings."""
     plan = TopicPlan("orders", refusals=(Issue(Reason.FEWER_PARTITIONS, "no"),))
     assert [row.drift_class for row in make_findings(plan)] == [DriftClass.REFUSED]

@@ -1,4 +1,4 @@
-"""A report and the one before it: what is new, what stands and since when, what has gone, what nobody can say."""
+"""Comparison with the previous report: new, unchanged, resolved, dropped and not evaluated findings, and their age."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MISSING = ("eu", "orders", "missing", "")
 
 @pytest.fixture
 def manifests(tmp_path: Path) -> Path:
-    """Two topics that two clusters are to have, and neither has yet."""
+    """Return manifests of two topics that are missing on both clusters."""
     for name in ("eu", "us"):
         write_snapshot(tmp_path / "snapshots", name, cluster_state(name))
     both = ["eu", "us"]
@@ -33,13 +33,13 @@ def manifests(tmp_path: Path) -> Path:
 
 
 def counts(out: Path) -> tuple[int, ...]:
-    """How many findings are new, standing, resolved, unseen and dropped."""
+    """Return the numbers of new, unchanged, resolved, not evaluated and dropped findings."""
     found = read_summary(out)["findings"]
     return tuple(found[name] for name in ("new", "unchanged", "resolved", "notEvaluated", "dropped"))
 
 
 def test_a_finding_is_as_old_as_its_first_report(manifests: Path, tmp_path: Path) -> None:
-    """By the times at which its cluster was read, however many reports there were between."""
+    """The age of a finding is the time between its first and its latest snapshot, over any number of reports."""
     out = tmp_path / "report"
     run_drift(manifests, out, "-q")
     for hours in (5, 7):
@@ -56,7 +56,7 @@ def test_a_finding_is_as_old_as_its_first_report(manifests: Path, tmp_path: Path
 
 
 def test_the_same_input_again_adds_nothing_to_the_trend(manifests: Path, tmp_path: Path) -> None:
-    """A second run of one moment takes the place of the first, and gives the same bytes from then on."""
+    """A second report of the same time replaces the first in the trend, and further runs give the same bytes."""
     out = tmp_path / "report"
     run_drift(manifests, out, "-q")
     run_drift(manifests, tmp_path / "one", "-q", "--previous", out)
@@ -66,7 +66,7 @@ def test_the_same_input_again_adds_nothing_to_the_trend(manifests: Path, tmp_pat
 
 
 def test_what_cannot_be_seen_is_neither_gone_nor_young_again(manifests: Path, tmp_path: Path) -> None:
-    """The findings of a cluster without a snapshot are kept, and are as old as ever when it is read again."""
+    """The findings of a cluster without a snapshot are kept, and keep their age when the cluster is read again."""
     out = tmp_path / "report"
     run_drift(manifests, out, "-q")
     gone = (tmp_path / "snapshots" / "eu.jsonl").rename(tmp_path / "eu.jsonl")
@@ -78,12 +78,12 @@ def test_what_cannot_be_seen_is_neither_gone_nor_young_again(manifests: Path, tm
     write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu"), hours=9)
     assert run_drift(manifests, out, "-q", "--previous", out) == 0
     assert [row["ageSeconds"] for row in read_rows(out)] == [9 * 3600, 9 * 3600, 0, 0]
-    assert counts(out) == (0, 4, 1, 0, 0)  # that the cluster was unknown has gone
+    assert counts(out) == (0, 4, 1, 0, 0)  # the finding of the unknown cluster is resolved
     assert read_rows(out, "not-evaluated.jsonl") == []
 
 
 def test_only_topics_whose_rows_are_lost_are_unseen(manifests: Path, tmp_path: Path) -> None:
-    """In a snapshot with gaps: what is known of the other topics counts as ever."""
+    """In an incomplete snapshot, only the earlier findings of topics without a row are not evaluated."""
     out = tmp_path / "report"
     run_drift(manifests, out, "-q", "--cluster", "eu")
     path = write_snapshot(
@@ -98,14 +98,14 @@ def test_only_topics_whose_rows_are_lost_are_unseen(manifests: Path, tmp_path: P
 
 
 def test_clusters_that_nobody_asks_for_are_dropped(manifests: Path, tmp_path: Path) -> None:
-    """They are counted; neither gone nor kept."""
+    """Findings of clusters outside the run are counted as dropped, and are neither resolved nor kept."""
     run_drift(manifests, tmp_path / "one", "-q")
     run_drift(manifests, tmp_path / "two", "-q", "--previous", tmp_path / "one", "--cluster", "us")
     assert counts(tmp_path / "two") == (0, 2, 0, 0, 2)
 
 
 def test_an_older_snapshot_than_before_makes_nothing_younger(manifests: Path, tmp_path: Path) -> None:
-    """A finding is never first seen after it was looked at, and its age is never below zero."""
+    """With an older snapshot than before, a finding is first seen at that snapshot, with the age 0."""
     write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu"), hours=9)
     run_drift(manifests, tmp_path / "one", "-q")
     write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu"))
@@ -119,7 +119,7 @@ def test_an_older_snapshot_than_before_makes_nothing_younger(manifests: Path, tm
 def test_what_is_no_report_is_no_previous_one(
     manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str | None
 ) -> None:
-    """A file that is not there, or holds something else, ends the run with its name before anything is written."""
+    """An invalid file of the previous report is an error that names it, before topiarist writes anything."""
     run_drift(manifests, tmp_path / "one", "-q")
     (tmp_path / "one" / name).unlink()
     if content is not None:
@@ -132,7 +132,7 @@ def test_what_is_no_report_is_no_previous_one(
 
 
 def test_a_trend_has_an_end() -> None:
-    """More than a year of days is kept, and the oldest goes first."""
+    """The trend keeps more than a year of daily reports, and drops the oldest first."""
     before = [{"asOf": f"{year:04d}"} for year in range(1000)]
     found = history.extend_trend(before, {"asOf": "1000"})
     assert len(found) == history.MAX_REPORTS

@@ -1,4 +1,4 @@
-"""``topiarist drift`` over snapshots: the rows that it writes, the numbers, its exit codes, and its folder."""
+"""``topiarist drift`` over snapshots: rows, numbers, exit codes and the report folder."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from topiarist.schema import load
 
 
 def valid(kind: str, row: dict[str, Any]) -> None:
-    """Raise unless a row is what the schema says of its kind."""
+    """Raise unless a row matches the schema of its kind."""
     definitions = load.load_schema("drift")["definitions"]
     Draft7Validator({**definitions[kind], "definitions": definitions}).validate(row)
 
 
 @pytest.fixture
 def fleet(tmp_path: Path) -> Path:
-    """Two clusters, of which one is as asked, and the other differs in all sorts of ways; the manifests' folder."""
+    """Return the manifests of two clusters: one matches them, the other has many kinds of differences."""
     us = cluster_state(
         "us",
         owned_topic("clicks", {"retention.ms": "5"}, modified_externally=True),
@@ -64,7 +64,7 @@ def fleet(tmp_path: Path) -> Path:
 
 
 def test_every_difference_is_a_row_and_nothing_else_is(fleet: Path, tmp_path: Path) -> None:
-    """In order of cluster, topic, class and field; each row as the schema has it."""
+    """Each difference is one row that matches the schema, ordered by cluster, topic, class and field."""
     out = tmp_path / "report"
     assert run_drift(fleet, out, "-q") == 0
     rows = read_rows(out)
@@ -102,7 +102,7 @@ def test_every_difference_is_a_row_and_nothing_else_is(fleet: Path, tmp_path: Pa
 
 
 def test_the_summary_counts_what_the_rows_have(fleet: Path, tmp_path: Path) -> None:
-    """By class, cluster and owner; topics are as asked, or have findings, or are left alone."""
+    """The summary counts the rows by class, cluster and owner, and the topics by state."""
     out = tmp_path / "report"
     run_drift(fleet, out, "-q")
     found = read_summary(out)
@@ -139,7 +139,7 @@ def test_the_summary_counts_what_the_rows_have(fleet: Path, tmp_path: Path) -> N
 
 
 def test_a_second_run_gives_the_same_bytes(fleet: Path, tmp_path: Path) -> None:
-    """All files; the time at which a report is made is in none of them."""
+    """A second run gives the same bytes in all files, because no file contains the time of the run."""
     for name in ("one", "two"):
         run_drift(fleet, tmp_path / name, "-q")
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
@@ -172,13 +172,13 @@ def test_a_second_run_gives_the_same_bytes(fleet: Path, tmp_path: Path) -> None:
     ],
 )
 def test_the_exit_code_says_what_was_asked_for(fleet: Path, tmp_path: Path, words: tuple[str, ...], code: int) -> None:
-    """Findings are 0 unless somebody asks; a class that fails comes before any finding."""
+    """Findings exit with 0 unless an option sets another code. ``--fail-on`` overrides ``--exit-code``."""
     snapshots = ("--snapshots", str(tmp_path / "snapshots")) if "--live" in words else ()
     assert run_drift(fleet, tmp_path / "report", *words, *snapshots) == code
 
 
 def test_a_gate_changes_no_row_and_is_told(fleet: Path, tmp_path: Path) -> None:
-    """A frozen cluster differs as it did; the summary says that nothing may be written to it."""
+    """A frozen cluster has the same findings, and the summary reports its write block."""
     run_drift(fleet, tmp_path / "open", "-q")
     shut = cluster_state(
         "eu",
@@ -193,7 +193,7 @@ def test_a_gate_changes_no_row_and_is_told(fleet: Path, tmp_path: Path) -> None:
 
 
 def test_a_topic_without_our_record_is_no_finding(tmp_path: Path) -> None:
-    """It is counted: a plan would write the record and nothing else."""
+    """A matching topic without an ownership record is counted, and gives no finding."""
     write_snapshot(
         tmp_path / "snapshots", "eu", cluster_state("eu", owned_topic("orders", record=None, record_valid=False))
     )
@@ -203,7 +203,7 @@ def test_a_topic_without_our_record_is_no_finding(tmp_path: Path) -> None:
 
 
 def test_another_owners_run_sees_other_orphans(fleet: Path, tmp_path: Path) -> None:
-    """``--owner`` decides what is ours; what belongs to others may not be touched, and is named with its owner."""
+    """``--owner`` determines the orphaned topics. Topics of another owner are refused with its name."""
     run_drift(fleet, tmp_path / "report", "-q", "--owner", "other", "--cluster", "us")
     rows = {row["topic"]: row for row in read_rows(tmp_path / "report")}
     assert (rows["old"]["class"], rows["old"]["owner"]) == ("unexpected", "default")
@@ -211,7 +211,7 @@ def test_another_owners_run_sees_other_orphans(fleet: Path, tmp_path: Path) -> N
 
 
 def test_uneven_topics_are_those_that_nobody_asked_to_be_so(tmp_path: Path) -> None:
-    """Sizes that no manifest names, and keys that nobody manages; what an override asks for is even."""
+    """Undeclared sizes and unmanaged keys are cross-cluster differences, and the values of an override are not."""
     for name, (retention, lists) in {
         "a": ("5", REPLICA_LISTS),
         "b": ("6", REPLICA_LISTS),
@@ -254,7 +254,7 @@ def test_uneven_topics_are_those_that_nobody_asked_to_be_so(tmp_path: Path) -> N
 
 
 def test_a_broker_with_far_too_much_is_told(tmp_path: Path) -> None:
-    """By what it leads and by what it holds; a broker that is not registered is none of them."""
+    """The summary reports a broker with far too many leaders or replicas, without unregistered brokers."""
     heavy = owned_topic("orders", replicas=(*((1, 9),) * 12, (2, 3), (3, 2)))
     write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu", heavy))
     manifests = write_manifests(tmp_path / "manifests", ["eu"], topic_document("orders", ["eu"], partitions=14))
@@ -273,7 +273,7 @@ def test_a_broker_with_far_too_much_is_told(tmp_path: Path) -> None:
 
 
 def test_one_partition_more_than_others_is_no_load(tmp_path: Path) -> None:
-    """On a small cluster it is more than a fifth of the mean, and nothing can be done about it."""
+    """One extra partition on a small cluster is no imbalance: it exceeds a fifth of the mean, but cannot be avoided."""
     write_snapshot(
         tmp_path / "snapshots", "eu", cluster_state("eu", owned_topic("orders", replicas=((1, 2), (1, 3), (2, 3))))
     )
@@ -283,7 +283,7 @@ def test_one_partition_more_than_others_is_no_load(tmp_path: Path) -> None:
 
 
 def test_metrics_have_every_class_of_every_cluster(fleet: Path, tmp_path: Path) -> None:
-    """Also with 0: an alert must see that it is over."""
+    """The metrics have every class of every cluster, also with the value 0, so that an alert can resolve."""
     run_drift(fleet, tmp_path / "report", "-q")
     text = (tmp_path / "report" / "metrics.prom").read_text()
     samples = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
@@ -299,7 +299,7 @@ def test_metrics_have_every_class_of_every_cluster(fleet: Path, tmp_path: Path) 
 
 
 def test_markdown_shows_text_from_outside_as_text(tmp_path: Path) -> None:
-    """A name with a bar, or one that would be a link, stays within its cell."""
+    """External text with a bar or a link stays plain text inside its table cell."""
     evil = TopicState("x|y<script>@me`", 9, REPLICA_LISTS, record=OwnershipRecord("a|b<img>`c`"), record_valid=True)
     write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu", evil))
     manifests = write_manifests(tmp_path / "manifests", ["eu"], topic_document("orders", ["eu"]))
@@ -311,7 +311,7 @@ def test_markdown_shows_text_from_outside_as_text(tmp_path: Path) -> None:
 
 
 def test_what_is_no_report_is_not_replaced(fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A folder with anything else, or a file; nothing is left beside it, and nothing of it is touched."""
+    """A folder with other content or a file is not replaced and not modified."""
     out = tmp_path / "report"
     out.mkdir()
     (out / "mine.txt").write_text("mine")
@@ -323,7 +323,7 @@ def test_what_is_no_report_is_not_replaced(fleet: Path, tmp_path: Path, capsys: 
 
 
 def test_an_earlier_report_is_replaced_as_a_whole(fleet: Path, tmp_path: Path) -> None:
-    """Whatever was in its folder goes with it, and nothing is left beside it."""
+    """A new report replaces the earlier one with all files of its folder, and leaves nothing beside it."""
     out = tmp_path / "report"
     run_drift(fleet, out, "-q")
     (out / "extra").write_text("of the earlier one")
@@ -336,7 +336,7 @@ def test_an_earlier_report_is_replaced_as_a_whole(fleet: Path, tmp_path: Path) -
 def test_a_run_that_fails_leaves_the_earlier_report(
     fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Also when it fails at the last step: what stood there stands there, and nothing of the new one is left."""
+    """A run that fails, also at its last step, leaves the earlier report unchanged and no part of the new one."""
     out = tmp_path / "report"
     run_drift(fleet, out, "-q")
     before = {path.name: path.read_bytes() for path in out.iterdir()}
@@ -350,7 +350,7 @@ def test_a_run_that_fails_leaves_the_earlier_report(
 def test_an_earlier_report_comes_back_if_the_new_one_cannot_be_put_there(
     fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is out of the way already when the new one is to take its place."""
+    """topiarist restores the earlier report if the new one cannot be moved to its place."""
     out = tmp_path / "report"
     run_drift(fleet, out, "-q")
     before = {path.name: path.read_bytes() for path in out.iterdir()}
@@ -377,7 +377,7 @@ def _full(_descriptor: int) -> None:
 def test_without_java_there_is_no_spark(
     fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It says what is missing and how to do without; nothing is left behind."""
+    """Without Java, the error names the missing program and the alternative, and no file is left behind."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     assert run_drift(fleet, tmp_path / "report", "--engine", "spark") == 1
     said = capsys.readouterr().err
@@ -389,7 +389,7 @@ def test_without_java_there_is_no_spark(
 def test_without_pyspark_there_is_no_spark(
     fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It names the extra that brings it; a small report needs none of it."""
+    """Without pyspark, the error names the missing package. A small report needs no Spark."""
     monkeypatch.setattr("topiarist.drift.engine.importlib.util.find_spec", lambda name: None)
     assert run_drift(fleet, tmp_path / "report", "--engine", "spark") == 1
     assert (
@@ -403,14 +403,14 @@ def test_without_pyspark_there_is_no_spark(
 def test_a_large_fleet_is_compared_by_spark(
     fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, code: int
 ) -> None:
-    """By the rows that the snapshots say they have; here there is none to do it."""
+    """The row counts of the snapshots select Spark, which fails here because Java is missing."""
     monkeypatch.setattr("topiarist.drift.engine.SPARK_MIN_TOPICS", rows)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     assert run_drift(fleet, tmp_path / "report", "-q") == code
 
 
 def test_two_clusters_with_one_id_are_not_both_compared(fleet: Path, tmp_path: Path) -> None:
-    """One of their documents leads to the wrong cluster: the later one by name is not compared, and this is said."""
+    """Of two clusters with one cluster id, the later by name is unknown: one document has the wrong address."""
     write_snapshot(tmp_path / "snapshots", "us", replace(cluster_state("us"), cluster_id="eu"))
     assert run_drift(fleet, tmp_path / "report", "-q") == 1
     assert row_keys(read_rows(tmp_path / "report")) == [("us", "", "unknown", "")]
@@ -418,7 +418,9 @@ def test_two_clusters_with_one_id_are_not_both_compared(fleet: Path, tmp_path: P
 
 
 def test_a_report_finds_what_was_made_to_differ_and_nothing_else(tmp_path: Path) -> None:
-    """Every class there is; what means the same, lacks only a record or has been touched is no finding."""
+    """The report finds exactly the generated differences, of every class. Equivalent values, missing records and
+    modified but equal topics give no finding.
+    """
     sample = drifted_fleet.make_fleet(tmp_path, clusters=9, topics=50, per_kind=4)
     out = tmp_path / "report"
     words = ["drift", str(sample.manifests), "--snapshots", str(sample.snapshots), "--out", str(out), "-q"]
@@ -433,7 +435,7 @@ def test_a_report_finds_what_was_made_to_differ_and_nothing_else(tmp_path: Path)
 
 
 def test_two_makings_are_equal(tmp_path: Path) -> None:
-    """To the byte; a fleet that has no room for its drift is not made."""
+    """Two generated fleets are equal byte for byte, and a fleet that is too small for its drift is an error."""
     one, two = (drifted_fleet.make_fleet(tmp_path / name, clusters=5, topics=100, per_kind=4) for name in ("a", "b"))
     assert one.expected == two.expected
     for path in one.snapshots.iterdir():
@@ -443,7 +445,7 @@ def test_two_makings_are_equal(tmp_path: Path) -> None:
 
 
 def test_a_line_is_what_a_snapshot_has(tmp_path: Path) -> None:
-    """Lines are written without a state, and are the same to the byte."""
+    """Lines that are generated without a cluster state equal the lines of a snapshot byte for byte."""
     for topic in range(100):
         _, row = dump_snapshot(
             Snapshot(
@@ -463,7 +465,7 @@ def test_a_line_is_what_a_snapshot_has(tmp_path: Path) -> None:
 def test_a_lopsided_fleet_is_as_large_as_an_even_one(
     make: Callable[..., drifted_fleet.DriftedFleet], tmp_path: Path
 ) -> None:
-    """Two fleets to be compared in nothing but how their topics are spread; nothing in them differs."""
+    """A skewed and an even fleet have equally many topics without findings, in another distribution."""
     sample = make(tmp_path, 10, 6)
     words = ["drift", str(sample.manifests), "--snapshots", str(sample.snapshots), "--out", str(tmp_path / "out"), "-q"]
     assert run([*words, "--exit-code"]) == 0

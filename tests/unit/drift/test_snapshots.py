@@ -1,4 +1,4 @@
-"""Where a report has its clusters from: snapshots of all sorts, of which nothing is lost without a word."""
+"""The snapshots of a report: selection, broken files, and a message for everything that is ignored."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ NAMES = ("clicks", "orders", "users")
 
 @pytest.fixture
 def manifests(tmp_path: Path) -> Path:
-    """A cluster that is as its manifests say, with a snapshot of it."""
+    """Return the manifests of a cluster that matches them, with its snapshot."""
     write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu", *map(owned_topic, NAMES)))
     return write_manifests(tmp_path / "manifests", ["eu"], *(topic_document(name, ["eu"]) for name in NAMES))
 
 
 def eu(tmp_path: Path) -> Path:
-    """The snapshot."""
+    """Return the path of the snapshot."""
     return tmp_path / "snapshots" / "eu.jsonl"
 
 
 def test_the_newer_of_two_snapshots_counts(manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Whatever the files are called and wherever they lie; the older one is named with the newer."""
+    """The newer of two snapshots counts, with any file names and folders, and the message names both."""
     old = write_snapshot(tmp_path / "snapshots" / "z", "eu", cluster_state("eu"), hours=-1, file="z.jsonl")
     assert run_drift(manifests, tmp_path / "report", "--exit-code") == 0
     assert f"{old}: ignored, {eu(tmp_path)} of eu is newer" in capsys.readouterr().err
@@ -48,14 +48,14 @@ def test_the_newer_of_two_snapshots_counts(manifests: Path, tmp_path: Path, caps
 
 
 def test_a_snapshot_of_a_stranger_is_named(manifests: Path, tmp_path: Path) -> None:
-    """A cluster without a document is none of this run's."""
+    """The summary names a snapshot of a cluster without a document, and the run ignores it."""
     path = write_snapshot(tmp_path / "snapshots", "us", cluster_state("us", owned_topic("clicks")))
     assert run_drift(manifests, tmp_path / "report", "--exit-code") == 0
     assert read_summary(tmp_path / "report")["inputs"]["unknownClusters"] == [{"cluster": "us", "file": str(path)}]
 
 
 def test_of_many_strangers_some_are_named(manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A run of one cluster of a large fleet does not fill the screen with the others; the summary has them all."""
+    """stderr names 10 of many unknown clusters and the number of the rest; the summary has all of them."""
     for number in range(12):
         write_snapshot(tmp_path / "snapshots", f"other-{number:02d}", cluster_state(f"other-{number:02d}"))
     assert run_drift(manifests, tmp_path / "report") == 0
@@ -66,7 +66,7 @@ def test_of_many_strangers_some_are_named(manifests: Path, tmp_path: Path, capsy
 
 
 def test_snapshots_may_be_given_one_by_one(manifests: Path, tmp_path: Path) -> None:
-    """Files and folders together; a file that is given twice counts once."""
+    """Snapshots may be files and folders, and a file that is given twice counts once."""
     write_snapshot(tmp_path / "other", "us", cluster_state("us"))
     manifests = write_manifests(tmp_path / "manifests", ["eu", "us"], *(topic_document(name, ["eu"]) for name in NAMES))
     words = ("--snapshots", tmp_path / "other" / "us.jsonl", "--snapshots", eu(tmp_path))
@@ -75,7 +75,7 @@ def test_snapshots_may_be_given_one_by_one(manifests: Path, tmp_path: Path) -> N
 
 
 def test_a_cluster_without_a_snapshot_is_one_row(manifests: Path, tmp_path: Path) -> None:
-    """Not a row for each of its topics: nobody knows whether they are there."""
+    """A cluster without a snapshot is one row, not one row for each topic: the state of its topics is unknown."""
     write_manifests(tmp_path / "manifests", ["eu", "us"], *(topic_document(name, ["eu", "us"]) for name in NAMES))
     assert run_drift(manifests, tmp_path / "report", "-q", "--exit-code") == 1
     (row,) = read_rows(tmp_path / "report")
@@ -83,7 +83,7 @@ def test_a_cluster_without_a_snapshot_is_one_row(manifests: Path, tmp_path: Path
     assert (row["message"], row["takenAt"]) == ("it has no snapshot", "2025-01-31T12:00:00Z")
     found = read_summary(tmp_path / "report")
     assert found["clusters"] == {"wanted": 2, "compared": 1, "unknown": 1}
-    assert found["byOwner"] == []  # a cluster as a whole is nobody's
+    assert found["byOwner"] == []  # the row of a whole cluster has no owner
     assert (found["topics"]["declared"], found["topics"]["compared"]) == (6, 3)
     text = (tmp_path / "report" / "summary.md").read_text()
     assert "**1 cluster could not be compared:**\n\n- `us`: it has no snapshot" in text
@@ -100,7 +100,7 @@ def test_a_cluster_without_a_snapshot_is_one_row(manifests: Path, tmp_path: Path
 def test_a_broken_row_is_kept_aside_and_its_topic_is_unknown(
     manifests: Path, tmp_path: Path, line: str, why: str
 ) -> None:
-    """Never missing: the row has its file, its line and why; all other rows count."""
+    """A broken row is listed with its file, line and message. Its topic is unknown, never missing."""
     rows = eu(tmp_path).read_text().splitlines()
     rows[2] = line
     eu(tmp_path).write_text("\n".join(rows) + "\n")
@@ -114,7 +114,7 @@ def test_a_broken_row_is_kept_aside_and_its_topic_is_unknown(
 
 
 def test_a_cut_file_says_how_much_is_missing(manifests: Path, tmp_path: Path) -> None:
-    """Cut at the end of a line nothing else would tell; what an older row says of a topic's end still counts."""
+    """The row count detects a file that is cut at the end of a line, and the message has the number of missing rows."""
     data = eu(tmp_path).read_bytes().splitlines(keepends=True)
     eu(tmp_path).write_bytes(b"".join(data[:2]))
     assert run_drift(manifests, tmp_path / "report", "-q") == 1
@@ -124,7 +124,7 @@ def test_a_cut_file_says_how_much_is_missing(manifests: Path, tmp_path: Path) ->
 
 
 def test_what_a_broken_snapshot_still_says_is_reported(manifests: Path, tmp_path: Path) -> None:
-    """A topic beside the gap that differs does so, and one that nobody asked for is unexpected."""
+    """Readable rows of a broken snapshot give findings, for a different topic and for an undeclared one."""
     seen = cluster_state(
         "eu",
         owned_topic("clicks", replicas=REPLICA_LISTS[:2]),
@@ -142,7 +142,7 @@ def test_what_a_broken_snapshot_still_says_is_reported(manifests: Path, tmp_path
 
 
 def test_a_topic_that_is_known_to_be_gone_is_missing_beside_a_gap_too(manifests: Path, tmp_path: Path) -> None:
-    """A record that has no topic says so: others have deleted it, whatever the lost rows were about."""
+    """A topic with a dangling record is missing even in an incomplete snapshot: the record proves its deletion."""
     gone = cluster_state(
         "eu", owned_topic("clicks"), owned_topic("users"), dangling_records={"orders": OwnershipRecord("default")}
     )
@@ -156,7 +156,9 @@ def test_a_topic_that_is_known_to_be_gone_is_missing_beside_a_gap_too(manifests:
 
 @pytest.mark.parametrize("content", ["", "?\n", '{"kind":"topic"}\n', "?\n?\n"])
 def test_a_file_that_begins_as_no_snapshot_is_named(manifests: Path, tmp_path: Path, content: str) -> None:
-    """Nobody knows of which cluster it is: the cluster that has no other is unknown, and the file is kept aside."""
+    """A file without a valid first row belongs to no known cluster: it is listed as broken, and a cluster without
+    another snapshot is unknown.
+    """
     eu(tmp_path).write_text(content)
     assert run_drift(manifests, tmp_path / "report", "-q") == 1
     assert row_keys(read_rows(tmp_path / "report")) == [("eu", "", "unknown", "")]
@@ -165,7 +167,7 @@ def test_a_file_that_begins_as_no_snapshot_is_named(manifests: Path, tmp_path: P
 
 
 def test_a_snapshot_of_another_cluster_than_is_meant_is_not_compared(manifests: Path, tmp_path: Path) -> None:
-    """By the document's cluster id, or by the chroot of its address."""
+    """A snapshot with another cluster id or chroot than the document of its cluster is not compared."""
     text = (manifests / "all.yaml").read_text()
     for field, value, why in (
         ("clusterId", "other", "found cluster id eu, wanted other (clusterId)"),
@@ -187,7 +189,7 @@ def test_a_snapshot_of_another_cluster_than_is_meant_is_not_compared(manifests: 
 def test_a_path_without_snapshots_is_an_error(
     manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], path: str, why: str
 ) -> None:
-    """One clear line, and no report: nothing would be in it."""
+    """A path without snapshots ends with one error line and no report."""
     (tmp_path / "empty").mkdir()
     assert run_drift(manifests, tmp_path / "report", "--snapshots", tmp_path / path) == 1
     assert f"error: {tmp_path / path}" in (said := capsys.readouterr().err)
@@ -197,7 +199,7 @@ def test_a_path_without_snapshots_is_an_error(
 
 @pytest.mark.parametrize(("content", "line"), [("", 0), ("?\n?\n", 1), ('{"kind":"topic"}\n{}\n', 1)])
 def test_without_its_first_row_nothing_of_a_file_counts(tmp_path: Path, content: str, line: int) -> None:
-    """It says of which cluster the others are: one error, and not one for each line."""
+    """A file without a valid first row gives one error, not one for each line, because that row names the cluster."""
     path = tmp_path / "eu.jsonl"
     path.write_text(content)
     found = read_partial_snapshot(path)
@@ -206,7 +208,7 @@ def test_without_its_first_row_nothing_of_a_file_counts(tmp_path: Path, content:
 
 
 def test_what_cannot_be_read_at_all_is_a_error_too(tmp_path: Path) -> None:
-    """A file that has gone since its folder was listed."""
+    """A file that was deleted after its folder was listed gives an error."""
     found = read_partial_snapshot(tmp_path / "gone.jsonl")
     assert (found.state, [one.line for one in found.invalid_rows]) == (None, [0])
     assert "cannot be read" in found.invalid_rows[0].message

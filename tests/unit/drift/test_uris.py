@@ -1,4 +1,4 @@
-"""Where ``topiarist drift`` reads and writes, and what it says of places and files that it cannot use."""
+"""Local paths and URIs of ``topiarist drift``, and the errors for unusable places and files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NAMES = ("clicks", "orders")
 
 @pytest.fixture
 def manifests(tmp_path: Path) -> Path:
-    """A cluster that is as its manifests say, with a snapshot of it."""
+    """Return the manifests of a cluster that matches them, with its snapshot."""
     write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu", *map(owned_topic, NAMES)))
     return write_manifests(tmp_path / "manifests", ["eu"], *(topic_document(name, ["eu"]) for name in NAMES))
 
@@ -46,14 +46,14 @@ def manifests(tmp_path: Path) -> Path:
     ],
 )
 def test_an_address_is_no_path(path: str, local: str, far: bool) -> None:
-    """Whatever has a scheme and begins at its root is one, but for those that lead to files of this machine."""
+    """A scheme followed by an absolute path is a URI, except for URIs of local files."""
     assert to_local_path(path) == local
     assert is_remote(path) == far
     assert bool(spark_required_reason(path)) == far
 
 
 def test_spark_is_told_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plain path would be one of the store that a cluster takes for its own."""
+    """Spark gets URIs, because it would resolve a plain path in its default file system."""
     monkeypatch.chdir(tmp_path)
     assert to_uri("snapshots") == f"file://{tmp_path}/snapshots"
     assert to_uri("gs://bucket/a") == "gs://bucket/a"
@@ -63,7 +63,7 @@ def test_spark_is_told_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_an_address_is_for_spark(
     manifests: Path, tmp_path: Path, option: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whoever asks for this process alone is told so, before anything is read or written."""
+    """A remote URI with ``--engine python`` is a usage error, before topiarist reads or writes anything."""
     words = {"--snapshots": str(tmp_path / "snapshots"), "--out": str(tmp_path / "report"), option: "s3a://bucket/a"}
     given = [word for pair in words.items() for word in pair]
     assert run(["drift", str(manifests), "--engine", "python", *given]) == 2
@@ -74,7 +74,7 @@ def test_an_address_is_for_spark(
 
 
 def test_a_table_is_for_spark(manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is not passed over without a word because there are lines too."""
+    """A Parquet folder needs Spark, and is not ignored if JSON lines exist beside it."""
     (tmp_path / "snapshots" / "us.parquet").write_bytes(b"PAR1")
     assert run_drift(manifests, tmp_path / "report", "--engine", "python") == 2
     assert f"error: {tmp_path / 'snapshots'} is Parquet: it needs Spark" in capsys.readouterr().err
@@ -83,7 +83,7 @@ def test_a_table_is_for_spark(manifests: Path, tmp_path: Path, capsys: pytest.Ca
 def test_what_only_spark_reads_needs_java(
     manifests: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One line, and no word of doing without."""
+    """Input that only Spark reads needs Java, and the error does not suggest ``--engine python``."""
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
     words = ["--snapshots", "s3a://bucket/snapshots", "--out", str(tmp_path / "report")]
     assert run(["drift", str(manifests), *words]) == 1
@@ -93,7 +93,7 @@ def test_what_only_spark_reads_needs_java(
 
 
 def test_a_submitted_run_is_by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever calls ``spark-submit`` has said so already; without a word for it, Java is there."""
+    """A run under ``spark-submit`` uses Spark without an option and without a check for Java."""
     assert not engine.is_spark_selected("auto", ["snapshots"], ["report"])
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setenv("JAVA_HOME", "nowhere")
@@ -102,14 +102,16 @@ def test_a_submitted_run_is_by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_files_of_this_machine_may_have_addresses(manifests: Path, tmp_path: Path) -> None:
-    """They are what the path would be: no Spark is needed."""
+    """A URI of a local file equals its path and needs no Spark."""
     words = ["--snapshots", f"file://{tmp_path}/snapshots", "--out", f"file://{tmp_path}/report", "-q"]
     assert run(["drift", str(manifests), *words, "--engine", "python"]) == 0
     assert (tmp_path / "report" / "summary.json").is_file()
 
 
 def test_of_mixed_versions_what_is_too_new_is_named(manifests: Path, tmp_path: Path) -> None:
-    """A cluster that has an older snapshot beside it is compared by that; one that has no other is unknown."""
+    """The report names snapshots with a newer format version. A cluster with an older snapshot beside it is compared; a
+    cluster without another snapshot is unknown.
+    """
     for name, hours in (("eu", 1), ("us", 0)):
         path = write_snapshot(tmp_path / "snapshots", name, cluster_state(name), hours=hours, file=f"new-{name}.jsonl")
         head, *rows = path.read_text().splitlines()
@@ -127,7 +129,9 @@ def test_of_mixed_versions_what_is_too_new_is_named(manifests: Path, tmp_path: P
 def test_without_the_right_to_write_it_is_one_line(
     manifests: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Before anything is compared; root may write everywhere, so the system's answer is given by hand."""
+    """A missing write permission is one error line, before topiarist compares anything. The test simulates the system
+    error, because root may write everywhere.
+    """
     mkdir = Path.mkdir
 
     def refuse(path: Path, mode: int = 0o777, parents: bool = False, exist_ok: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""Budgets: what a plan spends, what is held back of it, and with which numbers."""
+"""Budgets: the changes that count, the withheld changes, and the numbers in the messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NO_LIMIT = Budgets(partitions_per_topic=1 << 31, deletions=1 << 31, notification
 
 
 def _mixed() -> Plan:
-    """One of each: adopted, configured and grown, created, deleted, unchanged."""
+    """Return a plan with one topic of each kind: adopted, configured and grown, created, deleted, unchanged."""
     seen = state(
         topic("adopted", record=None),
         topic("both", replica_lists("12", "23", "34")),
@@ -52,7 +52,7 @@ def _messages(found: Plan) -> set[str]:
     }
 
 
-# the budget, what is said where it is one too small, and the topics that it counts
+# the budget, its message when it is one too small, and the topics that it counts
 EACH = {
     "topics": (Budgets(topics=3), "4 changed topics, 3 allowed (topics)", {"both", "gone-a", "gone-b", "new"}),
     "newPartitions": (
@@ -75,7 +75,7 @@ EACH = {
 
 
 def _larger(budgets: Budgets) -> Budgets:
-    """One more of whatever is limited."""
+    """Return the budgets with each limit raised by one."""
     defaults = Budgets()
     found = {name: getattr(budgets, name) for name in Budgets.__slots__}
     return Budgets(**{name: value + 1 for name, value in found.items() if value != getattr(defaults, name)})
@@ -83,7 +83,7 @@ def _larger(budgets: Budgets) -> Budgets:
 
 @pytest.mark.parametrize("case", EACH.values(), ids=EACH.keys())
 def test_over_a_budget_nothing_is_left(case: tuple[Budgets, str, set[str]]) -> None:
-    """Everything is refused with found and allowed; with one more allowed, nothing is."""
+    """Over a budget, every change is refused with both numbers; with one more allowed, no change is."""
     budgets, words, _ = case
     before = _mixed()
     after = enforce_budgets(before, budgets)
@@ -98,7 +98,9 @@ def test_over_a_budget_nothing_is_left(case: tuple[Budgets, str, set[str]]) -> N
 
 @pytest.mark.parametrize("case", EACH.values(), ids=EACH.keys())
 def test_partial_holds_back_what_the_budget_counts(case: tuple[Budgets, str, set[str]]) -> None:
-    """And nothing else: an adoption costs nothing, and of a topic that grows too far the config is still set."""
+    """``--partial`` withholds only the changes that the budget counts: not an adoption, and not the config of a topic
+    that would grow too far.
+    """
     budgets, words, counted = case
     before = _mixed()
     after = enforce_budgets(before, budgets, partial=True)
@@ -110,7 +112,7 @@ def test_partial_holds_back_what_the_budget_counts(case: tuple[Budgets, str, set
 
 
 def test_several_budgets_at_once() -> None:
-    """All numbers stand in one refusal; with partial, each topic has those that count it."""
+    """One refusal has all exceeded budgets; with ``--partial``, each topic has the budgets that count it."""
     budgets = Budgets(topics=1, new_partitions=1, partitions_per_topic=3, deletions=0, changed_share=0)
     (message,) = _messages(enforce_budgets(_mixed(), budgets))
     assert message.count("allowed") == 5
@@ -126,7 +128,7 @@ def test_several_budgets_at_once() -> None:
 
 
 def test_the_defaults() -> None:
-    """1,000 partitions a topic, 5 deletions and 1,000 notifications are allowed, one more is not; no other limit."""
+    """The defaults allow 1,000 partitions a topic, 5 deletions and 1,000 notifications, and have no other limit."""
     gone = [f"t{number}" for number in range(6)]
     seen = state(*(topic(name) for name in gone))
     five = plan(seen, *(spec(name, ensure="Absent") for name in gone[:5]))
@@ -146,7 +148,9 @@ def test_the_defaults() -> None:
 
 
 def test_the_first_notifications_by_name() -> None:
-    """The others wait with their config alone: growth and creation send none, and the next run goes on."""
+    """The first notifications by name are sent. All other topics keep only their growth or creation, which send none;
+    the next run sends the rest.
+    """
     seen = state(*(topic(name, replica_lists("12", "23", "34")) for name in "abcd"))
     wanted = [spec(name, partitions=4, replicationFactor=2, config={"compression.type": "zstd"}) for name in "abcd"]
     after = enforce_budgets(
@@ -162,20 +166,20 @@ def test_the_first_notifications_by_name() -> None:
 
 
 def test_what_is_not_done_costs_nothing() -> None:
-    """Observed topics and what others refuse already are no part of what is spent."""
+    """Observed topics and changes that are refused for other reasons do not count."""
     seen = state(topic("a"), topic("b", replica_lists("12", "23"), record=None))
     found = plan(seen, spec("a", ensure="Absent", mode="Observe"), spec("b", partitions=9, replicationFactor=2))
     assert enforce_budgets(found, Budgets(topics=0, new_partitions=0, deletions=0, changed_share=0)) == found
 
 
 def test_creations_are_no_share() -> None:
-    """A first run that creates everything changes no existing topic."""
+    """Creations do not count in ``changedShare``, because they change no existing topic."""
     found = plan(state(), *(spec(name) for name in "abc"))
     assert enforce_budgets(found, Budgets(changed_share=0)) == found
 
 
 def test_a_share_is_one_of_all_topics_each_counted_once() -> None:
-    """What is refused is a topic as any other; what is only noticed is among the unchanged already."""
+    """``changedShare`` counts each existing topic once, and a topic with only a notice as unchanged."""
     seen = state(
         topic("changed"), topic("noticed", config={"flush.ms": "5"}), topic("refused", replica_lists("12", "23"))
     )
@@ -190,7 +194,7 @@ def test_a_share_is_one_of_all_topics_each_counted_once() -> None:
 @settings(max_examples=200)
 @given(plan_inputs(), st.integers(0, 3), st.integers(0, 40), st.booleans())
 def test_budgets_only_take_away(world: PlanInput, few: int, share: int, partial: bool) -> None:
-    """Nothing is added; what is left is within every budget; what is gone is held by a refusal with the reason."""
+    """The remaining changes are within every budget, and a refusal with the reason holds every other change."""
     before = replace(world.plan(), write_block=world.state.write_block)
     budgets = Budgets(few, few, few + 1, few, share, few)
     after = enforce_budgets(before, budgets, partial=partial)
@@ -208,7 +212,7 @@ def test_budgets_only_take_away(world: PlanInput, few: int, share: int, partial:
 
 
 def test_a_run_may_take_over_without_limit() -> None:
-    """A whole cluster is adopted in one run: nothing of Kafka's changes."""
+    """One run may adopt a whole cluster, because adoption changes nothing in Kafka."""
     names = [f"t{number}" for number in range(50)]
     found = plan(state(*(topic(name, record=None) for name in names)), *map(spec, names), run=RunOptions())
     assert enforce_budgets(found, Budgets(topics=0, changed_share=0)) == found

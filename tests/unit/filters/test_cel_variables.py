@@ -1,4 +1,4 @@
-"""What rules may know: each name has a value of its kind, for every topic and every change."""
+"""The variables of policy rules: each name has a value of its type, for every topic and every change."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TYPES = {CelType.STRING: str, CelType.INT: int, CelType.BOOL: bool, CelType.LIS
 @settings(max_examples=200)
 @given(plan_inputs())
 def test_every_name_has_a_value_of_its_kind(world: PlanInput) -> None:
-    """Exactly the names of the tables, for every topic and change that there can be."""
+    """Every possible topic and change binds exactly the names of the tables, each with a value of its type."""
     for each in world.plan().topics:
         assert each.spec is not None
         found: CelBindings = bind_topic(each.spec, bind_cluster(each.spec.cluster), {})
@@ -35,7 +35,7 @@ def test_every_name_has_a_value_of_its_kind(world: PlanInput) -> None:
 
 
 def test_a_topic_is_what_it_is_merged_to() -> None:
-    """Defaults of the cluster count, overrides too; config is text."""
+    """The variables of a topic have the cluster's defaults and overrides merged in, and config values as text."""
     prod = ClusterSpec(
         name="prod", labels={"env": "prod"}, version=(3, 9), default_partitions=6, default_config={"a": "b"}
     )
@@ -53,7 +53,7 @@ def test_a_topic_is_what_it_is_merged_to() -> None:
 
 
 def test_a_change_has_a_before_and_an_after() -> None:
-    """Of the whole topic, with only this change done."""
+    """The before and after values of a change cover the whole topic, with only this change applied."""
     config = {"segment.ms": "5", "retention.ms": "9"}
     seen = state(topic("a", replica_lists("12", "23", "34"), "retention.ms", config=config))
     wanted = spec("a", partitions=4, replicationFactor=2, config={"compression.type": "zstd"})

@@ -1,4 +1,4 @@
-"""What a run may do of a plan: the filters in their order."""
+"""The chain of filters that a run applies to a plan, in order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _deletions(on: ClusterSpec) -> Plan:
 
 
 def _unasked(settings: Settings) -> PlanFilter:
-    """Where nobody is asked, the run's flags are the permission."""
+    """Return the filter of a run without a prompt: its flags are the permission."""
     return lambda plan: filter_unapproved(plan, settings.allow_risk)
 
 
@@ -31,7 +31,9 @@ def _left(found: Plan) -> list[str]:
 
 
 def test_what_is_refused_before_costs_no_budget() -> None:
-    """Three deletions, a budget of one: a policy denies one, the run allows one of the others."""
+    """With three deletions and a budget of one, the run makes one: a policy denies one, and the run does not allow
+    another. Neither counts.
+    """
     on = replace(PROD_CLUSTER, budgets=Budgets(deletions=1))
     law = policy({"subject": "Change", "expression": 'topic.name != "a"'})
     specs = [spec(name, on, ensure="Absent") for name in GONE]
@@ -43,7 +45,7 @@ def test_what_is_refused_before_costs_no_budget() -> None:
 
 
 def test_a_person_answers_for_what_may_lose_data() -> None:
-    """Only where nobody is asked does the run need an allowance."""
+    """A run needs an allowance for data loss only if it cannot prompt a user."""
     run = RunInputs(make_desired(*(spec(name, ensure="Absent") for name in GONE)))
     assert _left(run.filter_plan(_deletions(PROD_CLUSTER), Settings())) == list(GONE)
     assert _left(run.filter_plan(_deletions(PROD_CLUSTER), Settings(), _unasked(Settings()))) == []
@@ -51,7 +53,7 @@ def test_a_person_answers_for_what_may_lose_data() -> None:
 
 
 def test_a_run_may_be_partial() -> None:
-    """The flag reaches the budgets."""
+    """The flag ``--partial`` reaches the budgets."""
     on = replace(PROD_CLUSTER, budgets=Budgets(deletions=0))
     specs = [spec("a", on, ensure="Absent"), spec("new", on)]
     found = plan(state(topic("a")), *specs)

@@ -1,4 +1,4 @@
-"""What of a difference is drift: changed on the cluster since the topic was as its spec asks."""
+"""External changes: differences that arose on the cluster after the topic last matched its spec."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ DAY, WEEK = "86400000", "604800000"
 
 
 def planned(there: TopicState, wanted: TopicSpec, **run: Any) -> Plan:
-    """The plan for one topic, with drift only reported."""
+    """Return the plan for one topic with external changes withheld."""
     return withhold_external_changes(make_plan(cluster(there), ClusterSpec(), [wanted], RunOptions(**run)))
 
 
 def held(plan: Plan) -> list[object]:
-    """What was held back as drift."""
+    """Return the changes that were withheld as drift."""
     return [
         change
         for found in plan.topics
@@ -39,12 +39,12 @@ def held(plan: Plan) -> list[object]:
 
 
 def keys(changes: object) -> list[str]:
-    """The config keys of updates among changes."""
+    """Return the config keys of the updates among the changes."""
     return [item.key for change in changes if isinstance(change, UpdateConfig) for item in change.items]  # type: ignore[attr-defined]
 
 
 def test_what_was_never_as_asked_is_the_specs_doing() -> None:
-    """A topic that is new to us is brought into its shape, and so is one whose record has never known the key."""
+    """A key that never matched is a change of the spec, for a newly adopted topic and for a record without the key."""
     wanted = spec("orders", config={"retention.ms": DAY})
     new = topic("orders", config={"retention.ms": WEEK}, managed_keys=None)
     known = topic("orders", config={"retention.ms": WEEK}, applied_spec=spec("orders"))
@@ -55,7 +55,7 @@ def test_what_was_never_as_asked_is_the_specs_doing() -> None:
 
 
 def test_a_value_changed_outside_is_only_reported() -> None:
-    """The record keeps naming the key, and its value: it is ours still. Also where others have removed it."""
+    """A value that another client changed or removed is only reported, and the record keeps the key and its value."""
     wanted = spec("orders", config={"retention.ms": DAY})
     for config in ({"retention.ms": WEEK}, {}):
         plan = planned(topic("orders", config=config, applied_spec=wanted), wanted)
@@ -65,7 +65,7 @@ def test_a_value_changed_outside_is_only_reported() -> None:
 
 
 def test_a_value_in_other_words_is_the_same() -> None:
-    """What means the same to Kafka is no change of the spec, and nothing is written because of it."""
+    """An equivalent text of a value is no change of the spec, and causes no write."""
     before, wanted = (spec("orders", config={"min.cleanable.dirty.ratio": text}) for text in ("0.5", "0.50"))
     ratio = {"min.cleanable.dirty.ratio": "0.5"}
     assert not make_plan(
@@ -76,7 +76,7 @@ def test_a_value_in_other_words_is_the_same() -> None:
 
 
 def test_a_value_that_the_spec_changes_is_done() -> None:
-    """Whatever is there by now: the spec says anew what it is to be."""
+    """A value that the spec changes is written, whatever the present value on the cluster is."""
     was = spec("orders", config={"retention.ms": WEEK})
     plan = planned(
         topic("orders", config={"retention.ms": "1"}, applied_spec=was), spec("orders", config={"retention.ms": DAY})
@@ -86,7 +86,7 @@ def test_a_value_that_the_spec_changes_is_done() -> None:
 
 
 def test_a_spec_that_follows_the_cluster_is_noted() -> None:
-    """Nothing of Kafka's changes, the record does: set back to what it was before, the value is drift."""
+    """A spec that adopts the value of the cluster changes only the record. A later return to the old value is drift."""
     was, wanted = (spec("orders", config={"retention.ms": text}) for text in (WEEK, DAY))
     state = cluster(topic("orders", config={"retention.ms": DAY}, applied_spec=was))
     plan = make_plan(state, ClusterSpec(), [wanted], RunOptions())
@@ -98,7 +98,7 @@ def test_a_spec_that_follows_the_cluster_is_noted() -> None:
 
 
 def test_what_the_spec_meets_is_noted_beside_drift() -> None:
-    """One key is held as drift; that the spec has followed the cluster in the other is known from then on."""
+    """While one key is withheld as drift, the record notes that the spec now matches the cluster in the other key."""
     was = spec("orders", config={"retention.ms": WEEK, "segment.ms": DAY})
     wanted = spec("orders", config={"retention.ms": DAY, "segment.ms": DAY})
     plan = planned(topic("orders", config={"retention.ms": DAY, "segment.ms": "1"}, applied_spec=was), wanted)
@@ -111,7 +111,7 @@ def test_what_the_spec_meets_is_noted_beside_drift() -> None:
 
 
 def test_each_key_counts_by_itself() -> None:
-    """One key of the spec's doing is done while the other, changed outside, is reported, and stays known."""
+    """A key that the spec changed is written, while a key that another client changed is withheld."""
     was = spec("orders", config={"retention.ms": WEEK, "segment.ms": DAY})
     there = topic("orders", config={"retention.ms": WEEK}, applied_spec=was)
     plan = planned(there, spec("orders", config={"retention.ms": DAY, "segment.ms": DAY}))
@@ -124,7 +124,7 @@ def test_each_key_counts_by_itself() -> None:
 
 
 def test_a_key_that_leaves_the_spec_is_removed() -> None:
-    """It was ours; that the spec asks for it no more is the spec's doing."""
+    """A managed key that the spec no longer has is removed as a change of the spec."""
     was = spec("orders", config={"retention.ms": WEEK})
     plan = planned(topic("orders", config={"retention.ms": WEEK}, applied_spec=was), spec("orders"))
     assert not held(plan)
@@ -132,7 +132,7 @@ def test_a_key_that_leaves_the_spec_is_removed() -> None:
 
 
 def test_unmanaged_keys_come_from_outside_unless_the_spec_is_new() -> None:
-    """With unmanagedConfig: Remove a key that turns up later is drift; at the switch to it, it is not."""
+    """With unmanagedConfig: Remove, a key that appears later is drift, and a key from before the switch is not."""
     wanted = spec("orders", unmanagedConfig="Remove")
     assert keys(held(planned(topic("orders", config={"retention.ms": WEEK}, applied_spec=wanted), wanted))) == [
         "retention.ms"
@@ -141,7 +141,9 @@ def test_unmanaged_keys_come_from_outside_unless_the_spec_is_new() -> None:
 
 
 def test_a_switch_to_remove_is_noted_where_there_is_nothing_to_remove() -> None:
-    """Else the first key that others set would be taken for the spec's doing."""
+    """The record notes the switch to Remove without any key to remove. Otherwise the first key of another client would
+    count as a change of the spec.
+    """
     state, wanted = cluster(topic("orders", applied_spec=spec("orders"))), spec("orders", unmanagedConfig="Remove")
     plan = make_plan(state, ClusterSpec(), [wanted], RunOptions())
     after = simulate(state, plan.topics).topics["orders"]
@@ -149,7 +151,7 @@ def test_a_switch_to_remove_is_noted_where_there_is_nothing_to_remove() -> None:
 
 
 def test_growth_is_the_specs_doing_when_its_number_is_new() -> None:
-    """Partitions cannot go, so a topic with fewer than it was asked for is another one: made again by others."""
+    """Growth to a new number is a change of the spec. With an unchanged number, another client recreated the topic."""
     grown = planned(topic("orders", 3, applied_spec=spec("orders", partitions=3)), spec("orders", partitions=6))
     assert [type(change) for change in grown.topics[0].changes] == [AddPartitions]
     again = topic("orders", 3, applied_spec=spec("orders", partitions=6), record_valid=False)
@@ -160,7 +162,7 @@ def test_growth_is_the_specs_doing_when_its_number_is_new() -> None:
 
 
 def test_a_topic_that_is_gone_is_made_again_by_an_answer_only() -> None:
-    """The record says that it was there: that is refused. An answer to that counts, whatever becomes of drift."""
+    """A topic that another client deleted is refused, and ``--recreate`` permits its creation."""
     wanted = spec("orders", partitions=3, replicationFactor=2)
     state = cluster(dangling_records={"orders": OwnershipRecord("default", applied=AppliedSpec(3))})
     refused = withhold_external_changes(make_plan(state, ClusterSpec(), [wanted], RunOptions()))
@@ -170,7 +172,9 @@ def test_a_topic_that_is_gone_is_made_again_by_an_answer_only() -> None:
 
 
 def test_a_record_that_knows_no_values_speaks_against_whatever_others_have_written_since() -> None:
-    """Nobody knows whose doing a difference is then; as long as others have written nothing, it is the spec's."""
+    """With a record without values, a difference is drift if another client has written the topic since, and otherwise
+    a change of the spec.
+    """
     wanted = spec("orders", config={"retention.ms": DAY})
     cases: list[tuple[dict[str, Any], bool]] = [
         ({}, False),
@@ -183,7 +187,7 @@ def test_a_record_that_knows_no_values_speaks_against_whatever_others_have_writt
 
 
 def test_a_topic_that_is_taken_over_is_brought_into_its_shape() -> None:
-    """What its former owner knew is no objection to what both have agreed to."""
+    """Taking ownership applies the spec: the applied values of the former owner do not make a difference drift."""
     wanted = spec("orders", config={"retention.ms": DAY})
     there = topic("orders", config={"retention.ms": WEEK}, owner="team", applied_spec=wanted)
     plan = planned(there, wanted, take_ownership=ALL_TOPICS)
@@ -191,7 +195,7 @@ def test_a_topic_that_is_taken_over_is_brought_into_its_shape() -> None:
 
 
 def test_what_others_changed_is_named_by_key() -> None:
-    """As far as the record remembers what we set; a long value is remembered by its digest."""
+    """The notice has each changed key with both values, and the record keeps a long value only as a digest."""
     long = ",".join(f"{number}:{number}" for number in range(100))
     throttle = "follower.replication.throttled.replicas"
     was = spec("orders", config={"retention.ms": WEEK, throttle: long, "flush.ms": "7"})
@@ -210,7 +214,7 @@ def test_what_others_changed_is_named_by_key() -> None:
 
 
 def test_what_is_only_observed_stays_as_planned() -> None:
-    """Nothing of it is done anyway."""
+    """The plan of an observed topic stays unchanged, because the run does not write it."""
     wanted = spec("orders", config={"retention.ms": DAY}, mode="Observe")
     assert not held(planned(topic("orders", config={"retention.ms": WEEK}, applied_spec=wanted), wanted))
 
@@ -222,7 +226,7 @@ CONFIGS = st.dictionaries(st.sampled_from(["retention.ms", "segment.ms", "flush.
 def test_nothing_is_lost_and_nothing_new_comes(
     was: dict[str, str], wants: dict[str, str], there: dict[str, str], remove: bool
 ) -> None:
-    """Done and held together are what the plan had; what is held has not changed in the spec."""
+    """Remaining and withheld changes together are those of the plan, and no withheld key has changed in the spec."""
     fields: dict[str, Any] = {"unmanagedConfig": "Remove"} if remove else {}
     wanted, before = spec("orders", config=wants, **fields), spec("orders", config=was, **fields)
     state = cluster(topic("orders", config=there, applied_spec=before))

@@ -1,4 +1,4 @@
-"""Options that take patterns of topic names: each needs its value, and takes no word that was meant as another."""
+"""Options with patterns of topic names: each needs a value, and rejects other options and paths as values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ each = pytest.mark.parametrize("option", OPTIONS)
     "word", ["--yes", "-q", "--adopt", "--zookeeper=zk:2181", "topics/", "./topics", "a b", "orders,clicks"]
 )
 def test_a_word_that_is_no_pattern(option: str, word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neither another option nor a path is taken for a pattern, so that none of them is lost."""
+    """An option or a path as the pattern is a usage error, so that neither is lost."""
     assert run(["plan", "topics", option, word]) == Exit.USAGE
     said = capsys.readouterr().err
     assert f"Invalid value for '{option}'" in said
@@ -31,7 +31,7 @@ def test_a_word_that_is_no_pattern(option: str, word: str, capsys: pytest.Captur
 
 @each
 def test_an_option_without_its_value(option: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """There is no bare form: nothing is taken over by an option that says of no topic."""
+    """An option without a pattern is a usage error, because it would name no topic."""
     assert run(["plan", "topics", option]) == Exit.USAGE
     assert f"Option '{option}' requires an argument" in capsys.readouterr().err
 
@@ -40,7 +40,7 @@ def test_an_option_without_its_value(option: str, capsys: pytest.CaptureFixture[
 def test_a_path_beside_an_option_is_not_lost(
     option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """``--adopt orders`` beside a file of that name adopts the topic orders, and needs another word for the path."""
+    """``--adopt orders`` beside a file of that name adopts the topic orders, and the path must be given separately."""
     monkeypatch.chdir(tmp_path)
     Path("orders").write_text(TOPIC)
     assert run(["plan", option, "orders", "--zookeeper", "127.0.0.1:1"]) == Exit.USAGE
@@ -51,7 +51,7 @@ def test_a_path_beside_an_option_is_not_lost(
 def test_a_pattern_that_no_topic_has_is_said(
     words: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """On stderr, before anything is connected to; one that fits is not."""
+    """stderr reports a pattern that matches no topic, before topiarist connects, and reports no matching pattern."""
     (tmp_path / "orders.yaml").write_text(TOPIC)
     command = ("apply", str(tmp_path), "--zookeeper", "127.0.0.1:1", "--connect-timeout", "0.1", "--yes")
     assert run([*command, *words]) == Exit.ERROR

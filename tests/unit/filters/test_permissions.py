@@ -1,4 +1,4 @@
-"""What may be done: plans in, plans out, and nothing but less."""
+"""Permissions: filters that only remove changes from a plan."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOSS = RiskApproval(Risk.DATA_LOSS, ALL_TOPICS)
 
 
 def _risky() -> Plan:
-    """A topic that grows and loses messages, one that is deleted, one that is created."""
+    """Return a plan with one topic that grows and loses messages, one that is deleted, and one that is created."""
     config = {"retention.ms": "86400000", "segment.ms": "5"}
     seen = state(
         topic("clicks", replica_lists("12", "23", "34"), "retention.ms", "segment.ms", config=config), topic("old")
@@ -42,7 +42,7 @@ def _kinds(found: Plan) -> dict[str, list[str]]:
 
 
 def test_data_loss_needs_a_word() -> None:
-    """Without an allowance such changes are refused and held, the others stay; ``Disruptive`` needs none."""
+    """Without an allowance, only changes with data loss are withheld; ``Disruptive`` needs none."""
     found = filter_unapproved(_risky(), ())
     assert _kinds(found) == {"clicks": ["AddPartitions"], "new": ["CreateTopic"], "old": []}
     clicks = found.topics[0]
@@ -52,7 +52,7 @@ def test_data_loss_needs_a_word() -> None:
 
 
 def test_an_allowance_for_all_or_for_some() -> None:
-    """``DataLoss`` covers every topic, ``DataLoss=old`` only that one; another class covers no loss."""
+    """``DataLoss`` covers every topic, ``DataLoss=old`` only that topic, and ``Disruptive`` no data loss."""
     everything = {"clicks": ["AddPartitions", "UpdateConfig"], "new": ["CreateTopic"], "old": ["DeleteTopic"]}
     assert _kinds(filter_unapproved(_risky(), (LOSS,))) == everything
     some = filter_unapproved(_risky(), (RiskApproval(Risk.DATA_LOSS, ("old",)),))
@@ -63,7 +63,7 @@ def test_an_allowance_for_all_or_for_some() -> None:
 
 
 def test_what_is_held_is_not_in_the_record() -> None:
-    """The record after the rest still has what was not removed, and not what was not set."""
+    """The record after the remaining changes keeps a key that was not removed, and omits a key that was not set."""
     before = _risky().topics[0]
     assert record_without_values(before) == OwnershipRecord("default", ("retention.ms",))
     held = filter_unapproved(_risky(), ()).topics[0]
@@ -71,14 +71,14 @@ def test_what_is_held_is_not_in_the_record() -> None:
 
 
 def test_a_topic_of_which_nothing_is_left() -> None:
-    """Its record stays as it was."""
+    """The record of a topic without remaining changes stays unchanged."""
     old = filter_unapproved(_risky(), ()).topics[2]
     assert old.record_after == old.record_before == OwnershipRecord("default")
     assert not old.is_actionable
 
 
 def test_an_adoption_of_which_nothing_is_left() -> None:
-    """A topic that would have been adopted with its only change is then not adopted either."""
+    """A topic is not adopted if its only change is withheld."""
     seen = state(topic("clicks", record=None))
     found = plan(seen, spec("clicks", config={"retention.ms": 5}), run=RunOptions(adopt=("*",)))
     assert record_without_values(found.topics[0]) == OwnershipRecord("default", ("retention.ms",))
@@ -86,13 +86,13 @@ def test_an_adoption_of_which_nothing_is_left() -> None:
 
 
 def test_holding_nothing_changes_nothing() -> None:
-    """No change held, the very same plan."""
+    """Withholding no change returns the same plan."""
     before = _risky().topics[0]
     assert withhold(before, (), NO) is before
 
 
 def test_observed_topics_are_not_judged() -> None:
-    """What is not done anyway needs no permission."""
+    """The changes of an observed topic need no permission, because the run does not write them."""
     seen = state(topic("old"))
     found = filter_unapproved(plan(seen, spec("old", ensure="Absent", mode="Observe")), ())
     assert _kinds(found) == {"old": ["DeleteTopic"]}
@@ -102,7 +102,9 @@ def test_observed_topics_are_not_judged() -> None:
 @settings(max_examples=300)
 @given(plan_inputs(), st.sampled_from(["CreateTopic", "AddPartitions", "UpdateConfig", "DeleteTopic", "TakeOwnership"]))
 def test_a_policy_only_takes_away(world: PlanInput, kind: str) -> None:
-    """No change is added or altered; what is taken away is held by one refusal each; the rest is done and done with."""
+    """A filter adds and alters no change, and one refusal holds each removed change. A plan after the remaining changes
+    has no further change.
+    """
 
     def judge(_topic: TopicPlan, change: Change) -> Issue | None:
         return NO if type(change).__name__ == kind else None

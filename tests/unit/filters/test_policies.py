@@ -1,4 +1,4 @@
-"""Policies as values: whom they are for, and a plan without what their rules deny."""
+"""Policies as values: the clusters and topics that they cover, and a plan without the denied changes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _nothing(_topic: TopicPlan, _change: Change) -> Sequence[Issue]:
     ],
 )
 def test_clusters_that_a_policy_means(selector: dict[str, Any], meant: set[str]) -> None:
-    """By name or by all labels; without either, every cluster, the unnamed one too."""
+    """A policy covers clusters by name or by all labels, and without either every cluster, named or not."""
     found = policy({}, **selector)
     assert {cluster.name for cluster in (PROD, TEST, ClusterSpec()) if found.applies_to_cluster(cluster)} == meant
 
@@ -56,14 +56,14 @@ def test_clusters_that_a_policy_means(selector: dict[str, Any], meant: set[str])
     ],
 )
 def test_topics_that_a_policy_covers(selector: dict[str, Any], covered: set[str]) -> None:
-    """By a pattern of the name in Kafka, case and all, and by all labels: both must fit."""
+    """A policy covers topics by a case-sensitive pattern of the Kafka name and by all labels, and both must match."""
     specs = [labelled_spec("orders.a", {"team": "shop"}), labelled_spec("users", {"team": "shop", "tier": "1"})]
     found = policy({}, **selector)
     assert {each.topic for each in specs if found.applies_to_topic(each)} == covered
 
 
 def test_a_topic_that_is_denied() -> None:
-    """All its changes are held by the first refusal; a second denial stands beside it; a warning is only said."""
+    """The first refusal holds all changes of a denied topic, the second holds none, and a warning is a notice."""
     before = plan(
         state(topic("a", replica_lists("12", "23", "34"))),
         spec("a", partitions=4, replicationFactor=2, config={"compression.type": "zstd"}),
@@ -79,7 +79,7 @@ def test_a_topic_that_is_denied() -> None:
 
 
 def test_a_change_that_is_denied() -> None:
-    """That one is held, the others stay, and every rule that denies it is named."""
+    """Only the denied change is withheld, and every rule that denies it is named."""
 
     def judge(_topic: TopicPlan, change: Change) -> Sequence[Issue]:
         return (DENY, DENY, WARN) if type(change).__name__ == "AddPartitions" else (WARN,)
@@ -93,7 +93,7 @@ def test_a_change_that_is_denied() -> None:
 
 
 def test_topics_without_a_change() -> None:
-    """A denial of what already stands is a warning: of a topic in the plan a notice, of the others their number."""
+    """A denial of an existing value is a notice for a topic in the plan, and a number for all other topics."""
     seen = state(topic("same"), topic("told", config={"segment.ms": "5"}))
     before = replace(plan(seen, spec("same"), spec("told")), warnings=("said before",))
     after = deny_changes(before, {"same": [DENY], "told": [DENY]}, _nothing)
@@ -105,7 +105,7 @@ def test_topics_without_a_change() -> None:
 
 
 def test_topics_that_are_only_observed() -> None:
-    """Nothing is done to them, so nothing is denied."""
+    """An observed topic has no denials, because the run does not write it."""
     before = plan(state(), spec("a", partitions=1, replicationFactor=1, mode="Observe"))
     after = deny_changes(before, {"a": [DENY]}, lambda _topic, _change: [DENY])
     assert (change_kinds(after.topics[0]), notice_reasons(after.topics[0])) == (["CreateTopic"], ["PolicyWarning"])
@@ -115,7 +115,7 @@ def test_topics_that_are_only_observed() -> None:
 @settings(max_examples=200)
 @given(plan_inputs(), st.sampled_from(["CreateTopic", "AddPartitions", "UpdateConfig", "DeleteTopic", "TakeOwnership"]))
 def test_a_rule_only_takes_away(world: PlanInput, kind: str) -> None:
-    """What is denied is gone and held once; nothing is added, and nothing else is touched."""
+    """A rule removes exactly the denied changes, and one refusal holds each of them. Nothing is added."""
     before = world.plan()
     after = deny_changes(before, {}, lambda _topic, change: [DENY] if type(change).__name__ == kind else [])
     for one, other in zip(before.topics, after.topics, strict=True):
@@ -127,7 +127,7 @@ def test_a_rule_only_takes_away(world: PlanInput, kind: str) -> None:
 
 
 def test_names_that_are_there_twice() -> None:
-    """Policies of one name and namespace, and rules of one policy; both places are named."""
+    """Duplicate policies of one namespace and duplicate rules of one policy are errors that name both places."""
     found = list(
         find_duplicate_names(
             [policy({}), policy({}, namespace="other"), policy({"name": "x"}, {"name": "x"}, {}), policy({})]

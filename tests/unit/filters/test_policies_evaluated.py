@@ -1,4 +1,4 @@
-"""The policies of a run: what they say before a plan, of a plan, and about themselves."""
+"""The evaluation of policies: errors before a plan, denials of changes, and errors of the rules themselves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def said(found: PolicyResult) -> list[str]:
 
 
 def test_a_finding_names_all_its_clusters_once() -> None:
-    """One error a place, with the clusters by name, of many the first three."""
+    """Each place has one error with the names of its clusters, at most the first three."""
     law = policy({"expression": "false", "message": "never"})
     clusters = [cluster(name) for name in ("c4", "c1", "c5", "c3", "c2")]
     made = spec("a", clusters[0])
@@ -35,7 +35,7 @@ def test_a_finding_names_all_its_clusters_once() -> None:
 
 
 def test_topics_that_are_not_judged() -> None:
-    """What is to go, and what has no size (which is an error already)."""
+    """Rules skip topics that are to be deleted and topics without a size, which are errors already."""
     law = policy({"expression": "topic.partitions > 5", "message": "more"})
     sized = replace(PROD, default_partitions=3, default_replication_factor=3)
     gone, sizeless = spec("gone", sized, ensure="Absent"), spec("sizeless", PROD, partitions=3)
@@ -44,7 +44,7 @@ def test_topics_that_are_not_judged() -> None:
 
 
 def test_a_warning_is_no_error() -> None:
-    """Alone it is a warning; where a plan follows, that says it."""
+    """A warning of ``validate`` is no error, and a run with a plan reports it in the plan instead."""
     law = policy({"expression": "false", "message": "mind", "action": "Warn"})
     found = evaluate_rules([law], spec("a", PROD))
     assert said(found) == []
@@ -53,7 +53,7 @@ def test_a_warning_is_no_error() -> None:
 
 
 def test_a_denial_before_a_plan_is_left_to_the_plan() -> None:
-    """What can be done is still done: one topic that breaks a rule stops no other."""
+    """A denied topic does not stop other topics: the plan refuses it and keeps the rest."""
     law = policy({"expression": 'topic.name != "a"', "message": "never"})
     specs = [spec("a", PROD), spec("b", PROD)]
     found = evaluate_rules([law], *specs, validate_only=False)
@@ -63,7 +63,7 @@ def test_a_denial_before_a_plan_is_left_to_the_plan() -> None:
 
 
 def test_a_rule_that_cannot_be_judged_is_a_error_in_any_case() -> None:
-    """Also where another rule denies the topic, and also before a plan; its first topic is named."""
+    """A rule that cannot be evaluated is an error that names its first topic, also beside another denial."""
     law = policy({"expression": 'topic.labels.team == "x"'}, {"expression": "false"})
     for alone in (True, False):
         found = [
@@ -77,7 +77,7 @@ def test_a_rule_that_cannot_be_judged_is_a_error_in_any_case() -> None:
 
 
 def test_a_rule_about_changes_that_cannot_be_judged_ends_the_plan() -> None:
-    """Every one that cannot, at its own place."""
+    """Every rule about changes that cannot be evaluated is an error of its own."""
     laws = policy(
         {"expression": 'change.after.config["x"] == ""', "subject": "Change"},
         {"expression": "1 / change.before.partitions > 0", "subject": "Change"},
@@ -93,7 +93,7 @@ def test_a_rule_about_changes_that_cannot_be_judged_ends_the_plan() -> None:
 
 
 def test_a_plan_without_specs_was_judged_when_it_was_made() -> None:
-    """A saved plan has no specs; rules about changes pass it by."""
+    """Rules about changes skip a saved plan, which has no specs and was evaluated at planning."""
     guard = evaluate_rules(
         [policy({"expression": "false", "subject": "Change"})], spec("a", PROD), validate_only=False
     ).plan_filter
@@ -104,7 +104,7 @@ def test_a_plan_without_specs_was_judged_when_it_was_made() -> None:
 
 
 def test_labels_do_not_lead_out_of_a_policy_that_asks_for_them() -> None:
-    """A selector by a topic's labels can be dodged by leaving them out; a rule that demands them cannot."""
+    """A topic without labels evades a selector by labels, and does not evade a rule that requires them."""
     selected = policy({"expression": "topic.partitions < 3", "message": "few"}, matchLabels={"team": "shop"})
     demanding = policy({"expression": 'topic.labels[?"team"].hasValue()', "message": "whose?"}, name="labels")
     honest, dodging = labelled_spec("a", {"team": "shop"}, PROD), labelled_spec("b", {}, PROD)
@@ -114,7 +114,7 @@ def test_labels_do_not_lead_out_of_a_policy_that_asks_for_them() -> None:
 
 @pytest.mark.parametrize(("paths", "loaded"), [(["samples"], False), (["samples", "policies/naming.yaml"], True)])
 def test_the_library_is_loaded_only_for_a_policy(paths: list[str], loaded: bool) -> None:
-    """A run without a policy does not wait for it."""
+    """A run imports the CEL library only for a policy."""
     words = ["validate", *(str(SAMPLES.parent / path) for path in paths)]
     script = f"import sys; from topiarist.cli.main import run; run({words!r}); print('cel_expr_python' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -122,7 +122,7 @@ def test_the_library_is_loaded_only_for_a_policy(paths: list[str], loaded: bool)
 
 
 def test_without_the_library_a_policy_is_an_error() -> None:
-    """A guard rail that cannot be evaluated is not passed by: the run ends with 1 and says what is missing."""
+    """A policy without the CEL library exits with 1 and names the missing package: topiarist never skips a rule."""
     words = ["validate", str(SAMPLES / "naming.yaml"), str(SAMPLES.parent / "samples")]
     script = (
         f"import sys; sys.modules['cel_expr_python'] = None; from topiarist.cli.main import run; print(run({words!r}))"

@@ -1,4 +1,4 @@
-"""The samples of policies: each allows what it should, catches what it should, and is tested here."""
+"""The sample policies: each allows valid topics, denies invalid ones, and has a test."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ FROZEN = replace(PROD, labels={"env": "prod", "change-freeze": "true"})
 
 
 def sample(name: str) -> Policy:
-    """The only policy of a sample."""
+    """Return the only policy of a sample."""
     (found,) = load_manifests([str(SAMPLES / f"{name}.yaml")]).manifests
     return parse.parse_policy(found)
 
 
 def written(made: TopicSpec, **annotations: str) -> TopicSpec:
-    """The same topic from a file, with annotations."""
+    """Return the topic as read from a file, with annotations."""
     metadata = {"name": made.manifest.name, "labels": made.manifest.labels, "annotations": annotations}
     body = {"apiVersion": load_.API_VERSION, "kind": "Topic", "metadata": metadata, "spec": made.manifest.spec}
     (found,) = load_manifests(["-"], io.BytesIO(json.dumps(body).encode())).manifests
@@ -86,18 +86,18 @@ def _rules(found: PolicyResult) -> set[str]:
 
 @pytest.mark.parametrize(("name", "made"), GOOD_TOPICS)
 def test_samples_allow_the_good(name: str, made: TopicSpec) -> None:
-    """Nothing is said of a topic as it should be."""
+    """The samples report nothing for a valid topic."""
     assert _rules(evaluate_rules([sample(name)], written(made))) == set()
 
 
 @pytest.mark.parametrize(("name", "made", "broken"), BAD_TOPICS)
 def test_samples_catch_the_bad(name: str, made: TopicSpec, broken: set[str]) -> None:
-    """Every rule about topics, by a topic that breaks it."""
+    """Every sample rule about topics denies a topic that violates it."""
     assert _rules(evaluate_rules([sample(name)], written(made))) == broken
 
 
 def test_a_reason_in_an_annotation_lets_a_topic_keep_longer() -> None:
-    """The sample's way out."""
+    """An annotation with a reason permits longer retention, as the sample documents."""
     made = spec("a", PROD, **SIZES, config={"retention.ms": -1})
     assert _rules(evaluate_rules([sample("retention")], written(made))) == {"ceiling"}
     excused = written(made, **{"example.com/long-retention": "the law wants it"})
@@ -105,7 +105,7 @@ def test_a_reason_in_an_annotation_lets_a_topic_keep_longer() -> None:
 
 
 def _changes(on: ClusterSpec) -> Plan:
-    """A creation, a deletion, a growth to a multiple and one to none."""
+    """Return a plan with a creation, a deletion, a growth to a multiple and a growth to another number."""
     seen = state(
         topic("gone"), topic("even", replica_lists("12", "23", "34")), topic("odd", replica_lists("12", "23", "34"))
     )
@@ -133,7 +133,7 @@ def _found(findings: tuple[Issue, ...]) -> bool:
     ],
 )
 def test_samples_about_changes(name: str, on: ClusterSpec, refused: set[str], warned: set[str]) -> None:
-    """They hold back what they are for, on the clusters that they are for, and nothing else."""
+    """The samples about changes deny exactly their changes on their clusters."""
     found = _changes(on)
     specs = [each.spec for each in found.topics if each.spec]
     after = evaluate_rules([sample(name)], *specs, validate_only=False).plan_filter(found)
@@ -142,6 +142,6 @@ def test_samples_about_changes(name: str, on: ClusterSpec, refused: set[str], wa
 
 
 def test_every_sample_is_tested() -> None:
-    """Each file of the folder stands in one of the tables above."""
+    """Each file of the folder is in one of the tables of this module."""
     tested = {name for name, *_ in (*GOOD_TOPICS, *BAD_TOPICS)} | {"no-deletion-in-production", "frozen-window"}
     assert {path.stem for path in SAMPLES.iterdir()} == tested

@@ -1,4 +1,4 @@
-"""What a review allows of a plan that is made anew: never more than both have, and all of that."""
+"""The review of a saved plan: a new plan keeps exactly the changes that both plans have."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def of(plan: Plan, name: str = "orders") -> TopicPlan:
 
 
 def again(world: PlanInput, seed: int) -> PlanInput:
-    """The same world with some topics' manifests replaced by those of another, and perhaps a broker gone."""
+    """Return the same input with some specs changed and, for some seeds, one broker removed."""
     random = Random(seed)
     other = {each.topic: each for each in _other(world, seed)}
     specs = tuple(random.choice((each, other.get(each.topic, each))) for each in world.specs)
@@ -85,7 +85,7 @@ def _other(world: PlanInput, seed: int) -> tuple[TopicSpec, ...]:
 
 
 def parts(change: Change) -> set[tuple[Any, ...]]:
-    """A change as a review sees it: kind, before and after, key by key, without the brokers of new replicas."""
+    """Return a change as a review compares it: kind, before and after by key, without the brokers of new replicas."""
     match change:
         case UpdateConfig():
             return {("config", *item[:3]) for item in change.items}
@@ -105,7 +105,7 @@ def all_parts(topics: tuple[TopicPlan, ...]) -> set[tuple[Any, ...]]:
 @many
 @given(plan_inputs(), st.integers(0, 1 << 40))
 def test_nothing_is_done_that_was_not_reviewed(world: PlanInput, seed: int) -> None:
-    """What is left stands in both plans; what is not left is held by a refusal; nothing is lost or added."""
+    """Every remaining change is in both plans, and a refusal holds every other change. Nothing is lost or added."""
     reviewed, fresh = world.plan(), again(world, seed).plan()
     left = filter_unreviewed(fresh, reviewed)
     to_do = tuple(left.actionable_topics())
@@ -122,9 +122,9 @@ def test_nothing_is_done_that_was_not_reviewed(world: PlanInput, seed: int) -> N
 @many
 @given(plan_inputs(), st.integers(0, 1 << 40))
 def test_what_is_left_can_be_done(world: PlanInput, seed: int) -> None:
-    """Every topic still stands as it did, and its record fits what is left of its changes.
+    """Every remaining topic matches the preconditions of its plan, and its record fits the remaining changes.
 
-    Where a key that was not reviewed would have mended the config, it is invalid without: then nothing is written.
+    The config may be invalid without an unreviewed key that would have fixed it: then nothing is written.
     """
     merged = again(world, seed)
     left = filter_unreviewed(merged.plan(), world.plan())
@@ -142,7 +142,7 @@ def test_what_is_left_can_be_done(world: PlanInput, seed: int) -> None:
 @many
 @given(plan_inputs())
 def test_the_same_plan_is_reviewed_whole(world: PlanInput) -> None:
-    """A plan that was reviewed as it is loses nothing."""
+    """An unchanged reviewed plan keeps every change."""
     fresh = world.plan()
     assert filter_unreviewed(fresh, world.plan()) == fresh
     assert already_satisfied(fresh, world.plan()) == ()
@@ -151,7 +151,7 @@ def test_the_same_plan_is_reviewed_whole(world: PlanInput) -> None:
 @many
 @given(plan_inputs())
 def test_without_a_review_nothing_is_done(world: PlanInput) -> None:
-    """A reviewed plan without topics allows nothing."""
+    """A reviewed plan without topics allows no change."""
     fresh = world.plan()
     assert not filter_unreviewed(fresh, replace(fresh, topics=())).has_changes
 
@@ -159,7 +159,7 @@ def test_without_a_review_nothing_is_done(world: PlanInput) -> None:
 @many
 @given(plan_inputs())
 def test_deletions_need_their_own_word(world: PlanInput) -> None:
-    """Without an allowance no deletion is left, and nothing else is touched; with one nothing is."""
+    """Without an allowance, every deletion is withheld and no other change; with an allowance, none is."""
     fresh = world.plan()
     left = filter_unapproved_deletions(fresh, ())
     deleting = {
@@ -177,7 +177,7 @@ def planned(seen: ClusterState = OLD, **fields: Any) -> Plan:
 
 
 def test_each_key_counts_by_itself() -> None:
-    """A key that was merged later is held; those that were reviewed are done, and the record has them alone."""
+    """A key that was merged after the review is withheld, and the record has only the reviewed keys."""
     left = of(filter_unreviewed(planned(config={"segment.ms": 6, "retention.ms": 7, "flush.ms": 8}), planned()))
     assert config_changes(left) == {"segment.ms": ("5", "6"), "retention.ms": (None, "7")}
     assert record_without_values(left) == OwnershipRecord("default", ("retention.ms", "segment.ms"))
@@ -185,14 +185,14 @@ def test_each_key_counts_by_itself() -> None:
 
 
 def test_reviewed_lists_are_used_while_their_brokers_stand() -> None:
-    """A broker more changes where new partitions would go; the reviewed lists are as good as before."""
+    """An additional broker changes the planned placement, and the run still uses the reviewed replica lists."""
     seven = replace(OLD, brokers=SEVEN)
     assert planned(seven).topics != planned().topics
     assert of(filter_unreviewed(planned(seven), planned())).changes == of(planned()).changes
 
 
 def test_a_plan_without_its_specs_is_reviewed_alike() -> None:
-    """No manifest gives lists of its own then: the reviewed ones are used."""
+    """Without specs there are no explicit lists to compare, and the run uses the reviewed lists."""
     fresh = planned(replace(OLD, brokers=SEVEN))
     bare = replace(fresh, topics=(replace(of(fresh), spec=None),))
     assert of(filter_unreviewed(bare, planned())).changes == of(planned()).changes
@@ -221,7 +221,9 @@ OBJECTIONS: dict[str, tuple[ClusterState, dict[str, Any], str]] = {
 
 @pytest.mark.parametrize(("seen", "fields", "words"), OBJECTIONS.values(), ids=OBJECTIONS.keys())
 def test_lists_that_cannot_be_had(seen: ClusterState, fields: dict[str, Any], words: str) -> None:
-    """The reviewed lists do not hold any more, and others were not reviewed: growth is refused, config is done."""
+    """If the reviewed lists are no longer possible, growth is refused, because other lists were not reviewed; the
+    config is written.
+    """
     fields = {key: value for key, value in {**WANTED, **fields}.items() if value is not None}
     left = of(filter_unreviewed(plan(seen, spec(**fields)), planned()))
     assert [type(change) for change in left.changes] == [UpdateConfig]
@@ -242,7 +244,7 @@ def test_lists_that_cannot_be_had(seen: ClusterState, fields: dict[str, Any], wo
     ids=["racks", "leaders", "replicas"],
 )
 def test_lists_that_no_planner_makes(forged: tuple[Replicas, ...], words: str) -> None:
-    """Whoever builds a file on a branch does not decide where a cluster's load goes."""
+    """Forged replica lists in a saved plan are refused: a plan file must not control the load of a cluster."""
     made = plan(state(), spec("new", partitions=6, replicationFactor=2))
     (found,) = made.topics
     ours = replace(found, changes=(CreateTopic(replica_lists("12", "34", "56", "23", "45", "61"), {}),))
@@ -253,7 +255,7 @@ def test_lists_that_no_planner_makes(forged: tuple[Replicas, ...], words: str) -
 
 
 def test_brokers_of_the_run_that_get_nothing() -> None:
-    """``--without-brokers`` of the applying run counts, whatever was reviewed."""
+    """``--without-brokers`` of the applying run takes precedence over the reviewed lists."""
     seven = replace(OLD, brokers=SEVEN)
     assert (
         "broker 4, which this run excludes from new replicas"
@@ -262,7 +264,7 @@ def test_brokers_of_the_run_that_get_nothing() -> None:
 
 
 def _riskier(found: Plan) -> Plan:
-    """The plan with growth that would lose data."""
+    """Return the plan with the risk of its growth raised to data loss."""
     changes = tuple(
         replace(change, assessment=RiskAssessment(Risk.DATA_LOSS, "worse"))
         if isinstance(change, AddPartitions)
@@ -273,7 +275,7 @@ def _riskier(found: Plan) -> Plan:
 
 
 def test_what_may_cost_more_than_the_review_showed_was_not_reviewed() -> None:
-    """A risk that rose since needs another look; one that fell does not."""
+    """A risk that rose after the review needs another review, and a risk that fell does not."""
     left = of(filter_unreviewed(_riskier(planned()), planned()))
     assert left.refusals[0].message == "was reviewed as Disruptive, and is DataLoss now: worse"
     assert of(filter_unreviewed(planned(), _riskier(planned()))).refusals == ()
@@ -291,7 +293,7 @@ WHOLE: dict[str, tuple[Callable[[ClusterState], ClusterState], str]] = {
 
 @pytest.mark.parametrize(("act", "words"), WHOLE.values(), ids=WHOLE.keys())
 def test_another_topic_than_the_one_reviewed(act: Callable[[ClusterState], ClusterState], words: str) -> None:
-    """A topic that is not the one that was looked at is refused as a whole."""
+    """A topic that is not the reviewed one is refused as a whole."""
     fresh = plan(act(OLD), spec(**WANTED, replicationFactor=2), run=RunOptions(adopt=("*",)))
     left = of(filter_unreviewed(fresh, planned()))
     assert (left.changes, left.record_after) == ((), left.record_before)
@@ -299,21 +301,21 @@ def test_another_topic_than_the_one_reviewed(act: Callable[[ClusterState], Clust
 
 
 def test_a_topic_that_was_made_since_the_review() -> None:
-    """Its creation was reviewed: what would be done to the one that is there now was not."""
+    """If only the creation of a topic was reviewed, changes of the topic that exists now are refused."""
     left = of(filter_unreviewed(planned(), planned(state(), replicationFactor=2)))
     assert left.changes == ()
     assert "did not exist at the review, and exists now" in left.refusals[0].message
 
 
 def test_a_kind_of_change_that_was_not_reviewed() -> None:
-    """Growth that was merged later is held, and what was reviewed beside it is done."""
+    """Growth that was merged after the review is withheld, and the reviewed changes of the topic are made."""
     left = of(filter_unreviewed(planned(), planned(partitions=2)))
     assert [type(change) for change in left.changes] == [UpdateConfig]
     assert left.refusals[0].message == "the reviewed plan has no change of this kind for the topic"
 
 
 def test_an_adoption_is_that_of_the_reviewed_record() -> None:
-    """Where only the ownership record is written, the record is what was reviewed."""
+    """A change of only the ownership record must write exactly the reviewed record."""
     seen = state(topic("orders", replica_lists("12"), config={"segment.ms": "5", "flush.ms": "6"}, record=None))
     small = plan(seen, spec(partitions=1, config={"segment.ms": 5}))
     large = plan(seen, spec(partitions=1, config={"segment.ms": 5, "flush.ms": 6}))
@@ -322,7 +324,7 @@ def test_an_adoption_is_that_of_the_reviewed_record() -> None:
 
 
 def test_a_deletion_is_that_of_the_reviewed_size() -> None:
-    """A topic that has grown since is another loss than the one that was reviewed."""
+    """The deletion of a topic that grew after the review was not reviewed; a different record is no obstacle."""
     gone = spec(ensure="Absent")
     reviewed, grown = (
         plan(OLD, gone),
@@ -333,11 +335,11 @@ def test_a_deletion_is_that_of_the_reviewed_size() -> None:
     configured = with_topic(OLD, "orders", record=OwnershipRecord("default"))
     assert (
         of(filter_unreviewed(plan(configured, gone), reviewed)).changes == of(reviewed).changes
-    )  # it is no larger by that
+    )  # the record does not change the size
 
 
 def test_what_is_not_needed_any_more() -> None:
-    """Topics of the review about which nothing is found now: done already, or not asked for."""
+    """The review lists topics that need no change now, because they match already or are no longer declared."""
     reviewed = plan(OLD, spec(**WANTED), spec("new"))
     assert already_satisfied(plan(OLD, spec(**WANTED), spec("new")), reviewed) == ()
     done = simulate(OLD, reviewed.topics)
@@ -347,11 +349,11 @@ def test_what_is_not_needed_any_more() -> None:
     assert "orders" in already_satisfied(plan(noticed, spec(**WANTED), spec("new")), reviewed)
     taken = plan(with_topic(OLD, "orders", record=OwnershipRecord("team")), spec(**WANTED), spec("new"))
     assert of(taken).changes == ()
-    assert already_satisfied(taken, reviewed) == ()  # it is refused, which says enough
+    assert already_satisfied(taken, reviewed) == ()  # refused, and therefore not listed
 
 
 def guarded(kept: Plan, cluster: ClusterSpec, *, allow_unknown_brokers: bool = False) -> Plan:
-    """A plan that was kept, after a look by the eyes of the run that applies it."""
+    """Return a saved plan after the checks of the run that applies it."""
     return recheck_saved_plan(kept, cluster, planned_brokers=kept.brokers, allow_unknown_brokers=allow_unknown_brokers)
 
 
@@ -366,7 +368,7 @@ GUARDS: dict[str, tuple[ClusterSpec, Reason | None]] = {
 
 @pytest.mark.parametrize(("on", "reason"), GUARDS.values(), ids=GUARDS.keys())
 def test_the_clusters_document_of_the_run_counts(on: ClusterSpec, reason: Reason | None) -> None:
-    """Who gets no replicas and what is protected is decided by the run that applies, not by the plan's file."""
+    """The document of the applying run determines excluded brokers and protected topics, not the plan file."""
     kept = replace(planned(), topics=(replace(of(planned()), spec=None),))
     left = of(guarded(kept, on))
     assert [refusal.reason for refusal in left.refusals] == ([reason] if reason else [])
@@ -376,7 +378,9 @@ def test_the_clusters_document_of_the_run_counts(on: ClusterSpec, reason: Reason
 @pytest.mark.parametrize("config", [{"confluent.tier": "x"}, {"local.retention.ms": "5"}], ids=["vendor", "release"])
 @pytest.mark.parametrize("made", [True, False], ids=["create", "configure"])
 def test_configs_are_judged_by_the_document_of_the_run(config: dict[str, str], made: bool) -> None:
-    """A file may say that the brokers know a key: what the run knows of the cluster decides, a document or nothing."""
+    """The applying run checks configs with its own knowledge of the cluster, with or without a document, and ignores
+    the claims of the plan file.
+    """
     vendors = ("confluent.*",)
     changes = (
         (CreateTopic(replica_lists("12"), config),)
@@ -398,21 +402,21 @@ def test_configs_are_judged_by_the_document_of_the_run(config: dict[str, str], m
 
 
 def test_a_key_may_be_taken_away_whoever_knows_it() -> None:
-    """What the cluster's document does not know may not be set; without it there is nothing to judge."""
+    """A key that the document of the cluster does not allow may be removed."""
     changes = (UpdateConfig((ConfigItem("confluent.tier", "x", None, SAFE_ASSESSMENT),)),)
     kept = replace(planned(), topics=(TopicPlan("orders", OLD.topics["orders"], changes=changes),))
     assert of(guarded(kept, ClusterSpec(source=DOCUMENT))).changes == changes
 
 
 def test_a_file_may_not_leave_out_the_brokers_that_it_uses() -> None:
-    """Whose rack the plan does not show, nothing would be compared for: the run has to allow such brokers."""
+    """A plan that uses brokers without listing their racks is refused, unless the run allows unknown brokers."""
     kept = replace(planned(), brokers=(), topics=(replace(of(planned()), spec=None),))
     assert refusal_reasons(of(guarded(kept, ClusterSpec()))) == ["UnknownBrokers"]
     assert of(guarded(kept, ClusterSpec(), allow_unknown_brokers=True)).changes == of(planned()).changes
 
 
 def test_a_protected_topic_may_be_made_and_configured() -> None:
-    """Growth, deletion and cleanup are what other software relies on."""
+    """A protected topic may be created and configured, but not grown, deleted or given another cleanup policy."""
     on = ClusterSpec(protected=("*",))
     assert of(guarded(planned(partitions=2), on)).refusals == ()
     for wanted in (spec(partitions=2, config={"cleanup.policy": "compact"}), spec(ensure="Absent"), spec(partitions=3)):

@@ -1,4 +1,4 @@
-"""Lists of topics: what a row says of a topic, which rows a filter chooses, and how a table reads."""
+"""Lists of topics: the content of a row, the rows that a filter selects, and the layout of a table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ EU = ClusterSpec(name="eu", broker_config={"log.retention.hours": "2"})
 
 
 def seen(one: TopicState, **otherwise: PartitionState) -> TopicInspection:
-    """All partitions led by their first replica with a full ISR, but for those that are said otherwise (``p3``)."""
+    """Return an inspection with healthy partitions, except for the given states (``p3``)."""
     states = {at: PartitionState(replicas[0], replicas) for at, replicas in enumerate(one.replicas) if replicas}
     states |= {int(key[1:]): state for key, state in otherwise.items()}
     return TopicInspection(one.identity, dict(enumerate(one.replicas)), states)
@@ -49,7 +49,7 @@ def seen(one: TopicState, **otherwise: PartitionState) -> TopicInspection:
 def only(
     one: TopicState, found: TopicInspection | None = None, specs: list[TopicSpec] | None = None, **fields: Any
 ) -> TopicRow:
-    """The row of the only topic of a cluster."""
+    """Return the row of the only topic of a cluster."""
     state = replace(cluster(one), **fields)
     inspections: Mapping[str, TopicInspection] = {one.name: found or seen(one)}
     (row,) = build_rows(state, EU, specs, inspections, [one.name])
@@ -57,7 +57,7 @@ def only(
 
 
 def test_a_topic_that_is_well() -> None:
-    """Its size, its owner and its manifest, and that nothing is wrong with it."""
+    """The row of a healthy topic has its size, its owner, its spec and no problem."""
     wanted = spec("orders", EU, partitions=2)
     row = only(topic("orders", 2, managed_keys=["retention.ms"]), specs=[wanted])
     assert (row.partitions, row.partitions_by_replicas, row.owner, row.spec) == (2, {3: 2}, "default", wanted)
@@ -80,13 +80,13 @@ STATES_OF: dict[str, tuple[TopicState, dict[str, PartitionState], dict[str, Any]
 
 @pytest.mark.parametrize("case", STATES_OF.values(), ids=STATES_OF.keys())
 def test_states(case: tuple[TopicState, dict[str, PartitionState], dict[str, Any], set[str]]) -> None:
-    """Those of the topic, and the conditions of its partitions as describe has them."""
+    """The row has the states of the topic and the conditions of its partitions, as in ``describe``."""
     one, otherwise, fields, states = case
     assert only(one, seen(one, **otherwise), **fields).states == states
 
 
 def test_a_partition_that_is_being_moved_is_not_of_another_width() -> None:
-    """Replicas that a reassignment adds are not counted, and a partition on the move makes no topic unequal."""
+    """Replicas that a reassignment adds do not count, and do not make replica counts unequal."""
     one = topic("orders", [(1, 2, 3), (1, 2)], reassigning_partitions=(0,))
     row = only(one, replace(seen(one), reassignments={0: Reassignment(adding=(3,))}))
     assert row.partitions_by_replicas == {2: 2}
@@ -94,7 +94,7 @@ def test_a_partition_that_is_being_moved_is_not_of_another_width() -> None:
 
 
 def test_without_states_nothing_is_called_well() -> None:
-    """From a snapshot, or where the states may not be read."""
+    """The state of a topic is unknown in a snapshot and without permission to read partition states."""
     one = topic("orders", 2)
     (row,) = build_rows(cluster(one), EU, None, {}, ["orders"])
     assert row.states == {"Unknown"}
@@ -103,7 +103,9 @@ def test_without_states_nothing_is_called_well() -> None:
 
 
 def test_topics_that_are_not_there() -> None:
-    """Missing if a manifest wants them, unreadable if a znode is odd, no row if a manifest wants them away."""
+    """A declared topic that does not exist is missing, a topic with a malformed znode is unreadable, and an absent
+    topic that should be absent has no row.
+    """
     state = replace(cluster(), topic_errors={"odd": ReadError("/brokers/topics/odd", "no JSON")})
     specs = [spec("orders", EU), spec("gone", EU, ensure="Absent")]
     found = {row.topic: row.states for row in build_rows(state, EU, specs, {}, all_topic_names(state, specs))}
@@ -115,19 +117,19 @@ def test_topics_that_are_not_there() -> None:
     [("orders", None, False), ("orders", [], True), ("_schemas", [], False), ("__consumer_offsets", [], False)],
 )
 def test_undeclared(name: str, specs: list[TopicSpec] | None, undeclared: bool) -> None:
-    """Only where manifests were given, and never of Kafka's own topics or those of other software."""
+    """A topic is undeclared only if manifests were given, and internal and protected topics never are."""
     assert ("Undeclared" in only(topic(name, 1), specs=specs).states) is undeclared
 
 
 def test_a_record_that_does_not_count_gives_no_owner() -> None:
-    """One of an earlier topic of the name, or the note of a deletion."""
+    """The record of an earlier topic and a deletion record give no owner."""
     stale = replace(topic("orders", 1), record=OwnershipRecord("b"), record_valid=False)
     noted = replace(topic("orders", 1), record=OwnershipRecord("b", deleted=True), record_valid=True)
     assert [only(one).owner for one in (stale, noted)] == ["", ""]
 
 
 def test_overrides_that_are_what_brokers_use_anyway_are_left_out() -> None:
-    """As far as the brokers' settings are known: the dynamic ones, and those of ``brokerConfig``."""
+    """The row omits overrides that equal a known setting of the brokers, from dynamic configs or ``brokerConfig``."""
     config = {"retention.ms": "7200000", "segment.ms": " 5", "flush.ms": "7", "odd": "x"}
     row = only(topic("orders", 1, config=config), broker_defaults={"log.roll.ms": "5"})
     assert row.config == {"flush.ms": "7", "odd": "x"}
@@ -146,7 +148,7 @@ def test_overrides_that_are_what_brokers_use_anyway_are_left_out() -> None:
     ],
 )
 def test_filters(chosen: RowFilter, names: list[str]) -> None:
-    """One of each kind has to fit, and all of the labels."""
+    """A row must match one value of each kind of filter, and all of the labels."""
     shop = [labelled("orders"), labelled("shop.new")]
     state = cluster(topic("orders", 1), topic("clicks", 1, managed_keys=None))
     inspections = {name: seen(one) for name, one in state.topics.items()}
@@ -155,20 +157,20 @@ def test_filters(chosen: RowFilter, names: list[str]) -> None:
 
 
 def labelled(name: str) -> TopicSpec:
-    """The spec of a manifest with a label."""
+    """Return the spec of a manifest with a label."""
     found = spec(name, EU)
     return replace(found, manifest=found.manifest._replace(labels={"team": "shop"}))
 
 
 def listed(state: ClusterState, specs: list[TopicSpec] | None, **otherwise: PartitionState) -> TopicList:
-    """The list of a cluster whose topics all are inspected."""
+    """Return the list of a cluster with every topic inspected."""
     inspections = {name: seen(one, **otherwise) for name, one in state.topics.items()}
     found = tuple(build_rows(state, EU, specs, inspections, all_topic_names(state, specs)))
     return TopicList(EU, state, found, len(state.topics), specs is not None)
 
 
 def test_a_table_reads_from_left_to_right() -> None:
-    """A line a topic, in columns, and the totals; cut to the page if that is asked for."""
+    """The table has one line for each topic, columns, and totals, and is cut to the page width on request."""
     state = cluster(topic("orders", [(1, 2), (1,)], config={"flush.ms": "5"}, managed_keys=None), topic("clicks", 12))
     text = format_lists([listed(state, None)], TextLayout(), truncate=False)
     assert text.splitlines()[1:] == [
@@ -183,13 +185,13 @@ def test_a_table_reads_from_left_to_right() -> None:
 
 
 def test_a_terminal_is_sent_nothing_that_it_obeys() -> None:
-    """Names and values come from a cluster: what does not print is shown by its code."""
+    """Control characters in names and values from a cluster are escaped."""
     state = cluster(topic("orders", 1, config={"a\x1b": "b\x1b[2J"}))
     assert "\x1b" not in format_lists([listed(state, None)], TextLayout(), truncate=False)
 
 
 def test_the_document_is_of_the_schema() -> None:
-    """With and without manifests, with states and without, and every state that there is."""
+    """The JSON document matches the schema with and without manifests and states, and the schema has every state."""
     state = replace(
         cluster(topic("orders", [(1, 2), ()]), topic("clicks", 1)), topic_errors={"odd": ReadError("/x", "y")}
     )
@@ -200,14 +202,14 @@ def test_the_document_is_of_the_schema() -> None:
 
 
 def test_every_state_has_words() -> None:
-    """A row in a state that the text does not name would look well."""
+    """Every state has a text, because a row without one would look healthy."""
     for mark in set(TopicFlag) - {TopicFlag.UNOWNED, TopicFlag.UNDECLARED}:
         assert describe_state(TopicRow("orders", flags=(mark,)))
     assert describe_state(TopicRow("orders", issues={IssueType.OFFLINE: 2})) == "2 offline"
 
 
 def test_a_shell_completes_states() -> None:
-    """Whatever the case of what has been typed."""
+    """Shell completion of states ignores the case of the input."""
     (option,) = [param for param in command.params if param.name == "states"]
     found = option.shell_complete(click.Context(command), "un")
     assert [item.value for item in found] == [state for state in STATE_NAMES if state.startswith(("Un",))]

@@ -1,4 +1,4 @@
-"""Conditions of partitions: every state that brokers, controllers and reassignments leave behind, and its words."""
+"""Conditions of partitions: every state that brokers, controllers and reassignments produce, and its text."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ FAULT = ReadError("/brokers/topics/orders/partitions/0/state", "it is empty")
 
 
 def seen(replicas: Replicas = (1, 2, 3), away: int | None = None, **config: str) -> ClusterState:
-    """Six brokers, one of them perhaps away, and the topic ``orders`` of one partition."""
+    """Return a cluster of six brokers, one perhaps offline, and the topic ``orders`` with one partition."""
     state = cluster(topic("orders", [replicas], config={key.replace("_", "."): text for key, text in config.items()}))
     return replace(state, brokers=tuple(broker for broker in state.brokers if broker.id != away))
 
 
 def only(state: ClusterState, now: PartitionState | None, **fields: object) -> Partition:
-    """The only partition of ``orders`` with this state; ``fields`` are those of its inspection."""
+    """Return the only partition of ``orders`` with this state; ``fields`` are those of its inspection."""
     states = {} if now is None else {0: now}
     found = TopicInspection(1, dict(enumerate(state.topics["orders"].replicas)), states)
     (one,) = build_partitions(state, "orders", replace(found, **fields))  # type: ignore[arg-type]
@@ -39,7 +39,7 @@ def only(state: ClusterState, now: PartitionState | None, **fields: object) -> P
 
 
 def said(one: Partition) -> list[str]:
-    """What is not well about it, in words."""
+    """Return the issues of a partition as text."""
     return list(map(str, one.issues))
 
 
@@ -67,12 +67,14 @@ def said(one: Partition) -> list[str]:
     ],
 )
 def test_a_partition_is_said_to_be_as_it_is(now: PartitionState | None, away: int | None, words: list[str]) -> None:
-    """Leader, ISR and registered brokers make the words, the worst first; a partition that is well has none."""
+    """Leader, ISR and registered brokers determine the issues, worst first, and a healthy partition has none."""
     assert said(only(seen(away=away), now)) == words
 
 
 def test_a_partition_that_no_broker_can_host_waits_for_one() -> None:
-    """Without a live replica the controller makes no state: one of its brokers has to come; none is a mistake."""
+    """A partition without a live replica waits for one of its brokers, because the controller does not initialize it.
+    An empty replica list is an error.
+    """
     assert said(only(seen((7, 8)), None)) == ["not initialized: waits for 7 or 8"]
     assert said(only(seen((7,)), None)) == ["not initialized: waits for 7"]
     assert said(only(seen((6, 7)), None)) == ["not initialized"]
@@ -80,7 +82,7 @@ def test_a_partition_that_no_broker_can_host_waits_for_one() -> None:
 
 
 def test_min_isr_is_the_override_then_the_cluster_wide_default() -> None:
-    """Writes with acks=all need so many in sync; where nobody says how many, Kafka's default of 1 counts."""
+    """The minimum ISR is the override, then the cluster-wide default, then Kafka's default of 1."""
     now = PartitionState(1, (1,))
     assert said(only(seen(), now)) == ["under-replicated: ISR lacks 2, 3"]
     assert said(only(seen(min_insync_replicas="2"), now))[0] == "under min ISR: needs 2"
@@ -90,13 +92,13 @@ def test_min_isr_is_the_override_then_the_cluster_wide_default() -> None:
 
 
 def test_an_offline_partition_is_not_also_under_min_isr() -> None:
-    """Nothing can be written to it in any case."""
+    """An offline partition is not also under the minimum ISR, because it accepts no write in any case."""
     one = only(seen(min_insync_replicas="3"), PartitionState(NO_LEADER, (1,)))
     assert not one.has_issue(IssueType.UNDER_MIN_ISR)
 
 
 def test_replicas_that_a_reassignment_adds_are_not_missed() -> None:
-    """As Kafka counts under-replicated partitions: by the replicas that were there before."""
+    """Under-replicated partitions count by the replicas before a reassignment, as in Kafka."""
     moved = seen((4, 1, 2, 3))
     moving = {0: Reassignment((4,), (3,))}
     assert said(only(moved, WELL, reassignments=moving)) == [
@@ -109,20 +111,22 @@ def test_replicas_that_a_reassignment_adds_are_not_missed() -> None:
 
 
 def test_a_reassignment_that_is_asked_for_is_said() -> None:
-    """The request stands in a znode of its own until the controller has taken it up; it may be for no replica."""
+    """A requested reassignment is reported before the controller starts it, also for an empty replica list."""
     assert said(only(seen(), WELL, requested_replicas={0: (4, 5)})) == ["being reassigned: [4,5] requested"]
     assert said(only(seen(), WELL, requested_replicas={0: ()})) == ["being reassigned: [] requested"]
 
 
 def test_a_state_that_cannot_be_read_is_neither_well_nor_missing() -> None:
-    """Its znode is there, so the controller has taken the partition over; what it holds, nobody knows."""
+    """An unreadable partition state is neither healthy nor missing: the controller initialized the partition, and its
+    content is unknown.
+    """
     one = only(seen(), None, partition_errors={0: FAULT})
     assert [ailment.issue_type for ailment in one.issues] == [IssueType.UNREADABLE]
     assert one.read_error == FAULT
 
 
 def test_states_that_the_topic_does_not_list_are_shown() -> None:
-    """Somebody took a partition out of the list: its state stays behind (contract 5)."""
+    """The states of partitions that another client removed from the list are shown as not listed (contract 5)."""
     found = TopicInspection(1, {0: (1, 2, 3)}, {0: WELL, 7: WELL}, {5: FAULT})
     one, fifth, seventh = build_partitions(seen(), "orders", found)
     assert (one.listed, one.issues, fifth.listed, seventh.listed) == (True, (), False, False)
@@ -131,14 +135,14 @@ def test_states_that_the_topic_does_not_list_are_shown() -> None:
 
 
 def test_where_the_list_cannot_be_read_no_partition_is_called_unlisted() -> None:
-    """The states are shown all the same."""
+    """With an unreadable partition list, the states are shown and no partition is called unlisted."""
     state = cluster(topic_errors={"orders": ReadError("/brokers/topics/orders", "it is empty")})
     (one,) = build_partitions(state, "orders", TopicInspection(1, {}, {3: WELL}))
     assert (one.id, one.listed, one.issues, one.state) == (3, False, (), WELL)
 
 
 def test_without_an_inspection_only_what_the_state_has_is_said() -> None:
-    """A snapshot has no leaders and ISRs: nothing is called taken over, and nothing not."""
+    """A snapshot has no leaders and ISRs, so no partition is reported as initialized or not initialized."""
     state = cluster(topic("orders", [(1, 2), (7,)], reassigning_partitions=(1,)))
     first, second = build_partitions(state, "orders", None)
     assert (first.state, said(first), said(second)) == (None, [], ["being reassigned"])
@@ -146,13 +150,15 @@ def test_without_an_inspection_only_what_the_state_has_is_said() -> None:
 
 
 def test_states_that_may_not_be_read_are_not_called_missing() -> None:
-    """Neither taken over nor not; that replicas are moved stands elsewhere and is said."""
+    """Without permission to read the states, a partition is neither initialized nor not initialized, and a requested
+    reassignment is still reported.
+    """
     one = only(seen(), None, requested_replicas={0: (4,)}, states_readable=False)
     assert said(one) == ["being reassigned: [4] requested"]
 
 
 def test_every_condition_has_words_of_its_own() -> None:
-    """No two read alike, and none reads like code."""
+    """Every condition has a label of its own in plain words."""
     words = [condition.label for condition in IssueType]
     assert len(set(words)) == len(words)
     assert all(" " in word or "-" in word or word.islower() for word in words)
@@ -170,12 +176,12 @@ def test_every_condition_has_words_of_its_own() -> None:
     ],
 )
 def test_a_topic_that_changed_while_it_was_read_is_noticed(found: TopicInspection | None, same: bool) -> None:
-    """Made again, grown, moved, or gone between the two reads: they are not of one moment."""
+    """A topic that was recreated, grown, reassigned or deleted between the two reads is not the same topic."""
     assert is_same_topic(seen(), "orders", found) is same
 
 
 def test_a_topic_that_is_not_there_agrees_with_nothing_there() -> None:
-    """And not with one that came meanwhile; where the topic cannot be read there is nothing to compare."""
+    """An absent topic matches no topic that was created meanwhile. An unreadable topic matches any inspection."""
     assert is_same_topic(cluster(), "orders", TopicInspection(None, {}))
     assert not is_same_topic(cluster(), "orders", TopicInspection(1, {0: (1,)}))
     assert is_same_topic(cluster(topic_errors={"orders": FAULT}), "orders", TopicInspection(1, {}))

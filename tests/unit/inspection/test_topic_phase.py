@@ -1,4 +1,4 @@
-"""The phases of a topic's life on a cluster, and what each waits for."""
+"""The phases of a topic's life on a cluster, and the event that each phase waits for."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LISTS: Sequence[Replicas] = ((1, 2), (2, 3), (7, 8))
 
 
 def lived(state: ClusterState, *states: int, wanted: TopicSpec | None = None, known: bool = True) -> TopicPhase:
-    """The life of ``orders``, with these partitions taken over."""
+    """Return the phase of ``orders`` with these partitions initialized."""
     listed = state.topics["orders"].replicas if "orders" in state.topics else ()
     taken = {partition: PartitionState(1, (1,)) for partition in states}
     found = TopicInspection(1, dict(enumerate(listed)), taken) if known else None
@@ -41,13 +41,13 @@ def lived(state: ClusterState, *states: int, wanted: TopicSpec | None = None, kn
     ],
 )
 def test_a_topic_that_is_not_there(record: OwnershipRecord | None, wanted: TopicSpec | None, phase: Phase) -> None:
-    """The record says whether it ever was, the manifest whether it is wanted."""
+    """The phase of an absent topic follows from its ownership record and its manifest."""
     found = lived(cluster(dangling_records={"orders": record} if record else {}), wanted=wanted)
     assert (found.phase, found.blocked_by) == (phase, "")
 
 
 def test_taken_over_is_said_by_partition() -> None:
-    """None, some, all; growth is over when the new partitions have their states too."""
+    """The phase counts initialized partitions: none, some or all. Unlisted partitions do not count."""
     state = cluster(topic("orders", LISTS[:2]))
     assert lived(state) == TopicPhase(
         Phase.NOT_INITIALIZED, "not initialized by the controller", "the controller, which is initializing it"
@@ -70,14 +70,14 @@ def test_taken_over_is_said_by_partition() -> None:
     ],
 )
 def test_a_creation_waits_for_brokers(lists: Sequence[Replicas], waits: str) -> None:
-    """A partition without a live replica gets no state until one of its brokers registers."""
+    """A partition without a live replica waits until one of its brokers registers."""
     state = cluster(topic("orders", lists))
     taken = [at for at, replicas in enumerate(lists) if set(replicas) & {1, 2}]
     assert lived(state, *taken).blocked_by == waits
 
 
 def test_nothing_moves_without_a_controller() -> None:
-    """What is new waits for one, what is marked does, and so does a mark without a topic."""
+    """Without a controller, a new topic and a deletion request, with or without a topic, wait for one."""
     state = cluster(topic("orders", LISTS), controller=None)
     assert lived(state).blocked_by == "there is no controller"
     assert lived(replace(state, pending_deletions=frozenset({"orders"}))).blocked_by == "there is no controller"
@@ -87,7 +87,9 @@ def test_nothing_moves_without_a_controller() -> None:
 
 
 def test_a_mark_is_said_with_who_set_it_and_what_it_waits_for() -> None:
-    """Ours leaves a note in our record; it waits for brokers, for a reassignment, or for its turn."""
+    """The phase names the client that requested the deletion, by the deletion record, and the brokers or the
+    reassignment that the deletion waits for.
+    """
     marked = {"pending_deletions": frozenset({"orders"})}
     away = lived(cluster(topic("orders", LISTS), **marked), 0, 1)
     assert away.message == "marked for deletion by another client"
@@ -107,7 +109,7 @@ def test_a_mark_is_said_with_who_set_it_and_what_it_waits_for() -> None:
 
 
 def test_a_mark_that_was_thrown_away_is_told_from_a_topic_that_stays() -> None:
-    """The note of our deletion is there, topic too, and no mark: the brokers do not delete."""
+    """A topic with a deletion record and without a deletion request has disabled deletion at its brokers."""
     ours = replace(topic("orders", LISTS[:1]), record=TOMBSTONE)
     found = lived(cluster(ours), 0)
     assert found.phase is Phase.DELETION_DISABLED
@@ -116,7 +118,7 @@ def test_a_mark_that_was_thrown_away_is_told_from_a_topic_that_stays() -> None:
 
 
 def test_an_odd_topic_is_unreadable_unless_it_is_being_deleted() -> None:
-    """The mark says more than the fault."""
+    """An unreadable topic is unreadable, unless it is marked for deletion, which takes precedence."""
     faults = {"orders": ReadError("/brokers/topics/orders", "it is empty")}
     assert lived(cluster(topic_errors=faults)).phase is Phase.UNREADABLE
     marked = lived(cluster(topic_errors=faults, pending_deletions=frozenset({"orders"})))
@@ -124,17 +126,17 @@ def test_an_odd_topic_is_unreadable_unless_it_is_being_deleted() -> None:
 
 
 def test_a_snapshot_knows_that_a_topic_exists_and_no_more() -> None:
-    """Not that it is taken over, and not that it is not."""
+    """A snapshot shows that a topic exists, and not whether it is initialized."""
     assert lived(cluster(topic("orders", LISTS)), known=False).phase is Phase.EXISTS
 
 
 def test_a_topic_without_partitions_waits_for_nothing() -> None:
-    """Kafka takes a topic without a list for one without partitions."""
+    """A topic without partitions is initialized, because Kafka reads a missing list as an empty one."""
     assert lived(cluster(topic("orders", []))).phase is Phase.INITIALIZED
 
 
 def test_conditions_are_counted_the_worst_first() -> None:
-    """Each partition once for each of its conditions; what nothing is in is left out."""
+    """Each partition counts once for each of its conditions, and the counts are ordered worst first."""
     state = cluster(topic("orders", LISTS[:2]))
     found = TopicInspection(
         1, {0: (1, 2), 1: (2, 3), 2: (1, 2)}, {0: PartitionState(2, (2,)), 1: PartitionState(-1, (3,))}

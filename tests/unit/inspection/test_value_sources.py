@@ -1,4 +1,4 @@
-"""Where each value of a topic comes from: by the line that asks for it, and by whose word it holds."""
+"""The sources of a topic's values: the line that declares each, and the setting that makes it effective."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ PLACES: dict[FieldPath, tuple[int, int]] = {
 
 
 def wish(**fields: Any) -> TopicSpec:
-    """What the document ``orders`` asks for on ``EU``."""
+    """Return the spec of the document ``orders`` on ``EU``."""
     return merge(manifest("orders", fields, positions=PLACES), EU)
 
 
 def found(state: ClusterState, wanted: TopicSpec | None = None, on: ClusterSpec = EU) -> dict[str, ValueSource]:
-    """The values of ``orders``, by field."""
+    """Return the values of ``orders``, by field."""
     listed = build_partitions(state, "orders", None)
     return {value.field: value for value in find_value_sources(state, "orders", on, wanted, listed)}
 
@@ -48,7 +48,7 @@ def at(line: int, column: int, file: str = "topics/orders.yaml") -> Location:
 
 
 def test_each_layer_of_a_spec_is_told_with_its_place() -> None:
-    """The manifest, an override, the cluster's defaults; what nobody asks for is topiarist's own default."""
+    """Each value names its layer and place: manifest, override, cluster defaults or topiarist's default."""
     wanted = wish(
         partitions=3,
         config={"retention.ms": 60},
@@ -67,7 +67,7 @@ def test_each_layer_of_a_spec_is_told_with_its_place() -> None:
 
 
 def test_a_topic_that_is_not_there_holds_nothing() -> None:
-    """Everything that is asked for differs, and the brokers' defaults are none of its values."""
+    """All declared values of an absent topic differ, and the brokers' defaults are not among its values."""
     seen = found(cluster(broker_defaults={"log.retention.bytes": "5"}), wish(config={"retention.ms": 60}))
     assert {value.actual_source for value in seen.values()} == {None}
     assert seen["config.retention.ms"].differs
@@ -75,7 +75,9 @@ def test_a_topic_that_is_not_there_holds_nothing() -> None:
 
 
 def test_what_holds_is_the_override_then_the_dynamic_default_then_the_brokers_files() -> None:
-    """Each by whose word; where nobody says it, only the brokers know."""
+    """The actual value is the topic's override, then the dynamic default, then ``brokerConfig``. Without any of these,
+    only the brokers have the value.
+    """
     state = cluster(
         topic("orders", config={"flush.ms": "5"}),
         broker_defaults={"log.retention.bytes": "6", "listener.name.x.ssl.keystore.password": "hush"},
@@ -98,7 +100,7 @@ def test_what_holds_is_the_override_then_the_dynamic_default_then_the_brokers_fi
 
 
 def test_what_differs_is_what_a_plan_would_change() -> None:
-    """Equal is what Kafka takes for equal; a default that happens to be the same is not an override."""
+    """A value differs if Kafka treats it as different, and an equal broker default is no override."""
     state = cluster(
         topic("orders", 3, config={"retention.ms": "060", "segment.ms": "6"}),
         broker_defaults={"min.insync.replicas": "2"},
@@ -112,14 +114,14 @@ def test_what_differs_is_what_a_plan_would_change() -> None:
 
 
 def test_sizes_from_the_clusters_defaults_count_at_creation_only() -> None:
-    """An existing topic that names none keeps what it has: nothing is asked for."""
+    """Default sizes count only at creation: an existing topic without declared sizes keeps its own."""
     seen = found(cluster(topic("orders", 3)), wish())
     assert (seen["partitions"].actual, seen["partitions"].desired) == ("3", None)
     assert (seen["replicationFactor"].actual, seen["replicationFactor"].differs) == ("3", False)
 
 
 def test_explicit_lists_are_shown_in_the_form_of_kafkas_tools() -> None:
-    """The counts come from the lists, and stand at the same place."""
+    """Explicit lists have the format of Kafka's tools, and the counts have the place of the lists."""
     wanted = wish(replicaAssignment=[[1, 2], [2, 3]])
     seen = found(cluster(topic("orders", [(1, 2), (3, 2)])), wanted)
     assert (seen["replicaAssignment"].actual, seen["replicaAssignment"].desired) == ("1:2,3:2", "1:2,2:3")
@@ -128,7 +130,7 @@ def test_explicit_lists_are_shown_in_the_form_of_kafkas_tools() -> None:
 
 
 def test_of_an_absent_topic_only_that_is_asked_for() -> None:
-    """Sizes and configs of its manifest mean nothing any more."""
+    """A topic that should be absent declares only that; its sizes and configs do not count."""
     seen = found(
         cluster(topic("orders", config={"flush.ms": "5"})), wish(ensure="Absent", partitions=9, config={"flush.ms": 7})
     )
@@ -138,7 +140,7 @@ def test_of_an_absent_topic_only_that_is_asked_for() -> None:
 
 
 def test_our_record_says_which_configs_are_ours() -> None:
-    """A record that belongs to an earlier topic says nothing."""
+    """The ownership record determines the managed keys, and the record of an earlier topic does not count."""
     ours = topic("orders", config={"flush.ms": "5", "segment.ms": "6"}, managed_keys=["flush.ms"])
     assert [name for name, value in found(cluster(ours)).items() if value.in_record] == ["config.flush.ms"]
     stale = topic("orders", config={"flush.ms": "5"}, managed_keys=["flush.ms"], record_valid=False)
@@ -146,7 +148,7 @@ def test_our_record_says_which_configs_are_ours() -> None:
 
 
 def test_the_replication_factor_is_counted_as_kafka_counts_it() -> None:
-    """Without what a reassignment adds; partitions of different width are a range."""
+    """The replication factor excludes replicas that a reassignment adds, and is a range if the partitions differ."""
     state = cluster(topic("orders", [(4, 1, 2), (1, 2, 3)]))
     seen = TopicInspection(1, {0: (4, 1, 2), 1: (1, 2, 3)}, reassignments={0: Reassignment((4,))})
     listed = build_partitions(state, "orders", seen)
@@ -155,7 +157,7 @@ def test_the_replication_factor_is_counted_as_kafka_counts_it() -> None:
 
 
 def test_a_topic_of_which_only_the_config_is_odd_has_its_size() -> None:
-    """What can be read is shown."""
+    """A topic with an unreadable config still has its size."""
     state = cluster(topic_errors={"orders": ReadError("/config/topics/orders", "it is empty")})
     listed = build_partitions(state, "orders", TopicInspection(1, {0: (1, 2)}))
     held = {value.field: value.actual for value in find_value_sources(state, "orders", EU, None, listed)}

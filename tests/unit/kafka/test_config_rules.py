@@ -1,6 +1,7 @@
-"""What holds for a topic between its overrides and its brokers, and which values do not fit together.
+"""Effective values of a topic from its overrides and its brokers, and conflicts between values.
 
-The rules were compared with Kafka's own ``LogConfig``: 3.4.1 for what brokers throw on, 3.9.2 for what they refuse.
+The rules were compared with Kafka's own ``LogConfig``: 3.4.1 for values that make brokers throw, 3.9.2 for values that
+brokers refuse.
 """
 
 from __future__ import annotations
@@ -28,12 +29,15 @@ from topiarist.kafka.types import KafkaVersion
     ],
 )
 def test_what_brokers_call_it(name: str, settings: dict[str, str], text: str | None) -> None:
-    """The broker property that counts, in the topic's unit; nothing where the settings do not say it."""
+    """The broker default comes from the property that counts, in the topic's unit, and may be unknown."""
     assert config_rules.server_default(name, settings) == text
 
 
 def test_what_holds_for_a_topic() -> None:
-    """Override, brokers' setting, Kafka's default, in this order; local retention follows retention."""
+    """The effective value is the override, then the broker setting, then Kafka's default.
+
+    Local retention follows retention.
+    """
     assert config_rules.effective_value("retention.ms", {"retention.ms": "5"}, {"log.retention.ms": "6"}) == 5
     assert config_rules.effective_value("retention.ms", {}, {"log.retention.ms": "6"}) == 6
     assert config_rules.effective_value("retention.ms", {}, {}) == 604800000
@@ -82,7 +86,7 @@ ON = {"remote.log.storage.system.enable": "true"}
 def test_what_does_not_fit_together(
     config: dict[str, str], release: KafkaVersion, settings: dict[str, str], keys: list[str]
 ) -> None:
-    """Rules between values: by release, with what is known of the brokers counted in, each at a key of the topic."""
+    """Conflicts depend on the release and the known broker settings, and each is reported at a key of the topic."""
     assert [key for key, _ in config_rules.find_conflicts(config, release, settings)] == keys
 
 
@@ -108,7 +112,7 @@ def test_a_conflict_says_both_values() -> None:
 def test_remote_storage_cannot_be_switched_off(
     name: str, before: str | None, after: str | None, release: KafkaVersion, forbidden: bool
 ) -> None:
-    """From 3.6 on, in ZooKeeper mode; every other change is allowed."""
+    """In ZooKeeper mode, Kafka forbids turning remote storage off since 3.6, and every other change is allowed."""
     assert bool(config_rules.forbidden_change_reason(name, before, after, release)) is forbidden
 
 
@@ -124,7 +128,7 @@ def test_remote_storage_cannot_be_switched_off(
     ],
 )
 def test_defaults_of_a_release(name: str, release: KafkaVersion, text: str) -> None:
-    """Two defaults have changed over the releases."""
+    """Two defaults depend on the Kafka release."""
     assert config_rules.kafka_default(name, release) == text
 
 
@@ -141,12 +145,12 @@ def test_defaults_of_a_release(name: str, release: KafkaVersion, text: str) -> N
     ],
 )
 def test_did_you_mean(name: str, meant: str | None) -> None:
-    """A slip, an underscore or a broker's own name for it leads to the topic's name; nothing is made up."""
+    """A typo, an underscore or the broker property suggests the topic config, and an unknown name suggests none."""
     assert config_rules.suggest_config_name(name) == meant
 
 
 def test_deprecations_begin_with_a_release() -> None:
-    """A deprecated name is named from the release that deprecates it on."""
+    """A deprecated name has a message from the release that deprecates it."""
     assert config_rules.deprecation_message("message.format.version", (2, 8)) == ""
     assert config_rules.deprecation_message("message.format.version", (3, 0)).startswith(
         "deprecated since Kafka 3.0: ignored where"

@@ -1,6 +1,6 @@
-"""Topic configs: Kafka's parser and validators to the letter, equality, and what a release knows.
+"""Topic configs: exactly Kafka's parser and validators, equality, and the configs of each release.
 
-What is accepted and refused here was compared with Kafka's own ``LogConfig`` of 2.8.2, 3.4.1 and 3.9.2.
+The accepted and refused values were compared with Kafka's own ``LogConfig`` of 2.8.2, 3.4.1 and 3.9.2.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def test_every_default_is_valid(name: str, release: KafkaVersion) -> None:
     ],
 )
 def test_what_kafka_takes(name: str, text: str) -> None:
-    """Signs, leading zeros, blanks, type suffixes, empty items: whatever Kafka takes, a reader must take."""
+    """Every text that Kafka accepts is accepted: signs, leading zeros, blanks, type suffixes and empty items."""
     assert config_values.check_value(name, text) == ""
 
 
@@ -137,7 +137,7 @@ def test_what_kafka_takes(name: str, text: str) -> None:
     ],
 )
 def test_what_kafka_refuses(name: str, text: str, message: str) -> None:
-    """Each message says what was found and what is wanted."""
+    """Each refusal has a message with the found and the wanted value."""
     assert config_values.check_value(name, text) == message
 
 
@@ -159,13 +159,13 @@ def test_what_kafka_refuses(name: str, text: str, message: str) -> None:
     ],
 )
 def test_bounds_of_a_release(name: str, text: str, release: KafkaVersion, message: str) -> None:
-    """Two lower bounds rose with 3.3; versions and names must not be newer than the release."""
+    """Two lower bounds rose with 3.3, and versions and names must not be newer than the release."""
     assert config_values.check_value(name, text, release) == message
 
 
 @given(st.sampled_from(sorted(TOPIC_CONFIGS)), ANY_TEXT)
 def test_reading_is_total(name: str, text: str) -> None:
-    """Any text is either valid, and then has a value and a canonical form, or there is a message for it."""
+    """Any text is either valid with a value and a canonical form, or has an error message."""
     if config_values.check_value(name, text) == "":
         assert config_values.canonical_text(name, text) is not None
         assert config_values.parse_value(name, text) is not None
@@ -175,7 +175,7 @@ def test_reading_is_total(name: str, text: str) -> None:
 
 @given(st.sampled_from(sorted(TOPIC_CONFIGS)), ANY_TEXT)
 def test_the_canonical_form_is_equal_and_final(name: str, text: str) -> None:
-    """What Kafka shows means the same as what was stored, and showing it again changes nothing."""
+    """The canonical form is equivalent to the stored text, and is its own canonical form."""
     if config_values.check_value(name, text) == "":
         shown = config_values.canonical_text(name, text)
         assert config_values.is_equivalent(name, text, shown)
@@ -184,7 +184,7 @@ def test_the_canonical_form_is_equal_and_final(name: str, text: str) -> None:
 
 @given(st.sampled_from(sorted(TOPIC_CONFIGS)), ANY_TEXT, ANY_TEXT)
 def test_equality_is_equality_of_values(name: str, one: str, other: str) -> None:
-    """Two readable texts are equal exactly if their values are; either order says the same."""
+    """Two readable texts are equivalent exactly if their values are equal, and equivalence is symmetric."""
     assert config_values.is_equivalent(name, one, other) is config_values.is_equivalent(name, other, one)
     if "" == config_values.check_value(name, one) == config_values.check_value(name, other) and "NaN" not in (
         one + other
@@ -212,7 +212,7 @@ def test_equality_is_equality_of_values(name: str, one: str, other: str) -> None
         ("message.format.version", "0.10.2.1", "0.10.2", True),
         ("compression.type", " gzip", "gzip", True),
         ("compression.type", "gzip", "GZIP", False),
-        ("retention.ms", "abc", " abc ", True),  # unreadable: as text
+        ("retention.ms", "abc", " abc ", True),  # unreadable values compare as text
         ("retention.ms", "abc", "abd", False),
         ("retention.ms", "abc", "1", False),
         ("vendor.key", "1", "01", False),
@@ -220,7 +220,7 @@ def test_equality_is_equality_of_values(name: str, one: str, other: str) -> None
     ],
 )
 def test_when_texts_mean_the_same(name: str, one: str, other: str, same: bool) -> None:
-    """Numbers by value, lists as sets, versions by the parts that count, all else as trimmed text."""
+    """Numbers compare by value, lists as sets, versions by significant parts, and all else as trimmed text."""
     assert config_values.is_equivalent(name, one, other) is same
 
 
@@ -237,12 +237,12 @@ def test_when_texts_mean_the_same(name: str, one: str, other: str, same: bool) -
     ],
 )
 def test_the_form_that_kafka_shows(name: str, text: str, shown: str) -> None:
-    """As ``--describe`` and the Admin API print it."""
+    """The canonical form is the one that ``--describe`` and the Admin API print."""
     assert config_values.canonical_text(name, text) == shown
 
 
 def test_unreadable_text_has_no_value() -> None:
-    """``parse`` raises with the message, and for a name that Kafka does not know."""
+    """``parse_value`` raises for invalid text with the message, and for a name that Kafka does not have."""
     with pytest.raises(ValueError, match='found "abc", wanted a whole number'):
         config_values.parse_value("retention.ms", "abc")
     with pytest.raises(KeyError):
@@ -267,7 +267,7 @@ def test_unreadable_text_has_no_value() -> None:
     ],
 )
 def test_what_no_manifest_should_hold(name: str, text: str, words: str) -> None:
-    """Texts that Kafka takes and that another reader would take differently, or that its brokers cannot live with."""
+    """A manifest may not hold texts that other readers parse differently, or values that make brokers fail."""
     found = config_values.check_manifest_value(name, text)
     assert words in found
     assert bool(found) is bool(words)

@@ -1,4 +1,4 @@
-"""Explicit replica lists: every error of every list is found, including those that Kafka accepts."""
+"""Explicit replica lists: one check finds every error of every list, including errors that Kafka accepts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from topiarist.kafka.types import Replicas
 
 
 def test_all_errors_are_found_at_once() -> None:
-    """Each error of each partition is found, including those that Kafka accepts."""
+    """One check finds each error of each partition, including errors that Kafka accepts."""
     lists: dict[int, Replicas] = {0: (0, 1), 1: (), 2: (2, 2), 3: (0, -1), 5: (0, 9)}
     widths = "found different numbers of replicas (0 in partition 1, 2 in partition 0), wanted one number"
     assert list(find_errors(lists, registered={0, 1, 2})) == [
@@ -21,7 +21,7 @@ def test_all_errors_are_found_at_once() -> None:
 
 
 def test_valid_lists_have_no_errors() -> None:
-    """Valid lists have no errors; unknown brokers are no errors if the registered brokers are not known."""
+    """Valid lists have no errors, and unknown brokers are no errors if the registered brokers are unknown."""
     assert not list(find_errors({0: (0, 1), 1: (1, 0)}, registered={0, 1}))
     assert not list(find_errors({0: (77,)}))
     assert not list(find_errors({}))

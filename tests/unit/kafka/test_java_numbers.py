@@ -1,4 +1,7 @@
-"""Java's reading of numbers, booleans and lists, where Python's differs. Expected values are those of Java 17."""
+"""Java's parsing of numbers, booleans and lists, where Python differs.
+
+The expected values are those of Java 17.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ from topiarist.kafka.java_numbers import (
     ],
 )
 def test_what_java_takes_for_an_integer(text: str, value: int) -> None:
-    """Signs, leading zeros (any number of them) and the digits of other scripts are read."""
+    """Signs, leading zeros (any number of them) and the digits of other scripts are accepted."""
     assert parse_integer(text, limit=INT_MAX) == value
 
 
@@ -50,7 +53,7 @@ def test_what_java_does_not_take_for_an_integer(text: str) -> None:
 
 @given(st.integers(min_value=-LONG_MAX - 1, max_value=LONG_MAX))
 def test_every_long_is_read_back(number: int) -> None:
-    """The whole range of 64 bits is read exactly."""
+    """The whole range of 64 bits is parsed exactly."""
     assert parse_integer(str(number), limit=LONG_MAX) == number
 
 
@@ -73,13 +76,13 @@ def test_every_long_is_read_back(number: int) -> None:
     ],
 )
 def test_what_java_takes_for_a_double(text: str, value: float) -> None:
-    """Fractions, exponents, hexadecimal forms, type suffixes and blanks around them are read; too large is infinite."""
+    """Fractions, exponents, hexadecimal forms, type suffixes and blanks are accepted; too large is infinite."""
     assert parse_double(text) == value
 
 
 @pytest.mark.parametrize("text", ["NaN", "-NaN", "+NaN"])
 def test_not_a_number_is_a_double(text: str) -> None:
-    """Java reads NaN with any sign."""
+    """NaN is accepted with any sign."""
     assert isnan(parse_double(text))
 
 
@@ -109,32 +112,32 @@ def test_what_java_does_not_take_for_a_double(text: str) -> None:
     ],
 )
 def test_doubles_are_written_as_java_writes_them(value: float, text: str) -> None:
-    """Plain between a thousandth and ten million, with an exponent beyond."""
+    """A double is written plainly between a thousandth and ten million, and with an exponent beyond."""
     assert format_double(value) == text
 
 
 @given(st.floats())
 def test_a_written_double_is_read_back(value: float) -> None:
-    """Writing loses nothing."""
+    """A double that is written and parsed again has the same value."""
     again = parse_double(format_double(value))
     assert again == value or (isnan(again) and isnan(value))
 
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("TRUE", True), ("False", False), ("fal\u017fe", False)])
 def test_booleans_in_any_case(text: str, value: bool) -> None:
-    """Case does not count, and Java's folding takes the long s for an s."""
+    """A boolean may have any case, and Java's case folding maps the long s to s."""
     assert parse_boolean(text) is value
 
 
 @pytest.mark.parametrize("text", ["", "1", "yes", "on", "tru\u00e9", "t", "truefalse"])
 def test_other_words_are_no_booleans(text: str) -> None:
-    """Only the two words count."""
+    """Any text other than the two words is not a boolean."""
     with pytest.raises(ValueError, match="wanted true or false"):
         parse_boolean(text)
 
 
 def test_trim_cuts_control_characters_but_no_other_blanks() -> None:
-    """A no-break space stays, which Python's strip would cut; a NUL goes."""
+    """Trimming removes a NUL and keeps a no-break space, which Python's strip would remove."""
     assert java_trim("\x00\t 14 \x1f") == "14"
     assert java_trim("\u00a014\u00a0") == "\u00a014\u00a0"
 
@@ -152,5 +155,5 @@ def test_trim_cuts_control_characters_but_no_other_blanks() -> None:
     ],
 )
 def test_split_drops_empty_parts_at_the_end_only(text: str, parts: list[str]) -> None:
-    """As ``String.split`` does: empty text is one part, separators alone are none."""
+    """Splitting equals ``String.split``: empty text is one part, and separators alone give none."""
     assert java_split(text, ",") == parts

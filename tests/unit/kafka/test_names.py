@@ -1,4 +1,4 @@
-"""Topic names: Kafka's rule, collisions, and the lists of names that are not ours to touch."""
+"""Topic names: Kafka's rule, collisions, and the lists of protected names."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ LEGAL = st.text(alphabet="abzAZ09._-", min_size=1, max_size=249).filter(lambda n
 
 @given(LEGAL)
 def test_every_legal_name_passes(name: str) -> None:
-    """Letters, digits, dots, underscores and dashes, up to 249 of them, make a topic name."""
+    """A name of up to 249 letters, digits, dots, underscores and dashes is valid."""
     assert topic_name_problem(name) == ""
 
 
 @pytest.mark.parametrize("name", ["...", "_", "-", "a" * 249, ".a", "__consumer_offsets"])
 def test_odd_but_legal_names_pass(name: str) -> None:
-    """Kafka takes three dots, a lone dash and its own internal names; other rules are for other checks."""
+    """Three dots, a lone dash and Kafka's internal names are valid here; other checks refuse some of them."""
     assert topic_name_problem(name) == ""
 
 
@@ -45,23 +45,23 @@ def test_odd_but_legal_names_pass(name: str) -> None:
     ],
 )
 def test_a_bad_name_is_explained(name: str, words: str) -> None:
-    """The message says what was found and what is wanted, with invisible characters made visible."""
+    """The message has the found and the wanted name, with invisible characters escaped."""
     assert words in topic_name_problem(name)
 
 
 @given(LEGAL, LEGAL)
 def test_collision_is_equality_after_folding(one: str, other: str) -> None:
-    """Two names collide exactly if they differ in dots against underscores only, in either order."""
+    """Two names collide exactly if they differ only in dots and underscores, in either order."""
     same = len(one) == len(other) and all(a == b or {a, b} == {".", "_"} for a, b in zip(one, other, strict=True))
     assert (metric_name(one) == metric_name(other)) is same
 
 
 @given(LEGAL)
 def test_only_names_with_dots_or_underscores_can_collide_with_others(name: str) -> None:
-    """A name without either character is its own key, so no other legal name without them shares it."""
+    """A name without dots and underscores is its own collision key, which no other valid name without them shares."""
     assert has_collision_chars(name) is (metric_name(name) != name or "_" in name)
 
 
 def test_kafkas_own_topics_are_protected() -> None:
-    """Every internal topic is also covered by the list of protected patterns."""
+    """The list of protected patterns covers every internal topic."""
     assert all(any(fnmatchcase(name, pattern) for pattern in PROTECTED_TOPIC_PATTERNS) for name in INTERNAL_TOPICS)

@@ -1,4 +1,6 @@
-"""Kafka's placement: matrices of Kafka's own documentation, a plain version to compare with, and properties."""
+"""Kafka's placement, compared with Kafka's documentation and with a simple reference implementation, and its
+properties.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ RACK_NAMES = ("a", "b", "rack-10", "rack-2", "Z", "_", "\uffee", "\U0001f600")
 
 @st.composite
 def clusters(draw: st.DrawFn, racked: bool | None = None) -> tuple[Broker, ...]:
-    """Up to twelve brokers sorted by id, all with a rack or none."""
+    """Return up to twelve brokers sorted by id, all with a rack or none."""
     ids = sorted(draw(st.sets(st.integers(0, 40), min_size=1, max_size=12)))
     with_racks = draw(st.booleans()) if racked is None else racked
     return tuple(Broker(number, draw(st.sampled_from(RACK_NAMES)) if with_racks else None) for number in ids)
@@ -38,7 +40,7 @@ def clusters(draw: st.DrawFn, racked: bool | None = None) -> tuple[Broker, ...]:
 def plainly(
     brokers: Sequence[Broker], count: int, *, width: int, start: int, shift: int, first: int = 0
 ) -> list[tuple[int, ...]]:
-    """The algorithm of the contract, section 8.2, step by step: slow and without any table."""
+    """Return the placement of the contract, section 8.2, computed step by step, slowly and without any table."""
     racks = {broker.id: broker.rack for broker in brokers}
     aware = None not in racks.values()
     order = alternated(brokers) if aware else [broker.id for broker in brokers]
@@ -61,7 +63,7 @@ def plainly(
 
 
 def alternated(brokers: Sequence[Broker]) -> list[int]:
-    """One broker of each rack in turn, by popping from queues until all are empty."""
+    """Return one broker of each rack in turn, from one queue for each rack."""
     names = sorted({str(broker.rack) for broker in brokers}, key=lambda name: name.encode("utf-16-be"))
     queues = [sorted(broker.id for broker in brokers if broker.rack == name) for name in names]
     order = []
@@ -71,7 +73,7 @@ def alternated(brokers: Sequence[Broker]) -> list[int]:
 
 
 def test_the_table_of_kafkas_documentation() -> None:
-    """Ten partitions of three replicas on five brokers, as Kafka's own documentation draws them."""
+    """Ten partitions of three replicas on five brokers equal the table of Kafka's documentation."""
     lists = assign_replicas(FIVE, 10, replication_factor=3, start=0, shift=0)
     assert lists == (
         *((0, 1, 2), (1, 2, 3), (2, 3, 4), (3, 4, 0), (4, 0, 1)),
@@ -80,21 +82,21 @@ def test_the_table_of_kafkas_documentation() -> None:
 
 
 def test_the_racks_of_kafkas_documentation() -> None:
-    """Seven partitions over three racks of two, as Kafka's own test has them."""
+    """Seven partitions over three racks of two equal those of Kafka's own test."""
     assert alternate_racks(RACKED) == (0, 3, 1, 5, 4, 2)
     lists = assign_replicas(RACKED, 7, replication_factor=3, start=0, shift=0)
     assert lists == ((0, 3, 1), (3, 1, 5), (1, 5, 4), (5, 4, 2), (4, 2, 0), (2, 0, 3), (0, 4, 2))
 
 
 def test_the_order_of_brokers_counts_where_there_are_no_racks() -> None:
-    """The list is taken as given, as Kafka's function takes it; sorting is the business of ``placement_brokers``."""
+    """Placement keeps the order of the brokers, as Kafka's function does; ``prepare_brokers`` sorts them."""
     brokers = [Broker(number) for number in (1, 2, 0, 4, 3)]
     assert assign_replicas(brokers, 2, replication_factor=3, start=0, shift=3) == ((1, 3, 2), (2, 1, 0))
     assert prepare_brokers(brokers, "enforced") == FIVE
 
 
 def test_racks_are_sorted_as_java_sorts_text() -> None:
-    """By 16-bit units: a character beyond the basic plane stands before U+FFEE."""
+    """Racks sort by 16-bit units, so a character beyond the basic plane sorts before U+FFEE."""
     brokers = [
         Broker(number, rack) for number, rack in enumerate(["\uffee", "z", "_", "Z", "rack-2", "rack-10", "\U0001f600"])
     ]
@@ -103,7 +105,7 @@ def test_racks_are_sorted_as_java_sorts_text() -> None:
 
 @given(clusters(), st.data())
 def test_the_rows_give_what_the_plain_algorithm_gives(brokers: tuple[Broker, ...], data: st.DataObject) -> None:
-    """Slicing rows is the algorithm: for any brokers, width, start, shift, count and first partition."""
+    """Slicing the rows equals the reference algorithm for any parameters."""
     width = data.draw(st.integers(1, len(brokers)))
     start, shift = data.draw(st.integers(0, 60)), data.draw(st.integers(0, 60))
     count, first = data.draw(st.integers(1, 90)), data.draw(st.integers(0, 60))
@@ -115,7 +117,7 @@ def test_the_rows_give_what_the_plain_algorithm_gives(brokers: tuple[Broker, ...
 
 @given(clusters(), st.data())
 def test_good_placements_whatever_the_start(brokers: tuple[Broker, ...], data: st.DataObject) -> None:
-    """No broker twice in a partition, leaders even within one, and as many racks as there can be."""
+    """A partition has no broker twice and as many racks as possible, and leader counts differ by at most one."""
     width, count = data.draw(st.integers(1, len(brokers))), data.draw(st.integers(1, 60))
     start, shift = data.draw(st.integers(0, 40)), data.draw(st.integers(0, 40))
     lists = assign_replicas(brokers, count, replication_factor=width, start=start, shift=shift)
@@ -132,7 +134,7 @@ def test_good_placements_whatever_the_start(brokers: tuple[Broker, ...], data: s
 
 @given(clusters(), st.data())
 def test_growing_gives_new_partitions_as_wide_as_the_first(brokers: tuple[Broker, ...], data: st.DataObject) -> None:
-    """Only new partitions come back, placed plainly from the index of partition 0's leader in the sorted list."""
+    """Expansion returns only the new partitions, placed from the index of partition 0's leader in the sorted list."""
     width = data.draw(st.integers(1, len(brokers)))
     leader = data.draw(st.integers(0, 45))
     existing = {0: (leader, *range(100, 99 + width)), 1: (7,), 2: (8, 9)}
@@ -146,7 +148,7 @@ def test_growing_gives_new_partitions_as_wide_as_the_first(brokers: tuple[Broker
 @pytest.mark.parametrize(
     ("ids", "existing", "total", "added"),
     [
-        ((1, 2, 4, 5), {0: (3, 1)}, 3, ((5, 4), (1, 5))),  # the leader is gone: the next larger id stands in
+        ((1, 2, 4, 5), {0: (3, 1)}, 3, ((5, 4), (1, 5))),  # the leader is not registered: the next larger id is used
         ((1, 2, 4, 5), {0: (9, 1)}, 3, ((2, 4), (4, 5))),  # beyond all ids: index 0
         ((7,), {0: (7,)}, 4, ((7,), (7,), (7,))),
         (
@@ -154,18 +156,18 @@ def test_growing_gives_new_partitions_as_wide_as_the_first(brokers: tuple[Broker
             {0: (0, 1), 1: (1, 2), 2: (2, 0)},
             4,
             ((0, 2),),
-        ),  # three of three brokers: the shift moves on at once
+        ),  # three of three brokers: the shift increases at once
     ],
 )
 def test_the_quirks_of_expansion(
     ids: tuple[int, ...], existing: dict[int, Replicas], total: int, added: tuple[Replicas, ...]
 ) -> None:
-    """A leader that is gone, a single broker, and the round that begins with the first new partition."""
+    """Expansion handles a removed leader, a single broker, and a round that begins with the first new partition."""
     assert expand_assignment([Broker(number) for number in ids], existing, total) == added
 
 
 def test_expansion_finds_the_index_in_one_list_and_uses_it_in_another() -> None:
-    """Index 2 is broker 2 among the sorted, but broker 1 in the rack-alternated order 0, 2, 1, 3."""
+    """Index 2 is broker 2 in the sorted list, and broker 1 in the rack-alternated order 0, 2, 1, 3."""
     brokers = (Broker(0, "a"), Broker(1, "a"), Broker(2, "b"), Broker(3, "b"))
     assert expand_assignment(brokers, {0: (2, 0)}, 3) == ((3, 1), (0, 3))
 
@@ -175,13 +177,13 @@ def test_expansion_finds_the_index_in_one_list_and_uses_it_in_another() -> None:
     [("orders", 3, 0), ("payments", 0, 1), ("a", 0, 3), ("__x.y-z", 3, 0), ("t" * 249, 0, 3)],
 )
 def test_the_start_of_a_topic_never_changes(topic: str, start: int, shift: int) -> None:
-    """These numbers hold for ever: a reviewed plan must be the plan that a later release makes too."""
+    """The start and shift of a name never change: a later release must make the same plan."""
     assert derive_start_and_shift(topic, FIVE) == (start, shift)
 
 
 @given(st.text(alphabet="abc._-", min_size=1, max_size=30), clusters())
 def test_the_start_is_an_index_of_the_brokers(topic: str, brokers: tuple[Broker, ...]) -> None:
-    """Start and shift are below the number of brokers and do not depend on which brokers they are."""
+    """Start and shift are below the number of brokers, and do not depend on the ids of the brokers."""
     start, shift = derive_start_and_shift(topic, brokers)
     assert 0 <= start < len(brokers)
     assert 0 <= shift < len(brokers)
@@ -189,7 +191,7 @@ def test_the_start_is_an_index_of_the_brokers(topic: str, brokers: tuple[Broker,
 
 
 def test_starts_are_spread_over_all_brokers() -> None:
-    """Six thousand names on six brokers: every start and shift is met about as often as every other."""
+    """For 6,000 names on six brokers, each start and each shift occurs 850 to 1,150 times."""
     points = [derive_start_and_shift(f"team.service.topic-{number}", range(6)) for number in range(6000)]
     for column in zip(*points, strict=True):
         assert all(850 < times < 1150 for times in Counter(column).values())
@@ -208,7 +210,7 @@ def test_starts_are_spread_over_all_brokers() -> None:
     ],
 )
 def test_rack_modes(mode: str, racks: tuple[str | None, ...], expected: tuple[str | None, ...]) -> None:
-    """Racks are kept, or dropped from all brokers together."""
+    """Racks are kept for all brokers, or removed from all brokers."""
     brokers = [Broker(number, rack) for number, rack in enumerate(racks)]
     assert tuple(broker.rack for broker in prepare_brokers(brokers[::-1], mode)) == expected
 
@@ -228,7 +230,7 @@ def test_rack_modes(mode: str, racks: tuple[str | None, ...], expected: tuple[st
 def test_what_kafka_refuses_in_its_order(
     brokers: tuple[Broker, ...], partitions: int, factor: int, kind: str, words: str
 ) -> None:
-    """Partitions first, then the replication factor, then racks; each with the numbers."""
+    """Partitions are checked first, then the replication factor, then racks, and each message has the numbers."""
     with pytest.raises(AssignmentError) as caught:
         assign_replicas(brokers, partitions, replication_factor=factor, start=0, shift=0)
     assert caught.value.kind == kind
@@ -240,14 +242,16 @@ def test_what_kafka_refuses_in_its_order(
     [(FIVE, -1, 0), (FIVE, 0, -1), (FIVE, 2**31, 0), (RACKED, 0, 2**31 // 3 + 1), (FIVE, 2**31 - 1, 0)],
 )
 def test_numbers_beyond_32_bits_are_refused(brokers: tuple[Broker, ...], start: int, shift: int) -> None:
-    """Kafka would overflow, and takes negative numbers for random ones; neither is a placement to show beforehand."""
+    """Negative starts and starts beyond 32 bits are refused: Kafka would choose at random or overflow, and a plan
+    cannot show that.
+    """
     with pytest.raises(AssignmentError, match="32-bit") as caught:
         assign_replicas(brokers, 2, replication_factor=3, start=start, shift=shift)
     assert caught.value.kind == "illegal_argument"
 
 
 def test_large_starts_are_fine() -> None:
-    """A start may exceed the number of brokers as long as 32 bits hold it."""
+    """A start may exceed the number of brokers within 32 bits."""
     assert assign_replicas(FIVE, 1, replication_factor=2, start=10**9, shift=10**9) == ((0, 1),)
 
 
@@ -265,14 +269,14 @@ def test_large_starts_are_fine() -> None:
 def test_what_expansion_refuses(
     brokers: tuple[Broker, ...], existing: dict[int, Replicas], total: int, kind: str
 ) -> None:
-    """No partition 0, no more partitions than now, too few brokers, racks on some brokers only."""
+    """Expansion refuses a missing partition 0, no new partition, too few brokers, and racks on some brokers."""
     with pytest.raises(AssignmentError) as caught:
         expand_assignment(brokers, existing, total)
     assert caught.value.kind == kind
 
 
 def test_replica_lists_are_shared_between_topics() -> None:
-    """Ten thousand topics hold the lists of the rows, not copies of them."""
+    """Placements of many topics share the lists of the rows instead of copies."""
     placement = ReplicaPlacer(FIVE)
     one = placement.assign_replicas(3, replication_factor=3, start=1, shift=2)
     other = placement.assign_replicas(3, replication_factor=3, start=1, shift=2)

@@ -1,4 +1,4 @@
-"""Infers placements: what ``assign`` and ``expand`` give is recognised, and what was moved since is named."""
+"""Inference of placements: recognizes the results of ``assign`` and ``expand``, and names reassigned partitions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unit.kafka.test_placement import FIVE, RACKED, clusters
 
 
 def lists_of(found: InferredPlacement | None, count: int, width: int) -> tuple[Replicas, ...]:
-    """The first lists of an inferred placement, up to its first expansion."""
+    """Return the lists of an inferred placement up to its first expansion."""
     assert found is not None
     last = found.expansion_starts[0] if found.expansion_starts else count
     return assign_replicas(found.brokers, last, replication_factor=width, start=found.start, shift=found.shift)
@@ -23,7 +23,7 @@ def lists_of(found: InferredPlacement | None, count: int, width: int) -> tuple[R
 
 @given(clusters(), st.data())
 def test_a_placement_is_inferred(brokers: tuple[Broker, ...], data: st.DataObject) -> None:
-    """What is inferred from a placement gives the same lists; of few partitions several starts and shifts do."""
+    """An inferred placement gives the same lists; with few partitions, several starts and shifts match."""
     width, count = data.draw(st.integers(1, len(brokers))), data.draw(st.integers(1, 60))
     start, shift = data.draw(st.integers(0, 40)), data.draw(st.integers(0, 40))
     lists = assign_replicas(brokers, count, replication_factor=width, start=start, shift=shift)
@@ -38,7 +38,7 @@ def test_a_placement_is_inferred(brokers: tuple[Broker, ...], data: st.DataObjec
 
 @given(clusters(), st.data())
 def test_expansions_are_inferred(brokers: tuple[Broker, ...], data: st.DataObject) -> None:
-    """A topic that was created and grown several times is recognised, with the same lists up to its first expansion."""
+    """A topic that was created and grown several times is recognized, and its inference gives the same lists."""
     width, count = data.draw(st.integers(1, len(brokers))), data.draw(st.integers(1, 30))
     lists = assign_replicas(
         brokers,
@@ -58,7 +58,7 @@ def test_expansions_are_inferred(brokers: tuple[Broker, ...], data: st.DataObjec
 
 
 def again(found: InferredPlacement, brokers: Sequence[Broker], lists: tuple[Replicas, ...]) -> tuple[Replicas, ...]:
-    """The lists that creation and expansions give as they were inferred."""
+    """Return the lists that the inferred creation and expansions give."""
     made = lists_of(found, len(lists), len(lists[0]))
     for total in (*found.expansion_starts[1:], len(lists)) if found.expansion_starts else ():
         made += expand_assignment(brokers, dict(enumerate(made)), total)
@@ -67,7 +67,7 @@ def again(found: InferredPlacement, brokers: Sequence[Broker], lists: tuple[Repl
 
 @given(clusters(), st.data())
 def test_lists_that_were_moved_since_are_named(brokers: tuple[Broker, ...], data: st.DataObject) -> None:
-    """No more partitions differ than were moved, and each that does was compared with the inferred placement."""
+    """At most the reassigned partitions differ, and exactly those that differ from the inferred placement are named."""
     width, count = data.draw(st.integers(1, len(brokers))), data.draw(st.integers(3, 40))
     placed = assign_replicas(brokers, count, replication_factor=width, start=data.draw(st.integers(0, 40)), shift=3)
     moved = data.draw(st.sets(st.integers(0, count - 1), max_size=(count - 1) // 2))
@@ -85,7 +85,7 @@ def test_lists_that_were_moved_since_are_named(brokers: tuple[Broker, ...], data
 
 
 def test_two_partitions_that_were_moved() -> None:
-    """They are named, and the placement of the others is what it was."""
+    """Two reassigned partitions are named, and the placement of all other partitions is unchanged."""
     placed = list(assign_replicas(FIVE, 12, replication_factor=3, start=2, shift=1))
     placed[3], placed[7] = (4, 0, 2), (0, 1, 2)
     found = infer_nearest_placement(FIVE, placed)
@@ -95,7 +95,7 @@ def test_two_partitions_that_were_moved() -> None:
 
 
 def test_a_topic_that_grew_after_brokers_came() -> None:
-    """The creation is inferred over the brokers that led then, the expansion over those of today."""
+    """The creation is inferred over the brokers that led at that time, the expansion over the present brokers."""
     lists = assign_replicas(FIVE[:3], 6, replication_factor=2, start=1, shift=0)
     lists += expand_assignment(FIVE, dict(enumerate(lists)), 12)
     found = infer_placement(FIVE, lists)
@@ -104,7 +104,7 @@ def test_a_topic_that_grew_after_brokers_came() -> None:
 
 
 def test_brokers_that_have_gone() -> None:
-    """A placement over brokers that are not registered any more is inferred over those that the lists name."""
+    """A placement over brokers that are no longer registered is inferred over the brokers in the lists."""
     lists = assign_replicas(FIVE, 5, replication_factor=3, start=2, shift=1)
     found = infer_placement(FIVE[1:], lists)
     assert found is not None
@@ -112,7 +112,7 @@ def test_brokers_that_have_gone() -> None:
 
 
 def test_brokers_that_get_no_new_replicas() -> None:
-    """They are left out before it is asked which brokers the lists name."""
+    """Excluded brokers are removed before the brokers in the lists are counted."""
     rest = tuple(broker for broker in FIVE if broker.id != 1)
     lists = assign_replicas(rest, 3, replication_factor=2, start=0, shift=0)
     assert lists == ((0, 2), (2, 3), (3, 4))
@@ -122,7 +122,9 @@ def test_brokers_that_get_no_new_replicas() -> None:
 
 
 def test_brokers_that_were_not_sorted() -> None:
-    """A broker that serves a request to create does not sort: the order is that of the leaders."""
+    """A placement over unsorted brokers is inferred by the order of the leaders, because a broker that serves a create
+    request does not sort.
+    """
     order = [Broker(broker) for broker in (1, 0, 4, 2, 3)]
     lists = assign_replicas(order, 11, replication_factor=3, start=3, shift=2)
     found = infer_placement(FIVE, lists)
@@ -131,7 +133,7 @@ def test_brokers_that_were_not_sorted() -> None:
 
 
 def test_racks_that_did_not_count() -> None:
-    """A topic made with racks off is recognised, and that they did not count is known."""
+    """A topic that was placed without racks is recognized as not rack-aware."""
     bare = [Broker(broker.id) for broker in RACKED]
     found = infer_placement(RACKED, assign_replicas(bare, 8, replication_factor=3, start=1, shift=0))
     assert found is not None
@@ -143,7 +145,7 @@ def test_racks_that_did_not_count() -> None:
 
 
 def test_racks_on_some_brokers_only() -> None:
-    """Without racks on all brokers, only placements without racks are looked for."""
+    """With racks on some brokers only, only placements without racks are inferred."""
     brokers = (*RACKED[:5], Broker(5))
     bare = [Broker(broker.id) for broker in RACKED]
     found = infer_placement(brokers, assign_replicas(bare, 8, replication_factor=3, start=1, shift=0))
@@ -152,7 +154,7 @@ def test_racks_on_some_brokers_only() -> None:
 
 
 def test_lists_of_different_width() -> None:
-    """Each is compared at its own width: a raise of the replication factor that stopped half-way is recognised."""
+    """Each list compares at its own width, so a partial increase of the replication factor is recognized."""
     narrow = assign_replicas(RACKED, 9, replication_factor=2, start=4, shift=1)
     wide = assign_replicas(RACKED, 9, replication_factor=3, start=4, shift=1)
     found = infer_placement(RACKED, (*wide[:4], *narrow[4:]))
@@ -164,24 +166,24 @@ def test_lists_of_different_width() -> None:
     "lists", [(), ((),), ((0, 1), ()), ((0, 0), (1, 1), (2, 2)), ((7, 8, 9), (7, 9, 8), (8, 9, 7))]
 )
 def test_what_kafka_did_not_place(lists: tuple[Replicas, ...]) -> None:
-    """No partitions, no replicas, a broker twice, and lists by hand are no placement, and no error."""
+    """No partitions, no replicas, a duplicate broker and manual lists give no placement and no error."""
     assert infer_placement(FIVE, lists) is None
 
 
 def test_lists_by_hand_have_no_nearest_placement() -> None:
-    """Where half of the lists differ from every placement, none is called the nearest."""
+    """Lists that differ from every placement in half of the partitions have no nearest placement."""
     lists = [(0, 1, 2), (0, 1, 2), (0, 2, 1), (3, 2, 1), (0, 1, 2), (4, 1, 2)]
     assert infer_nearest_placement(FIVE, lists) is None
 
 
 def test_expansions_do_not_explain_what_was_moved() -> None:
-    """Lists without a shift after each turn are not Kafka's, although many expansions would give most of them."""
+    """Lists without a shift after each round are not Kafka's, although many expansions would match most of them."""
     lists = [tuple(((at + step) % 5) for step in range(3)) for at in range(30)]
     assert infer_nearest_placement(FIVE, lists) is None
 
 
 def test_the_nearest_placement_where_partition_0_has_no_replicas() -> None:
-    """Kafka does not expand such a topic; the other partitions are compared all the same."""
+    """A topic with an empty partition 0, which Kafka does not expand, still has a nearest placement."""
     placed = assign_replicas(FIVE, 9, replication_factor=3, start=2, shift=1)
     found = infer_nearest_placement(FIVE, ((), *placed[1:]))
     assert found is not None
@@ -189,7 +191,7 @@ def test_the_nearest_placement_where_partition_0_has_no_replicas() -> None:
 
 
 def test_moved_partitions_of_a_topic_that_grew() -> None:
-    """Expansions are recognised beside partitions that were moved."""
+    """Expansions are recognized in a topic with reassigned partitions."""
     lists = list(assign_replicas(FIVE, 9, replication_factor=3, start=2, shift=0))
     lists += expand_assignment(FIVE, dict(enumerate(lists)), 18)
     lists[4] = (0, 4, 3)

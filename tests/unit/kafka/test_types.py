@@ -7,7 +7,7 @@ from topiarist.schema.load import load_schema
 
 
 def test_the_schema_has_exactly_the_supported_versions() -> None:
-    """A manifest may name every version from the oldest to the newest, and no other."""
+    """The schema accepts every version from the oldest to the newest supported one, and no other."""
     texts = load_schema("Cluster")["properties"]["spec"]["properties"]["kafkaVersion"]["enum"]
     versions = [parse_version(text) for text in texts]
     assert versions == sorted(versions)

@@ -1,4 +1,4 @@
-"""One pass of the operator over a cluster in memory: what it is to do, and what it saw of each topic."""
+"""One pass of the operator over a cluster in memory: its request, and its result for each topic."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHORT, LONG = "3600000", "604800000"
 
 
 def make_request(cluster_resource: Resource, *topics: Resource, **fields: Any) -> ReconcileRequest:
-    """What a pass over the cluster ``cluster_resource`` is to do for these Topics."""
+    """Return the request of a pass over the cluster ``cluster_resource`` for these Topics."""
     assert cluster_resource.manifest is not None
     spec = parse.parse_cluster_spec(cluster_resource.manifest)
     specs = [build_candidate(each, merge(each.manifest, spec)) for each in topics if each.manifest is not None]
@@ -32,31 +32,31 @@ def make_request(cluster_resource: Resource, *topics: Resource, **fields: Any) -
 
 
 def reconcile_topics(port: MemoryCluster, request: ReconcileRequest) -> dict[str, TopicResult]:
-    """A pass, and the view of each topic."""
+    """Run a pass, and return the result of each topic."""
     seen = reconcile_cluster(port, request, lambda: False)
     assert seen.error is None
     return {view.candidate.spec.topic: view for view in seen.topic_results}
 
 
 def refusal_reasons(view: TopicResult) -> list[Reason]:
-    """Why something was refused."""
+    """Return the reasons of the refusals."""
     return [refusal.reason for refusal in view.refusals]
 
 
 def owned_topic(name: str, partitions: int = 3, **config: str) -> TopicState:
-    """A topic of the operator's on the cluster."""
+    """Return a topic on the cluster that the operator owns."""
     named = {key.replace("_", "."): text for key, text in config.items()}
     return states.topic(name, partitions, config=named, managed_keys=sorted(named), owner=OWNER)
 
 
 def approval_command(view: TopicResult) -> tuple[str, str]:
-    """The annotation, and its value, in the command that the first refusal of a topic gives."""
+    """Return the annotation and its value from the command in the first refusal of a topic."""
     (found,) = re.findall(r" (topiarist\.dev/[a-z-]+)=(sha256:[0-9a-f]{16})", view.refusals[0].hint)
     return str(found[0]), str(found[1])
 
 
 def with_approval(cluster_resource: Resource, topic: Resource, state: ClusterState) -> Resource:
-    """The Topic once its owner has copied the command of the refusal."""
+    """Return the Topic after its owner ran the command of the refusal."""
     annotation, digest = approval_command(
         reconcile_topics(MemoryCluster(state), make_request(cluster_resource, topic))[topic.topic_name]
     )

@@ -1,4 +1,4 @@
-"""What of a plan the operator may do: which words it takes, and whose."""
+"""Approvals: the part of a plan that the operator may apply, and the required settings."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ LONG, SHORT = "604800000", "3600000"
 
 
 def notes(**annotations: str) -> dict[str, Any]:
-    """Annotations of ours."""
+    """Return annotations of topiarist."""
     return {"annotations": {f"topiarist.dev/{key.replace('_', '-')}": text for key, text in annotations.items()}}
 
 
 def left(home: Resource, topic: Resource, found: TopicState, held: dict[str, str] | None = None) -> Plan:
-    """What may be done of the plan for a Topic."""
+    """Return the approved part of the plan for a Topic."""
     assert topic.manifest is not None
     spec = spec_of(home)
     plan = make_plan(states.cluster(found), spec, [merge(topic.manifest, spec)], RunOptions(owner=OWNER))
@@ -42,7 +42,7 @@ def left(home: Resource, topic: Resource, found: TopicState, held: dict[str, str
 
 
 def ours(partitions: int = 3, **config: str) -> TopicState:
-    """A topic of the operator's."""
+    """Return a topic that the operator owns."""
     named = {key.replace("_", "."): text for key, text in config.items()}
     return states.topic("orders", partitions, config=named, managed_keys=sorted(named), owner=OWNER)
 
@@ -51,19 +51,19 @@ RISKS: Sequence[list[str]] = ([], ["Disruptive"], ["DataLoss"], ["Disruptive", "
 
 
 def digest_of(finding: Issue) -> str:
-    """The digest in the command that a refusal gives."""
+    """Return the digest in the command of a refusal."""
     (found,) = re.findall(r"sha256:[0-9a-f]{16}", finding.hint)
     return str(found)
 
 
 def asking(word: str = "", **config: str) -> Resource:
-    """A Topic that asks for a short retention, with this consent; the same Topic each time."""
+    """Return a Topic with a short retention and this consent; the same Topic each time."""
     wanted = {"retention.ms": SHORT, **{key.replace("_", "."): text for key, text in config.items()}}
     return resource_bodies.topic("orders", config=wanted, meta={"uid": "u", **notes(allow_risk=word)})
 
 
 def refused_digest(found: TopicState, **config: str) -> str:
-    """What the operator wants to be named for this change."""
+    """Return the digest that the operator requires for this change."""
     (refusal,) = left(resource_bodies.cluster(), asking(**config), found).topics[0].refusals
     return digest_of(refusal)
 
@@ -71,7 +71,9 @@ def refused_digest(found: TopicState, **config: str) -> str:
 @pytest.mark.parametrize("allowed", RISKS)
 @pytest.mark.parametrize("word", ["", "true", "DataLoss", "sha256:0123456789abcdef", "exactly", "among"])
 def test_data_loss_needs_both_words(allowed: list[str], word: str) -> None:
-    """The Cluster's allowRisk, and the Topic's annotation, which names this very change; each missing one is named."""
+    """Data loss needs the Cluster's allowRisk and the Topic's annotation with the digest of this change; the refusal
+    names each missing one.
+    """
     found = ours(retention_ms=LONG)
     digest = refused_digest(found)
     consents = word in ("exactly", "among")
@@ -94,7 +96,7 @@ def test_data_loss_needs_both_words(allowed: list[str], word: str) -> None:
 
 
 def test_a_consent_to_one_change_counts_for_no_other() -> None:
-    """Other values, other keys, another topic of the name, another reason, another Topic, another cluster."""
+    """A consent counts for no other values, keys, recreated topic, reason, Topic or cluster."""
     found = ours(retention_ms=LONG)
     digest, home = refused_digest(found), resource_bodies.cluster(allowRisk=["DataLoss"])
     assert left(home, asking(digest), found).has_changes
@@ -116,7 +118,7 @@ def test_a_consent_to_one_change_counts_for_no_other() -> None:
 
 
 def test_every_reason_is_told() -> None:
-    """Of each key that may lose data, and of nothing else."""
+    """The refusal lists the reason of each key that may lose data, and no other key."""
     there = ours(retention_ms=LONG, cleanup_policy="delete", segment_ms="7")
     topic = asking(cleanup_policy="compact", segment_ms="8")
     (found,) = left(resource_bodies.cluster(), topic, there).topics
@@ -129,7 +131,7 @@ def test_every_reason_is_told() -> None:
 
 @pytest.mark.parametrize("allowed", RISKS)
 def test_what_disturbs_needs_the_clusters_word(allowed: list[str]) -> None:
-    """Which it gives unless it says otherwise; who allows more allows this too."""
+    """A disruptive change needs the Cluster's allowRisk, which permits it by default and whenever it permits more."""
     topic = resource_bodies.topic("orders", partitions=6)
     plan = left(resource_bodies.cluster(allowRisk=allowed), topic, ours())
     assert plan.has_changes is bool(allowed)
@@ -138,13 +140,13 @@ def test_what_disturbs_needs_the_clusters_word(allowed: list[str]) -> None:
 
 
 def test_what_is_safe_needs_nobody() -> None:
-    """Even where nothing else may be done."""
+    """A safe change needs no approval, even if the Cluster permits no risk."""
     topic = resource_bodies.topic("orders", config={"preallocate": False})
     assert left(resource_bodies.cluster(allowRisk=[]), topic, ours()).has_changes
 
 
 def test_one_part_that_may_lose_data_holds_back_only_itself() -> None:
-    """The rest of the topic is done."""
+    """The approval filter withholds only the part of a topic that may lose data; the rest is applied."""
     topic = resource_bodies.topic("orders", partitions=6, config={"retention.ms": SHORT})
     (found,) = left(resource_bodies.cluster(), topic, ours(retention_ms=LONG)).topics
     assert [type(change).__name__ for change in found.changes] == ["AddPartitions"]
@@ -152,13 +154,13 @@ def test_one_part_that_may_lose_data_holds_back_only_itself() -> None:
 
 
 def one_pass(port: MemoryCluster, home: Resource, topic: Resource) -> TopicResult:
-    """One pass over one Topic, with its digest as it was read."""
+    """Run one pass over one Topic, with its digest as read."""
     (view,) = reconcile_cluster(port, make_request(home, topic), lambda: False).topic_results
     return view
 
 
 def consenting(annotation: str, text: str) -> Resource:
-    """A Topic with this annotation; the same Topic each time."""
+    """Return a Topic with this annotation; the same Topic each time."""
     return resource_bodies.topic("orders", config={"flush.ms": 1}, meta={"uid": "u", **notes(**{annotation: text})})
 
 
@@ -186,7 +188,9 @@ DELETED = states.cluster(dangling_records={"orders": OwnershipRecord(OWNER)})
 def test_a_topic_is_taken_or_made_again_by_exact_consent_only(
     annotation: str, there: ClusterState, other: ClusterState, reason: Reason
 ) -> None:
-    """Of both; from the owner, or for the deletion, that was told, and no other; an old true consents to nothing."""
+    """Taking ownership and recreation need an exact consent, which names the reported owner or deletion. The former
+    value true is no consent.
+    """
     home = resource_bodies.cluster(allowRisk=["DataLoss"])
     refused = one_pass(MemoryCluster(there), home, consenting(annotation, ""))
     (refusal,) = refused.refusals
@@ -207,12 +211,12 @@ def test_a_topic_is_taken_or_made_again_by_exact_consent_only(
 
 
 def absent(**meta: Any) -> Resource:
-    """A Topic that asks for its topic to go."""
+    """Return a Topic with ``ensure: Absent``."""
     return resource_bodies.topic("orders", ensure="Absent", meta=meta)
 
 
 def test_a_deletion_takes_allow_deletion() -> None:
-    """And nothing less: neither allowRisk nor an annotation stands in for it."""
+    """A deletion needs allowDeletion; neither allowRisk nor an annotation replaces it."""
     assert left(resource_bodies.cluster(allowDeletion=True), absent(), ours()).has_changes
     home = resource_bodies.cluster(allowRisk=["DataLoss"])
     (found,) = left(home, absent(**notes(allow_risk="DataLoss")), ours()).topics
@@ -226,7 +230,7 @@ def test_a_deletion_takes_allow_deletion() -> None:
 
 @pytest.mark.parametrize(("allowed", "held"), [(False, {}), (True, {"orders": "its namespace is being deleted"})])
 def test_a_deletion_with_its_resource_that_is_held(allowed: bool, held: dict[str, str]) -> None:
-    """It says how the resource can go without its topic."""
+    """A withheld deletion of a resource reports how to delete the resource without its topic."""
     going = absent(deletionTimestamp="2026-02-01T00:00:00Z", finalizers=[FINALIZER])
     (found,) = left(resource_bodies.cluster(allowDeletion=allowed), going, ours(), held).topics
     (refusal,) = found.refusals

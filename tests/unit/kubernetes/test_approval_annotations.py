@@ -1,4 +1,6 @@
-"""Annotations that are not understood: they are said, and whatever they may have meant to prevent is not done."""
+"""Invalid annotations: the operator reports them, and withholds every action that they may have been meant to
+prevent.
+"""
 
 from __future__ import annotations
 
@@ -62,13 +64,15 @@ DIGEST = "sha256:0123456789abcdef"
     ],
 )
 def test_what_is_wrong_with_an_annotation(key: str, value: str, problem: str) -> None:
-    """With what was found, and what was wanted; nothing is said of others' annotations."""
+    """The operator reports the actual and the valid values of an invalid annotation, and ignores annotations of other
+    programs.
+    """
     topic = resource_bodies.topic("orders", meta={"annotations": {key: value}})
     assert annotation_errors(topic) == ([problem] if problem else [])
 
 
 def test_each_kind_has_its_own() -> None:
-    """A Topic's consent on a Cluster, or a pause on a Policy, does nothing, and that is said."""
+    """A consent on a Cluster or a pause on a Policy has no effect, and the operator reports it."""
     risk = {"annotations": {"topiarist.dev/allow-risk": DIGEST}}
     paused = {"annotations": {"topiarist.dev/paused": "true"}}
     assert annotation_errors(resource_bodies.cluster(meta=risk)) == [
@@ -85,7 +89,7 @@ def test_each_kind_has_its_own() -> None:
     ("value", "paused"), [("true", True), ("True", True), ("yes", True), ("1", True), ("", True), ("false", False)]
 )
 def test_a_pause_that_is_mistyped_pauses(value: str, paused: bool) -> None:
-    """Of a Topic, or of all of a Cluster: nothing is written, since nothing else can have been meant."""
+    """An invalid pause of a Topic or a Cluster counts as a pause, so the operator writes nothing."""
     note = {"annotations": {"topiarist.dev/paused": value}}
     for home, topic in (
         (resource_bodies.cluster(), resource_bodies.topic("orders", meta=note)),
@@ -100,7 +104,7 @@ def test_a_pause_that_is_mistyped_pauses(value: str, paused: bool) -> None:
 
 @pytest.mark.parametrize("note", ["topiarist.dev/retain", "topiarist.dev/retian"])
 def test_what_is_not_understood_holds_a_deletion(note: str) -> None:
-    """It may have been meant to keep the topic."""
+    """An invalid annotation withholds a deletion, because it may be an attempt to keep the topic."""
     going = resource_bodies.topic(
         "orders", deletionPolicy="Delete", meta={**DELETING_META, "annotations": {note: "True"}}
     )
@@ -114,7 +118,9 @@ def test_what_is_not_understood_holds_a_deletion(note: str) -> None:
 
 
 def test_a_status_says_it_and_an_event_once() -> None:
-    """Beside how the topic stands; when it is corrected the status is as ever."""
+    """The status reports an invalid annotation beside the state of the topic, and one Event reports it. A correction
+    restores the status.
+    """
     topic = resource_bodies.topic("orders", meta={"annotations": {"topiarist.dev/pasued": "true"}})
     words = "topiarist.dev/pasued is not known on a Topic: did you mean paused?"
     status = topic_status(topic, {"prod": make_result(topic, SyncState.SYNCED)}, {}, NOW, ("prod",))
@@ -133,7 +139,7 @@ def test_a_status_says_it_and_an_event_once() -> None:
 
 
 def test_what_is_said_is_bounded() -> None:
-    """However many there are."""
+    """The message about invalid annotations is bounded, for any number of annotations."""
     topic = resource_bodies.topic(
         "orders", meta={"annotations": {f"topiarist.dev/x{number}": "" for number in range(50)}}
     )

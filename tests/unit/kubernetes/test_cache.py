@@ -1,4 +1,4 @@
-"""What the operator keeps of the API server: which event marks which cluster, and that nothing is read twice."""
+"""The store of API server resources: the clusters that each event marks, and no repeated parsing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from topiarist.kubernetes.cache import UNASSIGNED, Store
 
 
 class Kept(Store):
-    """A store, and what it marked since it was last asked."""
+    """A store that records the clusters marked since the last call of ``marked``."""
 
     def __init__(self, *found: Resource) -> None:
         self._marks: list[str] = []
@@ -26,12 +26,12 @@ class Kept(Store):
         self.marked()
 
     def marked(self) -> list[str]:
-        """The clusters, and then none."""
+        """Return the marked clusters, and clear the list."""
         found, self._marks[:] = [*self._marks], []
         return found
 
     def seen(self, of: Resource, **changes: Any) -> list[str]:
-        """The same resource in a later state; what that marks."""
+        """Add a later version of the resource, and return the marked clusters."""
         self.upsert(resource_bodies.updated_body(of, **changes))
         return self.marked()
 
@@ -43,7 +43,7 @@ A, B = (
 
 
 def named(name: str = "orders", *clusters: str, **spec: Any) -> Resource:
-    """A Topic for clusters by name."""
+    """Return a Topic that names its clusters."""
     return resource_bodies.topic(name, clusters=list(clusters or ("a",)), **spec)
 
 
@@ -59,7 +59,7 @@ def named(name: str = "orders", *clusters: str, **spec: Any) -> Resource:
     ],
 )
 def test_a_topic_marks_the_clusters_that_it_is_meant_for(spec: Mapping[str, Any], marks: list[str]) -> None:
-    """When it comes and when it goes; where there is none it is the rest that has to be told."""
+    """A new or deleted Topic marks its clusters; without a cluster it marks the unassigned resources."""
     kept, topic = Kept(A, B), resource_bodies.topic("orders", **spec)
     kept.upsert(topic)
     assert kept.marked() == marks
@@ -68,7 +68,9 @@ def test_a_topic_marks_the_clusters_that_it_is_meant_for(spec: Mapping[str, Any]
 
 
 def test_the_only_cluster_is_meant_by_whoever_names_none() -> None:
-    """It is marked; with a second one the Topic is homeless, and both know."""
+    """A Topic that names no cluster marks the only cluster. With a second Cluster the Topic has no target, and both
+    clusters are marked.
+    """
     topic = resource_bodies.topic("orders")
     kept = Kept(A)
     kept.upsert(topic)
@@ -87,7 +89,9 @@ APPLIED = {"clusters": [{"name": "a", "state": "Synced", "generation": 1}]}
 
 
 def test_a_topic_stays_where_it_was_applied() -> None:
-    """A second Cluster changes nothing for it, nor does the loss of the first: only a new Topic is undecided."""
+    """An applied Topic keeps its cluster if a second Cluster appears or the first disappears; only a new Topic has no
+    target.
+    """
     old, new = resource_bodies.topic("old", status=APPLIED), resource_bodies.topic("new")
     kept = Kept(A, old)
     assert [kept.target_clusters(old), kept.has_ambiguous_target(old)] == [["a"], False]
@@ -105,7 +109,7 @@ def test_a_topic_stays_where_it_was_applied() -> None:
 
 
 def test_where_a_topic_was_applied_counts_only_if_it_selects_no_cluster() -> None:
-    """A spec that names clusters decides alone."""
+    """The clusters in the spec of a Topic take precedence over the cluster where it was applied."""
     kept, named_b = Kept(A, B), resource_bodies.topic("orders", clusters=["b"], status=APPLIED)
     assert [kept.target_clusters(named_b), kept.has_ambiguous_target(named_b)] == [["b"], False]
     nowhere = resource_bodies.topic("orders", clusters=["nowhere"])
@@ -113,7 +117,7 @@ def test_where_a_topic_was_applied_counts_only_if_it_selects_no_cluster() -> Non
 
 
 def test_a_topic_that_moves_marks_both_sides() -> None:
-    """The cluster that it leaves and the one that it comes to."""
+    """A Topic that moves marks both its previous and its new cluster."""
     first = named("orders", "a")
     kept = Kept(A, B, first)
     kept.upsert(named("orders", "b", meta={"uid": first.uid, "generation": 2}))
@@ -129,7 +133,9 @@ def test_a_topic_that_moves_marks_both_sides() -> None:
     ],
 )
 def test_what_changes_nothing_marks_nobody(changes: dict[str, Any]) -> None:
-    """Above all our own statuses: otherwise each pass would call for the next one."""
+    """An event without a relevant change marks no cluster; otherwise each status write of the operator would start the
+    next pass.
+    """
     topic = named()
     kept = Kept(A, topic)
     assert kept.seen(topic, **changes) == []
@@ -148,13 +154,13 @@ def test_what_changes_nothing_marks_nobody(changes: dict[str, Any]) -> None:
     ],
 )
 def test_what_a_pass_asks_for_marks(changes: dict[str, Any]) -> None:
-    """Spec, labels, annotations, finalizers, deletion; or another resource of that name."""
+    """A change of spec, labels, annotations, finalizers or deletion marks the cluster, as does a recreated resource."""
     topic = named()
     assert Kept(A, topic).seen(topic, **changes) == ["a"]
 
 
 def test_what_is_older_than_what_is_known_is_passed_over() -> None:
-    """A page of a list that was begun before."""
+    """The store ignores an older version of a resource, such as one from a page of an earlier list."""
     old = named()
     new = resource_bodies.updated_body(old, labels={"a": "b"})
     kept = Kept(A, new)
@@ -164,14 +170,14 @@ def test_what_is_older_than_what_is_known_is_passed_over() -> None:
 
 
 def test_a_cluster_marks_itself_and_the_rest() -> None:
-    """Policies and homeless Topics may have a word on it; other clusters have not."""
+    """A Cluster marks itself and the unassigned resources, and no other cluster."""
     kept = Kept(A, B)
     assert kept.seen(A, generation=2) == [UNASSIGNED, "a"]
     assert kept.seen(A, annotations={"topiarist.dev/paused": "true"}) == [UNASSIGNED, "a"]
 
 
 def test_a_policy_marks_every_cluster() -> None:
-    """When it comes, changes and goes."""
+    """A Policy that is created, changed or deleted marks every cluster."""
     kept, policy = Kept(A, B), resource_bodies.policy("law", {"expression": "true"})
     kept.upsert(policy)
     assert kept.marked() == [UNASSIGNED, "a", "b"]
@@ -183,7 +189,9 @@ def test_a_policy_marks_every_cluster() -> None:
 
 
 def test_clusters_and_policies_of_other_namespaces_are_nobodys() -> None:
-    """Whoever may make a Topic must not bring a Cluster along."""
+    """The store ignores Clusters and Policies of other namespaces, so that the right to create a Topic does not suffice
+    to add a Cluster.
+    """
     for made in (
         resource_bodies.cluster("x", meta={"namespace": "other"}),
         resource_bodies.policy("x", meta={"namespace": "other"}),
@@ -198,7 +206,7 @@ def test_clusters_and_policies_of_other_namespaces_are_nobodys() -> None:
 
 
 def test_a_namespace_marks_the_clusters_of_its_topics() -> None:
-    """When its labels change, when it is being deleted, when it is gone; and only then."""
+    """A namespace marks the clusters of its Topics only if its labels change or it is being deleted or was deleted."""
     kept = Kept(A, B, named())
     for labels, leaving, marks in (
         ({"team": "x"}, False, ["a"]),
@@ -218,7 +226,7 @@ def test_a_namespace_marks_the_clusters_of_its_topics() -> None:
 
 @pytest.fixture
 def merges(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The topics that were merged, and the Clusters and Policies that were read, in order."""
+    """Return the merged topics and the parsed Clusters and Policies, in order."""
     found: list[str] = []
 
     def counting(name: str, plain: Any) -> Any:
@@ -235,12 +243,14 @@ def merges(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def looked(kept: Store, name: str = "a") -> list[Resource]:
-    """The Topics of a pass."""
+    """Return the Topics of a pass."""
     return [each.resource for each in kept.candidates(name)]
 
 
 def test_nothing_is_merged_again_that_has_not_changed(merges: list[str]) -> None:
-    """Whatever comes of statuses, finalizers and annotations: the newest resource, and the specs that there are."""
+    """New statuses, finalizers and annotations cause no new merge; a pass has the newest resource and the existing
+    specs.
+    """
     one, two = named("one"), named("two")
     kept = Kept(A, one, two)
     assert merges == ["cluster a"]
@@ -257,7 +267,7 @@ def test_nothing_is_merged_again_that_has_not_changed(merges: list[str]) -> None
 
 
 def test_what_has_changed_is_merged_and_nothing_else(merges: list[str]) -> None:
-    """One Topic; or all of them, if it is the Cluster."""
+    """A changed Topic is merged alone; a changed Cluster causes a merge of all its Topics."""
     one, two = named("one"), named("two")
     kept = Kept(A, B, one, two)
     looked(kept)
@@ -273,7 +283,7 @@ def test_what_has_changed_is_merged_and_nothing_else(merges: list[str]) -> None:
 
 
 def test_policies_are_read_once(merges: list[str]) -> None:
-    """And stay the same object, by which what is compiled is found again."""
+    """Each Policy is parsed once and remains the same object, which identifies its compiled rules."""
     law = resource_bodies.policy("law", {"expression": "true"})
     kept = Kept(A, law)
     first = kept.parsed_policies()
@@ -285,7 +295,7 @@ def test_policies_are_read_once(merges: list[str]) -> None:
 
 
 def test_a_topic_that_cannot_be_read_has_no_home() -> None:
-    """So its status is written all the same; whom it means is known, and there its claim stands."""
+    """An unreadable Topic has no target, so its status is still written; its claim on its known clusters remains."""
     kept = Kept(A, B)
     for name, cluster, marks in (("named", "b", [UNASSIGNED, "b"]), ("lost", "nowhere", [UNASSIGNED])):
         kept.upsert(resource_bodies.topic(name, partitions=0, clusters=[cluster]))
@@ -299,13 +309,13 @@ def test_a_topic_that_cannot_be_read_has_no_home() -> None:
 
 
 def unreadable(of: Resource) -> Resource:
-    """The same Cluster with a spec that nobody can read."""
+    """Return the same Cluster with an unreadable spec."""
     wrong = resource_bodies.body("Cluster", of.name, {"kafkaVersion": "never"}, uid=of.uid, generation=2)
     return parse_resource(wrong, of)
 
 
 def test_a_cluster_that_cannot_be_read_any_more_is_still_meant() -> None:
-    """What it said before tells which Topics are its own: none of them loses its finalizer."""
+    """A Cluster that becomes unreadable keeps its Topics by its last valid spec, so none loses its finalizer."""
     topic = resource_bodies.topic("orders")
     kept = Kept(A, topic)
     kept.upsert(unreadable(A))
@@ -319,13 +329,13 @@ def test_a_cluster_that_cannot_be_read_any_more_is_still_meant() -> None:
 
 
 def test_a_cluster_that_could_never_be_read() -> None:
-    """Nobody knows what is meant for it."""
+    """The Topics of a Cluster that was never readable are unknown."""
     kept = Kept(unreadable(A))
     assert (kept.cluster_spec("a"), kept.unreadable_clusters) == (None, ["a"])
 
 
 def test_a_policy_that_cannot_be_read_any_more_has_no_rules() -> None:
-    """That it is there, and cannot be read, holds back every change."""
+    """An unreadable Policy has no rules, and the store lists it as unreadable, which withholds every change."""
     law = resource_bodies.policy("law", {"expression": "true"})
     kept = Kept(A, law)
     kept.upsert(parse_resource(resource_bodies.body("Policy", "law", {"rules": []}, uid=law.uid, generation=2), law))
@@ -334,7 +344,7 @@ def test_a_policy_that_cannot_be_read_any_more_has_no_rules() -> None:
 
 
 def test_a_cluster_that_is_gone_takes_nothing_along() -> None:
-    """Its Topics are there, and homeless; one that comes back is read anew."""
+    """The Topics of a deleted Cluster remain without a target; a recreated Cluster is parsed anew."""
     topic = named()
     kept = Kept(A, topic)
     looked(kept)
@@ -347,7 +357,7 @@ def test_a_cluster_that_is_gone_takes_nothing_along() -> None:
 
 
 def test_everything_can_be_found() -> None:
-    """By kind, namespace and name."""
+    """The store finds every resource by kind, namespace and name."""
     topic, law = named(), resource_bodies.policy("law", {"expression": "true"})
     kept = Kept(A, B, topic, law)
     for each in (A, B, topic, law):
@@ -371,7 +381,9 @@ GREEN = "k8s/1/shop/green"
 
 @pytest.mark.parametrize(("ours", "theirs"), [("", "blue"), ("blue", ""), ("blue", "green")])
 def test_only_what_has_our_class_is_there(ours: str, theirs: str) -> None:
-    """Of every kind, also where it cannot be read; what gets another class is as if it had gone."""
+    """The store has only resources of its class, including unreadable ones; a resource that changes class is
+    removed.
+    """
     fields: list[dict[str, Any]] = [{"class": name} if name else {} for name in (ours, theirs)]
     own, other = fields
     kept = Blue(
@@ -395,7 +407,9 @@ def test_only_what_has_our_class_is_there(ours: str, theirs: str) -> None:
 
 
 def test_what_another_release_serves_is_left_to_it() -> None:
-    """A Cluster or Policy that it speaks of, a Topic that it has a Cluster for; ours again when it is free."""
+    """The store omits resources that another release serves, by their status, and adds them after the other release
+    stops.
+    """
     held = {"operator": GREEN, "clusters": [{"name": "b", "state": "Synced"}]}
     topic = named("orders", "a", status=held)
     policy = parse_resource({**resource_bodies.body("Policy", "law", {"rules": []}), "status": {"operator": GREEN}})
@@ -413,7 +427,7 @@ def test_what_another_release_serves_is_left_to_it() -> None:
 
 
 def test_a_topic_of_another_release_is_not_homeless() -> None:
-    """It is meant for a Cluster that the other one serves, by name, by label or as its only one, or was spoken of."""
+    """A Topic with a Cluster of another release is not without a target, by name, label, only Cluster or status."""
     labels = {"labels": {"env": "blue"}}
     elsewhere = resource_bodies.updated_body(
         resource_bodies.cluster("far", meta={"namespace": "other", **labels}), status={"operator": GREEN}

@@ -1,4 +1,4 @@
-"""What reaches the operator's store late: events behind answers, and answers about what was deleted since."""
+"""Late data in the operator's store: events that follow newer responses, and responses about deleted resources."""
 
 from __future__ import annotations
 
@@ -13,24 +13,26 @@ from topiarist.kubernetes.cache import Store
 
 @pytest.fixture
 def store() -> Store:
-    """One that is empty."""
+    """Return an empty store."""
     return Store("shop", lambda name: None)
 
 
 def orders(version: int, uid: str = "a") -> Resource:
-    """A Topic as it was at this version."""
+    """Return a Topic at this version."""
     return replace(resource_bodies.topic("orders"), resource_version=version, uid=uid)
 
 
 def test_the_end_of_an_earlier_one_leaves_the_later(store: Store) -> None:
-    """A Topic that was deleted and created again: the end of the first is received behind the second."""
+    """The late deletion event of a Topic does not remove the recreated Topic."""
     store.upsert(orders(120, uid="b"))
     store.remove(orders(130, uid="a"))
     assert store.topics["shop", "orders"].uid == "b"
 
 
 def test_a_list_removes_what_was_written_since_the_last_event(store: Store) -> None:
-    """The answer to a write came, then the watch was interrupted; the informer knows only the older version."""
+    """A list removes a Topic that was deleted during an interrupted watch, although a write response had a newer
+    version.
+    """
     store.upsert(orders(110))
     store.on_write_response(orders(120))
     store.remove(orders(110))
@@ -38,7 +40,7 @@ def test_a_list_removes_what_was_written_since_the_last_event(store: Store) -> N
 
 
 def test_an_answer_and_an_event_that_cross(store: Store) -> None:
-    """Whichever comes first, the later version stays; an equal one counts."""
+    """The later version remains in either order of response and event; an equal version counts."""
     store.upsert(orders(110))
     store.on_write_response(orders(120))
     store.upsert(orders(115))
@@ -49,7 +51,7 @@ def test_an_answer_and_an_event_that_cross(store: Store) -> None:
 
 
 def test_an_answer_brings_nothing_back(store: Store) -> None:
-    """A status was written, the Topic was deleted, and only then the answer came; also if there is another by now."""
+    """The late response to a status write does not restore a deleted Topic, nor replace a recreated one."""
     store.on_write_response(orders(110))
     assert not store.topics
     store.upsert(orders(120, uid="b"))

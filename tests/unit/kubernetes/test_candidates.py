@@ -1,4 +1,4 @@
-"""Who may declare which topic on a cluster: namespaces by name and label, patterns, and the older of two claims."""
+"""Claims on topics of a cluster: namespaces by name and label, name patterns, and the older of two claims."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ STRANGE = "unknown"
 
 
 def judged(home: Resource, *topics: Resource, silent: Iterable[Resource] = ()) -> list[Candidate]:
-    """What becomes of these Topics on a Cluster in the namespace ``shop``, beside those that cannot be read."""
+    """Return the candidates for these Topics on a Cluster in the namespace ``shop``, with the unreadable Topics."""
     spec = spec_of(home)
     single = [build_candidate(each, merge(each.manifest, spec)) for each in topics if each.manifest]
     return select_candidates(spec, "shop", single, NAMESPACES, silent)
 
 
 def reasons(found: Candidate) -> list[Reason]:
-    """What stands against a Topic."""
+    """Return the reasons of a Topic's refusals."""
     return [objection.reason for objection in found.refusals]
 
 
 def may(rules: list[dict[str, Any]] | None, namespace: str, name: str = "orders") -> bool:
-    """Whether a namespace may declare a topic where a Cluster has these rules (None: it says nothing)."""
+    """Return if a namespace may declare a topic under these rules of a Cluster (None: no rules)."""
     home = resource_bodies.cluster() if rules is None else resource_bodies.cluster(allowedTopics=rules)
     (found,) = judged(home, resource_bodies.topic(name, meta={"namespace": namespace}))
     assert reasons(found) in ([], [Reason.NOT_ALLOWED])
@@ -47,12 +47,14 @@ def may(rules: list[dict[str, Any]] | None, namespace: str, name: str = "orders"
 
 
 def selecting(**selector: Any) -> list[dict[str, Any]]:
-    """One rule for the namespaces that a selector means."""
+    """Return one rule for the namespaces that a selector matches."""
     return [{"namespaces": {"from": "Selector", "selector": selector}}]
 
 
 def test_by_default_only_the_clusters_own_namespace_may() -> None:
-    """Everything else is refused, with what says who may."""
+    """By default only the Cluster's own namespace may declare topics; the refusal of another names the permitted
+    namespaces.
+    """
     assert may(None, "shop")
     assert not may(None, "pay")
     (found,) = judged(resource_bodies.cluster(), resource_bodies.topic("orders", meta={"namespace": "pay"}))
@@ -62,7 +64,7 @@ def test_by_default_only_the_clusters_own_namespace_may() -> None:
 
 
 def test_an_empty_list_allows_nobody() -> None:
-    """Not even the Cluster's own namespace."""
+    """An empty list permits no namespace, not even the Cluster's own."""
     assert not may([], "shop")
 
 
@@ -90,12 +92,12 @@ def test_an_empty_list_allows_nobody() -> None:
     ],
 )
 def test_namespaces_by_selector(rules: list[dict[str, Any]], who: set[str]) -> None:
-    """As any selector of Kubernetes; a namespace that is not known has no labels; any rule is enough."""
+    """Selectors match as in Kubernetes; an unknown namespace has no labels, and one matching rule is enough."""
     assert {name for name in (*NAMESPACES, STRANGE) if may(rules, name)} == who
 
 
 def test_names_by_pattern() -> None:
-    """It is the topic's name that counts, not the resource's; namespace and name by one and the same rule."""
+    """Patterns match the topic name, not the resource name; one rule must match both namespace and name."""
     rules = [
         {"namespaces": {"from": "All"}, "names": ["pay.*", "audit"]},
         {"namespaces": {"from": "Same"}, "names": ["shop.*"]},
@@ -116,7 +118,7 @@ def test_names_by_pattern() -> None:
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_the_oldest_of_several_claims_counts(order: tuple[int, ...]) -> None:
-    """In whatever order they come; by the time of creation, and where that is the same by the uid."""
+    """The oldest claim counts in any order, by creation time and then by uid."""
     topics = [
         resource_bodies.topic("a", topicName="orders", meta={"creationTimestamp": "2026-01-01T00:00:02Z", "uid": "1"}),
         resource_bodies.topic("b", topicName="orders", meta={"creationTimestamp": "2026-01-01T00:00:01Z", "uid": "3"}),
@@ -134,7 +136,7 @@ def test_the_oldest_of_several_claims_counts(order: tuple[int, ...]) -> None:
 
 
 def test_names_that_kafka_cannot_tell_apart_collide() -> None:
-    """Its metrics write a dot and an underscore alike."""
+    """Names that differ only in dots and underscores collide, as in Kafka's metrics."""
     found = judged(
         resource_bodies.cluster(), resource_bodies.topic("a.b"), resource_bodies.topic("other", topicName="a_b")
     )
@@ -143,14 +145,14 @@ def test_names_that_kafka_cannot_tell_apart_collide() -> None:
 
 
 def test_who_may_not_declare_a_topic_has_no_claim() -> None:
-    """However old it is: otherwise a stranger could keep a name for ever."""
+    """A Topic without permission has no claim, however old it is; otherwise it could block a name forever."""
     older = resource_bodies.topic("orders", meta={"namespace": "pay", "creationTimestamp": "2020-01-01T00:00:00Z"})
     found = judged(resource_bodies.cluster(), older, resource_bodies.topic("orders"))
     assert {each.resource.namespace: reasons(each) for each in found} == {"pay": [Reason.NOT_ALLOWED], "shop": []}
 
 
 def test_one_that_is_being_deleted_gives_way() -> None:
-    """To any other, however young: the claim passes on, and nothing is deleted."""
+    """A Topic that is being deleted loses its claim to any other Topic, and nothing is deleted."""
     older = resource_bodies.topic("older", topicName="orders", deletionPolicy="Delete", meta=GOING)
     younger = resource_bodies.topic("younger", topicName="orders")
     found = {each.resource.name: reasons(each) for each in judged(resource_bodies.cluster(), older, younger)}
@@ -160,7 +162,7 @@ def test_one_that_is_being_deleted_gives_way() -> None:
 
 
 def test_what_is_wrong_with_a_spec_stands_against_it_alone() -> None:
-    """With the place of the field; its claim counts all the same."""
+    """An invalid spec refuses only its own Topic, with the path of the field; its claim still counts."""
     wrong = resource_bodies.topic("wrong", topicName="orders", config={"retention.ms": "soon"})
     found = judged(resource_bodies.cluster(), wrong, resource_bodies.topic("orders"), resource_bodies.topic("right"))
     by_name = {each.resource.name: reasons(each) for each in found}
@@ -178,8 +180,9 @@ def test_what_is_wrong_with_a_spec_stands_against_it_alone() -> None:
     ],
 )
 def test_who_cannot_be_read_keeps_its_claim(silent: dict[str, Any], wins: bool) -> None:
-    """The older one counts, whatever has become of its spec: another must not take its topic over. One that is being
-    deleted, or that may not declare the topic, has no claim either.
+    """An unreadable older Topic keeps its claim, so no other Topic takes its topic.
+
+    An unreadable Topic that is being deleted, or that may not declare the topic, has no claim.
     """
     broken = resource_bodies.topic("a", topicName="or_ders", partitions=0, meta=silent)
     topic = resource_bodies.topic("b", topicName="or.ders")
@@ -189,7 +192,7 @@ def test_who_cannot_be_read_keeps_its_claim(silent: dict[str, Any], wins: bool) 
 
 
 def test_a_claim_passes_on_to_who_cannot_be_read() -> None:
-    """A Topic that is being deleted deletes nothing that another one declares, or tries to."""
+    """A Topic that is being deleted does not delete a topic that an unreadable Topic also declares."""
     going = resource_bodies.topic("orders", deletionPolicy="Delete", meta=GOING)
     broken = resource_bodies.topic("again", topicName="orders", partitions=0, meta=YOUNG)
     (found,) = judged(resource_bodies.cluster(), going, silent=[broken])
@@ -198,7 +201,7 @@ def test_a_claim_passes_on_to_who_cannot_be_read() -> None:
 
 
 def test_who_has_been_let_go_asks_for_nothing() -> None:
-    """It is being deleted without our finalizer: it has no claim, whether it can be read or not."""
+    """A Topic that is being deleted without topiarist's finalizer has no claim, readable or not."""
     gone = {**OLD, "deletionTimestamp": "2028-01-01T00:00:00Z"}
     left = resource_bodies.topic("left", topicName="orders", deletionPolicy="Delete", meta=gone)
     broken = resource_bodies.topic("broken", topicName="orders", partitions=0, meta=gone)
@@ -208,7 +211,7 @@ def test_who_has_been_let_go_asks_for_nothing() -> None:
 
 
 def test_of_two_that_are_being_deleted_the_older_counts() -> None:
-    """Which is the one that may delete the topic."""
+    """Of two Topics that are being deleted the older has the claim, and may delete the topic."""
     first, second = (
         resource_bodies.topic(name, topicName="orders", deletionPolicy="Delete", meta=GOING) for name in "ab"
     )
@@ -220,7 +223,7 @@ def test_of_two_that_are_being_deleted_the_older_counts() -> None:
 
 
 def test_candidates_come_in_the_order_of_their_topics() -> None:
-    """Those of one topic by age."""
+    """Candidates are in the order of their topics, and by age for one topic."""
     topics = [
         resource_bodies.topic("z"),
         resource_bodies.topic("b", topicName="m"),
@@ -232,7 +235,7 @@ def test_candidates_come_in_the_order_of_their_topics() -> None:
 
 
 def test_of_two_that_came_in_one_second_the_one_that_has_the_topic_keeps_it() -> None:
-    """Whatever their uids are: a claim does not change hands because of them."""
+    """Of two Topics from the same second, the one that has the topic keeps the claim, whatever the uids are."""
     has = {"clusters": [{"name": "prod", "generation": 1}]}
     for uids in (("a", "b"), ("b", "a")):
         holder = resource_bodies.topic("first", topicName="orders", status=has, meta={"uid": uids[0]})

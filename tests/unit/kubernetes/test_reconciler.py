@@ -1,4 +1,4 @@
-"""One pass of the operator over one cluster, in memory: what is done, what is held back, and what is said of it."""
+"""One pass of the operator over one cluster in memory: applied changes, withheld changes and messages."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def test_what_is_declared_is_made_and_then_in_step() -> None:
-    """The pass after it has nothing to do."""
+    """A pass creates a declared topic, and the next pass reports it as synced."""
     port = MemoryCluster(states.cluster())
     wanted = make_request(resource_bodies.cluster(), resource_bodies.topic("orders"))
     assert reconcile_topics(port, wanted)["orders"].state is SyncState.CHANGED
@@ -46,7 +46,7 @@ def test_what_is_declared_is_made_and_then_in_step() -> None:
 
 
 def test_a_topic_of_others_is_not_taken_over() -> None:
-    """Only the Cluster's adopt says that it may be."""
+    """The operator adopts an existing topic only if the Cluster's adopt permits it."""
     port = MemoryCluster(states.cluster(states.topic("orders", managed_keys=None, config={"flush.ms": "7"})))
     topic = resource_bodies.topic("orders", config={"flush.ms": 8})
     view = reconcile_topics(port, make_request(resource_bodies.cluster(), topic))["orders"]
@@ -58,7 +58,7 @@ def test_a_topic_of_others_is_not_taken_over() -> None:
 
 
 def test_drift_is_reported_or_corrected() -> None:
-    """As the Cluster's driftPolicy says."""
+    """The operator reports or corrects drift according to the Cluster's driftPolicy."""
     met = states.spec("orders", config={"retention.ms": SHORT})
     found = states.cluster(states.topic("orders", config={"retention.ms": LONG}, owner=OWNER, applied_spec=met))
     topic = resource_bodies.topic("orders", config={"retention.ms": SHORT})
@@ -72,7 +72,7 @@ def test_drift_is_reported_or_corrected() -> None:
 
 @pytest.mark.parametrize(("allowed", "copied"), [([], True), (["DataLoss"], False), (["DataLoss"], True)])
 def test_data_loss_takes_two_words(allowed: list[str], copied: bool) -> None:
-    """The Cluster's, and the Topic's to this change."""
+    """Data loss needs the approval of the Cluster and the Topic's consent to this change."""
     home, found = resource_bodies.cluster(allowRisk=allowed), states.cluster(owned_topic("orders", retention_ms=LONG))
     topic = resource_bodies.topic("orders", config={"retention.ms": SHORT})
     port = MemoryCluster(found)
@@ -85,7 +85,7 @@ def test_data_loss_takes_two_words(allowed: list[str], copied: bool) -> None:
 
 
 def test_a_consent_counts_once() -> None:
-    """The same change later, as another client undoes it or the spec goes back and forth, is refused anew."""
+    """A consent counts once: the operator refuses the same change later, after an external change or a spec change."""
     home = resource_bodies.cluster(driftPolicy="Correct", allowRisk=["Disruptive", "DataLoss"])
     state = states.cluster(owned_topic("orders", retention_ms=LONG))
     topic = with_approval(home, resource_bodies.topic("orders", config={"retention.ms": SHORT}), state)
@@ -103,7 +103,9 @@ def test_a_consent_counts_once() -> None:
 
 
 def test_a_consent_that_was_never_used_up_ends_with_the_need_for_it() -> None:
-    """The operator was killed behind the write, or another client made the change: it is used up all the same."""
+    """A consent is used up once its change is made, also if the operator was killed or another client made the
+    change.
+    """
     home = resource_bodies.cluster(driftPolicy="Correct", allowRisk=["DataLoss"])
     state = states.cluster(owned_topic("orders", retention_ms=LONG))
     topic = with_approval(home, resource_bodies.topic("orders", config={"retention.ms": SHORT}), state)
@@ -118,7 +120,7 @@ def test_a_consent_that_was_never_used_up_ends_with_the_need_for_it() -> None:
 
 @pytest.mark.parametrize("allowed", [True, False])
 def test_growth_is_disruptive(allowed: bool) -> None:
-    """It is done unless the Cluster says that nothing disruptive may be."""
+    """Growth is disruptive, and is applied unless the Cluster permits no disruptive change."""
     port = MemoryCluster(states.cluster(owned_topic("orders")))
     home = resource_bodies.cluster() if allowed else resource_bodies.cluster(allowRisk=[])
     view = reconcile_topics(port, make_request(home, resource_bodies.topic("orders", partitions=6)))["orders"]
@@ -129,7 +131,7 @@ def test_growth_is_disruptive(allowed: bool) -> None:
 
 @pytest.mark.parametrize("allowed", [True, False])
 def test_ensure_absent_takes_the_clusters_word(allowed: bool) -> None:
-    """It is allowDeletion; once gone, absent is absent."""
+    """``ensure: Absent`` needs the Cluster's allowDeletion; after the deletion the topic stays absent."""
     port = MemoryCluster(states.cluster(owned_topic("orders")))
     wanted = make_request(
         resource_bodies.cluster(allowDeletion=allowed), resource_bodies.topic("orders", ensure="Absent")
@@ -144,7 +146,7 @@ def test_ensure_absent_takes_the_clusters_word(allowed: bool) -> None:
 
 
 def test_a_topic_whose_resource_is_deleted_goes_with_it() -> None:
-    """By our finalizer only: without it the topic stays, and so does that of a resource that nobody deletes."""
+    """A topic is deleted with its resource only if the resource has topiarist's finalizer and is being deleted."""
     port = MemoryCluster(states.cluster(owned_topic("orders"), owned_topic("kept"), owned_topic("there")))
     going = resource_bodies.topic("orders", deletionPolicy="Delete", meta=DELETING_META)
     kept = resource_bodies.topic("kept", meta={**DELETING_META, "finalizers": ["another"]})
@@ -155,7 +157,9 @@ def test_a_topic_whose_resource_is_deleted_goes_with_it() -> None:
 
 
 def test_a_held_deletion_says_why_and_how_to_let_go() -> None:
-    """That of a namespace that goes as a whole, or where the Cluster does not allow any."""
+    """A withheld deletion reports its reason and its fix, for a namespace that is being deleted and for a Cluster that
+    permits no deletion.
+    """
     going = resource_bodies.topic("orders", deletionPolicy="Delete", meta=DELETING_META)
     port = MemoryCluster(states.cluster(owned_topic("orders")))
     for home, held in (
@@ -169,7 +173,9 @@ def test_a_held_deletion_says_why_and_how_to_let_go() -> None:
 
 
 def test_deletions_of_a_day_share_one_budget() -> None:
-    """Over it none is done: so many at once were not meant. What was deleted before is told by what was read."""
+    """All deletions of a day share one budget, and above it no topic is deleted. Earlier deletions come from the status
+    and the cluster.
+    """
     going = [resource_bodies.topic(f"t{number}", deletionPolicy="Delete", meta=DELETING_META) for number in range(3)]
     topics = [owned_topic(f"t{number}") for number in range(3)]
     home = resource_bodies.cluster(allowDeletion=True, budgets={"deletions": 5})
@@ -184,7 +190,7 @@ def test_deletions_of_a_day_share_one_budget() -> None:
 
 
 def test_a_budget_that_is_overdrawn_has_no_room() -> None:
-    """It was larger before; and it holds back no more than it counts."""
+    """An exceeded budget permits no further change, and withholds only the changes that it counts."""
     tombstones = {f"gone-{number}": DeletionRecord(OWNER, 1_769_860_800_000) for number in range(7)}
     home = resource_bodies.cluster(allowDeletion=True)
     port = MemoryCluster(states.cluster(owned_topic("orders"), deletion_records=tombstones))
@@ -199,7 +205,7 @@ def test_a_budget_that_is_overdrawn_has_no_room() -> None:
 
 
 def test_budgets_hold_back_only_what_they_count() -> None:
-    """Too many new partitions keep no config from being set."""
+    """A budget withholds only changes of its kind: too many new partitions do not prevent a config change."""
     port = MemoryCluster(states.cluster(owned_topic("old")))
     home = resource_bodies.cluster(budgets={"newPartitions": 2})
     views = reconcile_topics(
@@ -209,7 +215,7 @@ def test_budgets_hold_back_only_what_they_count() -> None:
 
 
 def test_what_is_paused_or_observed_is_left_alone() -> None:
-    """With what would be done."""
+    """The operator does not change a paused or observed topic, and reports the pending changes."""
     port = MemoryCluster(states.cluster())
     pause = {"annotations": {"topiarist.dev/paused": "true"}}
     topics = [
@@ -229,7 +235,7 @@ def test_what_is_paused_or_observed_is_left_alone() -> None:
 
 
 def test_an_override_may_have_one_cluster_only_observed() -> None:
-    """That is no pause: nobody has to take anything back."""
+    """An override can set one cluster to mode Observe, which is not a pause."""
     port = MemoryCluster(states.cluster())
     topic = resource_bodies.topic("orders", overrides=[{"clusters": ["prod"], "mode": "Observe"}])
     assert reconcile_topics(port, make_request(resource_bodies.cluster(), topic))["orders"].state is SyncState.OBSERVED
@@ -240,7 +246,7 @@ def test_an_override_may_have_one_cluster_only_observed() -> None:
 
 
 def test_only_what_asks_for_it_goes_with_its_resource() -> None:
-    """What is retained by now, or only observed, stays, whatever finalizer it has."""
+    """A retained or observed topic remains after its resource is deleted, with any finalizer."""
     observed = {"mode": "Observe", "deletionPolicy": "Delete"}
     cases: list[tuple[dict[str, Any], SyncState]] = [({}, SyncState.SYNCED), (observed, SyncState.OBSERVED)]
     for spec, state in cases:
@@ -254,7 +260,7 @@ def test_only_what_asks_for_it_goes_with_its_resource() -> None:
 
 
 def test_a_topic_deleted_by_others_is_not_made_again_in_silence() -> None:
-    """Under either drift policy; two answers make it again."""
+    """The operator does not recreate an externally deleted topic under either drift policy; two approvals permit it."""
     gone = states.cluster(dangling_records={"orders": OwnershipRecord(OWNER)})
     plain = resource_bodies.topic("orders")
     answered = with_approval(resource_bodies.cluster(), plain, gone)
@@ -270,7 +276,9 @@ def test_a_topic_deleted_by_others_is_not_made_again_in_silence() -> None:
 
 
 def test_of_two_claims_the_older_counts() -> None:
-    """The other says whose it is; when the older one goes, the claim passes on and nothing is deleted."""
+    """The older of two claims counts, and the newer Topic names the owner. If the older Topic is deleted, the claim
+    passes on without a deletion.
+    """
     first, second = resource_bodies.topic("orders"), resource_bodies.topic("more-orders", topicName="orders")
     port = MemoryCluster(states.cluster())
     seen = reconcile_cluster(port, make_request(resource_bodies.cluster(), second, first), lambda: False)
@@ -289,7 +297,7 @@ def test_of_two_claims_the_older_counts() -> None:
 
 
 def test_what_is_wrong_with_one_topic_is_that_topics_affair() -> None:
-    """The others are done; the place is the field."""
+    """An error of one topic, with the path of the field, does not affect other topics."""
     wrong = resource_bodies.topic("wrong", config={"retention.ms": "soon"})
     views = reconcile_topics(
         MemoryCluster(states.cluster()), make_request(resource_bodies.cluster(), wrong, resource_bodies.topic("right"))
@@ -300,7 +308,7 @@ def test_what_is_wrong_with_one_topic_is_that_topics_affair() -> None:
 
 
 def test_a_cluster_that_cannot_be_read_ends_the_pass() -> None:
-    """With its reason; what stands against a topic anyway is said all the same."""
+    """An unreadable cluster ends the pass with its reason; refusals that need no cluster state are still reported."""
 
     class Away(MemoryCluster):
         def read(self) -> Any:

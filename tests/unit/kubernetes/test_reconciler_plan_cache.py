@@ -1,4 +1,4 @@
-"""Topics that are not planned again: only while nothing that their plan is made from has changed."""
+"""Topics that are not planned again while every input of their plan is unchanged."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ RUN = RunOptions(owner="k8s/shop/topiarist")
 
 
 def spec(cluster: ClusterSpec, name: str = "orders") -> TopicSpec:
-    """What a Topic asks for."""
+    """Return the spec of a Topic."""
     manifest = resource_bodies.topic(name).manifest
     assert manifest is not None
     return merge(manifest, cluster)
 
 
 def shared() -> Shared:
-    """A cluster with a topic in step, as a pass sees it."""
+    """Return a cluster with a synced topic, as a pass reads it."""
     manifest = resource_bodies.cluster().manifest
     assert manifest is not None
     return states.cluster(states.topic("orders", owner=RUN.owner)), parse.parse_cluster_spec(manifest), RUN
@@ -67,7 +67,7 @@ def test_a_quiet_topic_is_planned_once() -> None:
 def test_what_a_plan_is_made_from_breaks_the_quiet(
     change: Callable[[ClusterState, ClusterSpec, RunOptions], Shared],
 ) -> None:
-    """Of the topic itself, and of what is the same for all."""
+    """A change of the topic, or of a shared input, causes a new plan."""
     state, cluster, run = shared()
     wanted, quiet = spec(cluster), PlanCache()
     quiet.changed_specs(state, cluster, run, [wanted])
@@ -76,7 +76,7 @@ def test_what_a_plan_is_made_from_breaks_the_quiet(
 
 
 def test_another_spec_breaks_the_quiet() -> None:
-    """Also one that says the same: who made it may have had a reason."""
+    """Another spec object causes a new plan, also if it is equal."""
     state, cluster, run = shared()
     wanted, quiet = spec(cluster), PlanCache()
     quiet.changed_specs(state, cluster, run, [wanted])

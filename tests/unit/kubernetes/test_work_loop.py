@@ -1,4 +1,4 @@
-"""When a cluster is looked at: what calls for a pass, and the pauses between passes, by a clock that jumps."""
+"""When the operator starts a pass: events and pauses between passes, with a virtual clock."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PERIOD = 60.0
 
 @pytest.fixture(autouse=True)
 def longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No chance: every pause is as long as it may be."""
+    """Remove the jitter: every pause has its maximum length."""
     monkeypatch.setattr("topiarist.kubernetes.work_loop.random.uniform", lambda _least, most: most)
 
 
 class Passes:
-    """A loop whose passes end one after the other as told, and the times at which they began; then it ends."""
+    """A loop with the given results of its passes, which records their start times and then ends."""
 
     def __init__(self, endings: Iterable[Requeue | Exception]) -> None:
         self.begun: list[float] = []
@@ -41,25 +41,25 @@ class Passes:
         return ending
 
     def pauses(self) -> list[float]:
-        """Run to the end: the seconds between the passes."""
+        """Run to the end, and return the seconds between the passes."""
         run_in_virtual_time(self.loop.run)
         return [later - before for before, later in zip(self.begun, self.begun[1:], strict=False)]
 
 
 def test_a_cluster_is_looked_at_once_a_period() -> None:
-    """Even if nothing calls for it; a tenth of chance keeps clusters apart."""
+    """A pass starts once a period without any event, with up to a tenth of jitter to spread the clusters."""
     assert Passes([Requeue.AFTER_PERIOD] * 3).pauses() == pytest.approx([PERIOD * 1.1] * 3)
 
 
 def test_the_first_pass_comes_at_once() -> None:
-    """Nobody has to call for it."""
+    """The first pass starts at once without any event."""
     passes = Passes([])
     passes.pauses()
     assert passes.begun == [0.0]
 
 
 def test_what_comes_together_is_one_pass() -> None:
-    """Gathered for a moment, however often somebody calls."""
+    """Events within a short interval start one pass."""
     passes = Passes([Requeue.AFTER_PERIOD, Requeue.AFTER_PERIOD])
 
     async def calls() -> None:
@@ -79,28 +79,28 @@ def test_what_comes_together_is_one_pass() -> None:
 
 
 def test_what_comes_during_a_pass_is_looked_at_after_it() -> None:
-    """It may have come too late for that one."""
+    """An event during a pass starts another pass."""
     passes = Passes([Requeue.AFTER_PERIOD, Requeue.AFTER_PERIOD])
     passes.during = lambda number: passes.loop.enqueue() if number == 1 else None
     assert passes.pauses() == pytest.approx([DEBOUNCE_S, PERIOD * 1.1])
 
 
 def test_failures_are_followed_by_growing_pauses() -> None:
-    """Doubled up to the longest; a success begins anew."""
+    """Pauses after failures double up to a maximum; a success resets them."""
     passes = Passes([*[Requeue.AFTER_BACKOFF] * 9, Requeue.AFTER_PERIOD, Requeue.AFTER_BACKOFF])
     assert passes.pauses() == pytest.approx([1, 2, 4, 8, 16, 32, *[MAX_BACKOFF_S] * 3, PERIOD * 1.1, 1])
     assert passes.loop.retries == 10
 
 
 def test_nobody_hastens_a_pass_after_a_failure() -> None:
-    """Ten thousand Topics that change must not hammer a ZooKeeper that is down."""
+    """Events do not shorten the pause after a failure, so 10,000 changing Topics do not overload a failed ZooKeeper."""
     passes = Passes([Requeue.AFTER_BACKOFF] * 3)
     passes.during = lambda _number: passes.loop.enqueue()
     assert passes.pauses() == pytest.approx([1, 2, 4])
 
 
 def test_what_is_under_way_is_looked_at_soon() -> None:
-    """With growing pauses, up to the period; anything else begins anew."""
+    """Work in progress is polled with growing pauses up to the period; any other result resets them."""
     passes = Passes([*[Requeue.SOON] * 40, Requeue.AFTER_PERIOD, Requeue.SOON])
     found = passes.pauses()
     assert found[:4] == pytest.approx([DEBOUNCE_S, DEBOUNCE_S * 1.25, DEBOUNCE_S * 1.25**2, DEBOUNCE_S * 1.25**3])
@@ -110,14 +110,14 @@ def test_what_is_under_way_is_looked_at_soon() -> None:
 
 
 def test_a_change_hastens_what_is_looked_at_soon() -> None:
-    """It does not wait for the pause that has grown."""
+    """An event starts a pass before the end of a polling pause."""
     passes = Passes([Requeue.SOON] * 30)
     passes.during = lambda number: passes.loop.enqueue() if number == 29 else None
     assert passes.pauses()[28] == pytest.approx(DEBOUNCE_S)
 
 
 def test_a_mistake_of_ours_ends_no_loop(caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged with all that is known of it, and counts as a failure."""
+    """An unexpected exception does not end the loop; it is logged in full and counts as a failure."""
     passes = Passes([ValueError("one"), ValueError("two"), Requeue.AFTER_PERIOD])
     with caplog.at_level(logging.ERROR):
         assert passes.pauses() == pytest.approx([1, 2, PERIOD * 1.1])
@@ -126,7 +126,7 @@ def test_a_mistake_of_ours_ends_no_loop(caplog: pytest.LogCaptureFixture) -> Non
 
 
 def test_an_end_finishes_what_is_under_way() -> None:
-    """And wakes a loop that rests."""
+    """A stop lets the pass in progress finish, and wakes a waiting loop."""
     done: list[float] = []
 
     async def slow() -> Requeue:
@@ -153,7 +153,7 @@ def test_an_end_finishes_what_is_under_way() -> None:
 
 
 def test_a_failing_cluster_delays_no_other() -> None:
-    """Each has a loop of its own."""
+    """A failing cluster does not delay another, because each has its own loop."""
     bad, good = Passes([Requeue.AFTER_BACKOFF] * 7), Passes([Requeue.AFTER_PERIOD] * 2)
 
     async def both() -> None:

@@ -1,4 +1,4 @@
-"""What a pass saw of one topic, made without a pass: a test names only what it is about."""
+"""The result of a pass for one topic, built without a pass from the fields that a test names."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEFAULT_REASONS = {
 
 
 def spec_of(cluster_resource: Resource) -> ClusterSpec:
-    """What a Cluster says."""
+    """Return the spec of a Cluster."""
     assert cluster_resource.manifest is not None
     return parse.parse_cluster_spec(cluster_resource.manifest)
 
@@ -33,7 +33,7 @@ def spec_of(cluster_resource: Resource) -> ClusterSpec:
 def make_result(
     topic: Resource, state: SyncState, *reasons: Reason, cluster_resource: Resource | None = None, **fields: Any
 ) -> TopicResult:
-    """A view; with a refusal of each of these reasons, or of the one that goes with the state."""
+    """Return a topic result with a refusal for each of these reasons, or for the default reason of the state."""
     assert topic.manifest is not None
     found = reasons or ((DEFAULT_REASONS[state],) if state in DEFAULT_REASONS else ())
     refusals = tuple(Issue(reason, f"because of {reason}") for reason in found)

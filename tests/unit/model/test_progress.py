@@ -1,4 +1,4 @@
-"""What a look at a topic means to whoever waits for the controller."""
+"""The meaning of a poll result for a run that waits for the controller."""
 
 from __future__ import annotations
 
@@ -32,23 +32,23 @@ LISTS = {0: (1, 2, 3), 1: (2, 3, 4), 2: (3, 4, 5), 3: (4, 5, 6), 4: (5, 6, 1)}
 
 
 def plan(state: ClusterState = SEEN, *names: str, ensure: str = "Absent") -> Plan:
-    """A plan for these topics, by default one that deletes ``orders``."""
+    """Return a plan for these topics; by default it deletes ``orders``."""
     specs = [spec(name, ensure=ensure) for name in names or ("orders",)]
     return make_plan(state, ClusterSpec(), specs, RunOptions())
 
 
 def made(**fields: Any) -> TopicPlan:
-    """The plan that creates ``new`` with two partitions."""
+    """Return the plan that creates ``new`` with two partitions."""
     return only(make_plan(SEEN, ClusterSpec(), [spec("new", **{"partitions": 2} | fields)], RunOptions()))
 
 
 def grown() -> TopicPlan:
-    """The plan that grows ``orders`` from three partitions to five."""
+    """Return the plan that grows ``orders`` from three partitions to five."""
     return only(make_plan(SEEN, ClusterSpec(), [spec("orders", partitions=5)], RunOptions()))
 
 
 def only(found: Plan) -> TopicPlan:
-    """The plan of the only topic."""
+    """Return the plan of the only topic."""
     (topic,) = found.topics
     return topic
 
@@ -67,27 +67,29 @@ def only(found: Plan) -> TopicPlan:
     ],
 )
 def test_a_mark_is_waited_for(now: TopicProgress, words: str) -> None:
-    """As long as it is there the controller has not finished; what keeps it is said where it can be seen."""
+    """A deletion is unfinished while its request exists, and the message names a visible cause of the delay."""
     found = evaluate_progress(only(plan()), now)
     assert (found.final, found.reason, found.message) == (False, Reason.DELETION_IN_PROGRESS, words)
 
 
 @pytest.mark.parametrize("now", [TopicProgress(None, False), TopicProgress(7, False)])
 def test_a_topic_that_has_gone_is_finished(now: TopicProgress) -> None:
-    """Also if others have made another one of its name, and if the plan knew only of the mark."""
+    """A deletion is finished if the topic no longer exists or was recreated, also without a planned change."""
     assert evaluate_progress(only(plan()), now) == FINISHED
     assert evaluate_progress(TopicPlan("orders"), now) == FINISHED
 
 
 def test_a_topic_that_stays_without_its_mark_was_not_deleted() -> None:
-    """That is how brokers with ``delete.topic.enable=false`` show themselves (contract 6.5)."""
+    """A topic that stays without its deletion request has brokers with ``delete.topic.enable=false`` (contract 6.5)."""
     found = evaluate_progress(only(plan()), TopicProgress(1, False))
     assert (found.final, found.reason, found.message) == (True, Reason.DELETION_DISABLED, DELETION_DISABLED_MESSAGE)
     assert "delete.topic.enable=false" in DELETION_DISABLED_MESSAGE
 
 
 def test_new_partitions_and_deletions_are_waited_for() -> None:
-    """No other change, nothing that is only observed; a deletion that began earlier is under way without a change."""
+    """Only new partitions and deletions need the controller, never an observed topic. An earlier deletion is pending
+    without a change.
+    """
     begun = cluster(topic("orders"), pending_deletions=frozenset({"orders"}))
     observed = make_plan(SEEN, ClusterSpec(), [spec("orders", ensure="Absent", mode="Observe")], RunOptions())
     configured = make_plan(SEEN, ClusterSpec(), [spec("orders", config={"retention.ms": 5})], RunOptions())
@@ -103,7 +105,7 @@ def test_new_partitions_and_deletions_are_waited_for() -> None:
 
 
 def test_what_a_plan_brings_are_its_new_partitions() -> None:
-    """Numbered as they will be; a change of config or a deletion brings none."""
+    """A plan initializes its new partitions under their final numbers; a config change or a deletion has none."""
     assert list(partitions_to_initialize(made())) == [0, 1]
     assert list(partitions_to_initialize(grown())) == [3, 4]
     assert partitions_to_initialize(only(plan())) == {}
@@ -120,14 +122,18 @@ def test_what_a_plan_brings_are_its_new_partitions() -> None:
 def test_a_partition_without_a_state_is_waited_for(
     taken: set[int], seen: tuple[int, ...], led: bool, words: str
 ) -> None:
-    """With how many there are; what an earlier look has shown stays seen; a missing controller is said."""
+    """The message has the number of uninitialized partitions and reports a missing controller. Partitions from an
+    earlier poll stay initialized.
+    """
     now = TopicProgress(1, False, replicas=LISTS, initialized=frozenset(taken), has_controller=led)
     assert evaluate_progress(grown(), now, seen) == ProgressState(False, Reason.NOT_INITIALIZED, words)
 
 
 @pytest.mark.parametrize(("taken", "seen"), [({3, 4}, ()), ({4}, (3,)), ({}, (3, 4))])
 def test_a_topic_whose_new_partitions_have_states_is_finished(taken: set[int], seen: tuple[int, ...]) -> None:
-    """Whichever look has shown them; the partitions that were there before do not count, nor do moved replicas."""
+    """Growth is finished when any poll has shown each new partition as initialized. Existing partitions and moved
+    replicas do not count.
+    """
     assert (
         evaluate_progress(grown(), TopicProgress(1, False, replicas=LISTS, initialized=frozenset(taken)), seen)
         == FINISHED
@@ -140,7 +146,9 @@ def test_a_topic_whose_new_partitions_have_states_is_finished(taken: set[int], s
 
 
 def test_partitions_without_a_live_broker_are_not_waited_for() -> None:
-    """The controller gives them no state until one is back; that is said, and the others are waited for."""
+    """Partitions without a live broker are reported and not waited for, because the controller cannot initialize them;
+    all other partitions are waited for.
+    """
     away = TopicProgress(1, False, missing_brokers=(1, 5, 6), replicas=LISTS)
     assert not evaluate_progress(grown(), away).final
     one = evaluate_progress(grown(), away._replace(initialized=frozenset({3})))
@@ -154,7 +162,7 @@ def test_partitions_without_a_live_broker_are_not_waited_for() -> None:
 
 
 def test_a_partition_that_has_a_state_needs_no_broker() -> None:
-    """It was taken over before its brokers went: nothing is left to say."""
+    """A partition that was initialized before its brokers went offline needs no message."""
     assert (
         evaluate_progress(grown(), TopicProgress(1, False, (4, 5, 6, 1), replicas=LISTS, initialized=frozenset({3, 4})))
         == FINISHED
@@ -162,7 +170,7 @@ def test_a_partition_that_has_a_state_needs_no_broker() -> None:
 
 
 def test_of_many_partitions_the_first_are_named() -> None:
-    """A topic of a hundred partitions does not fill the screen."""
+    """The message lists the first eight of many partitions and the number of the rest."""
     lists = dict.fromkeys(range(100), (7,))
     found = evaluate_progress(made(partitions=100, replicationFactor=1), TopicProgress(9, False, (7,), replicas=lists))
     assert found.message.startswith("partitions 0, 1, 2, 3, 4, 5, 6, 7, ... 92 more: not waited for")
@@ -194,14 +202,14 @@ TAKEN = frozenset({3, 4})
     ],
 )
 def test_what_is_no_longer_as_it_was_written_ends_the_waiting(now: TopicProgress, words: str) -> None:
-    """Gone, marked, another topic, unreadable, or grown in vain: no patience helps, and each is told as what it is."""
+    """A deleted, marked, recreated, unreadable or reverted topic ends the wait with its own message."""
     found = evaluate_progress(grown(), now, (3, 4))
     assert (found.final, found.reason) == (True, Reason.STATE_CONFLICT)
     assert words in found.message
 
 
 def test_a_new_topic_is_told_from_another_by_our_record() -> None:
-    """Its identity is not known before it is there; a record that is older than the topic belongs to an earlier one."""
+    """A stale record shows that another client recreated a new topic: the plan has no identity of it."""
     lists = {0: (1, 2, 3), 1: (2, 3, 4)}
     assert (
         evaluate_progress(made(), TopicProgress(77, False, replicas=lists, initialized=frozenset({0, 1}))) == FINISHED
@@ -213,7 +221,9 @@ def test_a_new_topic_is_told_from_another_by_our_record() -> None:
 
 
 def test_a_sight_of_a_whole_cluster() -> None:
-    """Brokers with replicas that are not registered, the mark, the reassignment; nothing of an absent topic."""
+    """The progress has the unregistered brokers with replicas, the deletion request and the reassignment, and nothing
+    for an absent topic.
+    """
     state = cluster(
         topic("orders", ((1, 9), (8, 1))),
         pending_deletions=frozenset({"orders", "gone"}),
@@ -227,7 +237,7 @@ def test_a_sight_of_a_whole_cluster() -> None:
 
 
 def test_a_sight_with_partitions_asked_about() -> None:
-    """All that the topic has; taken over are those asked about that have a live replica; holes keep their numbers."""
+    """The progress has all replica lists by partition. Requested partitions with a live replica are initialized."""
     state = cluster(topic("orders", ((1, 9), (8, 9), (2, 1)), partition_ids=(0, 2, 5)), controller=None)
     found = build_topic_progress(state, "orders", (0, 2, 3, 5))
     assert found.replicas == {0: (1, 9), 2: (8, 9), 5: (2, 1)}

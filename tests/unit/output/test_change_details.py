@@ -1,4 +1,4 @@
-"""Changes by key: what a person reads in an Event, and what a status has of it."""
+"""Changes by key: the text of an Event and the fields of a status."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ GROWTH = AddPartitions(3, (1, 2), ((1, 2),) * 3, RiskAssessment(Risk.DISRUPTIVE,
 
 
 def config(*items: tuple[str, str | None, str | None]) -> UpdateConfig:
-    """A change of config keys."""
+    """Return a change of config keys."""
     return UpdateConfig(tuple(ConfigItem(*item, SAFE_ASSESSMENT) for item in items))
 
 
 def test_every_change_has_its_fields() -> None:
-    """With the value before and after; a change of the record alone has none."""
+    """Every change has its fields with the values before and after; a change of the record alone has none."""
     changes: list[Change] = [
         CreateTopic(((1, 2), (2, 1)), {"a": "b"}),
         GROWTH,
@@ -54,7 +54,7 @@ def test_every_change_has_its_fields() -> None:
 
 
 def test_in_words() -> None:
-    """What is done, what differs, and what would change."""
+    """The text distinguishes completed changes, differences and withheld changes."""
     changes: list[Change] = [GROWTH, config(("flush.ms", "7", "8"), ("x", "", None))]
     assert describe_changes(changes) == 'grow 3 -> 6 partitions, configure flush.ms 7 -> 8, x "" -> not set'
     assert describe_old_and_new(changes) == 'partitions 3 -> 6, flush.ms 7 -> 8, x "" -> not set'
@@ -65,21 +65,21 @@ def test_in_words() -> None:
 
 
 def test_many_fields_are_counted() -> None:
-    """A text names the first."""
+    """The text names the first fields and counts the others."""
     many = config(*((f"k{number:02}", None, "1") for number in range(MAX_LISTED_FIELDS + 3)))
     words = describe_old_and_new([many])
     assert words.endswith("k07 not set -> 1 and 3 other fields")
 
 
 def test_long_and_unprintable_values_are_cut_and_escaped() -> None:
-    """Nothing that another client has set breaks a line."""
+    """Long values are cut and unprintable characters escaped, so no stored value breaks a line."""
     (detail,) = list_field_changes([config(("x", "a\nb", "y" * 1000))])
     assert detail.before == "a\\nb"
     assert len(detail.after) == MAX_VALUE_LENGTH
 
 
 def test_what_may_be_secret_is_hidden() -> None:
-    """By the name of its key, on both sides."""
+    """Values of keys with a sensitive name are hidden on both sides."""
     for key in ("sasl.jaas.PASSWORD", "vendor.api.token", "my.client-secret", "ssl.private.key"):
         (detail,) = list_field_changes([config((key, "hunter2", "hunter3"))])
         assert (detail.before, detail.after) == ("(hidden)", "(hidden)")
@@ -88,7 +88,7 @@ def test_what_may_be_secret_is_hidden() -> None:
 
 
 def test_risks_are_those_of_one_kind() -> None:
-    """Each with its key; growth and deletion are one thing alone."""
+    """Only risks of the given kind are listed, each with its key; growth and deletion have one entry each."""
     items = (
         ConfigItem("a", "1", "2", LOSS),
         ConfigItem("b", "1", "2", RiskAssessment(Risk.DISRUPTIVE, "slow")),

@@ -12,7 +12,7 @@ BROKEN = Diagnostic(Location("topics/b.yaml"), "found \x1b[31m, wanted YAML")
 
 
 def test_each_error_begins_with_its_place() -> None:
-    """Place, label and message stand on one line that editors can follow; what to do stands beneath."""
+    """Place, label and message are on one line that editors can follow; the fix is on the next line."""
     assert to_text([ZERO, BROKEN]) == (
         "topics/a.yaml:9:15: error: partitions: found 0, wanted 1 or more\n"
         "    leave the line out\n"
@@ -21,12 +21,12 @@ def test_each_error_begins_with_its_place() -> None:
 
 
 def test_the_label_tells_warnings_from_errors() -> None:
-    """A warning looks like an error but for its label."""
+    """A warning differs from an error in its label only."""
     assert to_text([BROKEN], "warning") == "topics/b.yaml: warning: found \\x1b[31m, wanted YAML\n"
 
 
 def test_only_the_first_hundred_are_shown() -> None:
-    """Of ten thousand errors the first hundred are shown, and how many more there are."""
+    """Of ten thousand errors, the text shows the first hundred and the number of the others."""
     lines = to_text([BROKEN] * 10_000).splitlines()
     assert len(lines) == 101
     assert lines[-1] == "... and 9,900 more"
@@ -36,12 +36,12 @@ def test_only_the_first_hundred_are_shown() -> None:
 
 
 def test_no_error_is_no_text() -> None:
-    """Where nothing is wrong nothing is said."""
+    """No errors yield an empty text."""
     assert to_text([]) == ""
 
 
 def test_json_has_all_errors_and_warnings() -> None:
-    """JSON has every error with its fields apart, however many there are; line 0 is the file as a whole."""
+    """JSON has every error with separate fields, without a limit; line 0 means the whole file."""
     found = json.loads(to_json([ZERO, BROKEN] * 100, [BROKEN], suppressed_count=5))
     assert (len(found["errors"]), found["more"]) == (200, 5)
     assert found["errors"][0] == {

@@ -1,6 +1,7 @@
-"""Config, three ways: set what the spec has, remove what we set and it no longer has, leave alone what others set.
+"""Three-way diff of configs, and the managed keys of the ownership record.
 
-And the record, which remembers what we set.
+topiarist sets the keys of the spec, removes managed keys that the spec no longer has, and keeps all other keys. The
+ownership record lists the keys that topiarist set.
 """
 
 from __future__ import annotations
@@ -38,12 +39,14 @@ UNDECLARED = cluster("prod", cluster_id="ID")
 
 
 def _stands(*keys: str, **config: str) -> Any:
-    """A cluster with the topic ``orders``: these overrides (``retention_ms`` is ``retention.ms``), these keys ours."""
+    """Return a cluster with the topic ``orders``, these overrides (``retention_ms`` is ``retention.ms``) and managed
+    keys.
+    """
     named = {key.replace("_", "."): text for key, text in config.items()}
     return state(topic("orders", replica_lists("12", "23", "34"), *keys, config=named))
 
 
-# our record's keys, what stands, the spec -> what is done, what is said, the keys of the record afterwards
+# managed keys, stored config, spec -> changes, notices, managed keys afterwards
 THREE_WAYS: dict[str, Any] = {
     "set": ((), {}, {"config": {"retention.ms": 5}}, {"retention.ms": (None, "5")}, [], ("retention.ms",)),
     "changed": (
@@ -97,7 +100,9 @@ THREE_WAYS: dict[str, Any] = {
 
 @pytest.mark.parametrize("case", THREE_WAYS.values(), ids=THREE_WAYS.keys())
 def test_three_ways(case: Any) -> None:
-    """A key in the spec is set; one we set that has left it is removed; one we never set is left alone and reported."""
+    """A key in the spec is set; a managed key that has left the spec is removed; an unmanaged key is kept and
+    reported.
+    """
     ours, stands, fields, done, said, record = case
     seen = state(topic("orders", replica_lists("12", "23", "34"), *ours, config=stands))
     wanted = spec(on=cluster("prod", version=(3, 9), allow_unknown_configs=("x.*",)), **fields)
@@ -125,20 +130,20 @@ def test_three_ways(case: Any) -> None:
     ],
 )
 def test_equal_values_are_no_difference(key: str, stored: str, wanted: str) -> None:
-    """A stored value that means the same is not rewritten, and counts as ours."""
+    """A stored value with the same meaning is not rewritten, and its key becomes a managed key."""
     found = plan_single_topic(state(topic(record=None, config={key: stored})), spec(config={key: wanted}))
     assert change_kinds(found) == ["TakeOwnership"]
     assert record_without_values(found) == OwnershipRecord("default", (key,))
 
 
 def test_an_override_equal_to_the_default_is_an_override() -> None:
-    """What the spec does not have and we set is removed, whatever its value."""
+    """A managed key that the spec does not have is removed, even if its value equals the default."""
     found = plan_single_topic(_stands("retention.ms", retention_ms="604800000"), spec())
     assert config_changes(found) == {"retention.ms": ("604800000", None)}
 
 
 def test_one_change_holds_all_keys_in_order() -> None:
-    """Keys to set and to remove are one ``UpdateConfig``, sorted; what the defaults alone want is marked."""
+    """Keys to set and to remove are one sorted ``UpdateConfig``; keys that come from defaults only are marked."""
     on = cluster("prod", version=(3, 9), default_config={"segment.ms": "7", "min.insync.replicas": "2"})
     found = plan_single_topic(
         _stands("retention.ms", retention_ms="4"), spec(on=on, config={"cleanup.policy": "compact"})
@@ -154,7 +159,7 @@ def test_one_change_holds_all_keys_in_order() -> None:
 
 
 def test_without_config_takes_a_default_away() -> None:
-    """A default that we set and that ``withoutConfig`` now names is removed."""
+    """A default that topiarist set and that ``withoutConfig`` now names is removed."""
     on = cluster("prod", version=(3, 9), default_config={"segment.ms": "7"})
     assert change_kinds(plan_single_topic(_stands(), spec(on=on))) == ["UpdateConfig"]
     assert plan_single_topic(_stands(), spec(on=on, withoutConfig=["segment.ms"])).is_empty
@@ -163,7 +168,9 @@ def test_without_config_takes_a_default_away() -> None:
 
 
 def test_a_new_topic_gets_what_is_ignored_but_its_record_does_not_claim_it() -> None:
-    """``ignore`` is about changes to a topic that stands."""
+    """``ignore`` concerns changes to an existing topic only: a new topic gets ignored keys, and its record omits
+    them.
+    """
     found = plan_single_topic(
         state(), spec(config={"retention.ms": 5, "segment.ms": 7}, ignore=["config.retention.ms"])
     )
@@ -172,7 +179,7 @@ def test_a_new_topic_gets_what_is_ignored_but_its_record_does_not_claim_it() -> 
 
 
 def test_a_record_that_would_differ_is_a_change_of_its_own() -> None:
-    """Keys that the spec took over, or that are gone, are noted in the record alone: ``TakeOwnership``, Safe."""
+    """Keys that the spec adopts or that were removed change the record alone: ``TakeOwnership``, Safe."""
     taken = plan_single_topic(_stands(retention_ms="5"), spec(config={"retention.ms": 5}))
     assert (change_kinds(taken), record_without_values(taken)) == (
         ["TakeOwnership"],
@@ -183,7 +190,7 @@ def test_a_record_that_would_differ_is_a_change_of_its_own() -> None:
 
 
 def test_a_stale_record_removes_nothing() -> None:
-    """Keys of a record that belongs to an earlier topic are not ours."""
+    """Keys of a record that belongs to an earlier topic are not managed, so none is removed."""
     old = topic(record=OwnershipRecord("default", ("retention.ms",)), record_valid=False, config={"retention.ms": "4"})
     found = plan_single_topic(state(old), spec(), ALL)
     assert (change_kinds(found), notice_reasons(found)) == (["TakeOwnership"], ["StaleOwnershipRecord", "Unmanaged"])
@@ -191,13 +198,13 @@ def test_a_stale_record_removes_nothing() -> None:
 
 
 def test_keys_of_an_earlier_owner_are_removed_with_the_topic_taken_over() -> None:
-    """Taking a topic over takes over what its record says was set."""
+    """After taking ownership, the keys in the record of the previous owner are managed keys."""
     theirs = topic(record=OwnershipRecord("team", ("retention.ms",)), config={"retention.ms": "4"})
     found = plan_single_topic(state(theirs), spec(), RunOptions(take_ownership=ALL_TOPICS))
     assert config_changes(found) == {"retention.ms": ("4", None)}
 
 
-# the declared release, what the cluster is known to have at least, what stands -> what is refused for a key of 3.6
+# declared release, detected minimum release, stored config -> refusals for a key of 3.6
 TOO_NEW: dict[str, tuple[KafkaVersion | None, KafkaVersion, dict[str, str], list[str]]] = {
     "undeclared, nothing known": (None, (2, 4), {}, ["ConfigTooNew"]),
     "undeclared, proven enough": (None, (3, 6), {}, []),
@@ -208,7 +215,7 @@ TOO_NEW: dict[str, tuple[KafkaVersion | None, KafkaVersion, dict[str, str], list
 
 
 def test_a_key_that_the_declared_release_does_not_know() -> None:
-    """It is invalid, and no ``kafkaVersion`` is missing: ``validate`` says so long before."""
+    """A key unknown to the declared release is reported as invalid, without the advice to set ``kafkaVersion``."""
     on = cluster("prod", cluster_id="ID", version=(2, 8))
     wanted = spec(on=on, config={"message.timestamp.after.max.ms": 5})
     assert refusal_reasons(plan_single_topic(state(topic()), wanted)) == ["ConfigInvalid"]
@@ -219,7 +226,9 @@ def test_a_key_that_the_declared_release_does_not_know() -> None:
 def test_a_key_that_the_cluster_may_not_know(
     case: tuple[KafkaVersion | None, KafkaVersion, dict[str, str], list[str]],
 ) -> None:
-    """Without ``kafkaVersion`` a key newer than what is certain is refused, unless that topic has it already."""
+    """Without ``kafkaVersion``, a key newer than the certain release is refused, unless that topic has the key
+    already.
+    """
     declared, seen, stands, refusals = case
     on = cluster("prod", cluster_id="ID", version=declared)
     wanted = spec(on=on, config={"message.timestamp.after.max.ms": 5, "retention.ms": 7})
@@ -232,7 +241,7 @@ def test_a_key_that_the_cluster_may_not_know(
         assert "kafkaVersion" in refusal.hint
 
 
-# what stands beside the change of segment.ms, the declared release -> whether the whole would be valid
+# stored config beside the change of segment.ms, declared release -> field of the refusal, empty if valid
 WHOLE: dict[str, tuple[dict[str, str], KafkaVersion | None, str]] = {
     "a value that is none": ({"retention.ms": "abc"}, (3, 9), "retention.ms"),
     "out of bounds": ({"min.insync.replicas": "0"}, (3, 9), "min.insync.replicas"),
@@ -248,7 +257,9 @@ WHOLE: dict[str, tuple[dict[str, str], KafkaVersion | None, str]] = {
 
 @pytest.mark.parametrize("case", WHOLE.values(), ids=WHOLE.keys())
 def test_the_whole_map_must_be_valid(case: tuple[dict[str, str], KafkaVersion | None, str]) -> None:
-    """Kafka validates unmanaged keys too: a change that would leave the map invalid is refused, and nothing else is."""
+    """Kafka also validates unmanaged keys: a change that would leave the map invalid is refused, and no other change
+    is.
+    """
     stands, release, wrong = case
     on = cluster("prod", cluster_id="ID", version=release, allow_unknown_configs=("confluent.*",))
     seen = state(topic(config=stands))
@@ -265,7 +276,7 @@ def test_the_whole_map_must_be_valid(case: tuple[dict[str, str], KafkaVersion | 
 
 
 def test_a_change_that_mends_the_map_is_done() -> None:
-    """What counts is the map as it will be written."""
+    """The plan validates the map as it will be written, so a change that corrects the map is applied."""
     found = plan_single_topic(_stands(retention_ms="abc"), spec(config={"retention.ms": 5, "segment.ms": 7}))
     assert (change_kinds(found), notice_reasons(found)) == (["UpdateConfig"], [])
     found = plan_single_topic(_stands(retention_ms="abc"), spec(unmanagedConfig="Remove", config={"segment.ms": 7}))
@@ -273,7 +284,7 @@ def test_a_change_that_mends_the_map_is_done() -> None:
 
 
 def test_a_new_topics_config_is_judged_with_the_brokers_own_settings() -> None:
-    """What is known of the brokers counts in rules between fields, at creation as well."""
+    """Rules between fields use the known settings of the brokers, also at creation."""
     wanted = spec(config={"min.compaction.lag.ms": 9})
     brokers = {"log.cleaner.max.compaction.lag.ms": "5"}
     assert refusal_reasons(plan_single_topic(state(broker_defaults=brokers), wanted)) == ["ConfigInvalid"]
@@ -282,7 +293,7 @@ def test_a_new_topics_config_is_judged_with_the_brokers_own_settings() -> None:
 
 
 def test_remote_storage_is_not_switched_off() -> None:
-    """In ZooKeeper mode Kafka refuses it: so do we, by value and by removal."""
+    """Kafka in ZooKeeper mode refuses to disable remote storage; the plan refuses it too, by value and by removal."""
     seen = _stands("remote.storage.enable", remote_storage_enable="true")
     assert refusal_reasons(plan_single_topic(seen, spec(config={"remote.storage.enable": False}))) == ["ConfigInvalid"]
     assert refusal_reasons(plan_single_topic(seen, spec())) == ["ConfigInvalid"]
@@ -291,7 +302,9 @@ def test_remote_storage_is_not_switched_off() -> None:
 
 
 def test_min_insync_replicas_above_the_narrowest_partition() -> None:
-    """It is refused where it would be written, alone; the other keys are done. What stands is only said."""
+    """The plan refuses the key where it would be written, and changes the other keys; an existing problem is a
+    notice.
+    """
     seen = state(topic(replicas=replica_lists("123", "12")))
     found = plan_single_topic(seen, spec(partitions=2, config={"min.insync.replicas": 3, "segment.ms": 7}))
     assert (refusal_reasons(found), list(config_changes(found))) == (["MinIsrAboveReplicas"], ["segment.ms"])
@@ -305,20 +318,20 @@ def test_min_insync_replicas_above_the_narrowest_partition() -> None:
 
 
 def test_standing_faults_of_partitions_are_said() -> None:
-    """Partition ids with a hole are named once, also when nothing is to change."""
+    """Partition ids with a gap are reported once, also when the plan has no changes."""
     seen = state(topic(partition_ids=(0, 2, 3)))
     assert notice_reasons(plan_single_topic(seen, spec())) == ["ExistingProblem"]
     assert notice_reasons(plan_single_topic(seen, spec(partitions=4))) == []
 
 
 def test_ignored_differences_read_well() -> None:
-    """A key that is not set is called so."""
+    """The notice of an ignored difference calls a key without value "not set"."""
     found = plan_single_topic(_stands(), spec(config={"retention.ms": 5}, ignore=["config.retention.ms"]))
     assert found.notices[0].message == "retention.ms: not set on the cluster, 5 in the manifest"
 
 
 def test_findings_name_their_field() -> None:
-    """Every refusal of a key has the path of that key, so that it can be found in the file."""
+    """Every refusal of a key has the path of that key, so that users find it in the file."""
     found = plan_single_topic(
         state(topic("connect-x", replica_lists("12"))),
         spec("connect-x", partitions=1, config={"cleanup.policy": "compact"}),
@@ -329,7 +342,7 @@ def test_findings_name_their_field() -> None:
 
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_any_text_may_stand_on_a_cluster(key: str, text: str) -> None:
-    """A plan never fails over what others have stored, and never touches it."""
+    """A plan never fails because of stored text of other clients, and never changes that text."""
     seen = state(topic(config={key: text}))
     found = plan(seen, spec(config={"retention.ms": 5}), on=ClusterSpec("prod", version=(3, 9))).topics
     assert all(list(config_changes(each)) == ["retention.ms"] for each in found if each.changes)

@@ -1,4 +1,4 @@
-"""Partitions and replicas: what a new topic gets, how a topic grows, and what Kafka cannot or must not do."""
+"""Partitions and replicas: placement of new topics, growth, and changes that Kafka cannot or must not make."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ MISSING = RunOptions(without_brokers=frozenset({9}))
 
 
 def placed(found: TopicPlan) -> tuple[Replicas, ...]:
-    """The replica lists that the only change brings."""
+    """Return the replica lists of the only change."""
     change = found.changes[0]
     assert isinstance(change, CreateTopic | AddPartitions)
     return change.replicas
 
 
 def test_a_new_topic_lies_as_kafka_would_place_it() -> None:
-    """Kafka's algorithm over the registered brokers, from a start and a shift that come from the name alone."""
+    """Placement is Kafka's algorithm over the registered brokers, with start and shift from the topic's name alone."""
     start, shift = derive_start_and_shift("orders", RACKED_BROKERS)
     wanted = assign_replicas(RACKED_BROKERS, 12, replication_factor=3, start=start, shift=shift)
     assert placed(plan_single_topic(state(), spec(partitions=12, replicationFactor=3))) == wanted
@@ -52,7 +52,7 @@ def test_a_new_topic_lies_as_kafka_would_place_it() -> None:
 
 
 def test_growth_is_kafkas_own_expansion() -> None:
-    """Only the new lists are in the change, with partition 0's list and the count they rest on."""
+    """The change has only the new lists, and partition 0's list and the count as their basis."""
     stands = replica_lists("12", "23", "34")
     found = plan_single_topic(state(topic(replicas=stands)), spec(partitions=7))
     assert found.changes == (
@@ -64,7 +64,9 @@ def test_growth_is_kafkas_own_expansion() -> None:
 
 
 def test_growth_takes_the_width_of_partition_0() -> None:
-    """Whatever the other partitions have, and the spec asks for: the wrong factor is refused beside the growth."""
+    """Growth uses the width of partition 0, and a different replication factor of the spec is refused beside the
+    growth.
+    """
     found = plan_single_topic(
         state(topic(replicas=replica_lists("123", "12"))), spec(partitions=4, replicationFactor=2)
     )
@@ -73,7 +75,7 @@ def test_growth_takes_the_width_of_partition_0() -> None:
 
 
 def test_defaults_of_size_count_at_creation_only() -> None:
-    """An existing topic that names no size keeps what it has; a new one gets the cluster's defaults."""
+    """An existing topic without size in its spec keeps its size; a new topic gets the cluster's defaults."""
     with_defaults = ClusterSpec("prod", cluster_id="ID", default_partitions=6, default_replication_factor=3)
     wanted = spec(on=with_defaults, config={}, ensure="Present")
     assert plan_single_topic(state(topic()), wanted).is_empty
@@ -122,7 +124,9 @@ SIZES = {
 
 @pytest.mark.parametrize("case", SIZES.values(), ids=SIZES.keys())
 def test_sizes_that_differ(case: tuple[dict[str, Any], list[str], list[str]]) -> None:
-    """On a topic of three partitions of two: the impossible is refused, the ignored is said, nothing is done."""
+    """On a topic of three partitions with two replicas, impossible sizes are refused, ignored ones noticed, none
+    changed.
+    """
     fields, refusals, notices = case
     found = plan_single_topic(state(topic()), spec(**fields))
     assert (change_kinds(found), refusal_reasons(found), notice_reasons(found)) == ([], refusals, notices)
@@ -139,7 +143,9 @@ def test_sizes_that_differ(case: tuple[dict[str, Any], list[str], list[str]]) ->
     ],
 )
 def test_different_numbers_of_replicas_are_a_fault(replicas: tuple[Replicas, ...], message: str) -> None:
-    """Said where the manifest has no replication factor; where it has one, a refusal or its ``ignore`` says it."""
+    """Different replica counts are an existing problem, or a refusal or notice if the manifest has a replication
+    factor.
+    """
     seen = topic(replicas=replicas)
     notices = plan_single_topic(state(seen), spec(partitions=len(replicas), replicationFactor=None)).notices
     said = [notice.message for notice in notices if notice.field == ("replicationFactor",)]
@@ -148,13 +154,13 @@ def test_different_numbers_of_replicas_are_a_fault(replicas: tuple[Replicas, ...
 
 
 def test_widths_that_are_not_known_are_no_fault() -> None:
-    """A partition that is being moved has more replicas for a while; one without any is a fault of its own."""
+    """A moving partition and a partition without replicas are not reported as different replica counts."""
     seen = topic(replicas=replica_lists("12", "123", "23"), reassigning_partitions=(1,))
     assert notice_reasons(plan_single_topic(state(seen), spec(replicationFactor=None))) == []
 
 
 def test_a_refusal_says_what_to_do() -> None:
-    """It has both numbers, the field, and the way out."""
+    """A refusal has both numbers, the field, and the fix."""
     refusal = plan_single_topic(state(topic()), spec(partitions=2)).refusals[0]
     assert refusal.message == "3 -> 2 partitions: Kafka cannot remove partitions"
     assert refusal.field == ("partitions",)
@@ -182,12 +188,12 @@ def test_a_refusal_says_what_to_do() -> None:
     ],
 )
 def test_what_is_wrong_with_the_partitions_is_shown(stands: TopicState, found: str) -> None:
-    """The ids that were found, the first twenty of them."""
+    """The message has the partition ids of the topic, the first twenty of them."""
     refusals = plan_single_topic(state(stands), spec(partitions=30)).refusals
     assert [found in refusal.message for refusal in refusals] == [True]
 
 
-# the topic -> why growth from three to four partitions is refused
+# topic -> reason for the refusal of growth from three to four partitions
 GROWTH = {
     "partition 1 missing": (topic(partition_ids=(0, 2, 3)), "PartitionsMalformed"),
     "partition 0 missing": (topic(partition_ids=range(1, 4)), "PartitionsMalformed"),
@@ -201,21 +207,21 @@ GROWTH = {
 
 @pytest.mark.parametrize("case", GROWTH.values(), ids=GROWTH.keys())
 def test_what_forbids_growth(case: tuple[TopicState, str]) -> None:
-    """The topic itself is not sound or not quiet: no partition is added, and the reason is said once."""
+    """A topic that is malformed or being changed gets no partitions, and the reason appears once."""
     stands, reason = case
     found = plan_single_topic(state(stands), spec(partitions=4))
     assert (change_kinds(found), refusal_reasons(found)) == ([], [reason])
 
 
 def test_a_reassignment_request_forbids_growth() -> None:
-    """Also when only the request names the topic; topics beside it grow."""
+    """A reassignment request forbids growth, even without a reassignment; topics outside the request grow."""
     seen = state(topic("a"), topic("b"), reassigning_topics=frozenset({"a"}))
     found = plan(seen, spec("a", partitions=4), spec("b", partitions=4)).topics
     assert [refusal_reasons(each) for each in found] == [["ReassignmentInProgress"], []]
 
 
 def test_growth_refused_leaves_the_config_to_be_done() -> None:
-    """What can be done is still done."""
+    """If growth is refused, the config is still changed."""
     found = plan_single_topic(state(topic(reassigning_partitions=(0,))), spec(partitions=4, config={"retention.ms": 5}))
     assert (change_kinds(found), refusal_reasons(found)) == (["UpdateConfig"], ["ReassignmentInProgress"])
 
@@ -226,7 +232,7 @@ def _create(brokers: tuple[Broker, ...], mode: RackAwareness = RackAwareness.ENF
 
 
 def test_racks_on_some_brokers_only() -> None:
-    """``Enforced`` refuses to create; ``Safe`` and ``Disabled`` create as if there were no racks."""
+    """With racks on some brokers only, ``Enforced`` refuses a creation; ``Safe`` and ``Disabled`` ignore the racks."""
     assert refusal_reasons(_create(PARTLY)) == ["RacksIncomplete"]
     bare = tuple(Broker(broker.id) for broker in PARTLY)
     for mode in (RackAwareness.SAFE, RackAwareness.DISABLED):
@@ -238,14 +244,14 @@ def test_racks_on_some_brokers_only() -> None:
 @pytest.mark.parametrize("mode", list(RackAwareness))
 @pytest.mark.parametrize("fields", [{"partitions": 4}, {"replicaAssignment": [[1, 2], [2, 3], [3, 4], [4, 5]]}])
 def test_expansion_is_always_enforced(mode: RackAwareness, fields: dict[str, Any]) -> None:
-    """A partly racked cluster cannot expand, whatever the rack mode, also not by explicit lists."""
+    """A partly racked cluster cannot expand, in any rack mode, and not by explicit lists either."""
     on = ClusterSpec("prod", cluster_id="ID", rack_awareness=mode)
     refusals = plan_single_topic(state(topic(), brokers=PARTLY), spec(on=on, **fields)).refusals
     assert [(refusal.reason.value, refusal.field) for refusal in refusals] == [("RacksIncomplete", tuple(fields))]
 
 
 def test_too_few_brokers() -> None:
-    """More replicas than brokers that may take them: refused, also when there is no broker at all."""
+    """More replicas than available brokers are refused, also without any broker."""
     assert refusal_reasons(_create(RACKED_BROKERS[:1])) == ["TooFewBrokers"]
     assert refusal_reasons(_create(())) == ["TooFewBrokers"]
     drained = plan_single_topic(state(brokers=RACKED_BROKERS[:2]), spec(), RunOptions(without_brokers=frozenset({1})))
@@ -263,7 +269,7 @@ def _rolling() -> ClusterState:
 
 
 def test_a_missing_broker_holds_back_placements() -> None:
-    """A broker that holds replicas and is not registered: nothing is created and nothing grows, configs are changed."""
+    """An offline broker that holds replicas prevents creations and growth, and config changes are made."""
     found = plan(_rolling(), spec("new"), spec(partitions=4, config={"retention.ms": 5})).topics
     assert [refusal_reasons(each) for each in found] == [["BrokersMissing"], ["BrokersMissing"]]
     assert [change_kinds(each) for each in found] == [[], ["UpdateConfig"]]
@@ -271,7 +277,7 @@ def test_a_missing_broker_holds_back_placements() -> None:
 
 
 def test_a_missing_broker_that_is_meant() -> None:
-    """``--without-brokers`` or ``excludeBrokers`` says that it is meant: then placements are made without it."""
+    """With ``--without-brokers`` or ``excludeBrokers``, placements leave out the offline broker."""
     assert change_kinds(plan_single_topic(_rolling(), spec("new"), MISSING)) == ["CreateTopic"]
     on = ClusterSpec("prod", cluster_id="ID", exclude_brokers=frozenset({9}))
     assert change_kinds(plan_single_topic(_rolling(), spec("new", on=on))) == ["CreateTopic"]
@@ -281,7 +287,7 @@ def test_a_missing_broker_that_is_meant() -> None:
 
 
 def test_excluded_brokers_get_no_new_replicas() -> None:
-    """Neither at creation nor at growth, nor by explicit lists; what they hold stays."""
+    """Excluded brokers get no replicas at creation, at growth or by explicit lists, and keep their present replicas."""
     on = ClusterSpec("prod", cluster_id="ID", exclude_brokers=frozenset({2}))
     for run in (DEFAULT_OPTIONS, RunOptions(without_brokers=frozenset({5}))):
         out = {2} | run.without_brokers
@@ -296,14 +302,16 @@ def test_excluded_brokers_get_no_new_replicas() -> None:
 
 
 def test_explicit_lists_are_taken_as_they_are() -> None:
-    """At creation all of them, at growth those of the new partitions; a missing broker elsewhere is no hindrance."""
+    """Explicit lists are used unchanged at creation and for new partitions, despite an offline broker elsewhere."""
     wanted = spec(replicaAssignment=[[6, 1], [5, 2], [4, 3], [3, 6]])
     assert placed(plan_single_topic(_rolling(), wanted)) == ((3, 6),)
     assert placed(plan_single_topic(state(), wanted)) == ((6, 1), (5, 2), (4, 3), (3, 6))
 
 
 def test_explicit_lists_with_unknown_brokers() -> None:
-    """Kafka lets them pass at creation: so do we by flag. At growth it does not, so we never do."""
+    """Kafka accepts unknown brokers at creation only: the plan accepts them with the flag, and refuses them at
+    growth.
+    """
     unknown = RunOptions(allow_unknown_brokers=True)
     wanted = spec(replicaAssignment=[[1, 2], [2, 3], [3, 4], [8, 1]])
     assert refusal_reasons(plan_single_topic(state(), wanted)) == ["UnknownBrokers"]
@@ -318,21 +326,21 @@ def test_explicit_lists_with_unknown_brokers() -> None:
 
 
 def test_explicit_growth_needs_the_width_of_partition_0() -> None:
-    """New lists of another width are refused, as Kafka does."""
+    """New explicit lists of another width than partition 0 are refused, as Kafka does."""
     found = plan_single_topic(state(topic()), spec(replicaAssignment=[[1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6]]))
     assert change_kinds(found) == []
     assert set(refusal_reasons(found)) == {"ReplicationFactorDiffers"}
 
 
 def test_explicit_lists_of_moving_partitions_are_not_compared() -> None:
-    """During a reassignment a partition's list is neither the old nor the new one."""
+    """During a reassignment, a partition's list differs from the old and the new list, and is not compared."""
     explicit = spec(replicaAssignment=[[5, 6], [2, 3], [3, 4]])
     assert notice_reasons(plan_single_topic(state(topic()), explicit)) == ["ReplicasDiffer"]
     assert notice_reasons(plan_single_topic(state(topic(reassigning_partitions=(0,))), explicit)) == []
 
 
 def test_the_factor_of_moving_partitions_is_not_judged() -> None:
-    """A list under reassignment holds old and new replicas: its length is no replication factor."""
+    """A list under reassignment has old and new replicas, so its length is not compared with the replication factor."""
     moving = topic(replicas=replica_lists("123", "23", "34"), reassigning_partitions=(0,))
     assert plan_single_topic(state(moving), spec(partitions=3, replicationFactor=2)).is_empty
     assert refusal_reasons(plan_single_topic(state(moving), spec(partitions=3, replicationFactor=3))) == [
@@ -341,7 +349,7 @@ def test_the_factor_of_moving_partitions_is_not_judged() -> None:
 
 
 def test_unequal_widths_are_named() -> None:
-    """Both widths are in the message, and no single one is proposed."""
+    """The message has both widths, and proposes neither."""
     refusal = plan_single_topic(
         state(topic(replicas=replica_lists("123", "12"))), spec(partitions=2, replicationFactor=3)
     ).refusals[0]
@@ -363,7 +371,9 @@ def test_unequal_widths_are_named() -> None:
     ],
 )
 def test_the_risk_of_growth(held: dict[str, str], wanted: dict[str, str], settings: dict[str, str], risk: Risk) -> None:
-    """Keys move; where the topic compacts, by override or broker setting, before or after, data is lost."""
+    """Growth is disruptive; if the topic compacts, by override or broker setting, before or after, growth is data
+    loss.
+    """
     grown = topic(config=held)
     static = cluster("prod", cluster_id="ID", broker_config=settings)
     for seen, on in (
@@ -374,7 +384,9 @@ def test_the_risk_of_growth(held: dict[str, str], wanted: dict[str, str], settin
 
 
 def test_what_brokers_carry_before_and_after() -> None:
-    """Preferred leaders and replicas of each broker, those without any too; empty if nothing is placed."""
+    """The load has preferred leaders and replicas of each broker, also of empty brokers; it is empty without
+    placements.
+    """
     seen = state(topic("other", replica_lists("12", "13")), brokers=RACKED_BROKERS[:4])
     found = plan(seen, spec(replicaAssignment=[[3, 1], [4, 1]]))
     assert found.load == {1: Load(2, 2), 2: Load(0, 1), 3: Load(0, 1), 4: Load(0, 0)}
@@ -383,13 +395,15 @@ def test_what_brokers_carry_before_and_after() -> None:
 
 
 def test_observed_topics_weigh_nothing() -> None:
-    """What will not be done is not counted among what brokers carry afterwards."""
+    """The load after the plan excludes the changes of observed topics."""
     found = plan(state(brokers=RACKED_BROKERS[:3]), spec(mode="Observe", replicaAssignment=[[3, 1]]))
     assert compute_broker_load_after(found) == {1: Load(), 2: Load(), 3: Load()}
 
 
 def test_a_partition_without_replicas_is_no_other_replication_factor() -> None:
-    """It is said once: as what forbids the growth if it is partition 0, else as a fault that stands."""
+    """A partition without replicas is reported once: as the refusal of growth if it is partition 0, else as a
+    problem.
+    """
     stands = state(topic(replicas=((), (2, 3), ())))
     grown = plan_single_topic(stands, spec(partitions=6, replicationFactor=2))
     assert (refusal_reasons(grown), notice_reasons(grown)) == (["PartitionsMalformed"], ["ExistingProblem"])
@@ -400,7 +414,7 @@ def test_a_partition_without_replicas_is_no_other_replication_factor() -> None:
 
 
 def test_a_broker_that_holds_only_what_is_being_deleted_is_not_missed() -> None:
-    """Broker 9 is away: it is waited for as long as a topic stays that it holds."""
+    """Offline broker 9 counts as missing only while it holds a replica of a topic that stays."""
     old = topic("old", replica_lists("91", "19"))
     assert refusal_reasons(plan_single_topic(state(old), spec("new"))) == ["BrokersMissing"]
     assert change_kinds(plan_single_topic(state(old, pending_deletions=frozenset({"old"})), spec("new"))) == [

@@ -1,4 +1,4 @@
-"""Entries of a reassignment request that outlived their topic: which they are, and what is said of them."""
+"""Stale entries of a reassignment request: detection and messages."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ TOPICS = {"younger": topic("younger", identity=9), "older": topic("older", ident
 
 
 def test_an_entry_is_stale_if_its_topic_is_absent_or_younger() -> None:
-    """One that cannot be read may be the one that is meant; of a request that cannot be read nothing is known."""
+    """An unreadable topic may be the one that the entry means; an unreadable request yields no stale entries."""
     assert find_stale_names(NAMES, 7, TOPICS, {"odd"}) == {"gone", "younger"}
     assert find_stale_names(NAMES, None, TOPICS, ()) == frozenset()
     assert find_stale_names((), 7, TOPICS, ()) == frozenset()
 
 
 def test_each_entry_is_named_with_its_remedy() -> None:
-    """In the order of names, and not more of them than a person reads."""
+    """The message names the stale entries in order, up to a readable number, with the remedy."""
     gone, younger = stale_entry_warnings({"younger", "gone"}, TOPICS)
     assert gone.startswith("gone: a reassignment request names it")
     assert "another broker become controller" in gone
@@ -28,14 +28,16 @@ def test_each_entry_is_named_with_its_remedy() -> None:
 
 
 def test_a_name_of_a_request_is_not_created() -> None:
-    """Whatever else would be said of it; the remedy stands beside."""
+    """The creation of a topic that a request names is refused, and the refusal has the remedy."""
     found = plan_single_topic(state(reassigning_topics=frozenset({"orders"})), spec())
     assert (refusal_reasons(found), found.is_actionable) == (["ReassignmentInProgress"], False)
     assert found.refusals[0].hint == explain_stale_entry(topic_exists=False).hint
 
 
 def test_a_topic_that_is_younger_than_its_request_is_not_deleted_until_that_is_gone() -> None:
-    """To wait for its end would be in vain."""
+    """The deletion of a topic younger than its request is refused until the request is deleted, as it would never
+    end.
+    """
     named = frozenset({"orders"})
     waits = plan_single_topic(state(topic(), reassigning_topics=named), spec(ensure="Absent")).refusals[0]
     stale = plan_single_topic(

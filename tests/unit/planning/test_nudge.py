@@ -1,4 +1,4 @@
-"""Nudging topics: which ones a plan sets again as they are, which it leaves alone, and why it refuses others."""
+"""Plans of ``topiarist nudge``: topics to rewrite unchanged, topics to skip, and refusals."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SEEN = state(topic("orders", LISTS))
 
 
 def inspection(*taken: int, known: bool = True, faults: int = 0) -> TopicInspection:
-    """What the controller has made of the topic: states of these partitions."""
+    """Return an inspection of the topic with states for these partitions."""
     return TopicInspection(
         identity=7,
         assignment=dict(enumerate(LISTS)),
@@ -51,14 +51,14 @@ CASES: dict[str, tuple[ClusterState, TopicInspection | None, list[str]]] = {
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_what_is_refused(case: tuple[ClusterState, TopicInspection | None, list[str]]) -> None:
-    """Nothing is done, and each says why."""
+    """The plan of a refused nudge has no changes, and the refusal has its reason."""
     seen, found, reasons = case
     planned = plan_nudge(seen, "prod", {"orders": found}, "default")
     assert (refusal_reasons(planned.plan.topics[0]), planned.plan.has_changes) == (reasons, False)
 
 
 def test_partitions_that_could_be_taken_over_are_nudged() -> None:
-    """Those without a state of which a broker is there; the record stays as it is."""
+    """Partitions without state that have a registered broker are nudged, and the ownership record is unchanged."""
     planned = plan_nudge(SEEN, "prod", {"orders": inspection(0), "gone": None}, "team")
     (found,) = planned.plan.topics
     assert found.changes == (Nudge((1,)),)
@@ -69,14 +69,14 @@ def test_partitions_that_could_be_taken_over_are_nudged() -> None:
 
 
 def test_a_topic_that_is_taken_over_needs_none() -> None:
-    """Whatever else is going on with it."""
+    """An initialized topic needs no nudge, in any other situation."""
     busy = replace(SEEN, reassigning_topics=frozenset({"orders"}))
     planned = plan_nudge(busy, "prod", {"orders": inspection(0, 1, 2)}, "default")
     assert (planned.plan.topics, planned.initialized) == ((), ["orders"])
 
 
 def test_nothing_of_a_state_changes() -> None:
-    """Not even a record."""
+    """A nudge changes neither the topic nor its ownership record."""
     planned = plan_nudge(SEEN, "prod", {"orders": inspection()}, "default").plan
     assert simulate(SEEN, planned.actionable_topics()) == SEEN
 
@@ -93,7 +93,7 @@ MOVES = {
 
 @pytest.mark.parametrize("moved", MOVES.values(), ids=MOVES.keys())
 def test_what_moves_a_topic_under_a_nudge(moved: ClusterState) -> None:
-    """Configs and records may change: nothing of them is written."""
+    """Changes of partitions void a nudge; changes of configs and records do not, because a nudge writes neither."""
     plan = plan_nudge(SEEN, "prod", {"orders": inspection()}, "default").plan
     (one,) = plan.topics
     assert check_preconditions(one, plan.assumptions(), current_topic(SEEN, "orders")).validity is Validity.APPLICABLE
@@ -107,7 +107,7 @@ def test_what_moves_a_topic_under_a_nudge(moved: ClusterState) -> None:
 
 
 def test_the_states_are_waited_for_whosever_the_record_is() -> None:
-    """A stale record is none of a nudge's business."""
+    """A nudge waits for partition states, also beside a stale ownership record."""
     (plan,) = plan_nudge(SEEN, "prod", {"orders": inspection(0)}, "default").plan.topics
     assert partitions_to_initialize(plan) == {1: LISTS[1]}
     assert plan.before is not None
@@ -117,7 +117,7 @@ def test_the_states_are_waited_for_whosever_the_record_is() -> None:
 
 
 def test_words_that_are_no_topic_names_are_refused() -> None:
-    """Each name once, sorted."""
+    """Invalid topic names are refused, each name once and sorted."""
     assert parse_topic_names(["b", "a", "b"]) == ("a", "b")
     with pytest.raises(ValueError, match="found"):
         parse_topic_names(["topics/orders"])

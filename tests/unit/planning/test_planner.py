@@ -1,4 +1,4 @@
-"""Whether a topic may be touched at all: created, adopted, taken over, recreated, deleted, or left alone."""
+"""Decisions per topic: create, adopt, take ownership, recreate, delete, or leave unchanged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ALL = RunOptions(adopt=("*",))
 
 
 def test_a_topic_that_is_not_there_is_created_with_everything() -> None:
-    """A creation has all replica lists and overrides; the record then lists the spec's keys."""
+    """A creation has all replica lists and overrides, and its ownership record lists the keys of the spec."""
     found = plan_single_topic(
         state(), spec(partitions=4, replicationFactor=2, config={"retention.ms": 1000, "cleanup.policy": "compact"})
     )
@@ -47,12 +47,12 @@ def test_a_topic_that_is_not_there_is_created_with_everything() -> None:
 
 
 def test_a_topic_as_its_spec_wants_it_is_silent() -> None:
-    """A topic of ours without a difference is counted, and not in the plan."""
+    """An owned topic without a difference is counted, and is not in the plan."""
     seen = state(topic("orders", replica_lists("12", "23", "34"), "retention.ms", config=KEPT))
     assert plan_single_topic(seen, spec(config=KEPT)).is_empty
 
 
-# what stands, the flags -> changes, refusals, notices; the spec asks for retention.ms 1000 on three partitions of two
+# topic, flags -> changes, refusals, notices; the spec has retention.ms 1000 and three partitions with two replicas
 EXISTING = {
     "ours, equal": (OURS, True, KEPT, PLAIN, [], [], []),
     "ours, differs": (OURS, True, {}, PLAIN, ["UpdateConfig"], [], []),
@@ -79,7 +79,9 @@ EXISTING = {
 def test_who_may_change_an_existing_topic(
     case: tuple[OwnershipRecord | None, bool, dict[str, str], RunOptions, list[str], list[str], list[str]],
 ) -> None:
-    """The record decides: ours is changed, none is adopted, a stale one counts as none, another owner's is refused."""
+    """An owned topic is changed, one without record or with a stale record is adopted, another owner's topic is
+    refused.
+    """
     record, valid, config, run, changes, refusals, notices = case
     seen = state(topic(record=record, record_valid=valid, config=config))
     found = plan_single_topic(seen, spec(config=KEPT), run)
@@ -88,20 +90,20 @@ def test_who_may_change_an_existing_topic(
 
 
 def test_a_tombstone_beside_a_topic_that_stays_is_replaced() -> None:
-    """With ``ensure: Present`` the record says so again, also where it has no keys."""
+    """With ``ensure: Present``, a normal ownership record replaces the deletion record, also without managed keys."""
     found = plan_single_topic(state(topic(record=TOMBSTONE)), spec())
     assert (change_kinds(found), record_without_values(found)) == (["TakeOwnership"], OwnershipRecord("default"))
 
 
 def test_a_refused_adoption_shows_the_difference() -> None:
-    """What adopting would change is held by the refusal, so that a reviewer sees it; the hint has the flag."""
+    """The refusal withholds the changes that an adoption would make, and its hint has the flag."""
     found = plan_single_topic(state(topic(record=None)), spec(partitions=4, config=KEPT))
     assert [type(change).__name__ for change in found.refusals[0].withheld] == ["AddPartitions", "UpdateConfig"]
     assert "--adopt=orders" in found.refusals[0].hint
 
 
 def test_what_is_refused_anyway_is_a_difference_too() -> None:
-    """An unadopted topic with more partitions than the spec has differs: it is not adopted in silence."""
+    """An unadopted topic with more partitions than its spec differs, so it is not adopted without the flag."""
     found = plan_single_topic(state(topic(record=None)), spec(partitions=2))
     assert refusal_reasons(found) == ["FewerPartitions", "NotAdopted"]
     assert change_kinds(plan_single_topic(state(topic(record=None)), spec(partitions=2), ALL)) == ["TakeOwnership"]
@@ -114,7 +116,9 @@ def test_what_is_ignored_is_no_difference() -> None:
 
 
 def test_changed_outside_is_said() -> None:
-    """A config that others changed since our last write is named, and what they changed is set right again."""
+    """A config changed externally since topiarist's last write has a notice, and the plan restores the spec's
+    values.
+    """
     three = replica_lists("12", "23", "34")
     seen = state(topic("orders", three, "retention.ms", config={"retention.ms": "7"}, modified_externally=True))
     found = plan_single_topic(seen, spec(config=KEPT))
@@ -124,7 +128,7 @@ def test_changed_outside_is_said() -> None:
 
 
 def test_an_owner_of_its_own() -> None:
-    """The owner comes from the run: with --owner the default owner's topics are another's; records have the name."""
+    """With ``--owner``, topics of the default owner belong to another owner, and records have the given name."""
     run = RunOptions(owner="team")
     assert refusal_reasons(plan_single_topic(state(topic()), spec(), run)) == ["NotOwned"]
     assert record_without_values(plan_single_topic(state(), spec(), run)) == OwnershipRecord("team")
@@ -132,7 +136,7 @@ def test_an_owner_of_its_own() -> None:
     assert (change_kinds(taken), record_without_values(taken)) == (["TakeOwnership"], OwnershipRecord("team"))
 
 
-# the record beside a topic that is not there, the flags -> changes, refusals
+# ownership record of an absent topic, flags -> changes, refusals
 MISSING = {
     "none": (None, PLAIN, ["CreateTopic"], []),
     "ours": (OURS, PLAIN, [], ["DeletedExternally"]),
@@ -150,7 +154,7 @@ MISSING = {
 def test_what_a_record_without_a_topic_means(
     case: tuple[OwnershipRecord | None, RunOptions, list[str], list[str]],
 ) -> None:
-    """Our record without its topic means that others deleted it, unless the record says that we did."""
+    """topiarist's record without its topic means an external deletion, unless it is a deletion record."""
     record, run, changes, refusals = case
     seen = state(dangling_records={"orders": record} if record else {})
     found = plan_single_topic(seen, spec(), run)
@@ -160,7 +164,7 @@ def test_what_a_record_without_a_topic_means(
 
 
 def test_deleted_outside_shows_what_would_be_made() -> None:
-    """The creation that --recreate would do is held by the refusal; whatever else speaks against it is said as well."""
+    """The refusal withholds the creation that ``--recreate`` allows, and other refusals appear as well."""
     found = plan_single_topic(state(dangling_records={"orders": OURS}), spec())
     assert [type(change).__name__ for change in found.refusals[0].withheld] == ["CreateTopic"]
     found = plan_single_topic(state(dangling_records={"orders": OURS}, brokers=RACKED_BROKERS[:1]), spec())
@@ -175,7 +179,9 @@ def _absent(
 
 
 def test_absent_deletes_a_topic_of_ours() -> None:
-    """The change names what is lost; the record that is left is a tombstone of this owner."""
+    """The change shows the lost partitions and replicas, and the resulting record is a deletion record of this
+    owner.
+    """
     found = plan_single_topic(
         state(topic("orders", replica_lists("12", "23"), "retention.ms", config=KEPT)), spec(ensure="Absent")
     )
@@ -212,7 +218,7 @@ ABSENT = {
 
 @pytest.mark.parametrize("case", ABSENT.values(), ids=ABSENT.keys())
 def test_what_absent_means(case: tuple[ClusterState, RunOptions, list[str], list[str], list[str]]) -> None:
-    """Only a topic whose record was ours before this run is deleted; absent is absent; a mark is waited for."""
+    """Only a topic owned before this run is deleted; an absent topic needs nothing; a marked topic is waited for."""
     seen, run, changes, refusals, notices = case
     assert _absent(seen, run) == (changes, refusals, notices)
 
@@ -222,19 +228,21 @@ def test_what_absent_means(case: tuple[ClusterState, RunOptions, list[str], list
     [("__consumer_offsets", "InternalTopic"), ("_schemas", "ProtectedTopic"), ("mm2-offsets", "ProtectedTopic")],
 )
 def test_internal_and_protected_topics_are_never_deleted(name: str, reason: str) -> None:
-    """Not even where a record of ours stands beside them."""
+    """Internal and protected topics are never deleted, not even with an ownership record of topiarist."""
     assert _absent(state(topic(name)), name=name) == ([], [reason], [])
 
 
 def test_after_a_deletion_present_creates_again() -> None:
-    """A tombstone never means DeletedExternally: with ``ensure: Present`` the topic is made again, and is ours."""
+    """A deletion record never means DeletedExternally: with ``ensure: Present`` the topic is created again and
+    owned.
+    """
     seen = state(dangling_records={"orders": TOMBSTONE})
     assert list(replan(seen, [spec()]).actionable_topics()) == []
     assert change_kinds(plan_single_topic(seen, spec())) == ["CreateTopic"]
 
 
 def test_a_marked_topic_is_left_alone() -> None:
-    """While a topic is being deleted nothing else is done to it, whether its node is still there or not."""
+    """A topic marked for deletion gets no changes, with or without its znode."""
     marked = frozenset({"orders"})
     for seen in (
         state(topic(), pending_deletions=marked),
@@ -249,7 +257,7 @@ def test_a_marked_topic_is_left_alone() -> None:
 
 
 def test_an_unreadable_topic_is_refused_with_its_reason() -> None:
-    """The refusal says where and why; nothing is planned, and the topic does not count as absent."""
+    """The refusal has path and cause; the plan has no changes, and the topic does not count as absent."""
     seen = state(topic_errors={"orders": ReadError("/brokers/topics/orders", "is no JSON")})
     for wanted in (spec(), spec(ensure="Absent")):
         found = plan_single_topic(seen, wanted)
@@ -258,7 +266,7 @@ def test_an_unreadable_topic_is_refused_with_its_reason() -> None:
 
 
 def test_observed_topics_are_planned_and_not_done() -> None:
-    """``mode: Observe`` shows the change, and applying the plan does nothing for that topic."""
+    """``mode: Observe`` shows the change, and applying the plan changes nothing for that topic."""
     found = plan_single_topic(state(), spec(mode="Observe"))
     assert change_kinds(found) == ["CreateTopic"]
     assert not found.is_actionable
@@ -269,14 +277,14 @@ def test_observed_topics_are_planned_and_not_done() -> None:
     "name", ["__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"]
 )
 def test_internal_topics_are_not_created(name: str) -> None:
-    """Kafka makes its own topics itself."""
+    """Internal topics are not created, because Kafka creates them itself."""
     assert refusal_reasons(plan_single_topic(state(), spec(name, on=cluster("prod", protected=())))) == [
         "InternalTopic"
     ]
 
 
 def test_internal_topics_are_not_grown_nor_configured() -> None:
-    """Growth and every config change are refused, also where the cluster's list of protected names is empty."""
+    """Growth and config changes of internal topics are refused, also with an empty list of protected names."""
     free = cluster("prod", protected=(), cluster_id="ID")
     seen = state(topic("__consumer_offsets", replica_lists("12"), "segment.ms", config={"segment.ms": "5"}))
     found = plan_single_topic(seen, spec("__consumer_offsets", on=free, partitions=2, config={"retention.ms": 9}))
@@ -284,7 +292,7 @@ def test_internal_topics_are_not_grown_nor_configured() -> None:
 
 
 def test_protected_topics_may_be_created_and_configured() -> None:
-    """Protection is against growth, deletion and a change of cleanup: other configs are changed, and it may be made."""
+    """Protection refuses growth, deletion and changes of cleanup; creation and other config changes are allowed."""
     assert change_kinds(plan_single_topic(state(), spec("connect-offsets"))) == ["CreateTopic"]
     seen = state(topic("connect-offsets", config={"cleanup.policy": "compact"}))
     found = plan_single_topic(
@@ -296,7 +304,7 @@ def test_protected_topics_may_be_created_and_configured() -> None:
 
 
 def test_a_removed_cleanup_policy_is_a_change_of_cleanup() -> None:
-    """On a protected topic the removal of our override is refused as well."""
+    """On a protected topic, the removal of a managed ``cleanup.policy`` is refused as well."""
     seen = state(topic("a-changelog", replica_lists("12"), "cleanup.policy", config={"cleanup.policy": "compact"}))
     assert refusal_reasons(plan_single_topic(seen, spec("a-changelog", partitions=1))) == ["ProtectedTopic"]
 
@@ -312,7 +320,7 @@ def test_a_removed_cleanup_policy_is_a_change_of_cleanup() -> None:
     ],
 )
 def test_names_that_collide(standing: str, new: str, collides: bool) -> None:
-    """Dots and underscores are one letter to Kafka's metrics: a name that then equals an existing one is refused."""
+    """Kafka's metrics do not distinguish dots and underscores: a name that equals an existing one is refused."""
     found = plan_single_topic(state(topic(standing)), spec(new))
     assert refusal_reasons(found) == (["NameCollision"] if collides else [])
     unreadable = plan_single_topic(state(topic_errors={standing: ReadError("here", "why")}), spec(new))
@@ -320,14 +328,14 @@ def test_names_that_collide(standing: str, new: str, collides: bool) -> None:
 
 
 def test_a_collision_that_stands_refuses_nothing() -> None:
-    """Two topics that collide already are both managed: refusals are for changes."""
+    """Two existing topics with colliding names are both managed, because only creations are refused."""
     seen = state(topic("a.b"), topic("a_b"))
     assert plan_single_topic(seen, spec("a.b")).is_empty
     assert change_kinds(plan_single_topic(seen, spec("a_b", config=KEPT))) == ["UpdateConfig"]
 
 
 def test_adoption_is_safe_and_changes_nothing() -> None:
-    """``TakeOwnership`` is Safe and only writes the record."""
+    """``TakeOwnership`` is Safe and writes only the ownership record."""
     found = plan_single_topic(state(topic(record=None, config=KEPT)), spec(config=KEPT))
     assert found.changes == (TakeOwnership(),)
     assert found.risk is Risk.SAFE

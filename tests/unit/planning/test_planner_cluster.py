@@ -1,4 +1,4 @@
-"""What a plan says of a cluster as a whole: its gate, its orphans, its limits, and what to know before trusting it."""
+"""Parts of a plan for the whole cluster: write block, undeclared topics, limits, and warnings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KRAFT = WriteBlock(Reason.KRAFT_CONTROLLER, "a KRaft controller is in charge")
 
 
 def test_a_plan_is_sorted_and_counts_the_rest() -> None:
-    """Topics are in order of name; those with nothing to say are counted, those with notices only are counted too."""
+    """Topics are sorted by name; topics without issues and topics with notices only are counted."""
     seen = state(topic("b", config={"retention.ms": "5"}), topic("c"), topic("d"))
     found = plan(seen, spec("d", partitions=4), spec("c"), spec("b"), spec("a"))
     assert [each.topic for each in found.topics] == ["a", "b", "d"]
@@ -35,13 +35,15 @@ def test_a_plan_is_sorted_and_counts_the_rest() -> None:
 
 
 def test_nothing_to_do() -> None:
-    """A plan without anything to say is empty and not pending."""
+    """A plan without changes and issues is empty and not pending."""
     found = plan(state(topic()), spec())
     assert (found.topics, found.unchanged, found.has_changes, found.load) == ((), 1, False, {})
 
 
 def test_a_closed_gate_holds_everything() -> None:
-    """Where nothing may be written every change becomes a refusal that holds it, in the gate's words."""
+    """With a write block, every change becomes a refusal that withholds the change, with the message of the write
+    block.
+    """
     seen = state(topic("old"), write_block=KRAFT)
     found = plan(seen, spec("new"), spec("old", partitions=4, config={"retention.ms": 5}))
     assert not found.has_changes
@@ -55,13 +57,13 @@ def test_a_closed_gate_holds_everything() -> None:
 
 
 def test_a_closed_gate_refuses_nothing_that_was_not_asked() -> None:
-    """Without a difference, and for topics that are only observed, there is nothing to refuse."""
+    """With a write block, topics without a difference and observed topics have no refusal."""
     seen = state(topic("old"), write_block=KRAFT)
     assert not plan(seen, spec("old"), spec("new", mode="Observe")).has_refusals
 
 
 def test_orphans() -> None:
-    """Topics of this owner without any document are named, if their record counts and they are not being deleted."""
+    """Owned topics without a manifest are reported, if their record is valid and they are not marked for deletion."""
     ours, theirs = OwnershipRecord("default"), OwnershipRecord("team")
     seen = state(
         topic("declared", record=ours),
@@ -78,7 +80,7 @@ def test_orphans() -> None:
 
 
 def test_a_cluster_without_an_id_to_guard_it() -> None:
-    """The warning has the line to paste; an address alone has no document to paste it into."""
+    """The warning has the line to paste; without a ``Cluster`` document, there is no such line."""
     assert plan(state(), on=cluster("prod", version=(3, 9))).warnings == (
         "no clusterId guards this cluster; add to spec: clusterId: ID",
     )
@@ -87,7 +89,7 @@ def test_a_cluster_without_an_id_to_guard_it() -> None:
 
 
 def test_a_release_that_cannot_be() -> None:
-    """A cluster that shows signs of a newer release than declared is doubted; what the adapter says comes first."""
+    """A cluster with features newer than the declared release has a warning, after those of the adapter."""
     old = cluster("prod", cluster_id="ID", version=(2, 8))
     assert plan(state(min_version=(2, 8)), on=old).warnings == ()
     assert plan(state(min_version=(3, 4), warnings=("odd",)), on=old).warnings == (
@@ -97,7 +99,7 @@ def test_a_release_that_cannot_be() -> None:
 
 
 def test_the_guards_that_are_bypassed_are_named() -> None:
-    """The reviewer reads that the brokers' policies are not checked; for a record alone nothing is said."""
+    """The plan warns that the brokers' policies are not checked, except if it writes ownership records only."""
     seen = state(topic(record=None))
     assert any("policies" in warning for warning in plan(state(), spec()).warnings)
     assert change_kinds(plan(seen, spec()).topics[0]) == ["TakeOwnership"]
@@ -105,7 +107,9 @@ def test_the_guards_that_are_bypassed_are_named() -> None:
 
 
 def test_a_plan_carries_what_it_rests_on() -> None:
-    """Cluster, id, location, owner and brokers; controller and epoch are for people."""
+    """A plan has its cluster, id, location, owner and brokers as preconditions; controller and epoch are for
+    information.
+    """
     seen = replace(state(), chroot="/kafka", controller=3, controller_epoch=42)
     found = plan(seen, spec(), run=RunOptions(owner="team"))
     assert (found.cluster, found.cluster_id, found.chroot, found.owner) == ("prod", "ID", "/kafka", "team")
@@ -113,7 +117,7 @@ def test_a_plan_carries_what_it_rests_on() -> None:
 
 
 def test_lists_that_are_nearly_full() -> None:
-    """Above 70 % a warning with the numbers; above 90 % a refusal, for that which would not fit alone."""
+    """Above 70 % a list has a warning with the numbers; above 90 % changes that do not fit are refused."""
     seen = state(topic("old"), list_sizes=ListSizes(topics_bytes=881, notifications_bytes=720, max_bytes=1000))
     found = plan(seen, spec("anew", config={}), spec("brandnew"), spec("old", config={"retention.ms": 5}))
     assert [(each.topic, change_kinds(each), refusal_reasons(each)) for each in found.topics] == [
@@ -128,7 +132,7 @@ def test_lists_that_are_nearly_full() -> None:
 
 
 def test_a_full_list_of_notifications_lets_topics_grow() -> None:
-    """Only the config change is held back; the record then claims nothing that was not set."""
+    """A full list of notifications refuses the config change only; the record does not list keys that were not set."""
     seen = state(topic(), list_sizes=ListSizes(notifications_bytes=890, max_bytes=1000))
     found = plan(seen, spec(partitions=4, config={"retention.ms": 5})).topics[0]
     assert (change_kinds(found), refusal_reasons(found)) == (["AddPartitions"], ["TooLarge"])
@@ -136,14 +140,14 @@ def test_a_full_list_of_notifications_lets_topics_grow() -> None:
 
 
 def test_what_is_only_observed_takes_no_room() -> None:
-    """Neither is it refused for lack of it, nor does it count against others."""
+    """Observed topics are neither refused for lack of space nor counted in the space of other topics."""
     seen = state(list_sizes=ListSizes(topics_bytes=880, max_bytes=1000))
     found = plan(seen, spec("observed-and-long", mode="Observe"), spec("other"))
     assert [refusal_reasons(each) for each in found.topics] == [[], []]
 
 
 def test_a_topic_too_large_for_its_own_entry() -> None:
-    """Growth counts what is there already; the number in the refusal is the whole entry."""
+    """Growth counts the present partitions: the number in the refusal is the size of the whole entry."""
     seen = state(topic(replicas=replica_lists("12", "23", "34")), list_sizes=ListSizes(max_bytes=100))
     assert refusal_reasons(plan(seen, spec(partitions=7)).topics[0]) == []
     found = plan(seen, spec(partitions=30)).topics[0]

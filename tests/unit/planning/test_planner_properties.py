@@ -1,4 +1,4 @@
-"""What holds for every plan: it is a fixpoint, deterministic, local, and never harms what stands."""
+"""Properties of every plan: idempotent, deterministic, limited to its topics, and harmless to existing partitions."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def _deletes(plan: Plan) -> bool:
 @many
 @given(plan_inputs())
 def test_after_a_plan_nothing_is_left_to_do(world: PlanInput) -> None:
-    """Plan, evolve, plan again: no change is left, and exactly the same is refused.
+    """A second plan on the evolved state has no changes and the same refusals.
 
-    A deletion may make room for what was refused (a name, the replicas of a lost broker): then the run after it does
-    the rest, and the next has nothing to do. A topic made on a broker that nobody knows (by flag) makes that broker one
-    that is missing, which later runs refuse to place around.
+    A deletion may enable refused changes (a name, the replicas of an offline broker): then the next run makes them, and
+    the run after it has no changes. A topic created on an unknown broker (by flag) makes that broker an offline broker,
+    and later runs refuse placements that leave it out.
     """
     plan = world.plan()
     later = world._replace(state=simulate(world.state, plan.topics))
@@ -61,7 +61,7 @@ def _shuffled(mapping: Mapping[str, T], order: random.Random) -> dict[str, T]:
 @many
 @given(plan_inputs(), st.randoms(use_true_random=False))
 def test_the_order_of_input_means_nothing(world: PlanInput, order: random.Random) -> None:
-    """Specs, topics, records and config maps in any order give the same plan."""
+    """Specs, topics, records and config maps in any order yield the same plan."""
     topics: dict[str, TopicState] = {}
     for name, topic in _shuffled(world.state.topics, order).items():
         topics[name] = replace(topic, config=_shuffled(topic.config, order))
@@ -73,14 +73,14 @@ def test_the_order_of_input_means_nothing(world: PlanInput, order: random.Random
 
 
 def _bare(plan: Plan) -> Plan:
-    """The plan without what it was made from, whose order is its own."""
+    """Return the plan without its inputs, which keep their own order."""
     return replace(plan, topics=tuple(replace(topic, spec=None, before=None) for topic in plan.topics))
 
 
 @many
 @given(plan_inputs())
 def test_only_what_is_planned_changes(world: PlanInput) -> None:
-    """A topic or record that the plan does not touch is the very same afterwards."""
+    """Topics and records that the plan does not change are the identical objects in the evolved state."""
     plan = world.plan()
     after = simulate(world.state, plan.topics)
     touched = {topic.topic for topic in plan.actionable_topics()}
@@ -96,7 +96,7 @@ def test_only_what_is_planned_changes(world: PlanInput) -> None:
 @many
 @given(plan_inputs())
 def test_existing_partitions_stay(world: PlanInput) -> None:
-    """No topic but a deleted one loses a partition, none sees a replica list changed or its identity replaced."""
+    """Only a deleted topic loses partitions, and no replica list or identity of an existing topic changes."""
     plan = world.plan()
     after = simulate(world.state, plan.topics)
     deleted = {
@@ -113,7 +113,7 @@ def test_existing_partitions_stay(world: PlanInput) -> None:
 @many
 @given(plan_inputs())
 def test_new_replicas_are_placed_where_they_may(world: PlanInput) -> None:
-    """No broker twice in a partition; only registered brokers, none left out, unless explicit and allowed."""
+    """No partition has a broker twice; only registered, not excluded brokers are used, unless explicit and allowed."""
     registered = {broker.id for broker in world.state.brokers}
     excluded = world.cluster.exclude_brokers | world.run.without_brokers
     for topic in world.plan().actionable_topics():
@@ -131,7 +131,7 @@ def test_new_replicas_are_placed_where_they_may(world: PlanInput) -> None:
 @many
 @given(plan_inputs())
 def test_growth_only_adds_to_sound_topics(world: PlanInput) -> None:
-    """Growth is planned only for whole, quiet topics without foreign fields, by lists as wide as partition 0."""
+    """Growth is planned only for complete topics without reassignment and unknown fields, as wide as partition 0."""
     for topic in world.plan().actionable_topics():
         for change in topic.changes:
             if isinstance(change, AddPartitions):
@@ -148,9 +148,9 @@ def test_growth_only_adds_to_sound_topics(world: PlanInput) -> None:
 @many
 @given(plan_inputs())
 def test_config_is_changed_three_ways_only(world: PlanInput) -> None:
-    """A key is set because the spec names it; removed because we set it, or none unmanaged are wanted; else kept.
+    """A key is set because the spec has it; removed if managed, or if unmanaged keys are to be removed; else kept.
 
-    What we never set is removed only if the release knows it.
+    An unmanaged key is removed only if the release has it.
     """
     release = world.cluster.version or world.state.min_version
     for topic in world.plan().actionable_topics():
@@ -177,7 +177,7 @@ def test_config_is_changed_three_ways_only(world: PlanInput) -> None:
 @many
 @given(plan_inputs())
 def test_topics_of_others_are_never_touched(world: PlanInput) -> None:
-    """Without --take-ownership nothing of another owner changes, and even with it nothing of theirs is deleted."""
+    """Topics of another owner change only with ``--take-ownership``, and are not deleted even with it."""
     for topic in world.plan().actionable_topics():
         record = topic.before.valid_record if topic.before else topic.record_before
         if record and record.owner != world.run.owner:
@@ -188,7 +188,7 @@ def test_topics_of_others_are_never_touched(world: PlanInput) -> None:
 @many
 @given(plan_inputs())
 def test_unadopted_topics_are_only_adopted(world: PlanInput) -> None:
-    """A topic without a record that counts is changed only if the run was told to adopt it, and never deleted."""
+    """A topic without a valid record is changed only if the run may adopt it, and is never deleted."""
     for topic in world.plan().actionable_topics():
         if topic.before and topic.before.valid_record is None:
             assert not any(isinstance(change, DeleteTopic) for change in topic.changes)
@@ -200,7 +200,7 @@ def test_unadopted_topics_are_only_adopted(world: PlanInput) -> None:
 @many
 @given(plan_inputs())
 def test_a_plan_knows_before_from_after(world: PlanInput) -> None:
-    """Seen from the state it was made from a topic stands before, seen from the evolved state after its changes."""
+    """A topic matches the plan's preconditions in the original state, and the plan's result in the evolved state."""
     plan = world.plan()
     after = simulate(world.state, plan.topics)
     for topic in plan.actionable_topics():
@@ -211,7 +211,7 @@ def test_a_plan_knows_before_from_after(world: PlanInput) -> None:
 @many
 @given(plan_inputs())
 def test_the_record_holds_what_was_planned(world: PlanInput) -> None:
-    """After the plan our record counts, is the planned one, and names only keys that are set, or held back."""
+    """After the plan, the record is valid, equals the planned one, and lists only keys that are set or withheld."""
     plan = world.plan()
     after = simulate(world.state, plan.topics)
     for topic in plan.actionable_topics():
@@ -229,7 +229,7 @@ def test_the_record_holds_what_was_planned(world: PlanInput) -> None:
 @many
 @given(plan_inputs())
 def test_a_closed_gate_lets_nothing_through(world: PlanInput) -> None:
-    """Where the cluster must not be written to there is nothing to do, and every change that was found is held."""
+    """With a write block, the plan has no changes to apply, and every change is withheld."""
     if world.state.write_block.reason:
         assert not world.plan().has_changes
         opened = world._replace(state=replace(world.state, write_block=type(world.state.write_block)())).plan()

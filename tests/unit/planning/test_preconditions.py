@@ -1,4 +1,4 @@
-"""Where a topic stands, seen from a plan: before it, after it, or moved; and what a cluster holds after a plan."""
+"""Preconditions of a plan: before, done or conflict for each topic; and the state after a plan."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _change(**fields: object) -> Foreign:
 
 
 def _config(**changes: str | None) -> Foreign:
-    """Somebody sets (or takes away) overrides; ``segment_ms`` is ``segment.ms``."""
+    """Return an external change that sets or removes overrides; ``segment_ms`` is ``segment.ms``."""
 
     def act(seen: ClusterState) -> ClusterState:
         named = {key.replace("_", "."): text for key, text in changes.items()}
@@ -115,7 +115,7 @@ MOVES: dict[str, tuple[Foreign, str]] = {
 
 @pytest.mark.parametrize("move", MOVES.values(), ids=MOVES.keys())
 def test_what_moves_a_topic_under_its_plan(move: tuple[Foreign, str]) -> None:
-    """Any single change of what a plan rests on is found, and named with what was and what is."""
+    """Any single change of a precondition is detected, and the message has the expected and the actual value."""
     act, message = move
     found = plan_single_topic(STANDS, WANTED)
     stands = _from(STANDS, found, act(STANDS))
@@ -125,7 +125,7 @@ def test_what_moves_a_topic_under_its_plan(move: tuple[Foreign, str]) -> None:
 
 @pytest.mark.parametrize("name", ["orders", "new"], ids=["deletion", "creation"])
 def test_a_request_that_names_a_topic_since_holds_its_deletion_and_its_creation_back(name: str) -> None:
-    """The entry would outlive the one, or move the other."""
+    """A new request with the topic's name prevents its deletion, which the entry would outlive, and its creation."""
     found = plan_single_topic(STANDS, spec("orders", ensure="Absent") if name == "orders" else spec(name))
     assert found.is_actionable
     other = replace(STANDS, reassigning_topics=frozenset({"other"}))
@@ -151,14 +151,14 @@ IRRELEVANT: dict[str, Foreign] = {
 
 @pytest.mark.parametrize("act", IRRELEVANT.values(), ids=IRRELEVANT.keys())
 def test_what_does_not_concern_a_plan(act: Foreign) -> None:
-    """Other keys, throttles, the controller and its topic id, other partitions, topics and brokers: still true."""
+    """Other keys, throttles, controller, topic id, partitions, topics and brokers do not void a plan."""
     found = plan_single_topic(STANDS, WANTED)
     assert [type(change) for change in found.changes] == [AddPartitions, UpdateConfig]
     assert _from(STANDS, found, act(STANDS)) == PlanValidity(Validity.APPLICABLE)
 
 
 def test_a_plan_without_its_specs_is_judged_alike() -> None:
-    """A plan that was kept has no specs, and knows by what to judge all the same."""
+    """A saved plan has no specs, and the preconditions yield the same result as with specs."""
     found = plan_single_topic(STANDS, WANTED)
     for change in (_config(vendors_own="1"), _config(segment_ms="9"), _config(retention_ms="9"), _gone):
         moved = change(STANDS)
@@ -167,7 +167,7 @@ def test_a_plan_without_its_specs_is_judged_alike() -> None:
 
 
 def test_a_new_topics_config_is_judged_by_the_brokers_of_the_moment() -> None:
-    """What fitted the brokers' defaults when it was planned is not created once it does not any more."""
+    """A config that fitted the brokers' defaults when it was planned is not created once it no longer fits."""
     seen = state()
     found = plan_single_topic(seen, spec(config={"min.compaction.lag.ms": 11}))
     moved = replace(seen, broker_defaults={"log.cleaner.max.compaction.lag.ms": "10"})
@@ -176,7 +176,7 @@ def test_a_new_topics_config_is_judged_by_the_brokers_of_the_moment() -> None:
 
 
 def test_a_release_that_the_plan_knew_of_is_not_forgotten() -> None:
-    """One topic by itself may show less of the cluster's release than all of them together did."""
+    """The release that the plan detected is kept, because a single topic may prove less than all topics together."""
     seen = state(topic(config={"message.format.version": "3.0"}), min_version=(3, 0))
     found = plan_single_topic(seen, spec(on=cluster("prod", cluster_id="ID"), config={"segment.ms": 5}))
     alone = replace(seen, min_version=(2, 8))
@@ -184,7 +184,7 @@ def test_a_release_that_the_plan_knew_of_is_not_forgotten() -> None:
 
 
 def test_a_release_that_shows_by_now_counts() -> None:
-    """Brokers that were upgraded since the plan was made take what they did not take then."""
+    """After an upgrade of the brokers, a value that was invalid before does not void the plan."""
     seen = state(topic(), min_version=(3, 0))
     found = plan_single_topic(seen, spec(on=cluster("prod", cluster_id="ID"), config={"segment.ms": 5}))
     upgraded = with_topic(replace(seen, min_version=(3, 6)), "orders", config={"local.retention.ms": "-1"})
@@ -192,7 +192,7 @@ def test_a_release_that_shows_by_now_counts() -> None:
 
 
 def test_what_others_changed_is_judged_by_the_clusters_release() -> None:
-    """A value that an old release takes does not void a plan for it."""
+    """The declared release validates the config: a value that an old release accepts does not void the plan."""
     old = cluster("prod", cluster_id="ID", version=(2, 8))
     seen = state(topic(config={"flush.messages": "0"}))
     found = plan_single_topic(seen, spec(on=old, config={"segment.ms": 5}))
@@ -200,7 +200,9 @@ def test_what_others_changed_is_judged_by_the_clusters_release() -> None:
 
 
 def test_what_others_changed_is_judged_as_the_plan_judged() -> None:
-    """By the brokers' dynamic defaults, and where no release is declared by both ends of what it may be."""
+    """External changes are validated with the brokers' dynamic defaults and, without declared release, both possible
+    releases.
+    """
     lag = state(topic(), broker_defaults={"log.cleaner.max.compaction.lag.ms": "10"})
     found = plan_single_topic(lag, spec(config={"segment.ms": 5}))
     assert _from(lag, found, _config(min_compaction_lag_ms="9")(lag)).validity is Validity.APPLICABLE
@@ -214,7 +216,9 @@ def test_what_others_changed_is_judged_as_the_plan_judged() -> None:
 
 
 def test_topic_ids_count_where_both_sides_have_one() -> None:
-    """Two ids that differ are two topics, one alone says nothing; but a topic that has lost its id does not grow."""
+    """Two different topic ids are two topics, and one id alone proves nothing; but a topic that lost its id does not
+    grow.
+    """
     with_id = with_topic(STANDS, "orders", topic_id="one")
     found = plan_single_topic(with_id, WANTED)
     assert _from(STANDS, plan_single_topic(STANDS, WANTED), with_id).validity is Validity.APPLICABLE
@@ -225,7 +229,7 @@ def test_topic_ids_count_where_both_sides_have_one() -> None:
 
 
 def test_brokers_of_new_replicas_must_be_as_seen() -> None:
-    """A broker that went, or stands in another rack, voids the lists that name it and no others."""
+    """A broker that is offline or in another rack voids only the replica lists that name it."""
     explicit = plan_single_topic(STANDS, spec(replicaAssignment=[[1, 2], [2, 3], [3, 4], [5, 6]]))
     assert _from(STANDS, explicit, _without(6)(STANDS)).message == "broker 6 was registered, and is not now"
     moved = replace(STANDS, brokers=(*RACKED_BROKERS[:5], Broker(6, "z")))
@@ -234,7 +238,7 @@ def test_brokers_of_new_replicas_must_be_as_seen() -> None:
 
 
 def test_min_insync_replicas_is_compared_with_the_replicas_of_now() -> None:
-    """Partitions that became narrower since make the value impossible."""
+    """Partitions that became narrower since the plan void a change of ``min.insync.replicas``."""
     found = plan_single_topic(STANDS, spec(config={"min.insync.replicas": 2, "segment.ms": 5}))
     narrow = with_topic(STANDS, "orders", replicas=replica_lists("12", "2", "34"))
     assert _from(STANDS, found, narrow).validity is Validity.CONFLICT
@@ -254,14 +258,16 @@ ABSENT: dict[str, tuple[Foreign, Validity]] = {
 
 @pytest.mark.parametrize("case", ABSENT.values(), ids=ABSENT.keys())
 def test_a_creation_needs_absence(case: tuple[Foreign, Validity]) -> None:
-    """No topic, no mark, the record as it was, the brokers as they were."""
+    """A creation needs no topic and no deletion request, the same record, and the same brokers."""
     act, position = case
     found = plan_single_topic(state(), spec(partitions=6, replicationFactor=6))
     assert _from(state(), found, act(state())).validity is position
 
 
 def test_a_created_topic_is_recognised() -> None:
-    """By its lists, its overrides and our record, also when the controller or somebody else has added to it since."""
+    """A created topic is recognised by its lists, overrides and record, also after additions of the controller or a
+    client.
+    """
     found = plan_single_topic(state(), spec(config={"retention.ms": 5}))
     done = simulate(state(), [found])
     later = with_topic(done, "orders", topic_id="abc", config={"retention.ms": "5", "x": "y"})
@@ -278,7 +284,7 @@ def test_a_created_topic_is_recognised() -> None:
 
 
 def test_a_deletion_is_done_when_marked_or_gone_with_our_tombstone() -> None:
-    """The mark of somebody else, without our tombstone, is not our deletion."""
+    """A deletion request without topiarist's deletion record does not count as the planned deletion."""
     found = plan_single_topic(STANDS, spec(ensure="Absent"))
     done = simulate(STANDS, [found])
     assert _from(STANDS, found, STANDS).validity is Validity.APPLICABLE
@@ -292,7 +298,7 @@ def test_a_deletion_is_done_when_marked_or_gone_with_our_tombstone() -> None:
 
 
 def test_a_deletion_is_of_as_many_partitions_as_were_shown() -> None:
-    """More would be lost than somebody has agreed to; which brokers have them, and its config, are no matter."""
+    """A deletion is void if partitions were added since the plan; changes of brokers and config do not matter."""
     found = plan_single_topic(STANDS, spec(ensure="Absent"))
     for act in (
         _change(replicas=replica_lists("45", "26", "341")),
@@ -305,17 +311,19 @@ def test_a_deletion_is_of_as_many_partitions_as_were_shown() -> None:
 
 
 def test_what_looks_done_and_is_another_topic_has_moved() -> None:
-    """The values of a plan on a topic that was made again are not the plan's doing."""
+    """A recreated topic with the planned values is a conflict, because the plan did not write them."""
     found = plan_single_topic(STANDS, WANTED)
     alike = with_topic(simulate(STANDS, [found]), "orders", identity=8)
     assert _from(STANDS, found, alike).message == "was deleted and recreated: it is another topic now"
 
 
 def test_a_key_that_the_record_vouches_for_stays_as_seen() -> None:
-    """Our record must not say of a key that it holds our value if somebody else has just set it."""
+    """A key that the record keeps as managed must have the planned value, or the record would claim an external
+    value.
+    """
     found = plan_single_topic(STANDS, spec(config={"segment.ms": 5, "cleanup.policy": "compact"}))
     assert list(retained_managed_keys(found)) == ["segment.ms"]
-    assert not list(retained_managed_keys(plan_single_topic(STANDS, WANTED)))  # it changes all that its record names
+    assert not list(retained_managed_keys(plan_single_topic(STANDS, WANTED)))  # the plan changes every managed key
     assert _from(STANDS, found, _config(segment_ms="9")(STANDS)).message == "segment.ms was 5, and is 9 now"
 
 
@@ -324,7 +332,7 @@ GROWS = f"the growth was planned as Disruptive, and is DataLoss now: {COMPACTS}"
 
 
 def _defaults(**settings: str) -> Foreign:
-    """Somebody sets dynamic defaults of the brokers; ``log_retention_ms`` is ``log.retention.ms``."""
+    """Return an external change of the dynamic broker defaults; ``log_retention_ms`` is ``log.retention.ms``."""
     named = {key.replace("_", "."): text for key, text in settings.items()}
     return lambda seen: replace(seen, broker_defaults={**seen.broker_defaults, **named})
 
@@ -352,7 +360,7 @@ RISES: dict[str, tuple[TopicSpec, Foreign, str]] = {
 
 @pytest.mark.parametrize(("wanted", "act", "message"), RISES.values(), ids=RISES.keys())
 def test_a_change_that_may_cost_more_than_was_shown_has_moved(wanted: TopicSpec, act: Foreign, message: str) -> None:
-    """Nobody has answered for that: what its risk rests on is no value that it changes, and counts all the same."""
+    """A change with a higher risk than reviewed is a conflict, even if only values outside the change differ."""
     defaults = {"log.cleaner.delete.retention.ms": "3600000", "log.roll.ms": "50"}
     seen = replace(with_topic(STANDS, "orders", config={"segment.ms": "50"}), broker_defaults=defaults)
     found = plan_single_topic(seen, wanted)
@@ -364,7 +372,7 @@ def test_a_change_that_may_cost_more_than_was_shown_has_moved(wanted: TopicSpec,
 
 
 def test_a_change_that_costs_no_more_than_was_shown_stands() -> None:
-    """What was answered for may cost less, or the same for another reason; a creation and a deletion never change."""
+    """A change with a lower risk, or the same risk for another reason, is valid; creations and deletions always are."""
     compacts = with_topic(STANDS, "orders", config={"segment.ms": "5", "cleanup.policy": "compact"})
     grows = plan_single_topic(compacts, spec(partitions=5))
     assert grows.risk is Risk.DATA_LOSS
@@ -376,7 +384,7 @@ def test_a_change_that_costs_no_more_than_was_shown_stands() -> None:
 
 
 def test_what_growth_may_cost_depends_on_what_the_config_will_be() -> None:
-    """The same plan that takes cleanup.policy away, or sets it: what holds afterwards counts too."""
+    """The risk of growth depends on the config after the plan, which may remove or set ``cleanup.policy``."""
     deletes = state(
         topic("orders", replica_lists("12", "23"), "cleanup.policy", config={"cleanup.policy": "delete"}),
     )
@@ -389,14 +397,18 @@ def test_what_growth_may_cost_depends_on_what_the_config_will_be() -> None:
 
 
 def test_a_name_that_collides_by_now_is_not_created() -> None:
-    """Kafka cannot tell a dot from an underscore: somebody was faster with the other name."""
+    """Kafka does not distinguish dots and underscores: a creation is void if another client created a colliding
+    name.
+    """
     found = plan_single_topic(state(), spec("a.b"))
     assert _from(state(), found, state(topic("a_b"))).message == "would collide with a_b, which exists now"
     assert _from(state(), found, state(topic("ab"))).validity is Validity.APPLICABLE
 
 
 def test_a_release_is_about_the_record_alone() -> None:
-    """Whatever becomes of the topic: the record as it was is released, none is done, another has moved."""
+    """A release concerns the record alone: the same record is before, no record is done, another record is a
+    conflict.
+    """
     (found,) = plan_unmanage(STANDS, "prod", UnmanageRequest(("orders",)), RunOptions())[0].topics
     marked = replace(STANDS, pending_deletions=frozenset({"orders"}))
     again = with_topic(STANDS, "orders", identity=8, record_valid=False)
@@ -411,21 +423,21 @@ def test_a_release_is_about_the_record_alone() -> None:
 
 
 def test_a_plan_without_changes_vouches_for_nothing() -> None:
-    """Where all was refused the record stays, and says nothing new of any key."""
+    """A plan with refusals only writes no record and lists no new managed keys."""
     found = plan_single_topic(STANDS, spec(partitions=2, config={"segment.ms": 5}))
     assert (found.changes, found.record_after) == ((), OwnershipRecord("default", ("segment.ms",)))
     assert not list(retained_managed_keys(found))
 
 
 def test_a_half_finished_plan_is_neither() -> None:
-    """The plan of a topic is one transaction: a part of it that is there was done by somebody else."""
+    """The plan of a topic is one transaction, so a partly present result is a conflict."""
     found = plan_single_topic(STANDS, WANTED)
     half = with_topic(STANDS, "orders", config={"segment.ms": "6", "cleanup.policy": "compact"})
     assert _from(STANDS, found, half).validity is Validity.CONFLICT
 
 
 def test_identities_are_drawn_from_the_counter() -> None:
-    """Created topics get identities of their own; a topic that is made again is another one."""
+    """Created topics get new identities from the counter, and a recreated topic has another identity."""
     created = simulate(state(), plan(state(), spec("a"), spec("b")).topics)
     assert [each.identity for each in created.topics.values()] == [1000, 1001]
     assert created.next_identity == 1002
@@ -437,14 +449,14 @@ def test_identities_are_drawn_from_the_counter() -> None:
 
 
 def test_our_write_settles_the_record() -> None:
-    """After it the record counts, and nothing was changed outside since."""
+    """After a write of topiarist, the record is valid and the topic is not reported as modified externally."""
     old = topic(record=OwnershipRecord("default"), record_valid=False, modified_externally=True)
     after = simulate(state(old), [plan_single_topic(state(old), spec())]).topics["orders"]
     assert (after.record_valid, after.modified_externally) == (True, False)
 
 
 def _foreign(found: TopicPlan, before: TopicState, draw: st.DataObject) -> dict[str, object]:
-    """One change by somebody else to something that the plan of an existing topic rests on."""
+    """Return the fields of one external change to a precondition of an existing topic's plan."""
     moves: list[dict[str, object]] = [
         {"identity": before.identity + 1},
         {"record": OwnershipRecord("somebody", ("x",)), "record_valid": True},
@@ -471,9 +483,9 @@ def _foreign(found: TopicPlan, before: TopicState, draw: st.DataObject) -> dict[
 @settings(max_examples=300)
 @given(plan_inputs(), st.data())
 def test_any_relevant_change_moves_a_topic(world: PlanInput, data: st.DataObject) -> None:
-    """Whatever the plan, one change of what it rests on is found, with a message; other topics stay before.
+    """In any plan, one change of a precondition is detected with a message, and other topics stay before.
 
-    (It counts as done if others have written the very record that was planned.)
+    The topic counts as done if another client has written exactly the planned record.
     """
     found: Plan = world.plan()
     existing = [each for each in found.actionable_topics() if each.before is not None]
@@ -491,7 +503,7 @@ def test_any_relevant_change_moves_a_topic(world: PlanInput, data: st.DataObject
 @settings(max_examples=300)
 @given(plan_inputs())
 def test_irrelevant_changes_move_nothing(world: PlanInput) -> None:
-    """A key that no plan touches, a topic id, another controller: every topic still stands before its plan."""
+    """A key outside the plan, a topic id or another controller leaves every topic before its plan."""
     touched = {
         name: replace(each, topic_id=each.topic_id or "new", config={**each.config, "confluent.other": "1"})
         for name, each in world.state.topics.items()
@@ -506,7 +518,7 @@ def test_irrelevant_changes_move_nothing(world: PlanInput) -> None:
 
 
 def test_adoption_flags_do_not_matter_to_standing() -> None:
-    """An adoption with differences is done once the record and the values are there."""
+    """An adoption with differences is done once the record and the values are written."""
     seen = state(topic(record=None))
     found = plan_single_topic(seen, WANTED, RunOptions(adopt=("*",)))
     assert _from(seen, found, simulate(seen, [found])).validity is Validity.ALREADY_APPLIED

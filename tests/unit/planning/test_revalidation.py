@@ -1,4 +1,4 @@
-"""A plan that was kept against a cluster as it is now: what is done, what moved, and what is left to do."""
+"""Revalidation of a saved plan against the present cluster: done, conflict, or remaining."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLAN = plan(
 
 
 def _later() -> ClusterState:
-    """One topic is done, and others have set the key of another."""
+    """Return a later state: one topic is done, and another client has set the key of another topic."""
     after = simulate(SEEN, [found for found in PLAN.topics if found.topic == "done"])
     return with_topic(after, "moved", config={"compression.type": "gzip"})
 
@@ -37,7 +37,7 @@ def _kinds(found: Plan) -> dict[str, list[str]]:
 
 
 def test_what_is_done_what_moved_and_what_is_left() -> None:
-    """Each topic of the plan is one of the three; what moved is still shown, and not done."""
+    """Each topic of the plan is done, a conflict or remaining; conflicts are shown and not applied."""
     looked = revalidate(PLAN, _later())
     update = ["UpdateConfig"]
     assert [found.topic for found in looked.already_applied] == ["done"]
@@ -48,19 +48,19 @@ def test_what_is_done_what_moved_and_what_is_left() -> None:
 
 @pytest.mark.parametrize(("claimed", "counted"), [(1, 2), (2, 3), (10_000, 3)])
 def test_no_file_makes_more_topics_unchanged_than_there_are(claimed: int, counted: int) -> None:
-    """Two topics are neither changed nor refused; what is done by now is unchanged too."""
+    """The count of unchanged topics includes those done since the plan, and is limited by the topics of the cluster."""
     assert PLAN.unchanged == 2
     assert revalidate(replace(PLAN, unchanged=claimed), _later()).plan.unchanged == counted
 
 
 def test_a_topic_that_cannot_be_read_has_moved() -> None:
-    """Nobody knows how it stands; which node it is is said."""
+    """An unreadable topic is a conflict, and the message names the unreadable znode."""
     blind = replace(_later(), topic_errors={"left": ReadError("/config/topics/left", "it is not JSON")})
     assert revalidate(PLAN, blind).conflicts["left"] == "/config/topics/left: it is not JSON"
 
 
 def test_a_closed_gate_holds_back_all_that_is_left() -> None:
-    """Nothing moves under a plan that may not be done; what is done stays so."""
+    """With a write block, all remaining changes are withheld, and finished changes stay done."""
     closed = replace(_later(), write_block=WriteBlock(Reason.FROZEN, "disks are being moved"))
     looked = revalidate(PLAN, closed)
     assert ([found.topic for found in looked.already_applied], looked.conflicts) == (["done"], {})

@@ -1,4 +1,4 @@
-"""What a change of one config may cost, row by row; where the brokers' own setting is unknown the worse case counts."""
+"""Risks of config changes, one row per case; with an unknown broker setting, the higher risk counts."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ MATRIX: dict[str, list[tuple[str, str, Risk]]] = {
 }
 """What is expected of every config, in every direction: before, after, risk; written by hand."""
 
-# key, before, after, what is known of the brokers -> risk
+# key, before, after, known settings of the brokers -> risk
 TABLE: list[tuple[str, str | None, str | None, dict[str, str], Risk]] = [
     ("retention.ms", DAY, HOUR, {}, LOSS),
     ("retention.ms", HOUR, DAY, {}, DISRUPTIVE),
@@ -146,14 +146,14 @@ TABLE: list[tuple[str, str | None, str | None, dict[str, str], Risk]] = [
 
 @pytest.mark.parametrize(("key", "before", "after", "settings", "risk"), TABLE)
 def test_the_table(key: str, before: str | None, after: str | None, settings: dict[str, str], risk: Risk) -> None:
-    """One row of the table; every risk has its reason, and only those."""
+    """Each row of the table yields its risk, and every risk has a reason."""
     verdict = assess_config(key, before, after, settings)
     assert verdict.risk is risk
     assert bool(verdict.explanation) == (risk is not SAFE)
 
 
 def test_the_matrix_has_every_config_in_every_direction() -> None:
-    """A config that Kafka gains has to be judged, here and in the table; numbers both ways, words each as a goal."""
+    """The table has every config of Kafka in every direction: numbers up and down, each enum value as target."""
     assert sorted(MATRIX) == sorted(TABLE_OF_RISKS) == sorted(TOPIC_CONFIGS)
     for key, rows in MATRIX.items():
         definition, goals = TOPIC_CONFIGS[key], {after for _, after, _ in rows}
@@ -170,7 +170,7 @@ def test_the_matrix_has_every_config_in_every_direction() -> None:
 
 @pytest.mark.parametrize(("key", "row"), [(key, row) for key, rows in MATRIX.items() for row in rows])
 def test_the_matrix(key: str, row: tuple[str, str, Risk]) -> None:
-    """Both values are on the topic, so that nothing is in doubt; each can be read, and each risk has a reason."""
+    """With both values set on the topic, each change has its exact risk, and each risk other than Safe has a reason."""
     before, after, risk = row
     assert not [text for text in (before, after) if text and check_value(key, text)]
     verdict = assess_config(key, before, after, {})
@@ -180,7 +180,7 @@ def test_the_matrix(key: str, row: tuple[str, str, Risk]) -> None:
 
 
 def test_every_cost_has_a_reason() -> None:
-    """Also why a change is safe: the page shows it."""
+    """Every row has a reason, also for safe changes, because the documentation page shows it."""
     for key, row in TABLE_OF_RISKS.items():
         if isinstance(row, NumberRisks):
             costs = [row.decrease, row.increase, *([row.unlimited] if row.unlimited else [])]
@@ -190,7 +190,7 @@ def test_every_cost_has_a_reason() -> None:
 
 
 def test_reasons_have_the_numbers_in_words() -> None:
-    """A reviewer reads what will happen to the messages, not a difference of milliseconds."""
+    """A reason states in words the effect on the messages, and not a difference in milliseconds."""
     assert assess_config("retention.ms", DAY, HOUR, {}).explanation == "messages older than 1 hour will be deleted"
     assert assess_config("retention.bytes", "-1", "1048576", {}).explanation == "messages beyond 1 MiB will be deleted"
     compacts = "all but the newest message of each key will be deleted"
@@ -208,7 +208,7 @@ def test_reasons_have_the_numbers_in_words() -> None:
 
 
 def test_growth_where_anything_compacts() -> None:
-    """By override or by what is known of the brokers."""
+    """Growth is data loss where the topic compacts, by override or by a known broker setting."""
     assert assess_growth([{}], {}).risk is DISRUPTIVE
     assert assess_growth([{}], {"log.cleanup.policy": "delete,compact"}).risk is LOSS
     assert assess_growth([{"cleanup.policy": "delete"}, {"cleanup.policy": "compact"}], {}).risk is LOSS
@@ -216,7 +216,7 @@ def test_growth_where_anything_compacts() -> None:
 
 @given(st.sampled_from(sorted(TOPIC_CONFIGS)), st.none() | texts(), st.none() | texts(), st.booleans())
 def test_any_change_has_a_verdict(key: str, before: str | None, after: str | None, known: bool) -> None:
-    """Whatever stands on a cluster; equal values are no change and so never a risk."""
+    """Any change of any stored value has a risk, and equal values have none."""
     settings = dict.fromkeys(TOPIC_CONFIGS[key].server_defaults, "5") if known else {}
     verdict = assess_config(key, before, after, settings)
     assert bool(verdict.explanation) == (verdict.risk is not SAFE)
@@ -226,7 +226,7 @@ def test_any_change_has_a_verdict(key: str, before: str | None, after: str | Non
 
 @given(st.sampled_from(["retention.ms", "retention.bytes"]), st.integers(-3, 1 << 62), st.integers(-3, 1 << 62))
 def test_less_retention_is_always_a_loss(key: str, before: int, after: int) -> None:
-    """Of two known limits the lower one after is a loss; negative numbers are no limit."""
+    """A lower one of two known limits is data loss; negative numbers mean no limit."""
     old, new = (float("inf") if number < 0 else number for number in (before, after))
     if key == "retention.bytes" or min(before, after) >= -1:
         assert (assess_config(key, str(before), str(after), {}).risk is LOSS) == (new < old)

@@ -1,4 +1,4 @@
-"""Sizes are computed, not guessed: what an assignment takes in bytes, and which changes take room in which list."""
+"""Computed sizes: bytes of an assignment, and the space of changes in ZooKeeper's lists."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _LISTS = st.lists(st.lists(st.integers(0, 5000), max_size=5).map(tuple), max_siz
 
 @given(_LISTS, st.integers(0, 20000))
 def test_the_size_of_an_assignment_is_that_of_its_json(replicas: tuple[Replicas, ...], first: int) -> None:
-    """Each list with its partition's id, exactly; the braces are not counted, a comma is counted for each."""
+    """The size is exact: each list with its partition id and one comma each, without the braces."""
     text = json.dumps({str(first + index): list(each) for index, each in enumerate(replicas)}, separators=(",", ":"))
     assert assignment_bytes(replicas, first) == len(text) - 1 if replicas else assignment_bytes(replicas, first) == 0
 
 
 def test_a_notification_is_as_long_as_its_name_in_a_reply() -> None:
-    """Four bytes of length, and the sequential name."""
+    """A notification takes four bytes of length plus its sequential name."""
     assert len("config_change_" + "0" * 10) + 4 == NOTIFICATION_BYTES
 
 
 def test_room_is_taken_by_those_that_fit_only() -> None:
-    """A long name that does not fit leaves room for a short one after it."""
+    """A long name that does not fit leaves space for a later short one."""
     wanted = plan(state(), spec("a" * 100), spec("b"), spec("c"))
     kept, warnings = enforce_size_limits(wanted.topics, ListSizes(topics_bytes=80, max_bytes=100))
     assert [refusal_reasons(each) for each in kept] == [["TooLarge"], [], []]
@@ -36,7 +36,7 @@ def test_room_is_taken_by_those_that_fit_only() -> None:
 
 
 def test_there_are_never_more_than_so_many_notifications() -> None:
-    """Whoever sent those that are there: what would be one too many waits, and nothing else does."""
+    """The number of notifications is limited, including those of other clients; only the excess one is refused."""
     there = [topic(name, config={"retention.ms": "1"}) for name in ("a", "b", "c")]
     wishes = [spec("a", config={"retention.ms": 2}), spec("b", config={"retention.ms": 2}), spec("c", partitions=9)]
     wanted = plan(state(*there), *wishes)

@@ -1,4 +1,4 @@
-"""Giving topics up: which records a plan to release takes away, and which it leaves to whoever they belong to."""
+"""Plans of ``topiarist unmanage``: records to remove, and records to keep for another owner."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ SEEN = cluster(
 
 
 def test_names_and_patterns_are_told_apart() -> None:
-    """Each once, sorted; a word with a sign that no topic name has is a pattern."""
+    """Names and patterns are listed once and sorted; an argument with a character that no topic name has is a
+    pattern.
+    """
     assert parse_unmanage_request(["b", "a*", "b", "x?", "[ab]"]) == UnmanageRequest(("b",), ("[ab]", "a*", "x?"))
 
 
@@ -48,7 +50,7 @@ def test_names_and_patterns_are_told_apart() -> None:
     ],
 )
 def test_words_that_can_be_no_topic_are_refused(words: list[str], why: str) -> None:
-    """With everything that is wrong, before any cluster is asked."""
+    """Invalid topic names are refused with all their errors, before any connection to a cluster."""
     with pytest.raises(ValueError, match="found") as raised:
         parse_unmanage_request(words)
     assert why in str(raised.value)
@@ -57,7 +59,7 @@ def test_words_that_can_be_no_topic_are_refused(words: list[str], why: str) -> N
 
 @given(st.text())
 def test_a_word_is_a_topic_name_a_pattern_or_an_error(word: str) -> None:
-    """What is taken for a name is one; nothing else comes out."""
+    """Every argument is a valid topic name, a pattern, or an error."""
     try:
         found = parse_unmanage_request([word])
     except ValueError:
@@ -67,7 +69,7 @@ def test_a_word_is_a_topic_name_a_pattern_or_an_error(word: str) -> None:
 
 
 def test_a_pattern_means_our_own_only() -> None:
-    """Another owner's record is not ours to be found by a pattern; with a name it is refused."""
+    """A pattern selects topics of this owner only; another owner's topic given by name is refused."""
     plan, absent = plan_unmanage(SEEN, "prod", parse_unmanage_request(["legacy-*"]), RunOptions())
     assert [topic.topic for topic in plan.topics] == ["legacy-a", "legacy-gone"]
     assert not absent
@@ -78,14 +80,14 @@ def test_a_pattern_means_our_own_only() -> None:
 
 
 def test_what_has_no_record_is_named() -> None:
-    """A topic that was never ours, and a name that nothing has."""
+    """The plan names topics that were never owned, and names without a topic."""
     plan, absent = plan_unmanage(SEEN, "prod", parse_unmanage_request(["legacy-c", "nothing", "gone"]), RunOptions())
     assert [topic.topic for topic in plan.topics] == ["gone"]
     assert absent == ["legacy-c", "nothing"]
 
 
 def test_a_record_that_cannot_be_read_is_refused() -> None:
-    """Whose it is cannot be told."""
+    """An unreadable record is refused, because its owner is unknown."""
     plan, absent = plan_unmanage(SEEN, "prod", parse_unmanage_request(["odd"]), RunOptions())
     (refusal,) = plan.topics[0].refusals
     assert (refusal.reason, refusal.message) == (Reason.ZNODE_UNREADABLE, "/topiarist/topics/odd: it is empty")
@@ -93,7 +95,7 @@ def test_a_record_that_cannot_be_read_is_refused() -> None:
 
 
 def test_releasing_is_safe_and_the_text_says_so() -> None:
-    """One line a topic; a record of an earlier topic is called that."""
+    """The text has one Safe line per topic, and marks the record of an earlier topic."""
     plan, _ = plan_unmanage(SEEN, "prod", parse_unmanage_request(["made-again", "legacy-a"]), RunOptions())
     assert {topic.risk for topic in plan.topics} == {Risk.SAFE}
     assert [[notice.reason for notice in topic.notices] for topic in plan.topics] == [
@@ -107,7 +109,7 @@ def test_releasing_is_safe_and_the_text_says_so() -> None:
 
 
 def test_a_closed_gate_keeps_every_record() -> None:
-    """Held back with the gate's words, as all changes are."""
+    """With a write block, every removal of a record is withheld with the message of the write block."""
     gate = WriteBlock(Reason.FROZEN, f"the cluster is {Freeze('inventory', 'ada', 'today')}")
     closed = cluster(topic("orders"), write_block=gate)
     plan, _ = plan_unmanage(closed, "prod", parse_unmanage_request(["orders"]), RunOptions())
@@ -116,7 +118,7 @@ def test_a_closed_gate_keeps_every_record() -> None:
 
 
 def test_a_released_topic_is_adopted_again_like_any_other() -> None:
-    """The topic is as it was, and unadopted: what differs is refused, what does not is adopted."""
+    """After a release the topic is unadopted: it is adopted if it equals its spec, else refused."""
     plan, _ = plan_unmanage(SEEN, "prod", parse_unmanage_request(["legacy-a", "gone"]), RunOptions())
     after = simulate(SEEN, plan.topics)
     assert after.topics.keys() == SEEN.topics.keys()

@@ -1,4 +1,4 @@
-"""The schema files themselves, what is generated into them, and the samples that lead editors to them."""
+"""The schema files, their generated parts, and the samples with links to them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from topiarist.schema import load as load_
 
 
 def parts(value: Any) -> Iterator[dict[str, Any]]:
-    """Every mapping in a schema."""
+    """Yield every mapping in a schema."""
     if isinstance(value, dict):
         yield value
         value = list(value.values())
@@ -32,13 +32,13 @@ def parts(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _holds(part: dict[str, Any]) -> bool:
-    """Whether it has fields, and is not itself a list of fields one of which is called ``properties``."""
+    """Return whether a mapping has fields, and is not itself a list of fields with one named ``properties``."""
     return isinstance(part.get("properties"), dict)
 
 
 @pytest.mark.parametrize("kind", load_.KINDS)
 def test_every_keyword_has_its_words(kind: str) -> None:
-    """A keyword that the schemas use is one that can be explained."""
+    """Every keyword that the schemas use has an explainer."""
     structure = {"$schema", "$id", "$ref", "title", "description", "examples", "default", "definitions", "properties"}
     structure |= {
         "items",
@@ -60,13 +60,15 @@ def test_every_keyword_has_its_words(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", [*load_.KINDS, "Status"])
 def test_schemas_suit_editors_and_every_regex_engine(kind: str) -> None:
-    """draft-07 by its own rules; each field has a title and a description; patterns have explicit classes and words."""
+    """The schemas are valid draft-07. Each field has a title and a description; patterns have explicit classes and an
+    error message.
+    """
     document = load_.load_schema(kind)
     jsonschema.Draft7Validator.check_schema(document)
     assert document["$schema"] == "http://json-schema.org/draft-07/schema#"
     assert document["$id"] == f"https://topiarist.dev/schemas/{kind.lower()}.json"
     for part in parts(document):
-        # A part without a type is a condition on fields that are described elsewhere.
+        # A part without a type is a condition on fields that another part describes.
         for name, field in part["properties"].items() if isinstance(part.get("type"), str) and _holds(part) else ():
             assert "$ref" in field or (field["title"] and field["description"].endswith((".", ")"))), name
         if isinstance(part.get("pattern"), str):
@@ -77,21 +79,21 @@ def test_schemas_suit_editors_and_every_regex_engine(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["Topic", "Cluster"])
 def test_all_topic_configs_are_in_the_schemas(kind: str) -> None:
-    """An editor completes every config that Kafka knows; a vendor's keys are allowed too."""
+    """The schemas list every topic config of Kafka, for completion in editors, and allow other keys."""
     config = load_.load_schema(kind)["definitions"]["config"]
     assert list(config["properties"]) == list(TOPIC_CONFIGS)
     assert config["additionalProperties"]
 
 
 def test_a_status_has_the_states_of_the_code() -> None:
-    """Whoever reads a status can count on the words; one that the API server did not know would never be written."""
+    """The status schema has exactly the states of the code, because the API server rejects unlisted states."""
     state = load_.load_schema("status")["definitions"]["topicOnCluster"]["properties"]["state"]
     assert state["enum"] == sorted(SyncState)
     assert len(state["enumDescriptions"]) == len(SyncState)
 
 
 def test_generated_parts_are_in_step() -> None:
-    """The schemas hold what ``tools/generate.py`` would write; its message names the command that mends it."""
+    """The schemas match the output of ``tools/generate.py``."""
     done = subprocess.run(
         [sys.executable, ROOT / "tools/generate.py", "--check"], capture_output=True, text=True, check=False
     )
@@ -100,7 +102,7 @@ def test_generated_parts_are_in_step() -> None:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "manifests").glob("[sp]*/*.yaml")), ids=lambda path: path.name)
 def test_samples_are_valid_and_name_their_schema(path: Path) -> None:
-    """Every sample loads without an error, and its first line leads an editor to the schema of its kind."""
+    """Every sample loads without an error, and its first line refers to the schema of its kind."""
     loaded = load_manifests([str(path)])
     assert loaded.errors == ()
     (manifest,) = loaded.manifests

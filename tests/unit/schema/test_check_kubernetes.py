@@ -1,4 +1,4 @@
-"""What a ``Cluster`` says for Kubernetes: on the command line it is read, checked, and changes nothing."""
+"""Kubernetes fields of a ``Cluster``: the command line reads and checks them, and ignores them otherwise."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ SELECTOR: DocumentPath = (*NAMESPACES, "selector")
 
 
 def cluster(**spec: Any) -> dict[str, Any]:
-    """A ``Cluster`` with these fields."""
+    """Return a ``Cluster`` with these fields."""
     return {"apiVersion": load_.API_VERSION, "kind": "Cluster", "metadata": {"name": "prod"}, "spec": spec}
 
 
 def namespaces(**fields: Any) -> dict[str, Any]:
-    """One whose only rule has these namespaces."""
+    """Return a ``Cluster`` with one rule for these namespaces."""
     return cluster(allowedTopics=[{"namespaces": fields}])
 
 
 def requirement(**fields: Any) -> dict[str, Any]:
-    """One whose only rule selects namespaces by one requirement."""
+    """Return a ``Cluster`` with one rule that selects namespaces by one requirement."""
     return namespaces(**{"from": "Selector"}, selector={"matchExpressions": [fields]})
 
 
@@ -80,20 +80,20 @@ VALUES = "wanted values with In and NotIn, and only with them"
     ],
 )
 def test_says_what_is_wrong(body: dict[str, Any], path: DocumentPath, message: str) -> None:
-    """In the words of all other fields, at the field."""
+    """An invalid value gives one error at its field, in the usual form."""
     (problem,) = check.check(body)
     assert (problem.path, problem.message) == (path, f"{explain.format_path(path)}: {message}")
 
 
 def test_a_secret_is_never_repeated() -> None:
-    """A value that was put where its name belongs is not shown."""
+    """A secret value in place of the name of a Secret is not shown."""
     (problem,) = check.check(cluster(zookeeper={"tls": {"ca": {"secretKeyRef": {"name": "Sesame!", "key": "a"}}}}))
     assert "Sesame" not in problem.message + problem.hint
 
 
 @pytest.mark.parametrize("zookeeper", [LOGIN, {"tls": {"ca": SECRET}}, {"tls": {"certificate": SECRET}}])
 def test_a_secret_needs_kubernetes(tmp_path: Path, zookeeper: dict[str, Any]) -> None:
-    """A document that names one is valid anywhere; connecting by it says where it is named and what to do instead."""
+    """A document with a Secret reference is valid; a connection with it fails with its location and an alternative."""
     file = tmp_path / "cluster.yaml"
     file.write_text(yaml.safe_dump(cluster(zookeeper=zookeeper)))
     loaded = load_manifests([str(file)])
@@ -111,7 +111,7 @@ def test_a_secret_needs_kubernetes(tmp_path: Path, zookeeper: dict[str, Any]) ->
 
 
 def test_a_secret_arrives_as_a_reference(tmp_path: Path) -> None:
-    """With its name and key, for who can read it."""
+    """A Secret reference is parsed with its name and key."""
     file = tmp_path / "cluster.yaml"
     file.write_text(yaml.safe_dump(cluster(zookeeper=LOGIN)))
     login = parse.parse_cluster_spec(load_manifests([str(file)]).manifests[0]).credentials.sasl
@@ -127,7 +127,7 @@ ONLY_SECRETS = "wanted secretKeyRef: in a custom resource a reference names a ke
 
 
 def references() -> list[tuple[DocumentPath, dict[str, Any]]]:
-    """Every reference that a Cluster can have: its path, and the Cluster around a value that is put there."""
+    """Return every reference of a Cluster: its path, and the fields around its value."""
     login = {"username": "a", "password": {}}
     below = {"sasl": login, "digest": login, "tls": {"certificate": SECRET}}
     paths = [("sasl", "password"), ("digest", "password"), *(("tls", name) for name in TLS)]
@@ -138,14 +138,16 @@ TLS = ("ca", "certificate", "key", "keyPassword")
 
 
 def referring(path: DocumentPath, around: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
-    """A Cluster with a value in one place for a reference."""
+    """Return a Cluster with a value at one reference."""
     *_, scheme, name = path
     return cluster(zookeeper={"connect": "zk:2181", scheme: {**around[str(scheme)], name: value}})
 
 
 @pytest.mark.parametrize(("path", "around"), references(), ids=str)
 def test_a_custom_resource_takes_secrets_only(path: DocumentPath, around: dict[str, Any]) -> None:
-    """A file or a variable would be the operator's own. What an API server has cut down to nothing is wrong too."""
+    """A custom resource may not name a file or a variable, because they would be those of the operator. An empty
+    reference, as the API server may store it, is invalid too.
+    """
     assert check.check(referring(path, around, SECRET), custom_resource=True) == []
     given: dict[str, dict[str, Any]] = {
         "file": {"file": "/var/run/secrets/kubernetes.io/serviceaccount/token"},
@@ -163,12 +165,12 @@ def test_a_custom_resource_takes_secrets_only(path: DocumentPath, around: dict[s
 
 @pytest.mark.parametrize(("path", "around"), references(), ids=str)
 def test_files_stay_for_the_command_line(path: DocumentPath, around: dict[str, Any]) -> None:
-    """The same document in a file is valid."""
+    """The same reference to a file is valid in a manifest file."""
     assert check.check(referring(path, around, {"file": "a"})) == []
 
 
 def test_every_reference_is_tried_here() -> None:
-    """A place for a secret that is new in the schema has to be in these tests."""
+    """These tests cover every Secret reference of the schema, also new ones."""
 
     def places(part: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
         part = document["definitions"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part

@@ -1,4 +1,4 @@
-"""Policies through the door: what is wrong with one by itself, and what a valid one says."""
+"""Policy documents: errors of invalid ones, and the content of valid ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RULE = {"name": "no-x", "expression": "topic.partitions < 3", "message": "too\n 
 
 
 def policy(**spec: Any) -> dict[str, Any]:
-    """A valid policy but for these fields of its spec."""
+    """Return a valid policy, except for these fields of its spec."""
     metadata = {"name": "sizes", "namespace": "ns"}
     return {"apiVersion": "topiarist.dev/v1", "kind": "Policy", "metadata": metadata, "spec": {"rules": [RULE]} | spec}
 
@@ -53,14 +53,14 @@ WRONG: list[tuple[dict[str, Any], FieldPath, str]] = [
 
 @pytest.mark.parametrize(("body", "path", "words"), WRONG)
 def test_what_is_wrong_with_a_policy(body: dict[str, Any], path: FieldPath, words: str) -> None:
-    """A selector that would mean nothing, or everything by accident, is no selector; each problem is at its place."""
+    """Each error has its location; a selector that selects nothing, or everything by accident, is an error."""
     (problem,) = check.check(body)
     assert problem.path == path
     assert words in problem.message
 
 
 def test_a_policy_is_what_the_document_says() -> None:
-    """Selector and rules arrive, with what a rule leaves out at its default, and messages on one line."""
+    """Selector and rules are parsed, with defaults for missing fields, and messages on one line."""
     source = PositionedSource("sizes.yaml")
     selector = {"topics": ["a.*"], "matchLabels": {"team": "x"}, "clusters": ["prod"]}
     other = RULE | {"name": "other", "subject": "Change", "action": "Warn", "field": "config.retention.ms"}
@@ -95,7 +95,7 @@ def test_a_policy_is_what_the_document_says() -> None:
     ],
 )
 def test_a_field_is_a_path(field: str, path: tuple[str, ...]) -> None:
-    """Keys may have points in them: the first point alone divides."""
+    """A field path is split at the first dot only, because config keys may contain dots."""
     body = policy(rules=[RULE | {"field": field}])
     assert check.check(body) == []
     assert parse.parse_policy(spec_.make_manifest(body, PositionedSource("p.yaml"))).rules[0].field == path
@@ -103,7 +103,7 @@ def test_a_field_is_a_path(field: str, path: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("field", ["partitions", "replicationFactor", "config"])
 def test_the_size_of_explicit_replica_lists_stands_in_them(field: str) -> None:
-    """A topic with ``replicaAssignment`` has no line for its size, and that of the defaults does not count."""
+    """An issue about the size of a topic with ``replicaAssignment`` points at that field."""
     (rule,) = parse.parse_policy(
         spec_.make_manifest(policy(rules=[RULE | {"field": field}]), PositionedSource("p.yaml"))
     ).rules

@@ -1,4 +1,4 @@
-"""The schemas and the door into specs: what is valid, what is said of what is not, and that two validators agree."""
+"""Schema validation: accepted documents, explanations of errors, and agreement between validator and explanations."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ from topiarist.schema import check, explain, load
 
 
 def topic(**spec: Any) -> dict[str, Any]:
-    """A valid topic with these fields."""
+    """Return a valid topic with these fields."""
     return {"apiVersion": "topiarist.dev/v1", "kind": "Topic", "metadata": {"name": "orders"}, "spec": spec}
 
 
 def cluster(**spec: Any) -> dict[str, Any]:
-    """A valid cluster with these fields."""
+    """Return a valid cluster with these fields."""
     return topic(**spec) | {"kind": "Cluster", "metadata": {"name": "prod-eu", "labels": {"env": "prod"}}}
 
 
@@ -42,10 +42,10 @@ NAMES = 'wanted only a-z, A-Z, 0-9, ".", "_" and "-"'
 
 
 class Nowhere:
-    """The source of documents that stand in no file."""
+    """The source of documents without a file."""
 
     def locate(self, path: DocumentPath = ()) -> Location:
-        """A place that says which path was asked for."""
+        """Return a location that names the requested path."""
         return Location(f"nowhere, {explain.format_path(path)}")
 
 
@@ -123,7 +123,7 @@ FULL_CLUSTER = cluster(
     ],
 )
 def test_accepts_every_field(body: dict[str, Any]) -> None:
-    """Every field of the reference is accepted, alone and together; metadata takes whatever Kubernetes allows."""
+    """Every field of the reference is accepted, alone and together; metadata accepts all fields of Kubernetes."""
     assert check.check(body) == []
 
 
@@ -256,7 +256,7 @@ def test_accepts_every_field(body: dict[str, Any]) -> None:
 def test_says_what_was_found_wanted_and_to_do(
     body: dict[str, Any], path: DocumentPath, message: str | None, hint: str | None
 ) -> None:
-    """One problem for one mistake, at its path, in plain words."""
+    """One mistake gives one error at its path, with the value found, the value wanted, and a hint."""
     (problem,) = check.check(body)
     assert problem.path == path
     prefix = f"{explain.format_path(path)}: " if path else ""
@@ -265,7 +265,7 @@ def test_says_what_was_found_wanted_and_to_do(
 
 
 def test_says_everything_at_once_and_points_at_keys() -> None:
-    """All problems of a document come together; an unknown field's path names the key and not its value."""
+    """All errors of a document are reported together; the path of an unknown field points at its key."""
     found = check.check(topic(partitons=1, ensure="x", overrides=[{}]))
     assert sorted(explain.format_path(problem.path) for problem in found) == [
         "spec.ensure",
@@ -291,7 +291,7 @@ VALUES = st.one_of(
 
 
 def spots(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
-    """Every path in a document, its fields' new neighbours included."""
+    """Yield every path in a document, and for each mapping the path of a new field."""
     yield path
     if isinstance(value, dict):
         for key, inner in value.items():
@@ -304,7 +304,7 @@ def spots(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | 
 
 @st.composite
 def mutated(draw: st.DrawFn) -> Any:
-    """A valid document of a kind with a few of its places overwritten or taken out."""
+    """Return a valid document with a few values replaced or removed."""
     body = copy.deepcopy(draw(st.sampled_from([FULL_TOPIC, FULL_CLUSTER])))
     for _ in range(draw(st.integers(1, 3))):
         *way, last = draw(st.sampled_from([spot for spot in spots(body) if len(spot) > 1]))
@@ -320,7 +320,7 @@ def mutated(draw: st.DrawFn) -> Any:
 
 @given(mutated())
 def test_every_invalid_document_is_explained(body: dict[str, Any]) -> None:
-    """Errors are found exactly where a document is invalid, so no document is refused without a reason."""
+    """Errors are found exactly in invalid documents, so that no document is refused without a reason."""
     explained = list(explain.find_violations(load.load_schema(body["kind"]), body))
     assert check._matches_schema(body) is not bool(explained)
     problems = check.check(body)
@@ -329,7 +329,7 @@ def test_every_invalid_document_is_explained(body: dict[str, Any]) -> None:
 
 
 def test_a_manifest_is_what_the_document_says() -> None:
-    """Name, namespace and labels are taken from metadata; what is not there is empty."""
+    """Name, namespace and labels are read from metadata; missing ones are empty."""
     source = Nowhere()
     body = topic(partitions=1) | {"metadata": {"name": "a", "namespace": "n", "labels": {"l": "v"}}}
     assert spec_.make_manifest(body, source) == ("Topic", "a", "n", {"l": "v"}, {"partitions": 1}, source)
@@ -337,7 +337,7 @@ def test_a_manifest_is_what_the_document_says() -> None:
 
 
 def test_a_cluster_is_what_the_document_says() -> None:
-    """Every field of a Cluster arrives in its spec, values as Kafka's text."""
+    """Every field of a Cluster is parsed into its spec, with values in Kafka's text form."""
     source = Nowhere()
     assert parse.parse_cluster_spec(spec_.make_manifest(FULL_CLUSTER, source)) == ClusterSpec(
         name="prod-eu",
@@ -378,7 +378,7 @@ def test_a_cluster_is_what_the_document_says() -> None:
 
 
 def test_an_empty_cluster_has_all_defaults() -> None:
-    """What a Cluster leaves out is as in a cluster without a document; an empty list of protected topics is a list."""
+    """An empty Cluster has the defaults of a cluster without a document; an empty list stays an empty list."""
     source = Nowhere()
     expected = ClusterSpec(name="prod-eu", labels={"env": "prod"}, source=source)
     assert parse.parse_cluster_spec(spec_.make_manifest(cluster(), source)) == expected
@@ -402,5 +402,5 @@ def test_an_empty_cluster_has_all_defaults() -> None:
     ],
 )
 def test_config_values_become_kafkas_text(value: str | int | bool | Decimal, text: str) -> None:
-    """Digits are kept, no exponent appears, and text is trimmed as Java trims it."""
+    """Numbers keep their digits without an exponent, and text is trimmed as Java trims it."""
     assert to_config_text(value) == text

@@ -1,7 +1,7 @@
-"""What hostile manifests cost: work grows with the size of a file, never with its square.
+"""Cost of hostile manifests: the work grows with the size of a file, never with its square.
 
-Nothing here looks at a clock. Where work can be counted it is; where a library does it, the input is so large that its
-square would take longer than any test may.
+No test reads a clock. Tests count the work where it can be counted. Where a library does the work, the input is so
+large that quadratic time would exceed the time limit of a test.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def text(content: str) -> Loaded:
 
 
 def calls(work: Callable[[], object], module: str) -> int:
-    """How many functions of the files with ``module`` in their path are called."""
+    """Return the number of calls to functions in files with ``module`` in their path."""
     number = 0
 
     def count(frame: Any, event: str, _argument: object) -> None:
@@ -48,13 +48,16 @@ def calls(work: Callable[[], object], module: str) -> int:
 
 @pytest.mark.parametrize("begin", ["1", "0x1", "1.1", "-1", "0b1", "1:1"])
 def test_a_scalar_of_any_length_is_judged_in_one_go(begin: str) -> None:
-    """A million digits with a letter behind them are text; no pattern tries all the ways to share them out."""
+    """A million digits followed by a letter are text; no pattern backtracks over the digits."""
     long = begin + "1" * 1_000_000 + "x"
     assert parse_plain_scalar(long) == long
 
 
 def test_tag_directives_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """libyaml compares each %TAG with all others: a file with too many never gets there, for neither pass."""
+    """A file with too many %TAG directives is rejected before libyaml reads it in either pass.
+
+    libyaml compares each %TAG with all others.
+    """
     read = Remembering(make_event_reader)
     for module in ("parser", "source"):
         monkeypatch.setattr(f"topiarist.adapters.manifests.{module}.make_event_reader", read)
@@ -68,7 +71,7 @@ def test_tag_directives_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Remembering:
-    """A function that remembers what it was called with."""
+    """A function that records its arguments."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -103,7 +106,7 @@ class Counting:
 def test_lines_are_counted_once(
     monkeypatch: pytest.MonkeyPatch, find: Callable[[str], Iterator[diagnose.SyntaxIssue]], character: str
 ) -> None:
-    """However many characters are out of place, and each has its line and column."""
+    """The lines of a file are counted once for any number of misplaced characters, and each has its line and column."""
     lines = Counting(diagnose.LINE_BREAK)
     monkeypatch.setattr(diagnose, "LINE_BREAK", lines)
     content = "\r\n" * 1000 + f"a{character}" * 50 + "\n" + character
@@ -115,7 +118,7 @@ def test_lines_are_counted_once(
 
 
 def test_a_list_is_not_compared_item_by_item_with_itself() -> None:
-    """Whether all items of a list differ is found in one pass, also of one that cannot be sorted."""
+    """The search for duplicate items of a list takes one pass, also in a list that cannot be sorted."""
     mixed = [item for number in range(20_000) for item in (number, f"c{number}", [number])]
     assert explain.first_duplicate_index(mixed) is None
     assert explain.first_duplicate_index([*mixed, "c7"]) == len(mixed)
@@ -127,7 +130,7 @@ def test_a_list_is_not_compared_item_by_item_with_itself() -> None:
 
 
 def test_what_nobody_is_told_is_not_explained(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Documents beyond the errors of a file are judged and counted; those that are valid count as ever."""
+    """Documents beyond the error limit of a file are counted without explanations; valid ones are still loaded."""
     explained = Remembering(explain.explain_errors)
     monkeypatch.setattr(explain, "explain_errors", explained)
     wrong = [TOPIC % (number, "x: 1") for number in range(150)]
@@ -139,7 +142,7 @@ def test_what_nobody_is_told_is_not_explained(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_guesses_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In documents that are wrong anyway, a known key is looked for in the place of the first unknown ones only."""
+    """In invalid documents the loader searches for a similar known key only for the first unknown keys."""
     asked = Remembering(config_rules.suggest_config_name)
     monkeypatch.setattr(config_rules, "suggest_config_name", asked)
     config = ", ".join(f"q{number}: 1" for number in range(150))
@@ -149,7 +152,7 @@ def test_guesses_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_file_is_decoded_once_for_all_its_places() -> None:
-    """Whoever asks for the places of many documents of one file does not have the file decoded for each."""
+    """The locations of many documents of one file need one decoding of the file."""
     loaded = text("# ü\n" + "".join(TOPIC % (number, "replicationFactor: 1") for number in range(50)))
     source._decode_text.cache_clear()
     places = [manifest.source.locate().line for manifest in loaded.manifests]
@@ -158,7 +161,7 @@ def test_a_file_is_decoded_once_for_all_its_places() -> None:
 
 
 def test_a_document_is_read_no_third_time_for_its_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The thorough pass knows where everything stands, and lets go of it when the document has been judged."""
+    """The thorough pass records all locations, and releases them when the document has been checked."""
     again = Remembering(source.compose_document)
     monkeypatch.setattr("topiarist.adapters.manifests.source.compose_document", again)
     loaded = text("a: b: c\n# d\n" + TOPIC % (1, "x: 1") + TOPIC % (2, "y: 1") + TOPIC % (3, "replicationFactor: 1"))

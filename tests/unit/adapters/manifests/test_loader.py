@@ -1,4 +1,4 @@
-"""From paths to manifests and errors: what is read, what is not, and where everything stands."""
+"""Loading of manifests from paths: files that are read or ignored, errors, and locations."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ FOREIGN = "apiVersion: v1\nkind: ConfigMap\ndata: &x\n  y: yes\n  n: 010\n  n: ~
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty folder that is also the working directory, so that names are relative."""
+    """Return an empty folder that is also the working directory, so that names are relative."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file, with its folders."""
+    """Write a file and create its parent folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text.encode())
 
 
 def text(content: str) -> Loaded:
-    """What a text on standard input holds."""
+    """Return the manifests of a text on standard input."""
     return load_manifests(["-"], io.BytesIO(content.encode()))
 
 
 def said(loaded: Loaded) -> list[str]:
-    """The first line of each error."""
+    """Return the first line of each error."""
     return [str(diagnostic).partition("\n")[0] for diagnostic in loaded.errors]
 
 
 def test_a_folder_means_its_yaml_files_at_any_depth_sorted(folder: Path) -> None:
-    """Names end in .yaml or .yml; what is hidden, and what is named otherwise, is not read."""
+    """A folder means its *.yaml and *.yml files at any depth, sorted; hidden files and other names are not read."""
     for name in ("b.yaml", "a/2.yml", "a/1.yaml", ".git/x.yaml", ".hidden.yaml", "a.txt", "README"):
         write(folder / "m" / name, TOPIC % f"t{name[0]}")
     loaded = load_manifests(["m"])
@@ -55,13 +55,13 @@ def test_a_folder_means_its_yaml_files_at_any_depth_sorted(folder: Path) -> None
     ("given", "shown"), [("m", "m/t.yaml"), ("./m/", "m/t.yaml"), (".", "m/t.yaml"), ("m/t.yaml", "m/t.yaml")]
 )
 def test_names_are_shown_as_they_were_given(folder: Path, given: str, shown: str) -> None:
-    """A file's name is relative if the path was, without ./ before it."""
+    """The name of a file is relative if the given path is relative, and has no ./ prefix."""
     write(folder / "m/t.yaml", TOPIC % "t")
     assert load_manifests([given]).manifests[0].source.locate() == Location(shown, 1, 1)
 
 
 def test_a_file_is_read_once(folder: Path) -> None:
-    """A file that several paths, links or hard links lead to counts once."""
+    """A file that is reachable by several paths, symbolic links or hard links is read once."""
     write(folder / "m/t.yaml", TOPIC % "t")
     (folder / "m/again.yaml").symlink_to("t.yaml")
     os.link(folder / "m/t.yaml", folder / "m/hard.yaml")
@@ -69,7 +69,7 @@ def test_a_file_is_read_once(folder: Path) -> None:
 
 
 def test_a_mounted_config_map_is_read(folder: Path) -> None:
-    """Kubernetes mounts files as links through a hidden link to a hidden folder, all below the root."""
+    """A mounted ConfigMap is read, with its links through a hidden link to a hidden folder below the root."""
     write(folder / "m/..2024/t.yaml", TOPIC % "t")
     (folder / "m/..data").symlink_to("..2024")
     (folder / "m/t.yaml").symlink_to("..data/t.yaml")
@@ -78,7 +78,10 @@ def test_a_mounted_config_map_is_read(folder: Path) -> None:
 
 
 def test_no_link_leads_out(folder: Path) -> None:
-    """Links to files and folders outside of the root are refused, whatever their names; a given path may be a link."""
+    """Links to YAML files and folders outside the root are refused; links with other names are ignored.
+
+    A given path may be a link.
+    """
     write(folder / "out/t.yaml", TOPIC % "t")
     (folder / "m").mkdir()
     (folder / "m/file.yaml").symlink_to("../out/t.yaml")
@@ -93,7 +96,7 @@ def test_no_link_leads_out(folder: Path) -> None:
 
 
 def test_circles_of_links_end(folder: Path) -> None:
-    """A folder that holds a link to itself is read once; a link to itself, and one to nothing, are errors."""
+    """A folder that contains a link to itself is read once; self-referencing and broken links are errors."""
     write(folder / "m/a/t.yaml", TOPIC % "t")
     (folder / "m/a/up").symlink_to("..")
     (folder / "m/self.yaml").symlink_to("self.yaml")
@@ -107,7 +110,7 @@ def test_circles_of_links_end(folder: Path) -> None:
 
 
 def test_only_regular_files_are_opened(folder: Path) -> None:
-    """A pipe or a device neither blocks the run nor is read, below a folder or given itself."""
+    """A pipe or a device is an error and does not block the run, both below a folder and as a given path."""
     (folder / "m").mkdir()
     os.mkfifo(folder / "m/p.yaml")
     (folder / "m/d.yaml").mkdir()
@@ -121,7 +124,7 @@ def test_only_regular_files_are_opened(folder: Path) -> None:
 
 
 def test_an_error_of_the_system_is_a_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the system says about one file, the others are still read."""
+    """An operating system error on one file is an error of that file; the other files are still read."""
     write(folder / "m/a.yaml", TOPIC % "a")
     write(folder / "m/b.yaml", TOPIC % "b")
     real = os.open
@@ -138,7 +141,7 @@ def test_an_error_of_the_system_is_a_error(folder: Path, monkeypatch: pytest.Mon
 
 
 def test_sizes_and_counts_are_limited(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that is too large, files beyond the limit, and folders nested too deep are errors."""
+    """Files that are too large, files beyond the file limit, and folders nested too deep are errors."""
     monkeypatch.setattr(files, "MAX_BYTES", 2**20)
     monkeypatch.setattr(files, "MAX_FILES", 2)
     monkeypatch.setattr(files, "MAX_FOLDER_DEPTH", 2)
@@ -155,7 +158,7 @@ def test_sizes_and_counts_are_limited(folder: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_name_that_cannot_be_printed_is_escaped(folder: Path) -> None:
-    """A file's name cannot move the cursor or break the output."""
+    """Control characters in the name of a file are escaped, so that they cannot change the terminal output."""
     write(folder / "m/a\x1b[2J\n.yaml", "x")
     (folder / "m" / os.fsdecode(b"\xff.yaml")).write_text("x")
     assert {diagnostic.location.file for diagnostic in load_manifests(["m"]).errors} == {
@@ -165,7 +168,9 @@ def test_a_name_that_cannot_be_printed_is_escaped(folder: Path) -> None:
 
 
 def test_a_path_that_holds_nothing_is_a_warning(folder: Path) -> None:
-    """An empty folder, an empty file, comments alone: named, and no error; a path that was read before is not."""
+    """An empty folder, an empty file and a file with only comments each give a warning and no error. A path that was
+    read before gives none.
+    """
     (folder / "empty").mkdir()
     write(folder / "m/a.yaml", TOPIC % "a")
     write(folder / "m/b.yaml", "")
@@ -186,7 +191,7 @@ OTHERS = ("a.txt", "b.ml", "c.xml", "d.toml", "yaml", "yml", "e.html", "f.aml", 
 
 
 def test_a_name_that_looks_like_a_manifests_is_a_warning(folder: Path) -> None:
-    """Files of a folder that a slip in the name hides; what has another name by design is passed over."""
+    """Files with a misspelt YAML suffix in a folder give a warning; files with other suffixes are ignored."""
     for name in (*SLIPS, *OTHERS):
         write(folder / "m" / name, TOPIC % "a")
     (folder / "m/link.YML").symlink_to("a.txt")
@@ -200,7 +205,7 @@ def test_a_name_that_looks_like_a_manifests_is_a_warning(folder: Path) -> None:
 
 
 def test_a_manifest_in_json_is_a_warning(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only JSON that begins like a manifest is named, and only so many files are opened to find out."""
+    """Only JSON files that begin like a manifest give a warning, and the number of opened files is limited."""
     write(folder / "m/a.json", '{"kind": "List", "items": [{"apiVersion": "topiarist.dev/v1", "kind": "Topic"}]}')
     write(folder / "m/b.json", '{"apiVersion": "v1", "description": "apiVersion: topiarist.dev/v1"}')
     write(folder / "m/c.JSON", '{"apiVersion" : "topiarist.dev/v1"}')
@@ -212,7 +217,7 @@ def test_a_manifest_in_json_is_a_warning(folder: Path, monkeypatch: pytest.Monke
 
 
 def test_documents_of_others_are_passed_over_and_counted() -> None:
-    """Another API group's document is not judged: it may have anchors, aliases, tags and any scalars."""
+    """Documents of another API group are skipped and counted; they may have anchors, aliases, tags and any scalars."""
     loaded = text(f"{FOREIGN}---\n{TOPIC % 'a'}---\n# nothing\n---\n{FOREIGN}")
     assert (loaded.foreign_count, loaded.errors, [manifest.name for manifest in loaded.manifests]) == (2, (), ["a"])
 
@@ -243,13 +248,13 @@ def test_documents_of_others_are_passed_over_and_counted() -> None:
     ],
 )
 def test_what_may_be_meant_for_us_does_not_pass_as_a_stranger(document: str, diagnostic: str) -> None:
-    """A document without a group, or with ours misspelt, is an error and is not skipped in silence."""
+    """A document without an API group, or with a misspelt topiarist group, is an error and is not skipped silently."""
     loaded = text(document)
     assert (said(loaded), loaded.foreign_count, loaded.manifests) == ([diagnostic], 0, ())
 
 
 def test_all_errors_at_once_each_with_its_place(folder: Path) -> None:
-    """Broken YAML, ambiguous scalars and wrong fields, in several documents and files: all reported, sorted."""
+    """Syntax errors, ambiguous scalars and wrong fields of several files are reported together, sorted by location."""
     write(folder / "a.yaml", TOPIC % "A" + "  # no\n---\na: [1\n---\n" + TOPIC % "yes" + "---\nb: 'c\n")
     write(folder / "b.yaml", (TOPIC % "b").replace("1}", "012, config: {y: 1, retention.ms: , x: [1]}}"))
     write(folder / "c.yaml", TOPIC % "c")
@@ -270,7 +275,7 @@ def test_all_errors_at_once_each_with_its_place(folder: Path) -> None:
 
 
 def test_a_error_about_a_scalar_is_the_only_one_about_it() -> None:
-    """A scalar without a meaning is not also reported as text where a number was wanted."""
+    """An ambiguous scalar gives one error, without a second error for text in place of a number."""
     loaded = text((TOPIC % "a").replace("replicationFactor: 1", "replicationFactor: 010"))
     assert [str(diagnostic) for diagnostic in loaded.errors] == [
         "<stdin>:4:42: found 010 without quotes, a number with a sign, a leading zero or underscores: "
@@ -279,7 +284,7 @@ def test_a_error_about_a_scalar_is_the_only_one_about_it() -> None:
 
 
 def test_places_with_other_line_ends(folder: Path) -> None:
-    """Lines count the same with CRLF, behind a byte order mark, comments and earlier documents."""
+    """Line numbers are the same with CRLF, and after a byte order mark, comments and earlier documents."""
     document = "\ufeff# comment\n---\n" + TOPIC % "a" + "---  # ö\n" + TOPIC % "b"
     write(folder / "t.yaml", document.replace("\n", "\r\n"))
     first, second = load_manifests(["t.yaml"]).manifests
@@ -306,7 +311,7 @@ def test_places_with_other_line_ends(folder: Path) -> None:
     ],
 )
 def test_every_path_has_a_place(path: tuple[str | int, ...], line: int, column: int) -> None:
-    """Lines and columns count characters from 1, also behind characters that take several bytes."""
+    """Lines and columns count characters from 1, also after multi-byte characters."""
     document = (
         "---\napiVersion: topiarist.dev/v1\nkind: Topic\nmetadata: {name: t}\nspec:\n  partitions: 1\n"
         "  replicaAssignment:\n    - [1]\n    - - 2\n  config: {ä.b: ö}\n"
@@ -317,13 +322,13 @@ def test_every_path_has_a_place(path: tuple[str | int, ...], line: int, column: 
 
 
 def last_source(content: str) -> Document:
-    """The source of the last document of a text, valid or not."""
+    """Return the source of the last document of a text, valid or not."""
     *_, last = StrictParser().parse_documents(File("<stdin>", content.encode()))
     return last.source
 
 
 def test_errors_of_a_file_are_limited_and_counted() -> None:
-    """A file with very many faults gives the first hundred and the number of the others."""
+    """A file with very many errors gives the first hundred errors and the number of the other errors."""
     loaded = text("---\nx: 1\n" * 500)
     assert (len(loaded.errors), loaded.suppressed_count) == (limits.MAX_ERRORS, 400)
     assert loaded.errors[-1].location.line == 200
@@ -332,7 +337,7 @@ def test_errors_of_a_file_are_limited_and_counted() -> None:
 
 
 def test_a_changed_file_does_not_matter(folder: Path) -> None:
-    """Places are found in the bytes that were read, not in the file as it is later."""
+    """Locations refer to the bytes that were read, also after the file was deleted."""
     write(folder / "t.yaml", TOPIC % "a")
     loaded = load_manifests(["t.yaml"])
     (folder / "t.yaml").unlink()
@@ -359,12 +364,15 @@ def test_a_changed_file_does_not_matter(folder: Path) -> None:
     ],
 )
 def test_what_is_no_yaml_is_said_in_plain_words(content: bytes, diagnostic: str) -> None:
-    """What the reader stops at is located, and said in words that do not ask for knowledge of YAML's grammar."""
+    """A YAML syntax error has a location and a message that requires no knowledge of the YAML grammar."""
     assert said(load_manifests(["-"], io.BytesIO(content)))[0] == diagnostic
 
 
 def test_characters_that_break_lines_for_some_readers_are_found_in_our_files_only() -> None:
-    """A comment must not end where no editor shows it; documents of others may hold such characters."""
+    """U+2028 in a comment of a topiarist file is an error; foreign documents may contain it.
+
+    Some readers end the comment at this character.
+    """
     hidden = "# harmless \u2028spec: {}\n"
     message = "<stdin>:6:12: found the character U+2028, which YAML versions read differently"
     assert message in said(text(TOPIC % "a" + "---\n" + hidden))
@@ -373,7 +381,7 @@ def test_characters_that_break_lines_for_some_readers_are_found_in_our_files_onl
 
 @pytest.mark.parametrize("odd", ["", "# \u2028\n"])
 def test_annotations_are_read_again(odd: str) -> None:
-    """They are those of the document, wherever it stands in its file and however that had to be read."""
+    """The loader reads the annotations of each document of a file, after the fast pass and after the thorough pass."""
     text = "---\n".join(
         f"{odd}apiVersion: topiarist.dev/v1\nkind: Topic\nmetadata:\n  name: {name}\n{more}spec: {{partitions: 1}}\n"
         for name, more in (("a", ""), ("b", '  annotations: {"why": "\u00fc: so"}\n'))
@@ -384,7 +392,7 @@ def test_annotations_are_read_again(odd: str) -> None:
 
 @pytest.mark.parametrize("metadata", ["metadata", '"meta\\x64ata"'])
 def test_annotations_stand_in_metadata_alone(metadata: str) -> None:
-    """Wherever that stands in its document, and however it is written."""
+    """Annotations are read from ``metadata`` only, at any position in the document and in any spelling of the key."""
     text = "spec: {partitions: 1, config: {retention.ms: 1}}\nkind: Topic\napiVersion: topiarist.dev/v1\n"
     text += metadata + ": {labels: {annotations: other}, annotations: {why: so}, name: a}\n"
     (found,) = load_manifests(["-"], io.BytesIO(text.encode())).manifests

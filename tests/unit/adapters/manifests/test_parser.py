@@ -1,4 +1,4 @@
-"""The strict loader: one meaning for every scalar, plain data only; any bytes give documents or errors."""
+"""The strict loader: one meaning for every scalar, only plain data, and documents or errors for any bytes."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ SCALARISH = st.one_of(
 
 
 def fast(data: bytes) -> list[Any]:
-    """What the fast pass makes of a text; raises ``Odd``."""
+    """Return the bodies that the fast pass reads from a text, or raise ``NeedsDiagnosis``."""
     return [parsed.body for parsed in StrictParser().parse_documents(File("f.yaml", data))]
 
 
 def core_schema(text: str) -> object:
-    """What YAML 1.2 (its core schema) takes an unquoted scalar for."""
+    """Return the value of an unquoted scalar in the core schema of YAML 1.2."""
     if re.fullmatch(r"null|Null|NULL|~|", text):
         return None
     if re.fullmatch(r"true|True|TRUE|false|False|FALSE", text):
@@ -87,7 +87,7 @@ def core_schema(text: str) -> object:
     ],
 )
 def test_reads_what_has_one_meaning(text: str, value: object) -> None:
-    """Text, plain numbers and the two booleans need no quotes, and keep every digit."""
+    """Text, plain numbers and the two booleans need no quotes, and numbers keep every digit."""
     found = parse_plain_scalar(text)
     assert (found, type(found), str(found)) == (value, type(value), str(value))
 
@@ -107,7 +107,7 @@ def test_reads_what_has_one_meaning(text: str, value: object) -> None:
     ],
 )
 def test_refuses_what_yaml_versions_read_differently(text: str) -> None:
-    """What YAML 1.1, YAML 1.2 or kubectl reads in its own way has no meaning, and the hint says how to give it one."""
+    """Scalars that YAML 1.1, YAML 1.2 or kubectl read differently are refused with a hint to quote them."""
     with pytest.raises(AmbiguousScalar) as caught:
         parse_plain_scalar(text)
     assert "quote it" in caught.value.hint or caught.value.message == "found no value"
@@ -115,7 +115,7 @@ def test_refuses_what_yaml_versions_read_differently(text: str) -> None:
 
 @pytest.mark.parametrize(("key", "accepted"), [("1", True), ("true", True), ("a", True), ("1.5", False), ("y", False)])
 def test_keys_are_text(key: str, accepted: bool) -> None:
-    """A key is its text; a fraction is refused as a key, since kubectl would shorten 1.50."""
+    """A key is its text; a fraction is refused as a key, because kubectl shortens 1.50."""
     if accepted:
         assert parse_plain_key(key) == key
     else:
@@ -127,7 +127,7 @@ def test_keys_are_text(key: str, accepted: bool) -> None:
 @example("0.1")
 @example("1__0")
 def test_an_accepted_scalar_means_the_same_to_every_version(text: str) -> None:
-    """PyYAML (YAML 1.1) and the core schema of YAML 1.2 read every accepted scalar as we do."""
+    """PyYAML (YAML 1.1) and the core schema of YAML 1.2 read every accepted scalar as topiarist does."""
     try:
         ours = parse_plain_scalar(text)
     except AmbiguousScalar:
@@ -142,7 +142,7 @@ def test_an_accepted_scalar_means_the_same_to_every_version(text: str) -> None:
 
 
 def test_remembered_meanings_are_bounded() -> None:
-    """A hostile file cannot fill the memory through what the loader remembers."""
+    """The scalar cache has a maximum size, so that a hostile file cannot fill the memory."""
     meanings = ScalarCache(parse_plain_scalar)
     meanings["x" * (ScalarCache.MAX_TEXT_LENGTH + 1)]
     for number in range(ScalarCache.MAX_SIZE + 10):
@@ -185,7 +185,10 @@ def test_remembered_meanings_are_bounded() -> None:
     ],
 )
 def test_refuses_all_but_plain_data(text: str) -> None:
-    """Anchors, aliases, tags, merge and duplicate keys, directives, control characters: the thorough pass says it."""
+    """Anchors, aliases, tags, merge keys, duplicate keys, directives and control characters are refused.
+
+    The thorough pass reports each of them.
+    """
     data = text.encode("utf-8", "surrogatepass")
     with pytest.raises(NeedsDiagnosis):
         fast(data)
@@ -208,7 +211,7 @@ def test_refuses_all_but_plain_data(text: str) -> None:
     ],
 )
 def test_reads_plain_documents(text: str, body: object) -> None:
-    """Block and flow style, quotes, a byte order mark, tabs and CRLF are all welcome."""
+    """Block and flow style, quotes, a byte order mark, tabs and CRLF are accepted."""
     found = fast(text.encode())
     assert body is None or found == [body]
     assert not any(
@@ -234,14 +237,14 @@ YAMLISH = st.lists(
 @example("a: b\n---\n---\nc: ! d")
 @example("? a")
 def test_the_fast_pass_and_the_thorough_one_agree(text: str) -> None:
-    """The fast pass takes a file exactly if the thorough one finds nothing wrong, and both read the same values."""
+    """The fast pass accepts a file exactly if the thorough pass finds no error, and both read the same values."""
     file = File("f.yaml", text.encode())
     judged = list(diagnose.diagnose_documents(file))
     clean = all(isinstance(document, DiagnosedDocument) and not document.issues for document in judged)
     try:
         bodies = fast(file.data)
     except NeedsDiagnosis:
-        # Characters that only some readers take for line breaks do not matter to documents of others.
+        # Foreign documents may contain characters that only some readers treat as line breaks.
         assert not clean or "\u2028" in text
         return
     assert clean
@@ -250,7 +253,7 @@ def test_the_fast_pass_and_the_thorough_one_agree(text: str) -> None:
 
 @given(st.one_of(st.binary(max_size=200), YAMLISH.map(str.encode), YAMLISH.map(lambda text: (HEAD + text).encode())))
 def test_any_bytes_give_documents_or_located_errors(data: bytes) -> None:
-    """Nothing that is in a file raises, and every error lies inside the file."""
+    """No content of a file raises an exception, and every error has a location in the file."""
     loaded = load_manifests(["-"], io.BytesIO(data))
     lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", data.decode("utf-8", "replace"))
     for diagnostic in loaded.errors:
@@ -278,14 +281,14 @@ PLAIN = st.recursive(
     st.lists(st.dictionaries(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"])), PLAIN), max_size=3)
 )
 def test_what_is_dumped_is_read_back(documents: list[dict[str, Any]]) -> None:
-    """Documents that we write have one meaning, for our own strict loader and for PyYAML as well."""
+    """Documents that topiarist writes are read back equal by its strict loader and by PyYAML."""
     text = dump_documents(documents)
     assert fast(text.encode()) == documents
     assert list(yaml.load_all(text, yaml.CSafeLoader)) == floats(documents)
 
 
 def floats(value: Any) -> Any:
-    """The same with a float for each fraction, which is what other readers make of it."""
+    """Return the value with a float for each fraction, as other YAML readers return it."""
     if isinstance(value, dict):
         return {key: floats(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -297,6 +300,6 @@ def floats(value: Any) -> Any:
     "bomb", ["[" * 100_000, "{a: " * 50_000, "- " * 100_000, "a: &a [x,x]\nb: &b [*a,*a]\n" * 10_000]
 )
 def test_bombs_end_in_a_error(bomb: str) -> None:
-    """Deep nesting neither crashes the process nor takes libyaml's quadratic time, and aliases expand to nothing."""
+    """Deep nesting neither crashes the process nor triggers libyaml's quadratic time, and aliases are not expanded."""
     assert load_manifests(["-"], io.BytesIO((HEAD + "    a:\n      " + bomb).encode())).errors
     assert load_manifests(["-"], io.BytesIO(bomb.encode())).errors

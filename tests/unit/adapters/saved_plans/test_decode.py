@@ -1,4 +1,4 @@
-"""Plans read back from their document: the same to the byte, judged the same; and all that is no plan refused."""
+"""Reading of saved plans: a plan is read back byte for byte with the same results, and every other file is refused."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def written(*plans: Plan) -> bytes:
 
 
 def signed(content: dict[str, Any]) -> bytes:
-    """A document with a fingerprint that fits, as anybody can compute it."""
+    """Return a document with a correct fingerprint, which anyone can compute."""
     return dumps({**content, "fingerprint": compute_fingerprint(content)}).encode()
 
 
@@ -56,7 +56,7 @@ def refusal(raw: bytes) -> TopiaristError:
 
 
 def perturbed(seen: ClusterState, seed: int) -> ClusterState:
-    """The cluster after others did something to some of its topics, its brokers or its defaults."""
+    """Return the cluster after external changes to some of its topics, its brokers or its defaults."""
     random = Random(seed)
     other = make_plan_input(seed, 6, 0.25).state
     topics, records = dict(seen.topics), dict(seen.dangling_records)
@@ -91,7 +91,7 @@ def perturbed(seen: ClusterState, seed: int) -> ClusterState:
 @many
 @given(plan_inputs())
 def test_a_plan_comes_back_to_the_byte(world: PlanInput) -> None:
-    """Document, values, document: nothing is lost on the way, whatever the plan holds."""
+    """A plan that is written, read and written again has the same bytes, for any content."""
     raw = written(world.plan())
     assert written(*parse_plan_file(raw, "plan.json")) == raw
 
@@ -99,7 +99,9 @@ def test_a_plan_comes_back_to_the_byte(world: PlanInput) -> None:
 @many
 @given(plan_inputs(), st.integers(0, 1 << 40))
 def test_a_plan_that_comes_back_stands_as_the_one_that_was_made(world: PlanInput, seed: int) -> None:
-    """Before, after or moved, with the same words: in the state it was made from, evolved, and changed by others."""
+    """The preconditions of a saved plan give the same results and messages as those of the original. This holds in the
+    planned state, after the plan, and after external changes.
+    """
     made = world.plan()
     (kept,) = parse_plan_file(written(made), "plan.json")
     for now in (world.state, simulate(world.state, made.topics), perturbed(world.state, seed)):
@@ -110,25 +112,25 @@ def test_a_plan_that_comes_back_stands_as_the_one_that_was_made(world: PlanInput
 @many
 @given(plan_inputs())
 def test_a_plan_that_comes_back_does_the_same(world: PlanInput) -> None:
-    """What a cluster holds after the plan that was kept is what it holds after the plan that was made."""
+    """A saved plan and the original plan lead to the same simulated cluster."""
     made = world.plan()
     (kept,) = parse_plan_file(written(made), "plan.json")
     assert simulate(world.state, kept.topics) == simulate(world.state, made.topics)
 
 
 def test_several_clusters_come_back_in_their_order() -> None:
-    """One document, one plan a cluster."""
+    """A document with several plans returns one plan for each cluster, in order."""
     plans = (replace(PLAN, cluster="a"), replace(PLAN, cluster="b", cluster_id="OTHER"))
     assert [found.cluster for found in parse_plan_file(written(*plans), "plan.json")] == ["a", "b"]
 
 
 def test_a_plan_without_clusters_is_a_plan() -> None:
-    """No cluster is a document too."""
+    """A document without clusters is a valid saved plan."""
     assert parse_plan_file(written(), "plan.json") == ()
 
 
 def test_every_edit_of_one_byte_is_refused() -> None:
-    """Whatever byte becomes another one, anywhere: an error in words, never a plan."""
+    """A change of any single byte is refused with an error."""
     raw, random = written(PLAN), Random(7)
     for at in range(len(raw)):
         for other in {raw[at] ^ 1, raw[at] ^ 0x20, random.randrange(256)} - {raw[at]}:
@@ -137,7 +139,7 @@ def test_every_edit_of_one_byte_is_refused() -> None:
 
 @pytest.mark.parametrize("at", [0, 40, -1])
 def test_every_cut_and_addition_is_refused(at: int) -> None:
-    """A byte less or a blank more is an edit too."""
+    """A removed byte and an added blank are refused too."""
     raw = written(PLAN)
     refusal(raw[:at])
     refusal(raw[:at] + b" " + raw[at:])
@@ -164,7 +166,7 @@ NOT_A_PLAN = {
 
 @pytest.mark.parametrize(("raw", "words"), NOT_A_PLAN.values(), ids=NOT_A_PLAN.keys())
 def test_what_is_no_plan(raw: bytes, words: str) -> None:
-    """Each in its own words, with the file's name and what to do."""
+    """Each file that is not a plan is refused with the name of the file, the problem and a hint."""
     error = refusal(raw)
     assert error.reason is Reason.NOT_A_PLAN
     assert str(error).startswith("plan.json: ")
@@ -173,21 +175,21 @@ def test_what_is_no_plan(raw: bytes, words: str) -> None:
 
 
 def test_an_edited_plan() -> None:
-    """The content is another one than the fingerprint was made of."""
+    """An edited plan is refused because its fingerprint does not match its content."""
     error = refusal(written(PLAN).replace(b'"retention.ms": "9"', b'"retention.ms": "1"'))
     assert error.reason is Reason.PLAN_EDITED
     assert "its fingerprint does not match its content" in str(error)
 
 
 def test_a_plan_that_was_laid_out_anew() -> None:
-    """The same content in other bytes was not written by topiarist."""
+    """A plan with the same content in another layout is refused, because topiarist did not write it."""
     error = refusal(json.dumps(json.loads(written(PLAN))).encode())
     assert error.reason is Reason.PLAN_EDITED
     assert "writes this content in another form" in str(error)
 
 
 def test_a_plan_of_a_newer_format() -> None:
-    """Said before anything else about it: its content, and even its fingerprint, may mean something else."""
+    """A newer format version is reported first, because content and fingerprint may have another meaning."""
     error = refusal(b'{"formatVersion": 2, "clusters": {}, "fingerprint": {}}')
     assert error.reason is Reason.PLAN_TOO_NEW
     assert "has format version 2, and this release of topiarist reads up to 1" in str(error)
@@ -198,7 +200,7 @@ def cluster_of(content: dict[str, Any]) -> dict[str, Any]:
 
 
 def of(name: str, *path: str | int) -> Callable[[dict[str, Any]], Any]:
-    """What stands at a path in a topic of the document."""
+    """Return a function that returns the value at a path in a topic of the document."""
 
     def find(content: dict[str, Any]) -> Any:
         found = next(each for each in cluster_of(content)["topics"] if each["topic"] == name)
@@ -237,7 +239,7 @@ def _reversed(content: dict[str, Any]) -> None:
 
 
 def _held(content: dict[str, Any]) -> None:
-    """Growth by nothing, not to be done, as it says."""
+    """Add a refusal with a withheld growth by no partitions."""
     change = deepcopy(of("clicks", "changes", 0)(content))
     change["after"]["newReplicas"] = []
     refusal = {"reason": "Frozen", "message": "", "field": [], "hint": "", "withheld": [change]}
@@ -399,7 +401,7 @@ FORGED = {
 
 @pytest.mark.parametrize(("forge", "words"), FORGED.values(), ids=FORGED.keys())
 def test_what_topiarist_never_plans_is_refused(forge: Callable[[dict[str, Any]], None], words: str) -> None:
-    """A fingerprint that fits proves nothing: names, lists, risks, records and combinations are looked at."""
+    """Names, lists, risks, records and combinations are checked, although the fingerprint is correct."""
     content = json.loads(written(PLAN))
     forge(content)
     error = refusal(signed(content))
@@ -408,7 +410,7 @@ def test_what_topiarist_never_plans_is_refused(forge: Callable[[dict[str, Any]],
 
 
 def test_the_forged_plan_was_good_before() -> None:
-    """What the forgeries begin with is read."""
+    """The plan that the forgery tests start from is valid."""
     (found,) = parse_plan_file(signed(json.loads(written(PLAN))), "plan.json")
     counts = {topic.topic: len(topic.changes) for topic in found.topics}
     assert counts == {"clicks": 2, "gone": 1, "orders": 1, "ours": 1}
@@ -422,7 +424,7 @@ JSON = st.recursive(
 
 
 def _walk(value: Any) -> list[tuple[Any, Any]]:
-    """Every place in a document that can be changed: what holds it, and its key there."""
+    """Return every container in a document with each of its keys."""
     pairs = (
         list(value.items()) if isinstance(value, dict) else list(enumerate(value)) if isinstance(value, list) else []
     )
@@ -432,7 +434,7 @@ def _walk(value: Any) -> list[tuple[Any, Any]]:
 @many
 @given(plan_inputs(), JSON, st.integers(0, 1 << 40))
 def test_nothing_but_our_errors_leaves_the_reader(world: PlanInput, other: Any, seed: int) -> None:
-    """A place of a good document with anything else in it, or a piece of elsewhere, and a fingerprint that fits."""
+    """A changed plan with a correct fingerprint gives a ``TopiaristError`` or is read back byte for byte."""
     content = json.loads(written(world.plan()))
     random, places = Random(seed), _walk(content["clusters"])
     for _ in range(random.randint(1, 3)):
@@ -451,12 +453,12 @@ def test_nothing_but_our_errors_leaves_the_reader(world: PlanInput, other: Any, 
 @many
 @given(st.binary(max_size=200))
 def test_no_bytes_break_the_reader(raw: bytes) -> None:
-    """Bytes of any kind are refused in words."""
+    """Arbitrary bytes are refused with the reason ``NotAPlan``."""
     assert refusal(raw).reason is Reason.NOT_A_PLAN
 
 
 def test_a_record_of_an_earlier_topic_comes_back() -> None:
-    """A record that does not count is kept as such."""
+    """A stale ownership record is stale in the plan that is read back."""
     seen = state(topic("orders", record=OwnershipRecord("default", ("a",)), record_valid=False))
     (kept,) = parse_plan_file(written(plan(seen, spec("orders"))), "plan.json")
     assert kept.topics[0].record_before == OwnershipRecord("default", ("a",))

@@ -1,4 +1,4 @@
-"""Plans as JSON: the document, its bytes, its schema."""
+"""Plans as JSON: the document, its bytes, and its schema."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ REFUSAL = Issue(Reason.DATA_LOSS, "may lose data", ("config", "retention.ms"), "
 
 
 def plan(*topics: TopicPlan) -> Plan:
-    """A plan with these topics for six brokers."""
+    """Return a plan with these topics for six brokers."""
     return Plan("prod-eu", CLUSTER_ID, chroot="/kafka", brokers=six_brokers(), topics=topics, unchanged=812)
 
 
 def full() -> Plan:
-    """A plan that uses everything the format has."""
+    """Return a plan that uses every part of the format."""
     everything = TopicPlan(
         topic="clicks",
         before=topic("clicks", 2, managed_keys=["retention.ms"]),
@@ -114,11 +114,11 @@ IN_FULL = {
     "refusals": [],
     "notices": [],
 }
-"""A topic that grows and is configured, as the document has it."""
+"""A topic with growth and a config change, as in the document."""
 
 
 def test_a_topic_in_full() -> None:
-    """A topic has its identity, our record, and every change with before, after, risk and reason."""
+    """A topic has its identity, its ownership record, and every change with before, after, risk and explanation."""
     found = TopicPlan(
         topic="clicks",
         before=topic(
@@ -151,7 +151,7 @@ def test_a_topic_in_full() -> None:
 
 
 def test_the_bytes_of_a_plan() -> None:
-    """The document is indented ASCII, with everything short on one line, and ends with a newline."""
+    """The document is indented ASCII with short values on one line, and ends with a newline."""
     create = TopicPlan(
         "ü", changes=(CreateTopic(((1, 2), (2, 3)), {"flush.ms": "7"}),), record_after=OwnershipRecord("default")
     )
@@ -203,14 +203,17 @@ def test_the_bytes_of_a_plan() -> None:
 
 
 def test_what_is_written_reads_back_as_the_same_document() -> None:
-    """The layout is only a layout: any JSON reader gets the document back, fingerprint and all."""
+    """Any JSON reader returns the same document, including the fingerprint, from the written layout."""
     content = encode_plans([full(), plan()])
     assert json.loads(dumps(content)) == content
     assert compute_fingerprint(json.loads(dumps(content))) == content["fingerprint"]
 
 
 def test_the_fingerprint_is_over_everything_else() -> None:
-    """The fingerprint is SHA-256 over sorted, compact ASCII JSON without itself; anything else changes it."""
+    """The fingerprint is the SHA-256 of the sorted, compact ASCII JSON without the fingerprint itself.
+
+    Every other change of the document alters it.
+    """
     content = encode_plans([plan()])
     rest = {key: value for key, value in content.items() if key != "fingerprint"}
     assert (
@@ -229,12 +232,12 @@ def test_the_fingerprint_is_over_everything_else() -> None:
     ids=["controller", "load", "a broker that gets nothing"],
 )
 def test_what_is_no_part_of_the_meaning_changes_no_byte(other: Plan) -> None:
-    """Who is controller, what brokers carry and brokers that get nothing leave the document as it is."""
+    """The controller, the load of the brokers and brokers without new replicas do not change the document."""
     assert dumps(encode_plans([other])) == dumps(encode_plans([plan()]))
 
 
 def test_the_same_input_gives_the_same_bytes() -> None:
-    """State and specs in another order of making give the very same document."""
+    """State and specs in another order give the same document."""
     eu = ClusterSpec(name="prod-eu", version=(3, 9), default_config={"min.insync.replicas": "2"})
     topics = [topic("a", 6), topic("b", 3, managed_keys=None, config={"flush.ms": "1"}), topic("c", 9)]
     specs = [spec("a", eu, partitions=9), spec("b", eu, config={"retention.ms": 1}), spec("c", eu), spec("d", eu)]
@@ -245,14 +248,14 @@ def test_the_same_input_gives_the_same_bytes() -> None:
 
 
 def test_the_schema_takes_every_kind_of_plan() -> None:
-    """A document that uses everything the format has, and one that uses nothing, are valid."""
+    """The schema accepts an empty document, a minimal plan, and a plan that uses every part of the format."""
     validator = Draft7Validator(SCHEMA)
     for plans in ([], [plan()], [full(), plan()]):
         assert list(validator.iter_errors(encode_plans(plans))) == []
 
 
 def _spoiled() -> Iterator[tuple[str, dict[str, Any]]]:
-    """Documents that are wrong in one place."""
+    """Yield documents with one invalid value each."""
     for name, path, value in (
         ("version", ("formatVersion",), 2),
         ("fingerprint", ("fingerprint",), "abc"),
@@ -274,12 +277,12 @@ def _spoiled() -> Iterator[tuple[str, dict[str, Any]]]:
 
 @pytest.mark.parametrize("content", [pytest.param(content, id=name) for name, content in _spoiled()])
 def test_the_schema_refuses_what_is_not_a_plan(content: dict[str, Any]) -> None:
-    """One wrong value anywhere makes a document invalid."""
+    """One invalid value makes a document invalid."""
     assert not Draft7Validator(SCHEMA).is_valid(content)
 
 
 def _fields(schema: Any, where: str = "") -> Iterator[tuple[str, Any]]:
-    """Every field that the schema describes, with its path."""
+    """Yield every field that the schema describes, with its path."""
     if isinstance(schema, dict):
         for name, inner in schema.get("properties", {}).items():
             yield f"{where}/{name}", inner
@@ -291,7 +294,7 @@ def _fields(schema: Any, where: str = "") -> Iterator[tuple[str, Any]]:
 
 
 def test_every_field_of_the_schema_has_a_description() -> None:
-    """Each field explains itself, or refers to a definition that does."""
+    """Each field of the schema has a description, or refers to a definition with one."""
     Draft7Validator.check_schema(SCHEMA)
     fields = list(_fields(SCHEMA))
     assert len(fields) > 50
@@ -301,7 +304,9 @@ def test_every_field_of_the_schema_has_a_description() -> None:
 
 
 def test_of_a_clusters_document_only_what_judges_configs_is_told() -> None:
-    """Releases, vendors' keys and the few settings that rules read: no address, no secret, nothing else of it."""
+    """A plan contains the releases, the allowed unknown keys and the broker settings that the config rules use. It
+    contains no address, no secret and no other field of the ``Cluster`` document.
+    """
     eu = ClusterSpec(
         name="prod-eu",
         connect="zk-secret:2181",
@@ -320,7 +325,7 @@ def test_of_a_clusters_document_only_what_judges_configs_is_told() -> None:
 
 
 def test_safe_changes_have_no_reason() -> None:
-    """A safe key says Safe, and an empty reason."""
+    """A safe change has the risk ``Safe`` and an empty explanation."""
     update = UpdateConfig((ConfigItem("flush.ms", None, "7", SAFE_ASSESSMENT),))
     found = encode_plans([plan(TopicPlan("a", topic("a"), changes=(update,)))])["clusters"][0]["topics"][0]["changes"][
         0

@@ -1,4 +1,4 @@
-"""Rows that are known by their text: no line counts that would not count if it were read in full, and none is lost."""
+"""Cached snapshot rows: the caching reader accepts and rejects the same lines as the full reader."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from topiarist.model.state import ClusterState, TopicState
 
 
 class Taker:
-    """Settles what fits, and makes topics again of it."""
+    """A consumer that accepts matching rows and builds topics from them."""
 
     def __init__(self, fits: Callable[[str], bool] = lambda name: True) -> None:
         self.topics: dict[str, TopicState] = {}
         self._fits = fits
 
     def settle(self, name: str, lists: ReplicaLists, rest: RowRemainder) -> bool:
-        """Take a topic; its numbers are not known here."""
+        """Accept a topic without its identity and topic id, which are not available here."""
         row = rest.row
         if not self._fits(name):
             return False
@@ -48,12 +48,12 @@ class Taker:
 
 
 def bare(topic: TopicState) -> TopicState:
-    """A topic without its numbers and record."""
+    """Return a topic without its identity, topic id and record."""
     return replace(topic, identity=7, topic_id=None, record=None)
 
 
 def both(path: Path, taker: Taker, skimmer: CachingReader) -> tuple[PartialSnapshot, PartialSnapshot]:
-    """A file read with and without settling; what is settled and what is left are the whole."""
+    """Read a file with and without the consumer, and compare accepted plus remaining topics with all topics."""
     short, full = read_partial_snapshot(path, skimmer, taker.settle), read_partial_snapshot(path)
     assert short.invalid_rows == full.invalid_rows
     assert (short.state is None) is (full.state is None)
@@ -69,12 +69,12 @@ def both(path: Path, taker: Taker, skimmer: CachingReader) -> tuple[PartialSnaps
 
 
 def written(state: ClusterState) -> list[bytes]:
-    """The lines of a snapshot."""
+    """Return the lines of a snapshot."""
     return list(dump_snapshot(Snapshot("c0", SNAPSHOT_TIME, state)))
 
 
 def spoilt(random: Random, line: bytes) -> bytes:
-    """A line with a few characters otherwise: some are still rows, and some say something else."""
+    """Return a line with a few changed characters; the result may be a valid row with another content."""
     changed = bytearray(line)
     for _ in range(random.randint(1, 3)):
         at = random.randrange(len(changed))
@@ -88,7 +88,10 @@ def spoilt(random: Random, line: bytes) -> bytes:
 @settings(max_examples=400)
 @given(st.integers(0, 1 << 40))
 def test_nothing_is_taken_that_would_not_be_read(seed: int) -> None:
-    """Random files, two for one reader, with spoilt lines among the good ones: the same rows, the same broken lines."""
+    """Files with damaged lines give the same rows and the same invalid lines as a full read.
+
+    One caching reader reads two random files.
+    """
     random, skimmer = Random(seed), CachingReader()
     with TemporaryDirectory() as folder:
         for number in range(2):
@@ -101,7 +104,7 @@ def test_nothing_is_taken_that_would_not_be_read(seed: int) -> None:
 
 
 def read(tmp_path: Path, *lines: bytes) -> tuple[Taker, PartialSnapshot]:
-    """Lines after a good first one, and a topic before them that makes their texts known."""
+    """Read lines after a valid first row and two topics that fill the cache with their texts."""
     head, *good = written(cluster_state("c0", owned_topic("orders"), owned_topic("users")))
     row = {**json.loads(head), "rows": len(good) + len(lines)}
     path = tmp_path / "c0.jsonl"
@@ -112,12 +115,12 @@ def read(tmp_path: Path, *lines: bytes) -> tuple[Taker, PartialSnapshot]:
 
 
 def line(name: str = "clicks") -> bytes:
-    """A line with the texts of the others."""
+    """Return a line with the same texts as the other topics."""
     return list(dump_snapshot(Snapshot("c0", SNAPSHOT_TIME, cluster_state("c0", owned_topic(name)))))[1]
 
 
 def test_a_known_text_is_taken(tmp_path: Path) -> None:
-    """Topics that differ in name and numbers only."""
+    """Topics that differ only in name and numbers are accepted from the cache."""
     taker, found = read(tmp_path, line().replace(b'"identity":7,"topicId":null', b'"identity":80,"topicId":"Ab-_1"'))
     assert sorted(taker.topics) == ["clicks", "orders", "users"]
     assert (found.invalid_rows, found.state and found.state.topics) == ((), {})
@@ -142,7 +145,7 @@ BROKEN = {
 
 @pytest.mark.parametrize("case", BROKEN.values(), ids=BROKEN.keys())
 def test_a_line_that_is_no_row_is_broken_whatever_is_known(case: tuple[bytes, bytes], tmp_path: Path) -> None:
-    """It is named with its number, and nothing of it counts."""
+    """An invalid line is reported with its number and ignored, also if its text is in the cache."""
     assert case[0] in line()
     taker, found = read(tmp_path, line().replace(*case, 1))
     assert [one.line for one in found.invalid_rows] == [4]
@@ -150,7 +153,7 @@ def test_a_line_that_is_no_row_is_broken_whatever_is_known(case: tuple[bytes, by
 
 
 def test_a_row_of_another_form_is_read_in_full(tmp_path: Path) -> None:
-    """With spaces, in another order, or with a name that has to be escaped: it is a row all the same."""
+    """A row with spaces, another order of keys, or a name that needs escapes is read in full."""
     row = json.loads(line())
     loose = json.dumps(row).encode() + b"\n"
     turned = json.dumps({**dict(reversed(row.items())), "topic": "b"}, separators=(",", ":")).encode() + b"\n"
@@ -161,7 +164,7 @@ def test_a_row_of_another_form_is_read_in_full(tmp_path: Path) -> None:
 
 
 def test_no_more_texts_are_kept_than_there_is_room_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fleet in which every topic is otherwise is read as well."""
+    """A fleet in which every topic has another text is read completely, and the cache stays within its limit."""
     monkeypatch.setattr(module, "_MAX_CACHED_TEXTS", 3)
     topics = [owned_topic(f"t{number}", {"retention.ms": str(number)}, replicas=((number,),)) for number in range(20)]
     path = tmp_path / "c0.jsonl"

@@ -1,4 +1,4 @@
-"""Snapshots: nothing is lost on the way to a file and back, and what does not belong there does not get in."""
+"""Snapshot files: every state is written and read back without loss, and no secret is written."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from topiarist.schema import load as load_
 
 
 def plain(state: ClusterState) -> ClusterState:
-    """The state with partition ids as adapters give them: a range only if there are no holes."""
+    """Return the state with partition ids as adapters return them: a range only if no id is missing."""
     topics = {
         name: topic if topic.has_contiguous_partitions else replace(topic, partition_ids=tuple(topic.partition_ids))
         for name, topic in state.topics.items()
@@ -32,7 +32,7 @@ def plain(state: ClusterState) -> ClusterState:
 
 
 def renamed(state: ClusterState, names: Mapping[str, str]) -> ClusterState:
-    """The state with other names."""
+    """Return the state with other topic names."""
     return replace(
         state,
         topics={names[name]: replace(topic, name=names[name]) for name, topic in state.topics.items()},
@@ -48,7 +48,7 @@ def renamed(state: ClusterState, names: Mapping[str, str]) -> ClusterState:
 def test_nothing_is_lost(
     tmp_path_factory: pytest.TempPathFactory, world: PlanInput, odd: list[str], name: str, word: str
 ) -> None:
-    """Any state, under any names, comes back equal and in its order, and so do the cluster's name and the time."""
+    """Any state, with any topic names, is read back equal and in order, with the cluster's name and the time."""
     state = world.state
     known = sorted(
         {
@@ -69,8 +69,8 @@ def test_nothing_is_lost(
 
 
 def test_every_field_of_a_state_is_kept(tmp_path: Path) -> None:
-    """A state without a single default comes back equal: a field that is added has to be added to the rows too, unless
-    it makes no state another one.
+    """A state without default values is read back equal. A new field must be added to the rows too, unless it is
+    excluded from comparison.
     """
     bare = ClusterState("", ())
     for field in (field for field in fields(ClusterState) if field.compare):
@@ -82,7 +82,7 @@ def test_every_field_of_a_state_is_kept(tmp_path: Path) -> None:
 
 @given(plan_inputs())
 def test_the_plan_is_that_of_the_state(tmp_path_factory: pytest.TempPathFactory, world: PlanInput) -> None:
-    """A plan from a snapshot is the plan from the cluster, value for value."""
+    """A plan from a snapshot equals the plan from the cluster."""
     world = world._replace(state=plain(world.state))
     path = write_snapshot_rows(tmp_path_factory.getbasetemp(), snapshot_lines(world.state, "prod"), "plan.jsonl")
     assert make_plan(load_snapshot(path).state, world.cluster, world.specs, world.run) == world.plan()
@@ -90,7 +90,7 @@ def test_the_plan_is_that_of_the_state(tmp_path_factory: pytest.TempPathFactory,
 
 @cache
 def validator() -> jsonschema.Draft7Validator:
-    """The schema as it stands in the repository."""
+    """Return a validator for the schema in the repository."""
     jsonschema.Draft7Validator.check_schema(load_.load_schema("snapshot"))
     return jsonschema.Draft7Validator(load_.load_schema("snapshot"))
 
@@ -100,7 +100,7 @@ YOUNGER = {"givesIds", "staleRequests"}
 
 
 def test_a_snapshot_of_an_earlier_release_is_read(tmp_path: Path) -> None:
-    """What its rows do not say is concluded from the topics."""
+    """Fields that the rows of an earlier release do not have are derived from the topics."""
     for topic_id in (None, "one"):
         topics = {"orders": TopicState("orders", 1, ((1,),), topic_id=topic_id)}
         state = replace(
@@ -115,14 +115,14 @@ def test_a_snapshot_of_an_earlier_release_is_read(tmp_path: Path) -> None:
 
 
 def test_every_row_is_as_its_schema_says() -> None:
-    """The rows are valid by the whole schema, and none of a kind that it does not know is."""
+    """Every row is valid by the schema, and a row of an unknown kind is not."""
     for line in snapshot_lines():
         assert list(validator().iter_errors(json.loads(line))) == []
     assert not validator().is_valid({**json.loads(snapshot_lines()[1]), "kind": "other"})
 
 
 def test_every_field_of_the_schema_is_described_and_every_one_is_written() -> None:
-    """The fields of the rows are those of the schema, all of them, and each says what it is."""
+    """The rows have exactly the fields of the schema, and each field has a description."""
     definitions = load_.load_schema("snapshot")["definitions"]
     for line in snapshot_lines():
         row = json.loads(line)
@@ -134,7 +134,7 @@ def test_every_field_of_the_schema_is_described_and_every_one_is_written() -> No
 
 
 def test_each_row_makes_sense_by_itself() -> None:
-    """Every row has the cluster's name, the time and its kind; the first has how many follow; all is ASCII."""
+    """Every row has the name of the cluster, the time and its kind; the first has the number of rows; all are ASCII."""
     rows = [json.loads(line) for line in snapshot_lines()]
     assert {(row["cluster"], row["takenAt"]) for row in rows} == {("eu", "2025-01-31T12:00:59Z")}
     assert [row["kind"] for row in rows] == ["cluster", "topic", "topic", "topic", "record", "record"]
@@ -143,7 +143,7 @@ def test_each_row_makes_sense_by_itself() -> None:
 
 
 def test_settings_of_brokers_that_bear_on_no_topic_stay_behind() -> None:
-    """Listener passwords, key stores and their paths are among the brokers' dynamic settings: none gets into a file."""
+    """Listener passwords, key stores and their paths in dynamic broker settings are not written to a snapshot."""
     secrets = {
         "listener.name.sasl_ssl.scram-sha-256.sasl.jaas.config": "planted password",
         "ssl.keystore.password": "planted password",

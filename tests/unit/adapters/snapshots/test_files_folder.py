@@ -1,4 +1,4 @@
-"""The snapshots of a run: a file or a folder, found by what is in them, and meant for the clusters of the manifests."""
+"""Snapshots of a run: files are matched to the clusters of the manifests by content, from one file or a folder."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from topiarist.model.spec import ClusterSpec
 
 @pytest.mark.parametrize("name", ["absent.jsonl", "folder.jsonl", "\0"])
 def test_what_is_no_file_is_said(tmp_path: Path, name: str) -> None:
-    """Nothing there, a folder, or a name that no file can have."""
+    """A missing file, a folder and an invalid file name are errors."""
     (tmp_path / "folder.jsonl").mkdir()
     assert "cannot be read" in snapshot_error(load_snapshot, tmp_path / name)
 
 
 def test_a_device_is_not_read() -> None:
-    """What never ends is not begun with."""
+    """A device is refused before it is read, because it may have no end."""
     assert "/dev/zero: found no regular file" in snapshot_error(load_snapshot, Path("/dev/zero"))
 
 
 def test_a_folder_has_a_file_for_each_cluster(tmp_path: Path) -> None:
-    """Clusters are found by what the files say, not by their names; other files and hidden leftovers do not count."""
+    """Clusters are found by the content of the files, not by file names; other and hidden files are ignored."""
     write_snapshot_rows(tmp_path, snapshot_lines(name="eu"), "first.jsonl")
     write_snapshot_rows(tmp_path, snapshot_lines(replace(FULL_STATE, cluster_id="other"), name=""), file_name(""))
     write_snapshot_rows(tmp_path, [b"?"], "README.md")
@@ -38,7 +38,7 @@ def test_a_folder_has_a_file_for_each_cluster(tmp_path: Path) -> None:
 
 
 def test_a_cluster_without_a_snapshot_is_named_with_those_that_are_there(tmp_path: Path) -> None:
-    """The message has the cluster, the path, and what stands there instead."""
+    """The error names the cluster without a snapshot, the path, and the clusters that have one."""
     path = write_snapshot_rows(tmp_path, snapshot_lines())
     words = snapshot_error(SnapshotFiles(path).read, ClusterSpec(name="us"))
     assert words == f"{path} has no snapshot of cluster us\n    it has cluster eu"
@@ -46,7 +46,7 @@ def test_a_cluster_without_a_snapshot_is_named_with_those_that_are_there(tmp_pat
 
 
 def test_a_folder_without_snapshots_or_with_two_of_one_cluster_is_no_use(tmp_path: Path) -> None:
-    """Both are said before anything is planned."""
+    """A folder without snapshots, or with two snapshots of one cluster, is an error before planning."""
     assert f"{tmp_path} has no file *.jsonl" in snapshot_error(SnapshotFiles, tmp_path)
     write_snapshot_rows(tmp_path, snapshot_lines(), "a.jsonl")
     write_snapshot_rows(tmp_path, snapshot_lines(), "b.jsonl")
@@ -57,7 +57,7 @@ def test_a_folder_without_snapshots_or_with_two_of_one_cluster_is_no_use(tmp_pat
 
 @pytest.mark.parametrize("connect", ["", "zk1:2181/kafka", "zk1:2181,zk2:2181/kafka/", "zk1:2181//kafka"])
 def test_the_limit_is_that_of_the_run(tmp_path: Path, connect: str) -> None:
-    """``maxBuffer`` is no property of the cluster: what the manifest says now counts, as it would on the live one."""
+    """``maxBuffer`` comes from the manifest and not from the snapshot, as it does with a live cluster."""
     state = SnapshotFiles(write_snapshot_rows(tmp_path, snapshot_lines())).read(
         ClusterSpec(name="eu", connect=connect, jute_max_buffer=5_000_000)
     )
@@ -66,7 +66,7 @@ def test_the_limit_is_that_of_the_run(tmp_path: Path, connect: str) -> None:
 
 @pytest.mark.parametrize(("connect", "wanted"), [("zk1:2181/other", "/other"), ("zk1:2181", "/")])
 def test_an_address_that_leads_to_another_chroot_is_another_cluster(tmp_path: Path, connect: str, wanted: str) -> None:
-    """A change of the address gets no plan of what stood at the old one, unless the cluster id says that it does."""
+    """A snapshot of another chroot is refused, unless the cluster id of the manifest matches that of the snapshot."""
     words = snapshot_error(
         SnapshotFiles(write_snapshot_rows(tmp_path, snapshot_lines())).read, ClusterSpec(name="eu", connect=connect)
     )

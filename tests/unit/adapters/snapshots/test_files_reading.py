@@ -1,4 +1,4 @@
-"""Files of snapshots: none is taken for more than it is, and what is wrong with one is said with its line."""
+"""Reading of snapshot files: invalid files are refused with the line of the error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, load_sna
 
 
 def test_a_file_that_was_cut_off_anywhere_is_no_snapshot(tmp_path: Path) -> None:
-    """Of all beginnings of a file only the whole is taken, with its last line end or without."""
+    """A truncated snapshot is refused at every length; only the last line end is optional."""
     text = b"".join(snapshot_lines())
     taken = [
         size
@@ -36,7 +36,7 @@ def test_a_file_that_was_cut_off_anywhere_is_no_snapshot(tmp_path: Path) -> None
 
 
 def changed(number: int, **values: Any) -> list[bytes]:
-    """The lines with other values in one of them, from 1; None as a value of ``drop`` takes a field out."""
+    """Return the lines with changed values in one line, counted from 1; ``drop`` lists the fields to remove."""
     found = snapshot_lines()
     row = json.loads(found[number - 1])
     for name in values.pop("drop", ()):
@@ -46,7 +46,7 @@ def changed(number: int, **values: Any) -> list[bytes]:
 
 
 def as_text(number: int, old: str, new: str) -> list[bytes]:
-    """The lines with other text in one of them."""
+    """Return the lines with a replaced text in one line."""
     found = snapshot_lines()
     assert old.encode() in found[number - 1]
     found[number - 1] = found[number - 1].replace(old.encode(), new.encode("utf-8", "surrogateescape"), 1)
@@ -135,13 +135,13 @@ WRONG: list[tuple[list[bytes], int, str]] = [
 
 @pytest.mark.parametrize(("rows", "line", "words"), WRONG, ids=[words[:60] for _, _, words in WRONG])
 def test_what_is_no_snapshot_is_refused_at_its_line(tmp_path: Path, rows: list[bytes], line: int, words: str) -> None:
-    """The message has the file, the line, what was found there and what was wanted."""
+    """The message has the file, the line, the value that was found and the value that was wanted."""
     path = write_snapshot_rows(tmp_path, rows)
     assert f"{path}{f':{line}' if line else ''}: {words}" in snapshot_error(load_snapshot, path)
 
 
 def test_problems_are_told_together(tmp_path: Path) -> None:
-    """Ten rows at most, and of one row five problems."""
+    """One error lists up to ten rows, with up to five problems each."""
     topics = [topic(f"topic-{number:02}") for number in range(30)]
     rows = snapshot_lines(cluster(*topics))
     words = snapshot_error(
@@ -172,7 +172,7 @@ PIECES = [
 
 @given(st.data())
 def test_any_bytes_are_a_snapshot_or_an_error(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-    """Whatever is done to a file, or stands there in its place: the one exception, in printable words, or a state."""
+    """A damaged or replaced file gives either a valid state or the one expected exception with a printable message."""
     text = b"".join(snapshot_lines())
     for _ in range(data.draw(st.integers(0, 4))):
         at = data.draw(st.integers(0, len(text)))
@@ -190,7 +190,7 @@ OTHERS: tuple[Any, ...] = (None, True, -5, "", "x", [], [[]], ["x"], {}, {"x": [
 
 
 def test_any_row_is_a_state_or_an_error(tmp_path: Path) -> None:
-    """Every value of every field replaced by something of another kind: refused, or a state that can be written."""
+    """A row with one value of another type is refused, or gives a state that can be written."""
     for number, line in enumerate(snapshot_lines(), start=1):
         for name in json.loads(line):
             for value in OTHERS:
@@ -201,7 +201,7 @@ def test_any_row_is_a_state_or_an_error(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", [1, 3])
 def test_no_row_is_read_that_is_beyond_all_bounds(place: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Wherever it stands: a line without an end fills no memory."""
+    """A row above the size limit is refused at any position, so that a line without an end cannot fill the memory."""
     found = snapshot_lines()
     monkeypatch.setattr(files, "MAX_ROW_BYTES", max(map(len, found)))
     assert not snapshot_error(load_snapshot, write_snapshot_rows(tmp_path, found))
@@ -210,7 +210,7 @@ def test_no_row_is_read_that_is_beyond_all_bounds(place: int, tmp_path: Path, mo
 
 
 def test_files_of_any_size_are_read_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines that come one by one, or many at a time."""
+    """Reading line by line and reading many lines at once give the same state."""
     state = cluster(*(topic(f"t{number}") for number in range(2000)))
     path = write_snapshot_rows(tmp_path, list(dump_snapshot(Snapshot("c", SNAPSHOT_TIME, state))))
     many = load_snapshot(path)

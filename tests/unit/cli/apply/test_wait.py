@@ -1,4 +1,4 @@
-"""``apply --wait``: how a run is held back, and how the waiting ends."""
+"""``apply --wait``: throttling during the run, and the end of the wait."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ SEEN = cluster(topic("orders"), topic("clicks", identity=2))
 
 
 def untold(plan: TopicPlan, outcome: Outcome) -> None:
-    """Nobody listens."""
+    """Ignore the outcome."""
 
 
 def plan(state: ClusterState = SEEN, *names: str, ensure: str = "Absent") -> Plan:
-    """A plan for these topics, by default one that deletes ``orders``."""
+    """Return a plan for these topics; by default it deletes ``orders``."""
     specs = [spec(name, ensure=ensure) for name in names or ("orders",)]
     return make_plan(state, ClusterSpec(), specs, RunOptions())
 
 
 class Played:
-    """A cluster of which each look shows the next sights; the last ones stay."""
+    """A cluster with scripted poll results; the last result repeats."""
 
     def __init__(self, *looks: Mapping[str, TopicProgress] | TopiaristError) -> None:
         self.looks = list(looks)
@@ -42,7 +42,7 @@ class Played:
         self.partitions: list[dict[str, list[int]]] = []
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
-        """The next ones."""
+        """Return the next poll result."""
         self.asked.append(list(topics))
         self.partitions.append({name: list(asked) for name, asked in topics.items()})
         found = self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
@@ -52,12 +52,12 @@ class Played:
 
 
 def report(*names: str, result: Result = Result.DONE) -> ReconcileReport:
-    """A run that has set the marks of these topics."""
+    """Return the report of a run that requested the deletion of these topics."""
     return ReconcileReport(plan(SEEN, *names), tuple(Outcome(name, result) for name in names))
 
 
 def waited(played: Played, found: ReconcileReport, *, seconds: float = 30.0, stop: bool = False) -> ReconcileReport:
-    """What ``apply --wait`` makes of one report."""
+    """Return the report after ``apply --wait``."""
     settings = Settings(wait_timeout=seconds, verbosity=-1)
     (after,) = wait.wait_for_controllers(
         {"": wait.make_controller_wait(played, settings, lambda: stop, untold)}, [found], settings, lambda: stop
@@ -66,7 +66,7 @@ def waited(played: Played, found: ReconcileReport, *, seconds: float = 30.0, sto
 
 
 def test_it_looks_until_all_have_gone() -> None:
-    """Topics that have gone are not asked for again; the outcomes stay what they were."""
+    """The wait does not poll deleted topics again, and leaves the outcomes unchanged."""
     played = Played(
         {"orders": TopicProgress(1, True), "clicks": TopicProgress(None, False)},
         {"orders": TopicProgress(None, True)},
@@ -78,7 +78,9 @@ def test_it_looks_until_all_have_gone() -> None:
 
 
 def test_the_id_of_a_created_topic_is_told_as_soon_as_it_is_known() -> None:
-    """Not before the controller has taken the topic over, and once; never that of another topic of its name."""
+    """The wait reports the topic id once, after the controller has initialized the topic, and never the id of another
+    topic of that name.
+    """
     specs = [spec(name) for name in ("early", "late", "other", "without")]
     made = make_plan(cluster(), ClusterSpec(), specs, RunOptions())
     lists = {topic.topic: dict(enumerate(topic.new_replicas())) for topic in made.topics}
@@ -115,7 +117,7 @@ def test_the_id_of_a_created_topic_is_told_as_soon_as_it_is_known() -> None:
 
 
 def test_an_id_that_was_known_before_is_nothing_new() -> None:
-    """A topic that grows and had its id when it was planned has nothing to tell."""
+    """The wait does not report the id of a growing topic that already had its id in the plan."""
     seen = cluster(topic("orders", topic_id="A"))
     grown = make_plan(seen, ClusterSpec(), [spec("orders", partitions=9)], RunOptions())
     (change,) = grown.topics[0].changes
@@ -129,7 +131,7 @@ def test_an_id_that_was_known_before_is_nothing_new() -> None:
 
 
 def test_what_is_not_finished_in_time_is_an_error() -> None:
-    """Said with what it waits for; a run that should wait has not got what it waited for."""
+    """A deletion that is unfinished after the timeout is an error that names the broker it waits for."""
     after = waited(Played({"orders": TopicProgress(1, True, (4,))}), report("orders"), seconds=0)
     (outcome,) = after.outcomes
     assert (outcome.result, outcome.reason) == (Result.PENDING, Reason.DELETION_IN_PROGRESS)
@@ -138,14 +140,14 @@ def test_what_is_not_finished_in_time_is_an_error() -> None:
 
 
 def test_a_deletion_that_is_disabled_ends_the_waiting() -> None:
-    """At once, as a refusal: no patience helps."""
+    """A disabled deletion ends the wait at once as a refusal, because waiting longer cannot help."""
     after = waited(Played({"orders": TopicProgress(1, False)}), report("orders"))
     assert after.outcomes == (Outcome("orders", Result.REFUSED, Reason.DELETION_DISABLED, DELETION_DISABLED_MESSAGE),)
     assert after.exit_code is Exit.REFUSED
 
 
 def test_a_deletion_that_was_under_way_is_waited_for_too() -> None:
-    """An earlier run has set the mark: this one writes nothing, waits, and has an outcome for it."""
+    """A run without changes waits for the deletion that an earlier run requested, and reports an outcome for it."""
     under_way = ReconcileReport(plan(cluster(topic("orders"), pending_deletions=frozenset({"orders"}))))
     after = waited(Played({"orders": TopicProgress(1, True)}, {"orders": TopicProgress(None, False)}), under_way)
     assert after.outcomes == (Outcome("orders", Result.UNCHANGED),)
@@ -155,21 +157,21 @@ def test_a_deletion_that_was_under_way_is_waited_for_too() -> None:
 
 @pytest.mark.parametrize("result", [Result.CONFLICT, Result.FAILED, Result.SKIPPED, Result.UNKNOWN, Result.REFUSED])
 def test_what_was_not_written_is_not_waited_for(result: Result) -> None:
-    """Nothing is under way for it."""
+    """The wait skips topics without a write, because no change of theirs is in progress."""
     played, found = Played({}), report("orders", result=result)
     assert waited(played, found) == found
     assert played.asked == []
 
 
 def test_somebody_who_stops_ends_the_waiting_not_the_work() -> None:
-    """The outcomes stay: it was written."""
+    """A stop request ends the wait and keeps the outcomes, because the changes were written."""
     played, found = Played({"orders": TopicProgress(1, True)}), report("orders")
     assert waited(played, found, stop=True) == found
     assert played.asked == []
 
 
 def test_a_run_that_ended_early_is_not_waited_for() -> None:
-    """Its session may be gone; its error is what has to be said."""
+    """A run that ended with an error does not wait: its session may have ended, and the report keeps the error."""
     error = TopiaristError(Reason.SESSION_LOST, "gone")
     played, found = Played({}), report("orders")
     ended = ReconcileReport(found.plan, found.outcomes, error)
@@ -178,7 +180,9 @@ def test_a_run_that_ended_early_is_not_waited_for() -> None:
 
 
 def test_an_error_while_waiting_is_the_reports() -> None:
-    """What was seen before it counts; what was not is done, as far as we know, and the error says the rest."""
+    """An error during the wait becomes the error of the report. Outcomes that were observed before it count; all other
+    topics stay done.
+    """
     error = TopiaristError(Reason.SESSION_LOST, "gone")
     played = Played({"orders": TopicProgress(1, False), "clicks": TopicProgress(2, True)}, error)
     after = waited(played, report("clicks", "orders"))
@@ -188,24 +192,24 @@ def test_an_error_while_waiting_is_the_reports() -> None:
 
 
 GROWN = make_plan(SEEN, ClusterSpec(), [spec("orders", partitions=5), spec("new", partitions=2)], RunOptions())
-"""A plan with a topic that grows by two partitions, and one that is made with two."""
+"""A plan with a topic that grows by two partitions and a topic that is created with two."""
 
 
 def new(name: str, *taken: int, **fields: Any) -> TopicProgress:
-    """A topic of ``GROWN`` as planned, with these of its new partitions taken over."""
+    """Return the progress of a topic of ``GROWN`` as planned, with these of its new partitions initialized."""
     (found,) = (topic for topic in GROWN.topics if topic.topic == name)
     lists = (found.before.replicas if found.before else ()) + found.new_replicas()
     return TopicProgress(1, False, replicas=dict(enumerate(lists)), initialized=frozenset(taken))._replace(**fields)
 
 
 def written(result: Result = Result.DONE) -> ReconcileReport:
-    """A run that has written ``GROWN``."""
+    """Return the report of a run that has written ``GROWN``."""
     return ReconcileReport(GROWN, tuple(Outcome(topic.topic, result) for topic in GROWN.topics))
 
 
 @pytest.mark.parametrize("result", [Result.DONE, Result.UNCHANGED])
 def test_it_looks_until_new_partitions_are_taken_over(result: Result) -> None:
-    """Of each topic only those partitions are asked about that have not been seen; also if others were faster."""
+    """Each poll asks only for partitions that are not yet initialized, in any order of initialization."""
     played = Played(
         {"new": new("new", 1), "orders": new("orders")},
         {"new": new("new", 0), "orders": new("orders", 3)},
@@ -216,7 +220,7 @@ def test_it_looks_until_new_partitions_are_taken_over(result: Result) -> None:
 
 
 def test_new_partitions_that_are_not_taken_over_in_time_are_an_error() -> None:
-    """Written, and not finished: with how many are left, and whether there is a controller at all."""
+    """New partitions that are not initialized in time are an error with their number and the missing controller."""
     played = Played({"new": new("new", 0, 1), "orders": new("orders", 3, has_controller=False)})
     after = waited(played, written(), seconds=0)
     late, done = after.outcomes[::-1]
@@ -227,7 +231,7 @@ def test_new_partitions_that_are_not_taken_over_in_time_are_an_error() -> None:
 
 
 def test_what_was_lost_meanwhile_is_a_failure() -> None:
-    """At once, in its own words: nobody looks a second time."""
+    """A topic that was deleted or lost its new partitions fails after the first poll, with its own reason."""
     lost = new("orders", replicas=dict(enumerate(SEEN.topics["orders"].replicas)))
     played = Played({"new": TopicProgress(None, False), "orders": lost})
     after = waited(played, written())
@@ -238,7 +242,7 @@ def test_what_was_lost_meanwhile_is_a_failure() -> None:
 
 
 def test_partitions_that_nobody_waits_for_are_told_and_no_failure() -> None:
-    """Their topic is done, with a word on it."""
+    """A topic is done, with a notice, if no broker of its remaining partitions is registered."""
     alone = new("new", 0, missing_brokers=(*partitions_to_initialize(GROWN.topics[0])[1],))
     after = waited(Played({"new": alone, "orders": new("orders", 3, 4)}), written())
     outcome = after.outcomes[0]
@@ -248,22 +252,22 @@ def test_partitions_that_nobody_waits_for_are_told_and_no_failure() -> None:
 
 
 class Clock:
-    """Time that passes only where somebody sleeps, or where a test says so."""
+    """A clock that advances only on sleep, or where a test sets it."""
 
     def __init__(self) -> None:
         self.now = 0.0
 
     def monotonic(self) -> float:
-        """The time."""
+        """Return the present time."""
         return self.now
 
     def sleep(self, seconds: float) -> None:
-        """Let it pass."""
+        """Advance the time."""
         self.now += seconds
 
 
 def test_progress_gives_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The time counts from the last progress: however many steps there are, each may take that long."""
+    """The timeout restarts with each progress, so each of any number of steps may take the full time."""
     clock, nothing = Clock(), {"new": new("new"), "orders": new("orders")}
 
     class Slow(Played):
@@ -285,7 +289,7 @@ def test_progress_gives_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("comes", "looks"), [(0.0, 1), (0.3, 10), (0.65, 15), (1.3, 20), (10.0, 30), (100.0, 80)])
 def test_an_end_is_noticed_soon_after_it_has_come(comes: float, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most a quarter of the time later, and at most two seconds; and nobody is asked all the time for that."""
+    """The wait detects the end after at most a quarter of the elapsed time and at most two seconds, with few polls."""
     clock = Clock()
     for module in (throttle, wait):
         monkeypatch.setattr(module, "time", clock)
@@ -302,7 +306,7 @@ def test_an_end_is_noticed_soon_after_it_has_come(comes: float, looks: int, monk
 
 
 def test_zookeeper_is_left_alone_most_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However much goes on: between two looks passes four times as long as one takes, also if more is written then."""
+    """The pause between two polls is four times as long as one poll, also if the run writes more during the pause."""
     clock, starts = Clock(), []
 
     class Slow(Played):
@@ -325,14 +329,17 @@ def test_zookeeper_is_left_alone_most_of_the_time(monkeypatch: pytest.MonkeyPatc
 def paced(
     played: Played, *, ahead: int = 6, seconds: float = 30.0, stop: Callable[[], bool] = lambda: False, loud: int = -1
 ) -> throttle.ControllerWait:
-    """The pace of a run."""
+    """Return the controller wait of a run."""
     return wait.make_controller_wait(
         played, Settings(wait_timeout=seconds, max_inflight_replicas=ahead, verbosity=loud), stop, untold
     )
 
 
 def test_a_run_is_held_back_until_the_controller_has_gone_on(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing more than may be ahead is let go; what is taken over makes room, and the run is told once."""
+    """The run writes only the allowed replicas in flight, and prints one message.
+
+    Initialized partitions make room.
+    """
     first, second = GROWN.topics
     watch = paced(Played({"new": new("new")}, {"new": new("new", 0)}, {"new": new("new", 1)}), ahead=1, loud=0)
     assert watch.try_acquire(first)
@@ -348,7 +355,9 @@ def test_a_run_is_held_back_until_the_controller_has_gone_on(capsys: pytest.Capt
 
 
 def test_a_controller_that_does_nothing_ends_the_run() -> None:
-    """By the deadline: what was written is not finished, and nobody waits for it a second time."""
+    """A controller without progress ends the run at the deadline. Written changes are pending, and the run does not
+    wait for them a second time.
+    """
     first, second = GROWN.topics
     played = Played({"new": new("new", has_controller=False)})
     watch = paced(played, ahead=1, seconds=0)
@@ -367,14 +376,16 @@ def test_a_controller_that_does_nothing_ends_the_run() -> None:
 
 
 def test_somebody_who_stops_is_not_held_back() -> None:
-    """The run goes on to its end without another look."""
+    """After a stop request, the run ends without another poll."""
     played = Played({})
     paced(played, stop=lambda: True).wait()
     assert played.asked == []
 
 
 def test_what_was_seen_while_writing_counts_if_the_run_ends_early() -> None:
-    """A topic that others have deleted is told; one that is not taken over yet stays done, since nobody knows more."""
+    """A run that ends early reports a topic that another client deleted. A topic that is not initialized yet stays
+    done, because the run has no further information.
+    """
     first, second = GROWN.topics
     watch = paced(Played({"new": TopicProgress(None, False), "orders": new("orders")}))
     for topic_plan in (first, second):
@@ -386,7 +397,7 @@ def test_what_was_seen_while_writing_counts_if_the_run_ends_early() -> None:
 
 
 def test_what_is_waited_for_is_said_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
-    """It is taken over, never usable or ready; nothing is said where a run should be quiet."""
+    """The messages use initialized, never usable or ready, and a quiet run prints none."""
     state = cluster(topic("gone"), topic("orders"))
     specs = [spec("gone", ensure="Absent"), spec("orders", partitions=5), spec("new", partitions=2)]
     found = make_plan(state, ClusterSpec(), specs, RunOptions())

@@ -1,4 +1,4 @@
-"""The page of a drift report before a browser sees it: what it holds, what cannot get out of its data, its policy."""
+"""The HTML page of a drift report, without a browser: its content, the escaping of its data, and its policy."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ PIECES = re.compile(r"<(style|script)([^>]*)>(.*?)</\1>", re.DOTALL)
 
 
 def data(text: str, name: str) -> Any:
-    """What a block of the page has, as its script reads it."""
+    """Return the content of a data block of the page, parsed as its script parses it."""
     (found,) = (inner for _, attributes, inner in PIECES.findall(text) if f'id="{name}-data"' in attributes)
     return json.loads(found)
 
 
 def rows(text: str) -> Iterator[dict[str, Any]]:
-    """The findings of a page, whole again as its script makes them."""
+    """Yield the findings of a page, restored as its script restores them."""
     texts: list[str] = []
     for short in data(text, "findings"):
         row = {}
@@ -45,20 +45,22 @@ def rows(text: str) -> Iterator[dict[str, Any]]:
 
 
 def held(row: Mapping[str, Any]) -> dict[str, Any]:
-    """A line of ``findings.jsonl`` as a page has it."""
+    """Return a line of ``findings.jsonl`` in the form of the page."""
     return {name: ", ".join(row[name]) if name == "reasons" else row[name] for name in html.list_columns()}
 
 
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """The page of a report with names as nobody should give them."""
+    """Return the page of a report with hostile names."""
     out = tmp_path_factory.mktemp("hostile") / "report"
     generated_reports.write_report(out, generated_reports.hostile_findings(), owners=generated_reports.HOSTILE_TEXTS)
     return generated_reports.page_path(out).read_text(encoding="ascii", errors="surrogateescape")
 
 
 def test_every_finding_is_in_the_page(tmp_path: Path) -> None:
-    """With all its fields but the age, which its times say; in the order of ``findings.jsonl``."""
+    """The page has every finding in the order of ``findings.jsonl``, with all fields except the age, which the page
+    computes from the times.
+    """
     out = tmp_path / "report"
     generated_reports.write_report(
         out, generated_reports.make_findings(20, 200), owners=("default", "payments"), days=2
@@ -70,7 +72,7 @@ def test_every_finding_is_in_the_page(tmp_path: Path) -> None:
 
 
 def test_the_same_report_is_the_same_page(tmp_path: Path) -> None:
-    """To the byte, wherever it is written."""
+    """The same report gives the same page, byte for byte, at any path."""
     for name in ("one", "two"):
         generated_reports.write_report(tmp_path / name, generated_reports.make_findings(30, 300), days=3)
     assert (
@@ -80,7 +82,7 @@ def test_the_same_report_is_the_same_page(tmp_path: Path) -> None:
 
 
 def test_nothing_gets_out_of_its_data(hostile: str) -> None:
-    """Whatever a name is: there are three scripts, and outside of ours no sign that HTML knows."""
+    """For any name, the page has three scripts, and its data blocks contain no HTML metacharacter."""
     assert len(re.findall(r"<script\b", hostile)) == len(re.findall(r"</script\b", hostile)) == 3
     for name in ("report", "findings"):
         (inner,) = (text for _, attributes, text in PIECES.findall(hostile) if f'id="{name}-data"' in attributes)
@@ -93,7 +95,7 @@ def test_nothing_gets_out_of_its_data(hostile: str) -> None:
 
 
 def test_the_policy_lets_nothing_through_but_what_is_there(hostile: str) -> None:
-    """One script and one style, by the sums of just these; no other source of anything, and no ``unsafe`` word."""
+    """The policy allows one script and one style by their hashes, no other source, and no ``unsafe`` keyword."""
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', hostile)
     ran = {kind: text for kind, attributes, text in PIECES.findall(hostile) if not attributes}
     sums = {kind: f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for kind, text in ran.items()}
@@ -108,7 +110,7 @@ def test_the_policy_lets_nothing_through_but_what_is_there(hostile: str) -> None
 
 
 def test_the_script_never_reads_text_as_html() -> None:
-    """Nothing of ours has a word by which text becomes elements, code or style."""
+    """No asset of topiarist uses an API that turns text into elements, code or style."""
     words = (
         r"(inner|outer|Adjacent)HTML|document\.write|DOMParser|\beval\b|new Function|srcdoc|cssText|\bon\w+=\"|style="
     )
@@ -117,7 +119,7 @@ def test_the_script_never_reads_text_as_html() -> None:
 
 
 def test_the_script_reads_only_names_that_its_data_has(hostile: str) -> None:
-    """A name that is missing would be ``undefined``: the page would leave something out without an error."""
+    """The data has every name that the script reads: a missing name would omit content without an error."""
     found = data(hostile, "report")
     script = "".join(path.read_text() for path in ASSETS.glob("*.js"))
     assert set(re.findall(r"\breport\.(\w+)", script)) <= set(found)
@@ -128,7 +130,7 @@ def test_the_script_reads_only_names_that_its_data_has(hostile: str) -> None:
 
 
 def test_the_library_is_the_one_that_is_named(hostile: str) -> None:
-    """Its file is unchanged, and every page has it with its licence, but asks for no map of its source."""
+    """The library file is unchanged, and every page has it with its licence and without a source map."""
     folder = ASSETS / "third-party"
     library = (folder / "chart.umd.min.js").read_text()
     said = (folder / "README.md").read_text()
@@ -140,7 +142,7 @@ def test_the_library_is_the_one_that_is_named(hostile: str) -> None:
 
 
 def test_every_class_has_its_colour_and_its_meaning() -> None:
-    """A class that is new gets both, or charts and table would show it without."""
+    """Every class of findings has a colour in the style, which charts and table use."""
     style = (ASSETS / "page.css").read_text()
     for kind in load.load_schema("drift")["definitions"]["class"]["enum"]:
         assert f"  --kind-{kind}: light-dark(" in style
@@ -148,7 +150,7 @@ def test_every_class_has_its_colour_and_its_meaning() -> None:
 
 
 def test_a_text_that_is_far_too_long_is_cut(tmp_path: Path) -> None:
-    """A config value may have a million characters, and it is in ``findings.jsonl``."""
+    """The page cuts a very long config value, and ``findings.jsonl`` has the full value."""
     ((topic, one),) = generated_reports.make_findings(2, 2)["prod-eu-0000"] or ()
     generated_reports.write_report(tmp_path / "report", {"eu": [(topic, one._replace(actual="x" * 100_000))]})
     (row,) = rows(generated_reports.page_path(tmp_path / "report").read_text())
@@ -157,7 +159,9 @@ def test_a_text_that_is_far_too_long_is_cut(tmp_path: Path) -> None:
 
 
 def test_of_too_many_findings_what_is_rare_is_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of what is few, and as many of everything else as there is room for, in the order of the file."""
+    """With too many findings, the page has all findings of the small groups and an equal number of each larger group,
+    in the order of the file.
+    """
     monkeypatch.setattr("topiarist.drift.outputs.html.MAX_FINDINGS", 100)
     out = tmp_path / "report"
     generated_reports.write_report(out, generated_reports.make_findings(10, 400))
@@ -185,14 +189,14 @@ def test_of_too_many_findings_what_is_rare_is_held_whole(tmp_path: Path, monkeyp
     ],
 )
 def test_room_is_shared_evenly(wanted: dict[str, int], most: int, shares: dict[str, int]) -> None:
-    """What is small is whole; of the rest, and of what is left over, everything has the same but for one."""
+    """Small groups are complete, and all other groups have equal shares, give or take one."""
     made = html.allocate({(name.encode(), b""): number for name, number in wanted.items()}, most)
     assert made == {(name.encode(), b""): number for name, number in shares.items()}
 
 
 @given(st.dictionaries(st.tuples(st.binary(max_size=2), st.just(b"")), st.integers(1, 50)), st.integers(0, 300))
 def test_room_is_used_up(wanted: dict[tuple[bytes, bytes], int], most: int) -> None:
-    """All of it, or as much as there is; what is not whole has as much as any other, but for one."""
+    """The shares use the full limit or all findings, and incomplete groups are within one of the largest."""
     made = html.allocate(wanted, most)
     assert sum(made.values()) == min(most, sum(wanted.values()))
     assert all(0 <= made[cell] <= number for cell, number in wanted.items())
@@ -200,7 +204,9 @@ def test_room_is_used_up(wanted: dict[tuple[bytes, bytes], int], most: int) -> N
 
 
 def test_what_is_said_of_a_fleet_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The worst clusters, and how many there are; of uneven topics a few, with numbers of clusters for names."""
+    """The page lists the clusters with the most findings and their total, and a limited number of cross-cluster
+    differences with counts instead of cluster names.
+    """
     monkeypatch.setattr("topiarist.drift.outputs.html._MAX_CLUSTER_ROWS", 5)
     out = tmp_path / "report"
     generated_reports.write_report(out, generated_reports.make_findings(40, 300))
@@ -221,7 +227,7 @@ def test_what_is_said_of_a_fleet_is_bounded(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_line_of_another_form_is_not_passed_over() -> None:
-    """Findings are chosen by how their lines begin: if that changed, a page would lack them."""
+    """A line with another prefix is an error, because the page selects findings by the prefix of their lines."""
     with pytest.raises(ValueError, match="does not begin with"):
         next(
             html.sample_rows(

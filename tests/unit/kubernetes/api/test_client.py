@@ -1,4 +1,4 @@
-"""Watches and lists over HTTP: long lines, errors within a stream, silence, pages, and a token that changes."""
+"""Watches and lists over HTTP: long lines, errors within a stream, read timeouts, pages and token changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Login:
-    """A login whose token a test changes."""
+    """A login that returns a token set by the test."""
 
     def __init__(self) -> None:
         self.url = ""
@@ -34,7 +34,7 @@ class Login:
 
 
 def played(answer: Answer, work: Callable[[KubernetesClient, Login], Awaitable[None]]) -> None:
-    """Ask an API server that answers so."""
+    """Start an API server that responds with ``answer``, and run ``work`` against it."""
 
     async def play() -> None:
         app, login = web.Application(), Login()
@@ -53,12 +53,12 @@ def played(answer: Answer, work: Callable[[KubernetesClient, Login], Awaitable[N
 
 
 def event(kind: str = "ADDED", **fields: Any) -> bytes:
-    """A line of a watch."""
+    """Return one line of a watch."""
     return json.dumps({"type": kind, "object": {"metadata": {"resourceVersion": "7"}, **fields}}).encode() + b"\n"
 
 
 def streaming(*chunks: bytes, ends: bool = True) -> Answer:
-    """A watch that says this, and ends or goes on in silence."""
+    """Return a handler that streams ``chunks`` and then ends, or keeps the connection open without data."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         stream = web.StreamResponse()
@@ -73,7 +73,7 @@ def streaming(*chunks: bytes, ends: bool = True) -> Answer:
 
 
 def watched(*chunks: bytes, ends: bool = True) -> tuple[list[str], ApiError | None]:
-    """The types of the events of such a watch, and its error."""
+    """Return the event types of a watch over ``chunks``, and its error."""
     found: list[str] = []
     errors: list[ApiError] = []
 
@@ -89,13 +89,15 @@ def watched(*chunks: bytes, ends: bool = True) -> tuple[list[str], ApiError | No
 
 
 def test_a_watch_gives_events_until_the_server_ends_it() -> None:
-    """Also lines that are larger than what is read at a time, and lines in parts."""
+    """A watch yields events until the server ends it, including lines larger than one read and lines in several
+    chunks.
+    """
     large = event("MODIFIED", spec={"text": "x" * 1_500_000})
     assert watched(event(), large[:1000], large[1000:], event("BOOKMARK")) == (["ADDED", "MODIFIED", "BOOKMARK"], None)
 
 
 def test_an_error_within_a_watch_is_raised() -> None:
-    """That of a version that is too old has its code."""
+    """The client raises an error within a watch as an ``ApiError``; for a version that is too old, ``gone`` is set."""
     found, error = watched(event(), event("ERROR", code=410, message="too old resource version"))
     assert found == ["ADDED"]
     assert error is not None
@@ -103,7 +105,7 @@ def test_an_error_within_a_watch_is_raised() -> None:
 
 
 def test_a_watch_that_breaks_within_a_line_is_an_error_to_retry() -> None:
-    """What was cut is no event."""
+    """A watch that breaks within a line raises a retryable error; the partial line is not an event."""
     found, error = watched(event(), event()[:20])
     assert found == ["ADDED"]
     assert error is not None
@@ -111,7 +113,9 @@ def test_a_watch_that_breaks_within_a_line_is_an_error_to_retry() -> None:
 
 
 def test_a_silent_watch_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server says something once a minute, so nobody is there any more."""
+    """A watch without data raises a retryable error after the read timeout of 90 s; the server sends at least one event
+    per minute.
+    """
     assert module.WATCH_TIMEOUT.sock_read == 90
     monkeypatch.setattr(module, "WATCH_TIMEOUT", aiohttp.ClientTimeout(total=None, sock_read=0.2))
     found, error = watched(event(), ends=False)
@@ -121,7 +125,9 @@ def test_a_silent_watch_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_watch_asks_for_bookmarks_and_is_not_counted() -> None:
-    """From a version on; a refusal is an error with the words of the server."""
+    """A watch requests bookmarks from a given version, and the request metrics omit it. A refusal raises the error
+    message of the server.
+    """
     asked: list[dict[str, str]] = []
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -141,7 +147,7 @@ def test_a_watch_asks_for_bookmarks_and_is_not_counted() -> None:
 
 
 def test_a_list_is_read_to_its_last_page() -> None:
-    """Each with the token of the one before."""
+    """The client reads a list to its last page, each page with the token of the previous page."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         token = request.query.get("continue", "")
@@ -157,7 +163,9 @@ def test_a_list_is_read_to_its_last_page() -> None:
 
 
 def test_a_token_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Now and then, also for watches; one that cannot be read leaves the one that there is."""
+    """The client rereads its token at intervals, also for watches, and keeps the present token if it cannot read a new
+    one.
+    """
     seen: list[str] = []
 
     async def answer(request: web.Request) -> web.StreamResponse:

@@ -1,4 +1,4 @@
-"""Holding the Lease: whoever slept for longer than it lasts asks nothing more."""
+"""Holding the Lease: a leader that was suspended for longer than the Lease lasts sends no more requests."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from topiarist.kubernetes.api.lease import Lease, LeaseTimings
 
 
 class Silent:
-    """An API server that must not be asked."""
+    """An API server that records requests; the test expects none."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
 
     async def get(self, path: str) -> dict[str, Any]:
-        """The Lease."""
+        """Return the Lease."""
         self.asked.append(path)
         return {"spec": {"holderIdentity": "us"}}
 
 
 def test_a_leader_that_slept_too_long_ends_at_once() -> None:
-    """Before it renews, which would let everything else go on that waits to be sent."""
+    """A leader that was suspended for too long ends before it renews, so that no pending request is sent."""
     api = Silent()
     lease = Lease(
         cast(KubernetesClient, api),

@@ -14,7 +14,7 @@ from topiarist.model.spec import ClusterSpec
 
 
 def body(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
-    """A Topic as the API server would give it."""
+    """Return a Topic as the API server returns it."""
     return {
         "apiVersion": "topiarist.dev/v1",
         "kind": "Topic",
@@ -33,7 +33,7 @@ def body(spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
 
 
 def test_a_body_is_the_manifest_that_a_file_would_be() -> None:
-    """With Kafka's text for every kind of scalar, as in git."""
+    """A resource body yields the same manifest as a file, with Kafka's text for every kind of scalar."""
     config = (
         '{"retention.ms": 604800000, "preallocate": true, "min.cleanable.dirty.ratio": 0.25, "cleanup.policy": "a"}'
     )
@@ -57,7 +57,7 @@ def test_a_body_is_the_manifest_that_a_file_would_be() -> None:
     ["9223372036854776000", "-9223372036854776000", "1e300", "9007199254740992.0", "0.1234567890123456"],
 )
 def test_numbers_that_may_have_lost_digits_are_refused(value: str) -> None:
-    """Whoever wrote them meant what stands there, and not what is near it."""
+    """topiarist refuses numbers that may have lost digits in JSON, and asks for quotes."""
     found = parse_resource(body({"partitions": 3, "config": {"flush.ms": json.loads(value)}}))
     assert found.manifest is None
     (words,) = error_texts(found)
@@ -67,14 +67,14 @@ def test_numbers_that_may_have_lost_digits_are_refused(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["9223372036854775807", "-9223372036854775808", "0.5", "1.0", "123456.789012345"])
 def test_numbers_that_a_float_keeps_are_taken(value: str) -> None:
-    """All whole numbers of 64 bits, and short fractions."""
+    """topiarist accepts all 64-bit integers and short fractions."""
     found = parse_resource(body({"partitions": 3, "config": {"flush.ms": json.loads(value)}}))
     assert found.manifest is not None
     assert str(found.manifest.spec["config"]["flush.ms"]) == value
 
 
 def test_all_problems_are_said_with_their_places() -> None:
-    """Those of overrides too."""
+    """topiarist reports every error with its path, including errors in overrides."""
     found = parse_resource(
         body({"partitions": 0, "overrides": [{"clusters": ["a"], "config": {"flush.ms": 1e300}}], "x": 1})
     )
@@ -83,7 +83,7 @@ def test_all_problems_are_said_with_their_places() -> None:
 
 
 def test_what_has_not_changed_is_not_read_again() -> None:
-    """A new status, finalizer or resource version leaves the very same manifest."""
+    """A new status, finalizer or resource version keeps the same manifest object."""
     first = parse_resource(body({"partitions": 3}, annotations={"topiarist.dev/paused": "true", "other": "x"}))
     again = parse_resource(
         {
@@ -103,14 +103,16 @@ def test_what_has_not_changed_is_not_read_again() -> None:
     "metadata", [{"generation": 2}, {"uid": "u2"}, {"labels": {"a": "c"}}, {"annotations": {"a": "c"}}]
 )
 def test_what_has_changed_is_read_again(metadata: dict[str, Any]) -> None:
-    """Labels and annotations count too: selectors and rules ask for them, and no generation does."""
+    """A new generation, uid, label or annotation causes a new parse. Selectors and rules use labels and annotations,
+    which no generation counts.
+    """
     first = parse_resource(body({"partitions": 3}))
     again = parse_resource(body({"partitions": 3}, **metadata), first)
     assert again.manifest is not first.manifest
 
 
 def test_what_is_being_deleted_says_so() -> None:
-    """Until its finalizers are gone."""
+    """A resource with a deletion timestamp is marked as deleting."""
     assert not parse_resource(body({"partitions": 3})).deleting
     assert parse_resource(body({"partitions": 3}, deletionTimestamp="2026-01-02T00:00:00Z")).deleting
 
@@ -124,7 +126,9 @@ def test_what_is_being_deleted_says_so() -> None:
     ],
 )
 def test_a_cluster_that_an_older_definition_let_through_is_refused(reference: dict[str, str], found: str) -> None:
-    """With what to write instead. Empty is what a new definition leaves of a reference that an older one took."""
+    """topiarist refuses a reference that an older definition accepted, and names the replacement. A new definition
+    prunes such a reference to an empty object.
+    """
     zookeeper = {"connect": "zk:2181", "sasl": {"username": "kafka", "password": reference}}
     taken = parse_resource({**body({"zookeeper": zookeeper}), "kind": "Cluster"})
     assert taken.manifest is None

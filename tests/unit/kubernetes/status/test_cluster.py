@@ -1,4 +1,4 @@
-"""The statuses of Clusters and Policies: how many Topics stand how, deletions of a day, what is wrong."""
+"""The statuses of Clusters and Policies: Topic counts by state, deletions of the last day, and errors."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ AWAY = TopiaristError(Reason.UNREACHABLE, "no answer")
 
 
 def checked(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
-    """A status, which must be what its schema takes."""
+    """Return the status after validation against its schema."""
     whole = load.load_schema("status")
     jsonschema.validate(dict(status), {**whole["definitions"][kind], "definitions": whole["definitions"]})
     return status
 
 
 def summary(home: Resource, seen: ReconcileResult, now: datetime = NOON) -> Mapping[str, Any]:
-    """A Cluster's status after a pass."""
+    """Return a Cluster's status after a pass."""
     return checked(cluster_status(home, seen, [], now), "cluster")
 
 
 def told(status: Mapping[str, Any]) -> tuple[str, ...]:
-    """Ready, Reconciling, Stalled, and why."""
+    """Return the values of Ready, Reconciling and Stalled, and the reason of Ready."""
     found = {each["type"]: each for each in status["conditions"]}
     return (*(found[name]["status"] for name in ("Ready", "Reconciling", "Stalled")), found["Ready"]["reason"])
 
 
 def views(*states_: SyncState) -> list[TopicResult]:
-    """Topics that stand so."""
+    """Return one topic result for each of these states."""
     return [make_result(resource_bodies.topic(f"t{number}"), state) for number, state in enumerate(states_)]
 
 
 def test_topics_are_counted() -> None:
-    """All states count; ready are those with which nothing is to be done."""
+    """A Cluster's status counts Topics of all states; topics without a pending change are ready."""
     status = summary(resource_bodies.cluster(), ReconcileResult(views(*SyncState, SyncState.SYNCED), states.cluster()))
     assert status["topics"] == {"total": len(SyncState) + 1, "ready": 4, "drifted": 1, "refused": 1}
     assert (status["clusterId"], status["brokers"]) == (states.CLUSTER_ID, 6)
@@ -58,14 +58,14 @@ def test_topics_are_counted() -> None:
 
 
 def test_a_second_look_at_the_same_changes_nothing() -> None:
-    """So nothing is written."""
+    """A second pass with the same result yields the same status, so the operator writes nothing."""
     home, seen = resource_bodies.cluster(), ReconcileResult(views(*SyncState), states.cluster())
     first = summary(home, seen)
     assert summary(resource_bodies.updated_body(home, status=first), seen, NOON + timedelta(minutes=1)) == first
 
 
 def test_an_outage_keeps_what_was_known() -> None:
-    """Counts, id and brokers are those of before; it is said that nobody can look."""
+    """An outage keeps the counts, the id and the brokers, and the conditions report that the cluster is unreachable."""
     home = resource_bodies.cluster()
     first = summary(home, ReconcileResult(views(SyncState.SYNCED), states.cluster()))
     status = summary(resource_bodies.updated_body(home, status=first), ReconcileResult([], error=AWAY))
@@ -87,13 +87,13 @@ def test_an_outage_keeps_what_was_known() -> None:
     ],
 )
 def test_errors_that_pass_and_errors_that_stay(reason: Reason, wanted: tuple[str, ...]) -> None:
-    """For the latter somebody has to do something."""
+    """A transient error sets Reconciling; an error that needs action by a user sets Stalled."""
     assert told(summary(resource_bodies.cluster(), ReconcileResult([], error=TopiaristError(reason, "why")))) == wanted
 
 
 @pytest.mark.parametrize(("reason", "stalled"), [(Reason.FROZEN, "True"), (Reason.NO_CONTROLLER, "False")])
 def test_a_cluster_that_must_not_be_written_to(reason: Reason, stalled: str) -> None:
-    """It can be read, and says why nothing is done."""
+    """A Cluster with a write block is not ready, and its reason is the reason of the block."""
     status = summary(
         resource_bodies.cluster(), ReconcileResult([], states.cluster(write_block=WriteBlock(reason, "why")))
     )
@@ -101,7 +101,7 @@ def test_a_cluster_that_must_not_be_written_to(reason: Reason, stalled: str) -> 
 
 
 def test_a_cluster_that_cannot_be_read_names_what_is_wrong() -> None:
-    """Each problem with its place."""
+    """An invalid Cluster is stalled, and its message has each error with its path."""
     wrong = parse_resource(resource_bodies.body("Cluster", "prod", {"kafkaVersion": "never"}))
     error = TopiaristError(Reason.INVALID_MANIFEST, "the Cluster cannot be read")
     status = summary(wrong, ReconcileResult([], error=error))
@@ -110,7 +110,7 @@ def test_a_cluster_that_cannot_be_read_names_what_is_wrong() -> None:
 
 
 def test_deletions_are_listed_by_topic_and_time() -> None:
-    """The latest of them, where a cluster's budget allows more than a status has room for."""
+    """The status lists deletions by topic and time, and keeps the latest 1,000 if the budget allows more."""
     found = [Deletion(f"2026-01-31T11:{number // 60:02}:{number % 60:02}Z", f"t{number}") for number in range(1001)]
     status = checked(
         cluster_status(resource_bodies.cluster(), ReconcileResult([], states.cluster()), found, NOON), "cluster"
@@ -121,7 +121,7 @@ def test_deletions_are_listed_by_topic_and_time() -> None:
 
 
 def test_a_policy_says_whether_it_judges() -> None:
-    """And if not, what is wrong with its rules; twice the same is the same."""
+    """A Policy is ready, or stalled with the errors of its rules. The same result yields the same status."""
     policy = resource_bodies.policy("law", {"expression": "true"}, meta={"generation": 3})
     status = checked(policy_status(policy, [], NOON), "policy")
     assert told(status) == ("True", "False", "False", "Active")
@@ -133,7 +133,7 @@ def test_a_policy_says_whether_it_judges() -> None:
 
 
 def test_a_policy_that_cannot_be_read_says_where() -> None:
-    """As a Topic does."""
+    """An invalid Policy is stalled, and its message has the path of the error, as for a Topic."""
     broken = parse_resource(resource_bodies.body("Policy", "law", {"rules": []}))
     status = checked(policy_status(broken, [], NOON), "policy")
     assert told(status) == ("False", "False", "True", "InvalidManifest")
@@ -141,7 +141,7 @@ def test_a_policy_that_cannot_be_read_says_where() -> None:
 
 
 def test_a_namespace_that_is_away_is_told() -> None:
-    """By each Cluster, as long as it is away; it says nothing of whether the Cluster can be used."""
+    """Each Cluster reports an unavailable namespace in a condition of its own, which does not affect Ready."""
     home, seen = resource_bodies.cluster(), ReconcileResult([], states.cluster())
     gone = {"team-b": "there is no such namespace", "team-a": "may not list topics"}
     status = checked(cluster_status(home, seen, [], NOON, gone), "cluster")

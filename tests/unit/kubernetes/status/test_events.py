@@ -1,4 +1,4 @@
-"""Events: each thing that happens is told once, over passes, restarts and outages."""
+"""Events: the operator reports each fact once, over passes, restarts and outages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ OWNER = "k8s/shop/topiarist"
 
 
 class Stage:
-    """A Topic, its Cluster and what the cluster holds, over passes: what is told, and the status as it then is."""
+    """A Topic, its Cluster and the cluster state, over several passes with their Events and statuses."""
 
     def __init__(self, home: Resource, topic: Resource, state: ClusterState) -> None:
         self.home = home
@@ -36,7 +36,7 @@ class Stage:
         self.port = MemoryCluster(state)
 
     def passes(self) -> list[Event]:
-        """One pass: its Events; the Topic has its status from then on."""
+        """Run one pass, store the new status in the Topic, and return the Events."""
         assert self.topic.manifest is not None
         spec = spec_of(self.home)
         single = [build_candidate(self.topic, merge(self.topic.manifest, spec))]
@@ -50,25 +50,25 @@ class Stage:
         return events
 
     def outside(self, **config: str) -> None:
-        """Somebody else sets a topic's overrides."""
+        """Set a topic's overrides as another client."""
         topic = self.port.state.topics["orders"]
         named = {key.replace("_", "."): text for key, text in config.items()}
         self.port.state = replace(self.port.state, topics={"orders": replace(topic, config=named)})
 
     def asks(self, **spec: Any) -> None:
-        """Its Topic asks for something else."""
+        """Change the spec of the Topic."""
         status, uid = self.topic.status, self.topic.uid
         meta = {"uid": uid, "generation": self.topic.generation + 1}
         self.topic = resource_bodies.topic("orders", status=status, meta=meta, **spec)
 
 
 def reasons(events: list[Event]) -> list[tuple[str, bool]]:
-    """Their words, and whether they are warnings."""
+    """Return the reasons of the Events, and if each is a warning."""
     return [(event.reason, event.warning) for event in events]
 
 
 def test_what_was_done_is_told_once() -> None:
-    """Creation, growth, a config; no pass after it says a word."""
+    """Creation, growth and a config change each yield one Event; later passes yield none."""
     stage = Stage(resource_bodies.cluster(), resource_bodies.topic("orders", config={"flush.ms": 7}), states.cluster())
     assert reasons(stage.passes()) == [("TopicCreated", False)]
     assert stage.passes() == stage.passes() == []
@@ -81,7 +81,7 @@ def test_what_was_done_is_told_once() -> None:
 
 
 def test_adoption_is_told_once() -> None:
-    """Later writes of the record alone are nobody's business."""
+    """Adoption yields one Event; later writes of the ownership record alone yield none."""
     found = states.topic("orders", managed_keys=None, config={"flush.ms": "7"})
     stage = Stage(
         resource_bodies.cluster(adopt=["*"]),
@@ -99,7 +99,7 @@ def test_adoption_is_told_once() -> None:
 
 
 def test_drift_and_its_end_are_told_once() -> None:
-    """By whomever it ended."""
+    """Drift and its end each yield one Event, also if another client ended it."""
     stage = Stage(resource_bodies.cluster(), resource_bodies.topic("orders", config={"flush.ms": 7}), states.cluster())
     stage.passes()
     stage.passes()
@@ -124,7 +124,9 @@ def test_drift_and_its_end_are_told_once() -> None:
     ],
 )
 def test_a_refusal_is_a_warning_once(spec: Mapping[str, Any], state: ClusterState, word: str) -> None:
-    """In the words that other operators have, where they have one; with the cluster and what to do."""
+    """A refusal yields one warning that names the cluster. Its reason is the one that other operators use, if there is
+    one.
+    """
     stage = Stage(resource_bodies.cluster(), resource_bodies.topic("orders", **spec), state)
     (event,) = stage.passes()
     assert (event.reason, event.warning) == (word, True)
@@ -133,20 +135,20 @@ def test_a_refusal_is_a_warning_once(spec: Mapping[str, Any], state: ClusterStat
 
 
 def test_a_conflict_of_claims_is_a_warning() -> None:
-    """Of the resource that lost."""
+    """A conflict of claims yields a warning for the resource that lost the claim."""
     topic = resource_bodies.topic("orders")
     found = make_result(topic, SyncState.REFUSED, Reason.RESOURCE_CONFLICT)
     assert reasons([*topic_events("prod", {}, found)]) == [("ResourceConflict", True)]
 
 
 def test_what_passes_by_itself_is_not_told() -> None:
-    """A broker that is away for a moment is no event of every topic."""
+    """A transient condition, such as an offline broker, yields no Event for each topic."""
     found = make_result(resource_bodies.topic("orders"), SyncState.WAITING, Reason.BROKERS_MISSING)
     assert [*topic_events("prod", {}, found)] == []
 
 
 def test_another_refusal_is_told_beside_one_that_is_known() -> None:
-    """Only the new one."""
+    """An additional refusal yields an Event; the known refusal yields none."""
     topic = resource_bodies.topic("orders")
     one = make_result(topic, SyncState.REFUSED, Reason.DATA_LOSS)
     known = resource_bodies.updated_body(topic, status=topic_status(topic, {"prod": one}, {}, NOW, ("prod",)))
@@ -155,7 +157,7 @@ def test_another_refusal_is_told_beside_one_that_is_known() -> None:
 
 
 def test_another_way_out_is_no_news() -> None:
-    """What to do depends on what is allowed already; the refusal is the same."""
+    """A changed hint alone yields no Event, because the refusal is the same; a changed message yields one."""
     topic = resource_bodies.topic("orders")
     both = Issue(Reason.DATA_LOSS, "may lose data: x", hint="allowRisk, and a command")
     one = make_result(topic, SyncState.REFUSED)._replace(refusals=(both,))
@@ -166,7 +168,7 @@ def test_another_way_out_is_no_news() -> None:
 
 
 def condition(home: Resource, state: ClusterState | None, error: TopiaristError | None = None) -> Resource:
-    """The Cluster after a pass, and what was told of it is in ``told``."""
+    """Return the Cluster after a pass, and append its Events to ``told``."""
     seen = ReconcileResult([], state, None, error)
     status = cluster_status(home, seen, (), clock.now())
     told.append([*cluster_events(home, status)])
@@ -177,7 +179,7 @@ told: list[list[Event]] = []
 
 
 def test_a_cluster_that_goes_and_comes_is_told_once_each() -> None:
-    """Its first success is no news; each other reason is."""
+    """Each new reason of a Cluster yields one Event; its first success yields none."""
     told.clear()
     home = resource_bodies.cluster()
     away = TopiaristError(Reason.UNREACHABLE, "no answer")
@@ -202,13 +204,13 @@ def test_a_cluster_that_goes_and_comes_is_told_once_each() -> None:
 
 
 def test_an_outage_at_the_very_start_is_told() -> None:
-    """There is nothing known of before."""
+    """An outage in the first pass yields an Event, although there is no previous status."""
     told.clear()
     condition(resource_bodies.cluster(), None, TopiaristError(Reason.UNREACHABLE, "no answer"))
     assert reasons(told[0]) == [("ClusterUnavailable", True)]
 
 
 def test_views_without_an_outcome_tell_nothing() -> None:
-    """A plan that was held, or is only observed."""
+    """A result without an outcome, such as an observed plan, yields no Event."""
     found: TopicResult = make_result(resource_bodies.topic("orders"), SyncState.OBSERVED)
     assert [*topic_events("prod", {}, found)] == []

@@ -1,4 +1,4 @@
-"""Which Topics carry our finalizer: those whose topics may have to go with them, for as long as that may be."""
+"""Finalizers of Topics: which Topics carry topiarist's finalizer, and for how long."""
 
 from __future__ import annotations
 
@@ -20,39 +20,41 @@ THERE = [state for state in SyncState if state not in (SyncState.ABSENT, SyncSta
 
 
 def held(topic: Resource, *states: SyncState | None, sure: bool = True) -> bool:
-    """Whether a Topic has our finalizer afterwards, on clusters where it stands so (None: not seen)."""
+    """Return if a Topic needs the finalizer, for these states on its clusters (None: no result)."""
     views = {f"c{number}": make_result(topic, state) if state else None for number, state in enumerate(states)}
     return needs_finalizer(topic, views, all_clusters_known=sure)
 
 
 def topic(policy: str = "Delete", **meta: Any) -> Resource:
-    """A Topic with a deletion policy."""
+    """Return a Topic with a deletion policy."""
     return resource_bodies.topic("orders", deletionPolicy=policy, meta=meta)
 
 
 @pytest.mark.parametrize("state", SyncState)
 def test_retain_has_none(state: SyncState) -> None:
-    """Nothing has to be done when it goes; one that it still has goes."""
+    """A Topic with policy Retain needs no finalizer, and topiarist removes an existing one."""
     assert not held(topic("Retain"), state)
     assert not held(topic("Retain", finalizers=[FINALIZER]), state)
 
 
 @pytest.mark.parametrize("state", SyncState)
 def test_delete_has_one_where_the_topic_may_be(state: SyncState) -> None:
-    """Also where it does not exist yet, or is refused: whatever may become of it."""
+    """A Topic with policy Delete needs the finalizer while its topic may exist, also before creation and after a
+    refusal.
+    """
     assert held(topic(), state) is (state in THERE)
     assert held(topic(finalizers=[FINALIZER]), state) is (state in THERE)
 
 
 @pytest.mark.parametrize("state", SyncState)
 def test_a_deletion_waits_until_the_topic_is_gone(state: SyncState) -> None:
-    """And no longer."""
+    """The finalizer delays the deletion of a Topic until its topic is deleted, and no longer."""
     assert held(topic(**HELD), state) is (state in THERE)
 
 
 @pytest.mark.parametrize("reason", [Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.RESOURCE_CONFLICT, Reason.NOT_ALLOWED])
 def test_what_is_not_ours_to_delete_needs_none(reason: Reason) -> None:
-    """Another Topic has the claim, or the topic was never ours: the resource may go at once."""
+    """A Topic that lost the claim, or does not own its topic, needs no finalizer and can be deleted at once."""
     metas: list[dict[str, Any]] = [{}, {"finalizers": [FINALIZER]}, HELD]
     for meta in metas:
         found = topic(**meta)
@@ -62,20 +64,20 @@ def test_what_is_not_ours_to_delete_needs_none(reason: Reason) -> None:
 
 @pytest.mark.parametrize("reason", [Reason.DELETION_HELD, Reason.BUDGET_EXCEEDED, Reason.FROZEN, Reason.DATA_LOSS])
 def test_a_deletion_that_is_held_keeps_the_resource(reason: Reason) -> None:
-    """It is not forgotten."""
+    """A withheld deletion keeps the finalizer, so the resource remains."""
     found = topic(**HELD)
     results = {"prod": make_result(found, SyncState.REFUSED, reason)}
     assert needs_finalizer(found, results, all_clusters_known=True)
 
 
 def test_every_cluster_counts() -> None:
-    """The last one from which the topic goes lets the resource go."""
+    """topiarist removes the finalizer only after the topic is absent from every cluster."""
     assert held(topic(**HELD), SyncState.ABSENT, SyncState.WAITING)
     assert not held(topic(**HELD), SyncState.ABSENT, SyncState.ABSENT)
 
 
 def test_a_cluster_that_was_not_seen_changes_nothing() -> None:
-    """Nobody knows whether the topic is there: what is there stays, and what is not is not added."""
+    """A cluster without a result neither adds nor removes a finalizer, because the state of the topic is unknown."""
     assert held(topic(**HELD), None)
     assert held(topic(**HELD), SyncState.ABSENT, None)
     assert held(topic(finalizers=[FINALIZER]), None)
@@ -84,13 +86,15 @@ def test_a_cluster_that_was_not_seen_changes_nothing() -> None:
 
 
 def test_without_a_cluster_there_is_nothing_to_delete() -> None:
-    """A Cluster that is gone takes the finalizers with it: records and topics stay."""
+    """After the deletion of the Cluster, Topics need no finalizer; records and topics remain."""
     assert not held(topic(**HELD))
     assert not held(topic(finalizers=[FINALIZER]))
 
 
 def test_as_long_as_nobody_knows_the_clusters_all_stays_as_it_is() -> None:
-    """A Cluster that cannot be read may be the one that is meant."""
+    """If not all Clusters are readable, finalizers remain unchanged, because an unreadable Cluster may be the selected
+    one.
+    """
     for state in (SyncState.ABSENT, SyncState.SYNCED, None):
         assert held(topic(**HELD), state, sure=False)
         assert not held(topic(), state, sure=False)
@@ -98,7 +102,7 @@ def test_as_long_as_nobody_knows_the_clusters_all_stays_as_it_is() -> None:
 
 
 def test_a_topic_that_cannot_be_read_keeps_what_it_has() -> None:
-    """What it asks for is not known."""
+    """An unreadable Topic keeps its finalizer, if any, because its spec is unknown."""
     for there in (True, False):
         meta = {"finalizers": [FINALIZER]} if there else {}
         broken = resource_bodies.topic("orders", partitions=0, meta=meta)
@@ -108,7 +112,9 @@ def test_a_topic_that_cannot_be_read_keeps_what_it_has() -> None:
 
 @pytest.mark.parametrize("sure", [True, False])
 def test_an_annotation_lets_go_whatever_else_is_so(sure: bool) -> None:
-    """Its owner's word, for a deletion that is held, and for a Topic that cannot be read."""
+    """The annotation ``topiarist.dev/retain`` removes the finalizer, also for a withheld deletion and for an unreadable
+    Topic.
+    """
     notes: dict[str, Any] = {"annotations": {"topiarist.dev/retain": "true"}}
     assert not held(topic(**HELD, **notes), SyncState.REFUSED, None, sure=sure)
     assert not held(topic(**notes), SyncState.SYNCED, sure=sure)
@@ -119,10 +125,10 @@ def test_an_annotation_lets_go_whatever_else_is_so(sure: bool) -> None:
 
 
 def test_none_is_added_to_what_is_going() -> None:
-    """The API server would refuse it."""
+    """topiarist adds no finalizer to a Topic that is being deleted; the API server would reject it."""
     assert not held(topic(**GOING, finalizers=["another"]), SyncState.SYNCED)
 
 
 def test_a_topic_that_switched_to_retain_while_going_is_let_go() -> None:
-    """Whoever finds a deletion held may still say that the topic is to stay."""
+    """A Topic that changes to Retain during a withheld deletion loses its finalizer."""
     assert not held(topic("Retain", **HELD), SyncState.REFUSED)

@@ -1,4 +1,4 @@
-"""The status of a Topic: conditions that kstatus reads, each cluster's part, and nothing that changes by itself."""
+"""The status of a Topic: conditions for kstatus, the part of each cluster, and no change without a cause."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def status_of(
     now: str = NOW,
     clusters: Collection[str] = ("prod",),
 ) -> dict[str, Any]:
-    """The status, which must be what its schema and so the definition of the kind take."""
+    """Return the status after validation against the schema, which the definition of the kind contains."""
     found = dict(topic_status(topic, views, away or {}, now, clusters))
     whole = load.load_schema("status")
     jsonschema.validate(found, {**whole["definitions"]["topic"], "definitions": whole["definitions"]})
@@ -54,18 +54,18 @@ def status_of(
 
 
 def by_type(status: Mapping[str, Any]) -> dict[str, Any]:
-    """The conditions by their types."""
+    """Return the conditions by their types."""
     return {each["type"]: each for each in status["conditions"]}
 
 
 def told(status: Mapping[str, Any]) -> tuple[str, ...]:
-    """What kstatus reads, and the reason."""
+    """Return the conditions that kstatus reads, and the reason."""
     found = by_type(status)
     return (*(found[name]["status"] for name in ("Ready", "Reconciling", "Stalled")), found["Ready"]["reason"])
 
 
 def kstatus(status: Mapping[str, Any], generation: int) -> str:
-    """What whoever reads kstatus makes of it."""
+    """Return the result that kstatus computes from the status."""
     found = {name: each["status"] for name, each in by_type(status).items()}
     if status.get("observedGeneration") != generation or found["Reconciling"] == "True":
         return "InProgress"
@@ -76,7 +76,7 @@ def kstatus(status: Mapping[str, Any], generation: int) -> str:
 
 @pytest.mark.parametrize("state", SyncState)
 def test_every_state_has_its_conditions(state: SyncState) -> None:
-    """All four are always there, of the newest generation, and with the reason of the one table."""
+    """Each state yields all four conditions, with the newest generation and the reason of the one table."""
     topic = resource_bodies.topic("orders", meta={"generation": 7})
     status = status_of(topic, {"prod": make_result(topic, state)})
     assert told(status) == STANDINGS[state]
@@ -88,7 +88,7 @@ def test_every_state_has_its_conditions(state: SyncState) -> None:
 
 @pytest.mark.parametrize("state", SyncState)
 def test_what_reads_kstatus_gets_it_right(state: SyncState) -> None:
-    """A dead end is never in progress for ever; what comes by itself is no failure."""
+    """kstatus never reports a stalled Topic as in progress, nor a transient state as a failure."""
     topic = resource_bodies.topic("orders")
     wanted = {
         **dict.fromkeys(("ABSENT", "SYNCED", "OBSERVED"), "Current"),
@@ -102,7 +102,7 @@ def test_what_reads_kstatus_gets_it_right(state: SyncState) -> None:
 
 @pytest.mark.parametrize(("one", "other"), list(product(WORST_FIRST, WORST_FIRST)))
 def test_of_several_clusters_the_worst_counts(one: str, other: str) -> None:
-    """And each has its own part, in the order of their names."""
+    """The worst cluster determines the conditions; each cluster has its own part, in the order of names."""
     topic = resource_bodies.topic("orders")
     status = status_of(topic, {"b": make_result(topic, SyncState(one)), "a": make_result(topic, SyncState(other))})
     worst = min(one, other, key=WORST_FIRST.index)
@@ -111,7 +111,7 @@ def test_of_several_clusters_the_worst_counts(one: str, other: str) -> None:
 
 
 def test_the_message_names_the_cluster_and_counts_the_others() -> None:
-    """With what is wrong there."""
+    """The message names the worst cluster with its problem, and counts the other clusters."""
     topic = resource_bodies.topic("orders")
     views = {name: make_result(topic, SyncState.REFUSED) for name in "cab"} | {
         "d": make_result(topic, SyncState.SYNCED)
@@ -124,7 +124,7 @@ def test_the_message_names_the_cluster_and_counts_the_others() -> None:
 
 @pytest.mark.parametrize("state", SyncState)
 def test_a_second_look_at_the_same_changes_nothing(state: SyncState) -> None:
-    """Whatever the time is: the very same status, so nothing is written."""
+    """A second pass with the same result yields the same status at any time, so the operator writes nothing."""
     topic = resource_bodies.topic("orders")
     first = status_of(topic, {"prod": make_result(topic, state)})
     known = resource_bodies.updated_body(topic, status=first)
@@ -133,7 +133,7 @@ def test_a_second_look_at_the_same_changes_nothing(state: SyncState) -> None:
 
 @pytest.mark.parametrize("state", SyncState)
 def test_an_outage_changes_nothing(state: SyncState) -> None:
-    """Neither that of a cluster nor our own: what was known is kept as long as the Topic asks for nothing new."""
+    """An outage of a cluster or of the operator keeps the status, as long as the spec of the Topic is unchanged."""
     topic = resource_bodies.topic("orders")
     first = status_of(topic, {"prod": make_result(topic, state)})
     known = resource_bodies.updated_body(topic, status=first)
@@ -142,7 +142,7 @@ def test_an_outage_changes_nothing(state: SyncState) -> None:
 
 
 def test_a_time_of_transition_is_that_of_its_own_condition() -> None:
-    """One that stays keeps its time while another changes."""
+    """A condition keeps its transition time while another condition changes."""
     topic = resource_bodies.topic("orders")
     first = status_of(topic, {"prod": make_result(topic, SyncState.CHANGED)})
     second = status_of(
@@ -153,7 +153,7 @@ def test_a_time_of_transition_is_that_of_its_own_condition() -> None:
 
 
 def test_a_cluster_that_was_not_seen_yet() -> None:
-    """It is waited for, with the reason why it cannot be seen, if there is one."""
+    """A Topic waits for a cluster without a result, and reports the reason of the outage, if any."""
     topic = resource_bodies.topic("orders")
     assert told(status_of(topic, {"prod": None})) == ("False", "True", "False", "NotSent")
     status = status_of(topic, {"prod": None}, {"prod": AWAY})
@@ -162,14 +162,14 @@ def test_a_cluster_that_was_not_seen_yet() -> None:
 
 
 def test_a_cluster_that_will_not_come_by_itself() -> None:
-    """Somebody has to do something: what waits for it is stalled, and not in progress for ever."""
+    """A Topic is stalled, not in progress, if its cluster needs action by a user."""
     topic = resource_bodies.topic("orders")
     wrong = TopiaristError(Reason.WRONG_CLUSTER, "found another one")
     assert told(status_of(topic, {"prod": None}, {"prod": wrong})) == ("False", "False", "True", "WrongCluster")
 
 
 def test_why_a_cluster_cannot_be_seen_may_change() -> None:
-    """Nothing else is known, so the newest reason counts; the same one in other words is not worth a write."""
+    """The newest reason of an outage counts; the same reason with another message causes no write."""
     topic = resource_bodies.topic("orders")
     first = status_of(topic, {"prod": None}, {"prod": AWAY})
     known = resource_bodies.updated_body(topic, status=first)
@@ -181,7 +181,7 @@ def test_why_a_cluster_cannot_be_seen_may_change() -> None:
 
 
 def test_what_is_new_while_a_cluster_is_away_is_waited_for() -> None:
-    """What is known of the cluster is kept, also what the record remembers."""
+    """A new spec waits for an unavailable cluster. The part of the cluster remains, including the applied spec."""
     topic = resource_bodies.topic("orders", config={"flush.ms": 7})
     found = states.topic("orders", 3, topic_id="id", applied_spec=states.spec("orders"))
     first = status_of(topic, {"prod": make_result(topic, SyncState.SYNCED, actual=found)})
@@ -195,7 +195,7 @@ def test_what_is_new_while_a_cluster_is_away_is_waited_for() -> None:
 
 
 def test_a_part_has_what_the_cluster_holds() -> None:
-    """Partitions, replicas, the id, and what the record remembers of the spec that it met, whatever that is now."""
+    """The part of a cluster has the partitions, the replicas, the id and the applied spec of the record."""
     topic = resource_bodies.topic("orders", partitions=4)
     met = states.spec("orders", partitions=4, config={"flush.ms": 7}, unmanagedConfig="Remove")
     found = states.topic("orders", 4, topic_id="an-id", applied_spec=met)
@@ -213,7 +213,7 @@ def test_a_part_has_what_the_cluster_holds() -> None:
 
 @pytest.mark.parametrize("state", [SyncState.REFUSED, SyncState.WAITING, SyncState.DRIFTED, SyncState.SYNCED])
 def test_what_the_record_remembers_is_shown_whatever_the_status_said(state: SyncState) -> None:
-    """The record is the witness: a status that is gone, or another's, changes nothing."""
+    """The part shows the applied spec of the ownership record, also if the previous status is missing or differs."""
     topic, met = resource_bodies.topic("orders"), states.spec("orders", partitions=3)
     forged = {"clusters": [{"name": "prod", "applied": {"partitions": 9}}]}
     for before in (topic, resource_bodies.updated_body(topic, status=forged)):
@@ -227,7 +227,7 @@ def test_what_the_record_remembers_is_shown_whatever_the_status_said(state: Sync
 
 @pytest.mark.parametrize("state", SyncState)
 def test_pending_changes_are_told_where_they_wait(state: SyncState) -> None:
-    """With mode Observe as the plan shows them, too."""
+    """The part of a cluster lists pending changes as in the plan, also with mode Observe."""
     topic = resource_bodies.topic("orders", mode="Observe")
     found = make_result(topic, state)
     plan = TopicPlan("orders", changes=(CREATION,), observe_only=True, spec=found.candidate.spec)
@@ -243,7 +243,7 @@ def test_pending_changes_are_told_where_they_wait(state: SyncState) -> None:
 
 
 def test_an_observed_difference_is_not_as_asked() -> None:
-    """Ready, since nothing will be done; but nobody is told that the topic is as asked."""
+    """A Topic with an observed difference is ready, but its message does not report that the topic matches."""
     topic = resource_bodies.topic("orders", mode="Observe")
     found = make_result(topic, SyncState.OBSERVED)
     ready = by_type(status_of(topic, {"prod": found}))["Ready"]
@@ -257,7 +257,7 @@ def test_an_observed_difference_is_not_as_asked() -> None:
 
 
 def test_what_is_paused_says_so_whatever_stands_against_it() -> None:
-    """That it is left alone is why nothing happens."""
+    """A paused Topic reports the pause first, also beside refusals."""
     topic = resource_bodies.topic("orders")
     status = status_of(topic, {"prod": make_result(topic, SyncState.PAUSED, Reason.DATA_LOSS)})
     assert told(status) == STANDINGS[SyncState.PAUSED]
@@ -266,7 +266,9 @@ def test_what_is_paused_says_so_whatever_stands_against_it() -> None:
 
 
 def test_refusals_are_told_with_what_to_do() -> None:
-    """In the words of Kubernetes; those first that the state comes from; and no more than there is room for."""
+    """The status lists refusals with hints and Kubernetes terms, first those that determine the state, up to a
+    limit.
+    """
     topic = resource_bodies.topic("orders")
     refusals = (
         Issue(Reason.BROKERS_MISSING, "wait", hint="do nothing"),
@@ -281,7 +283,7 @@ def test_refusals_are_told_with_what_to_do() -> None:
 
 
 def test_the_columns_of_a_topic() -> None:
-    """Clusters by name, the first ones if there are many, and the partitions that are there: as kubectl shows them."""
+    """The kubectl columns show the first cluster names and the actual partition count."""
     topic = resource_bodies.topic("orders", clusters=["a"])
     small, large = (make_result(topic, SyncState.SYNCED, actual=states.topic("orders", number)) for number in (3, 6))
     for views, names, partitions in (
@@ -297,7 +299,7 @@ def test_the_columns_of_a_topic() -> None:
 
 
 def drifted(topic: Resource, **config: tuple[str, str]) -> TopicResult:
-    """A topic of which these keys were changed on the cluster: the value found, and the value wanted."""
+    """Return a topic with external changes of these keys: the actual value and the desired value."""
     items = tuple(
         ConfigItem(key.replace("_", "."), found, wanted, SAFE_ASSESSMENT)
         for key, (found, wanted) in sorted(config.items())
@@ -307,7 +309,9 @@ def drifted(topic: Resource, **config: tuple[str, str]) -> TopicResult:
 
 
 def test_drift_is_told_by_key() -> None:
-    """With the value found and the value wanted, in its own condition too, and since when each is so."""
+    """The status reports drift by key with the actual value, the desired value and the time, also in its own
+    condition.
+    """
     topic = resource_bodies.topic("orders")
     first = status_of(topic, {"prod": drifted(topic, flush_ms=("9", "7"))})
     topic = resource_bodies.updated_body(topic, status=first)
@@ -324,7 +328,7 @@ def test_drift_is_told_by_key() -> None:
 
 
 def test_drift_beside_a_refusal_has_its_own_words() -> None:
-    """The condition DriftDetected speaks of drift, whatever else makes the Topic unready."""
+    """The condition DriftDetected describes the drift, also if a refusal makes the Topic unready."""
     topic = resource_bodies.topic("orders")
     other = Issue(Reason.FEWER_PARTITIONS, "fewer")
     found = drifted(topic, flush_ms=("9", "7"))
@@ -335,7 +339,7 @@ def test_drift_beside_a_refusal_has_its_own_words() -> None:
 
 
 def test_the_fields_of_a_status_are_bounded() -> None:
-    """However many keys several refusals hold back, and however long the values are."""
+    """The fields of a status are bounded, for any number of withheld keys and any length of values."""
     topic = resource_bodies.topic("orders")
     many = {f"k{number:03}": ("a" * 5000, "b" * 5000) for number in range(60)}
     one = drifted(topic, **many)
@@ -346,7 +350,7 @@ def test_the_fields_of_a_status_are_bounded() -> None:
 
 
 def test_used_consents_are_kept() -> None:
-    """Until others are used; also while the cluster cannot be looked at."""
+    """The status keeps used consents until other consents are used, also during an outage."""
     topic = resource_bodies.topic("orders")
     for found, wanted in (
         (make_result(topic, SyncState.SYNCED, used_consents="sha256:1"), "sha256:1"),
@@ -362,7 +366,7 @@ def test_used_consents_are_kept() -> None:
 
 
 def test_a_topic_that_cannot_be_read_says_why() -> None:
-    """Every problem with its place; what was known of clusters needs nobody's guess."""
+    """An unreadable Topic reports every error with its path."""
     topic = resource_bodies.topic("orders", partitions=0, config={"flush.ms": 1e300})
     status = status_of(topic, {})
     assert told(status) == ("False", "False", "True", "InvalidManifest")
@@ -373,7 +377,9 @@ def test_a_topic_that_cannot_be_read_says_why() -> None:
 
 
 def test_a_topic_that_cannot_be_read_any_more_keeps_its_parts() -> None:
-    """By them drift is told from what the spec changes once it can be read again; where there is none, none is made."""
+    """A Topic that becomes unreadable keeps the parts of its clusters, which later separate drift from spec changes.
+    Missing parts are not added.
+    """
     topic = resource_bodies.topic("orders")
     first = status_of(topic, {"prod": make_result(topic, SyncState.SYNCED)})
     broken = resource_bodies.topic("orders", partitions=0, status=first, meta={"generation": 2})
@@ -405,7 +411,7 @@ def test_a_topic_that_cannot_be_read_any_more_keeps_its_parts() -> None:
     ],
 )
 def test_a_topic_that_is_meant_for_no_cluster(spec: Mapping[str, Any], clusters: Collection[str], words: str) -> None:
-    """It is stalled, and its message says what to do and which Clusters there are."""
+    """A Topic without a cluster is stalled, and its message has the fix and the available Clusters."""
     status = status_of(resource_bodies.topic("orders", **spec), {}, clusters=clusters)
     assert told(status) == ("False", "False", "True", "UnknownCluster")
     assert by_type(status)["Ready"]["message"] == words
@@ -413,13 +419,13 @@ def test_a_topic_that_is_meant_for_no_cluster(spec: Mapping[str, Any], clusters:
 
 
 def test_many_clusters_are_counted() -> None:
-    """A message names ten of them."""
+    """A message names ten clusters and counts the rest."""
     status = status_of(resource_bodies.topic("orders"), {}, clusters=[f"c{number:02}" for number in range(13)])
     assert "c00, c01, c02, c03, c04, c05, c06, c07, c08, c09 and 3 more." in by_type(status)["Ready"]["message"]
 
 
 def test_a_deletion_that_waits_for_a_name_says_how_to_let_go() -> None:
-    """The finalizer is kept, so the message names the annotation."""
+    """A deletion without a known cluster keeps the finalizer, and the message names the annotation that removes it."""
     going = {"deletionTimestamp": "2026-02-01T00:00:00Z", "finalizers": [FINALIZER]}
     topic = resource_bodies.topic("orders", deletionPolicy="Delete", meta=going)
     message = by_type(status_of(topic, {}, clusters=("a", "b")))["Ready"]["message"]
@@ -427,7 +433,9 @@ def test_a_deletion_that_waits_for_a_name_says_how_to_let_go() -> None:
 
 
 def test_a_topic_that_stays_where_it_was_applied_says_so() -> None:
-    """It is ready; its message names the other Clusters, and the field. A Topic that names its cluster says nothing."""
+    """A Topic that stays on its present cluster is ready, and its message names the other Clusters and the field. A
+    Topic with an explicit cluster has no such message.
+    """
     topic = resource_bodies.topic("orders")
     status = status_of(topic, {"a": make_result(topic, SyncState.SYNCED)}, clusters=("a", "b"))
     assert told(status) == STANDINGS[SyncState.SYNCED]
@@ -441,7 +449,7 @@ def test_a_topic_that_stays_where_it_was_applied_says_so() -> None:
 
 
 def test_a_cluster_that_is_gone_is_remembered_by_its_topics() -> None:
-    """Where a topic was applied outlives the Cluster, over any number of passes: another Cluster does not get it."""
+    """A Topic keeps the name of its deleted Cluster over any number of passes, and no other Cluster receives it."""
     topic = resource_bodies.topic("orders", config={"flush.ms": 7})
     status = status_of(topic, {"a": make_result(topic, SyncState.SYNCED)}, clusters=("a",))
     for _ in range(2):
@@ -459,7 +467,7 @@ def test_a_cluster_that_is_gone_is_remembered_by_its_topics() -> None:
 
 
 def test_long_words_are_cut_in_conditions() -> None:
-    """What is more stands in the part of the cluster."""
+    """topiarist truncates long messages in conditions; the part of the cluster has the full message."""
     found = build_conditions(ReadyCondition(False, "DataLoss", "x" * 5000, stalled=True), 1, [], NOW)
     assert {len(each["message"]) for each in found if each["message"]} == {MAX_MESSAGE_BYTES}
     assert found[0]["message"].endswith("...")
@@ -467,13 +475,13 @@ def test_long_words_are_cut_in_conditions() -> None:
 
 @pytest.mark.parametrize("text", ["é" * 600, "x" + "é" * 600, "\U0001f642" * 300, "é" * 512])
 def test_words_are_cut_by_bytes(text: str) -> None:
-    """An Event takes 1,024 bytes; no character is cut in half."""
+    """topiarist truncates messages of Events to 1,024 bytes, and never within a character."""
     cut = truncate_message(text)
     assert len(cut.encode()) <= MAX_MESSAGE_BYTES
     assert text.startswith(cut.removesuffix("..."))
 
 
 def test_the_parts_by_cluster() -> None:
-    """None where there is no status."""
+    """The parts by cluster are empty if there is no status."""
     assert resource_bodies.topic("orders").status_on("a") == {}
     assert resource_bodies.topic("orders", status={"clusters": [{"name": "a"}]}).status_on("a") == {"name": "a"}

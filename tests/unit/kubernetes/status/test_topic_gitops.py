@@ -1,4 +1,4 @@
-"""What Argo CD and Flux make of our statuses: the samples for them, run by a real Lua and a real CEL."""
+"""Health of topiarist's statuses in Argo CD and Flux: the samples, run by a real Lua and a real CEL."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ MEANS = {"Healthy": "current", "Progressing": "inProgress", "Suspended": "inProg
 
 
 def argocd() -> Mapping[str, str]:
-    """The scripts of the sample, by the kind that each is for."""
+    """Return the scripts of the sample by kind."""
     prefix = "resource.customizations.health.topiarist.dev_"
     config = yaml.safe_load((GITOPS / "argocd" / "argocd-cm.yaml").read_text())
     return {key.removeprefix(prefix): text for key, text in config["data"].items()}
 
 
 def flux() -> list[Mapping[str, str]]:
-    """All entries of health checks in the samples."""
+    """Return all health check entries of the samples."""
     found = [each for file in GITOPS.glob("flux/*.yaml") for each in yaml.safe_load_all(file.read_text())]
     return [check for each in found for check in each["spec"]["healthCheckExprs"]]
 
@@ -61,7 +61,7 @@ PROGRAMS = {word: ENV.compile(text) for word, text in EXPRESSIONS.items()}
 
 
 def health(body: Body) -> tuple[str, str]:
-    """The status and the message that Argo CD shows: Lua 5.1, of whose libraries it has as good as none."""
+    """Return the status and message that Argo CD shows, from Lua 5.1 with almost no libraries."""
     runtime = lua51.LuaRuntime(register_eval=False, register_builtins=False)
     runtime.execute('debug.setmetatable("", nil) string, math, io, os, debug, python = nil')
     runtime.globals().obj = runtime.table_from(body, recursive=True)
@@ -71,14 +71,14 @@ def health(body: Body) -> tuple[str, str]:
 
 
 def outcomes(body: Body) -> set[str]:
-    """The expressions of Flux that are true of a resource."""
+    """Return the Flux expressions that are true for a resource."""
     values = {word: program.eval(ENV.Activation(body)).value() for word, program in PROGRAMS.items()}
     assert all(isinstance(value, bool) for value in values.values()), values
     return {word for word, value in values.items() if value}
 
 
 def body(resource: Resource, status: Body) -> Body:
-    """A resource as the API server has it once its status is written."""
+    """Return a resource as the API server stores it, with its status."""
     metadata = {"name": resource.name, "generation": resource.generation}
     return {"metadata": metadata | ({"deletionTimestamp": NOW} if resource.deleting else {}), "status": status}
 
@@ -86,7 +86,7 @@ def body(resource: Resource, status: Body) -> Body:
 def viewed(
     topic: Resource, *there: Any, home: Resource | None = None, was: bool = False, passes: int = 1
 ) -> TopicResult:
-    """What passes of the operator make of one Topic, where these topics are; ``was``: it was as asked before."""
+    """Return a Topic after passes of the operator over these topics; ``was``: it matched its spec before."""
     home = home or resource_bodies.cluster(allowDeletion=True)
     assert home.manifest is not None
     assert topic.manifest is not None
@@ -106,7 +106,7 @@ def viewed(
 
 
 def ours(name: str = "orders", **config: str) -> Any:
-    """A topic of the operator's on the cluster."""
+    """Return a topic on the cluster that the operator owns."""
     return states.topic(name, config={key.replace("_", "."): text for key, text in config.items()}, owner=OWNER)
 
 
@@ -127,7 +127,7 @@ STANDS: Mapping[SyncState, tuple[TopicResult, str]] = {
 
 @pytest.mark.parametrize("state", SyncState)
 def test_every_state_of_a_topic(state: SyncState) -> None:
-    """As passes bring it about and the code writes it."""
+    """Argo CD and Flux report the expected health for every state, from statuses that real passes produce."""
     view, wanted = STANDS[state]
     assert view.state is state
     topic = view.candidate.resource
@@ -137,7 +137,7 @@ def test_every_state_of_a_topic(state: SyncState) -> None:
 
 
 def on_two(state: SyncState, other: SyncState) -> Body:
-    """A Topic that stands so on one cluster, and otherwise on another."""
+    """Return a Topic with one state on one cluster, and another state on a second cluster."""
     (one, _), (two, _) = STANDS[state], STANDS[other]
     topic = one.candidate.resource
     return body(topic, topic_status(topic, {"a": one, "b": two}, {}, NOW, ("a", "b")))
@@ -145,7 +145,7 @@ def on_two(state: SyncState, other: SyncState) -> Body:
 
 @pytest.mark.parametrize(("one", "other"), [*combinations(SyncState, 2)])
 def test_a_topic_on_two_clusters_stands_as_on_the_worse(one: SyncState, other: SyncState) -> None:
-    """Whichever of the two comes first."""
+    """The health of a Topic on two clusters is that of the worse cluster, in either order."""
     order = ("Healthy", "Suspended", "Progressing", "Degraded")
     wanted = max(STANDS[one][1], STANDS[other][1], key=order.index)
     for found in (on_two(one, other), on_two(other, one)):
@@ -154,24 +154,24 @@ def test_a_topic_on_two_clusters_stands_as_on_the_worse(one: SyncState, other: S
 
 
 def of_cluster(error: TopiaristError | None, *views: TopicResult) -> Body:
-    """A Cluster after a pass."""
+    """Return a Cluster after a pass."""
     home = resource_bodies.cluster()
     return body(home, cluster_status(home, ReconcileResult(views, error=error), (), CLOCK))
 
 
 def of_policy(*faults: str) -> Body:
-    """A Policy whose rules have these faults."""
+    """Return a Policy with these rule errors."""
     found = resource_bodies.policy()
     return body(found, policy_status(found, faults, CLOCK))
 
 
 def of_topic(topic: Resource, *there: Any, home: Resource | None = None) -> Body:
-    """A Topic after a pass."""
+    """Return a Topic after a pass."""
     return body(topic, topic_status(topic, {"prod": viewed(topic, *there, home=home)}, {}, NOW, ("prod",)))
 
 
 def renewed(found: Body) -> Body:
-    """A resource that somebody has changed since."""
+    """Return a resource with a spec that changed after its status was written."""
     return {**found, "metadata": {**found["metadata"], "generation": found["metadata"]["generation"] + 1}}
 
 
@@ -222,7 +222,9 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_else_a_status_may_say(case: str) -> None:
-    """Of Topics on several clusters, changed since, going; of Clusters and Policies. The message has the reason."""
+    """Argo CD and Flux report the expected health of other Topics, Clusters and Policies, and the message has the
+    reason.
+    """
     found, wanted, words = CASES[case]
     status, message = health(found)
     assert (status, message[: len(words)]) == (wanted, words)
@@ -230,7 +232,9 @@ def test_what_else_a_status_may_say(case: str) -> None:
 
 
 def test_what_nobody_has_looked_at_is_waited_for() -> None:
-    """Argo CD calls it progressing. No expression can be judged without a status: then Flux waits and asks again."""
+    """A resource without a status is progressing in Argo CD. Flux cannot evaluate an expression then, so it waits and
+    retries.
+    """
     new = {"metadata": {"generation": 1}}
     assert health(new)[0] == "Progressing"
     for program in PROGRAMS.values():
@@ -240,7 +244,7 @@ def test_what_nobody_has_looked_at_is_waited_for() -> None:
 
 
 def test_one_word_for_whatever_conditions_there_are() -> None:
-    """Exactly one expression is true, and Argo CD says the same, also of what the code never writes."""
+    """For any set of conditions exactly one Flux expression is true, and Argo CD agrees."""
     for ready, switches in product((True, False, None), product((True, False), repeat=5)):
         reconciling, stalled, drifted, deleting, newer = switches
         standing = ReadyCondition(
@@ -253,7 +257,7 @@ def test_one_word_for_whatever_conditions_there_are() -> None:
 
 
 def test_one_text_for_all_kinds() -> None:
-    """Whatever is pasted, it is the same; none of our kinds is left out."""
+    """The samples have the same text for every kind, and cover all kinds of topiarist."""
     assert argocd() == dict.fromkeys(load.KINDS, SCRIPT)
     assert {check["kind"] for check in flux()} == set(load.KINDS)
     for check in flux():

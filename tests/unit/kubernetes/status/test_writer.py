@@ -1,4 +1,4 @@
-"""Finalizers by server-side apply, and Events by kopf: what is sent, and that those of others are never touched."""
+"""Finalizers by server-side apply, and Events by kopf: the requests, and finalizers of other managers unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATH = "/apis/topiarist.dev/v1/namespaces/shop/topics/orders"
 
 
 class Server:
-    """An API server with one Topic, whose finalizers field managers own."""
+    """An API server with one Topic and finalizers that field managers own."""
 
     def __init__(self, topic: Resource, **owners: str) -> None:
         self.sent: list[tuple[str, str, Mapping[str, Any]]] = []
@@ -29,7 +29,7 @@ class Server:
         self.error: ApiError | None = None
 
     async def apply(self, path: str, body: Mapping[str, Any], field_manager: str) -> dict[str, Any]:
-        """A manager's finalizers are those of ``body``; one that nobody else owns goes."""
+        """Set the manager's finalizers to those of ``body``; remove a finalizer without an owner."""
         if self.error:
             raise self.error
         self.sent.append((path, field_manager, body))
@@ -41,7 +41,7 @@ class Server:
         return self._body()
 
     async def patch(self, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
-        """A list of finalizers in place of the one that is there."""
+        """Replace the list of finalizers."""
         self.sent.append((path, "merge", body))
         self.owners = {name: {"merge"} for name in body["metadata"]["finalizers"]}
         return self._body()
@@ -54,7 +54,7 @@ class Server:
 
 
 def written(server: Server, of: Resource, *, finalizer: bool, status: Mapping[str, Any] | None = None) -> Resource:
-    """Write; the Topic as it is known afterwards."""
+    """Write, and return the Topic as known afterwards."""
     found = [of]
     writer = StatusWriter(cast(KubernetesClient, server), found.append)
     asyncio.run(writer.write_topic(of, of.status if status is None else status, finalizer=finalizer))
@@ -62,7 +62,7 @@ def written(server: Server, of: Resource, *, finalizer: bool, status: Mapping[st
 
 
 def test_a_finalizer_is_applied_alone() -> None:
-    """With an own field manager and the uid; those of others are not named, and stay."""
+    """topiarist applies its finalizer with its own field manager and the uid; other finalizers remain."""
     topic = resource_bodies.topic("orders", meta={"finalizers": ["another"]})
     server = Server(topic, somebody="another")
     after = written(server, topic, finalizer=True)
@@ -75,7 +75,9 @@ def test_a_finalizer_is_applied_alone() -> None:
 
 
 def test_a_finalizer_that_another_manager_owns_too_is_removed() -> None:
-    """One of an earlier version of topiarist, or of a user: the rest of the list stays, at the version as read."""
+    """topiarist removes its finalizer also if an earlier version or a user owns it too. The rest of the list remains,
+    at the version as read.
+    """
     topic = resource_bodies.topic("orders", meta={"finalizers": ["another", FINALIZER]})
     server = Server(topic, somebody="another", topiarist=FINALIZER)
     assert written(server, topic, finalizer=False).finalizers == ("another",)
@@ -83,7 +85,9 @@ def test_a_finalizer_that_another_manager_owns_too_is_removed() -> None:
 
 
 def test_what_is_as_it_should_be_is_not_written() -> None:
-    """Neither the finalizer nor the status; a status behind the last finalizer would find no Topic."""
+    """topiarist writes neither an unchanged finalizer nor an unchanged status, and no status after it removes the last
+    finalizer.
+    """
     held: dict[str, Any] = {"finalizers": [FINALIZER]}
     topic = resource_bodies.topic("orders", meta=held, status={"observedGeneration": 1})
     server = Server(topic, topiarist=FINALIZER)
@@ -96,7 +100,7 @@ def test_what_is_as_it_should_be_is_not_written() -> None:
 
 @pytest.mark.parametrize(("code", "logged"), [(404, False), (409, False), (403, True), (0, True)])
 def test_a_write_that_fails_is_left_to_the_next_pass(code: int, logged: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """It is logged, unless the Topic was deleted or created again meanwhile."""
+    """A failed write waits for the next pass, with a log line unless the Topic was deleted or recreated meanwhile."""
     topic = resource_bodies.topic("orders")
     server = Server(topic)
     server.error = ApiError(code, "why")
@@ -105,7 +109,7 @@ def test_a_write_that_fails_is_left_to_the_next_pass(code: int, logged: bool, ca
 
 
 def test_events_wait_for_the_context_of_a_handler(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The latest of them; from then on each is posted at once, from anywhere."""
+    """Events wait for the context of a kopf handler, up to a limit; afterwards the operator posts each at once."""
     queue: contextvars.ContextVar[list[str]] = contextvars.ContextVar("queue")
 
     def event(body: Mapping[str, Any], *, type: str, reason: str, message: str) -> None:

@@ -1,4 +1,4 @@
-"""Annotations: at which line, with which words, the worst first; nothing from outside begins a command of its own."""
+"""GitHub annotations: line, text, order by severity, and escaping of external text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ ROOT = "/repo"
 
 
 def test_the_worst_comes_first_each_at_its_line() -> None:
-    """Refusals are errors, risks warnings, notices notices; what is safe has none."""
+    """Refusals are errors, risks are warnings and notices are notices, the most severe first; safe changes have no
+    annotation.
+    """
     notice = Issue(Reason.MODIFIED_EXTERNALLY, "its config was changed by others", ("config",))
     found = plan(
         existing_topic_plan("a", UpdateConfig((RETENTION_CHANGE,))),
@@ -46,7 +48,7 @@ def test_the_worst_comes_first_each_at_its_line() -> None:
 
 
 def test_what_many_topics_share_is_said_once() -> None:
-    """A cluster that is closed is one error for all its topics, without a line of any."""
+    """A write block of a cluster is one error for all its topics, without a line number."""
     closed = Issue(Reason.FROZEN, "frozen", (), "", (UpdateConfig((RETENTION_CHANGE,)),))
     found = plan(*(existing_topic_plan(f"t{number:02}", findings=(closed,)) for number in range(12)))
     assert github.format_plans([found], [], ROOT) == (
@@ -56,7 +58,7 @@ def test_what_many_topics_share_is_said_once() -> None:
 
 
 def test_what_is_only_observed_is_only_noticed() -> None:
-    """A topic that is reported only asks for nothing: no error, no warning."""
+    """A topic in mode ``Observe`` yields notices only: no error and no warning."""
     found = plan(
         replace(existing_topic_plan("a", UpdateConfig((RETENTION_CHANGE,)), findings=(FEWER,)), observe_only=True)
     )
@@ -65,7 +67,7 @@ def test_what_is_only_observed_is_only_noticed() -> None:
 
 
 def test_errors_and_warnings_stand_at_their_place() -> None:
-    """Files below the folder of the run are named as git names them, others not at all; a file may be meant whole."""
+    """Annotations name files below the working folder as git does, omit other files, and may refer to a whole file."""
     found = [
         Diagnostic(Location("/repo/topics/a,b.yaml", 9, 15), "found 100%, wanted 1", "leave it out\nnow"),
         Diagnostic(Location("b.yaml"), "cannot be read"),
@@ -86,7 +88,7 @@ def test_errors_and_warnings_stand_at_their_place() -> None:
 
 @given(outside, outside)
 def test_no_text_begins_a_command_or_ends_one(name: str, message: str) -> None:
-    """Whatever a name or a message is, there is one line, and it has the fields that it should."""
+    """Any name or message yields exactly one annotation line with the expected fields."""
     diagnostic = Diagnostic(Location("a.yaml", 1, 2), message)
     finding = Issue(Reason.CONFIG_INVALID, message, ("partitions",))
     refused = replace(existing_topic_plan("a", findings=(finding,)), topic=name)

@@ -1,4 +1,4 @@
-"""SARIF: valid by its own schema, with rules, regions, and fingerprints that stay the same."""
+"""SARIF output: valid by the SARIF schema, with rules, regions and stable fingerprints."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ WHOLE = Diagnostic(Location("topics/b.yaml"), "cannot be read", "", Reason.UNREA
 
 
 def log(*found: Diagnostic, warnings: tuple[Diagnostic, ...] = (), more: int = 0) -> dict[str, Any]:
-    """The only run of a log that the schema accepts."""
+    """Return the only run of a log, after validation by the schema."""
     content = json.loads(to_sarif(found, warnings, suppressed_count=more, root="/repo"))
     JUDGE.validate(content)
     (run,) = content["runs"]
@@ -31,7 +31,9 @@ def log(*found: Diagnostic, warnings: tuple[Diagnostic, ...] = (), more: int = 0
 
 
 def test_each_error_is_a_result_at_its_region() -> None:
-    """Rule, level, text, file as git names it, line and column; a file as a whole has no region."""
+    """Each result has rule, level, text, the file as git names it, line and column; an error of a whole file has no
+    region.
+    """
     run = log(ZERO, WHOLE, warnings=(ZERO._replace(hint=""),))
     assert [(result["ruleId"], result["level"], result["message"]["text"]) for result in run["results"]] == [
         ("InvalidManifest", "error", "partitions: found 0, wanted 1\nleave the line out"),
@@ -48,7 +50,7 @@ def test_each_error_is_a_result_at_its_region() -> None:
 
 
 def test_a_policys_word_is_a_rule_of_its_own() -> None:
-    """What a policy denies and what it warns of are told apart from what is wrong with a manifest."""
+    """Denials of a policy, warnings of a policy and manifest errors have different rules."""
     denied, warned = (ZERO._replace(reason=word) for word in ("PolicyDenied", "PolicyWarning"))
     run = log(denied, warnings=(warned,))
     assert [(result["ruleId"], result["level"]) for result in run["results"]] == [
@@ -59,7 +61,7 @@ def test_a_policys_word_is_a_rule_of_its_own() -> None:
 
 
 def test_each_rule_is_described_once() -> None:
-    """A result points at its rule, and only rules that are broken are listed."""
+    """The log lists each violated rule once, and each result refers to its rule."""
     run = log(ZERO, WHOLE, ZERO)
     rules = run["tool"]["driver"]["rules"]
     assert [rule["id"] for rule in rules] == ["InvalidManifest", "Unreadable"]
@@ -70,7 +72,9 @@ def test_each_rule_is_described_once() -> None:
 
 
 def test_a_fingerprint_does_not_depend_on_the_line() -> None:
-    """Lines added above change none; another file, message or rule does, and a second one like it has its own."""
+    """Added lines do not change a fingerprint; another file, message or rule does, and a duplicate error has its
+    own.
+    """
 
     def prints(*found: Diagnostic) -> list[str]:
         return [result["partialFingerprints"]["topiarist/v1"] for result in log(*found)["results"]]
@@ -88,26 +92,26 @@ def test_a_fingerprint_does_not_depend_on_the_line() -> None:
     ("file", "name"), [("/home-of/x/secret.yaml", "secret.yaml"), ("../a.yaml", "a.yaml"), ("<stdin>", "<stdin>")]
 )
 def test_no_path_of_the_machine_is_in_it(file: str, name: str) -> None:
-    """What does not lie below the folder of the run is named without its folders."""
+    """The log names a file outside the working folder without its folders."""
     run = log(Diagnostic(Location(file, 1, 1), "found x"))
     assert run["results"][0]["locations"] == [{"message": {"text": name}}]
     assert "/repo" not in json.dumps(run)
 
 
 def test_nothing_wrong_is_a_log_without_results() -> None:
-    """Code scanning then closes what it had."""
+    """A run without errors is a log without results, so that code scanning closes earlier results."""
     assert log()["results"] == []
 
 
 def test_what_was_only_counted_is_said() -> None:
-    """That there are more errors than results."""
+    """The log states that there are more errors than results."""
     (invocation,) = log(ZERO, more=9_900)["invocations"]
     (note,) = invocation["toolExecutionNotifications"]
     assert note["message"]["text"] == "9,900 more errors were counted and not kept."
 
 
 def test_a_message_holds_neither_links_nor_placeholders() -> None:
-    """What would be a link or a placeholder in a SARIF message is text."""
+    """Links and placeholders in a SARIF message are escaped to plain text."""
     text = log(ZERO._replace(message="[a](b) {0} {env: prod}", hint=""))["results"][0]["message"]["text"]
     assert text == "\\[a\\](b) {{0}} {env: prod}"
     assert log(ZERO._replace(message="[1,2]", hint=""))["results"][0]["message"]["text"] == "[1,2]"
@@ -115,5 +119,5 @@ def test_a_message_holds_neither_links_nor_placeholders() -> None:
 
 @given(outside, outside)
 def test_every_log_is_valid(file: str, message: str) -> None:
-    """Whatever a file's name and a message hold."""
+    """Every log is valid for any file name and message."""
     log(Diagnostic(Location(file or "x", 1, 1), message or "x"))

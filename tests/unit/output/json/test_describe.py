@@ -1,4 +1,4 @@
-"""A description as a document for machines: by its schema, whatever a cluster holds, and the same to the byte."""
+"""JSON output of ``topiarist describe``: schema, any cluster content, identical bytes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SHARED = (
 
 
 def inspected(state: ClusterState, name: str, seed: int) -> TopicInspection | None:
-    """What a controller may have made of a topic: each state now and then, odd ones among them."""
+    """Return generated partition states of a topic, some missing and some invalid."""
     random, seen = Random(f"{seed}{name}"), state.topics.get(name)
     if random.random() < 0.2:
         return None
@@ -75,7 +75,7 @@ def inspected(state: ClusterState, name: str, seed: int) -> TopicInspection | No
 
 
 def described(world: PlanInput, seed: int) -> Iterator[Description]:
-    """Every topic that anybody knows of, and one that nobody does."""
+    """Return descriptions of all topics that a cluster or manifest has, and of one that does not exist."""
     state, plan = world.state, world.plan()
     names = {
         *state.topics,
@@ -95,7 +95,7 @@ def described(world: PlanInput, seed: int) -> Iterator[Description]:
 @settings(max_examples=150)
 @given(plan_inputs(), st.integers(0, 1 << 30))
 def test_every_description_is_of_the_schema_and_of_the_page(world: PlanInput, seed: int) -> None:
-    """Whatever stands on a cluster: the document is valid and ASCII, no line of the text is too long or obeyed."""
+    """Any cluster content yields a valid ASCII document, and text without long lines or control characters."""
     found = list(described(world, seed))
     text = dumps(encode_descriptions("x", found))
     VALIDATOR.validate(json.loads(text))
@@ -107,7 +107,7 @@ def test_every_description_is_of_the_schema_and_of_the_page(world: PlanInput, se
 
 
 def test_every_field_of_the_schema_has_a_description() -> None:
-    """The schema is one by its own rules, and explains itself."""
+    """The schema is valid, and each of its fields has a description."""
     Draft7Validator.check_schema(SCHEMA)
     fields = list(_fields(SCHEMA))
     assert len(fields) > 60
@@ -127,12 +127,12 @@ def _fields(value: Any) -> Iterator[tuple[str, Any]]:
 
 @pytest.mark.parametrize("name", SHARED)
 def test_what_descriptions_and_plans_share_is_the_same(name: str) -> None:
-    """Changes and records have one meaning, so one definition, in two files."""
+    """Changes and ownership records have the same definitions in the schemas of descriptions and plans."""
     assert SCHEMA["definitions"][name] == load.load_schema("plan")["definitions"][name]
 
 
 def test_pending_is_a_plans_word() -> None:
-    """Refusals and notices too."""
+    """Refusals and notices also have the same definitions as in the schema of plans."""
     ours, plans = (
         SCHEMA["definitions"]["pending"]["properties"],
         load.load_schema("plan")["definitions"]["topic"]["properties"],
@@ -142,7 +142,7 @@ def test_pending_is_a_plans_word() -> None:
 
 
 def test_the_words_of_the_schema_are_those_of_the_code() -> None:
-    """Phases, conditions, layers and holders: no more and no less, in their order."""
+    """The enums of phases, conditions, layers and holders equal those of the code, in the same order."""
     definitions = SCHEMA["definitions"]
     value = definitions["value"]["properties"]
     assert definitions["topic"]["properties"]["phase"]["enum"] == [phase.value for phase in Phase]
@@ -153,7 +153,9 @@ def test_the_words_of_the_schema_are_those_of_the_code() -> None:
 
 
 def test_a_word_means_the_topic_before_the_document() -> None:
-    """A topic of that name, wanted or there; else the topic of the document that has the name; both, if two have it."""
+    """A name selects the desired or actual topic of this name, else the document of this name, and both if two
+    match.
+    """
     renamed, plain = spec("orders", topicName="orders.v1"), spec("clicks")
     here = cluster(topic("orders"))
     assert resolve_topic("orders.v1", cluster(), [renamed]) == [ResolvedTopic("orders.v1", renamed)]
@@ -166,14 +168,14 @@ def test_a_word_means_the_topic_before_the_document() -> None:
 
 
 def test_close_names_are_found_among_all_that_is_known() -> None:
-    """On the cluster, in records, in manifests; the closest first, and nothing that is not close."""
+    """Suggestions come from topics, ownership records and manifests, the closest first, without distant names."""
     state = cluster(topic("orders.v1"), topic("payments"), topic("zebra"))
     assert similar_names("order.v1", state, [spec("orders.v2")]) == ["orders.v1", "orders.v2"]
     assert similar_names("xyz", state, []) == []
 
 
 def test_a_topic_that_is_as_it_should_be_keeps_its_record() -> None:
-    """Nothing to do is no plan without a record."""
+    """A synced topic keeps its ownership record, even though its plan has no record."""
     wanted = spec("orders", config={"flush.ms": 5})
     state = cluster(topic("orders", config={"flush.ms": "5"}, managed_keys=["flush.ms"]))
     plan = make_plan(state, ClusterSpec(), [wanted], RunOptions())
@@ -185,7 +187,7 @@ def test_a_topic_that_is_as_it_should_be_keeps_its_record() -> None:
 
 
 def test_orphans_are_told_only_where_manifests_were_given() -> None:
-    """Without any manifest nobody knows which topics one should name."""
+    """Without manifests, no topic is reported as undeclared."""
     state = cluster(topic("orders"))
     none = make_plan(state, ClusterSpec(), [], RunOptions())
     assert describe(state, ClusterSpec(), ResolvedTopic("orders"), None, none, "default").is_orphan

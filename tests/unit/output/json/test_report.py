@@ -1,4 +1,4 @@
-"""The lines of a report: each by its schema, and what they say."""
+"""Lines of a JSON report: schema and content."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLAN = plan(SEEN, spec("orders", partitions=1, config={"segment.ms": 6}))
 
 
 def parsed(line: str) -> dict[str, Any]:
-    """A line as an object; it is one line, and of the schema."""
+    """Return a report line as an object, after validation as one line of the schema."""
     assert "\n" not in line
     found: dict[str, Any] = json.loads(line)
     VALIDATOR.validate(found)
@@ -39,14 +39,14 @@ def of(found: Plan) -> TopicPlan:
 
 
 def test_a_header_says_who_and_where() -> None:
-    """The owner, the form, the clusters by id; no address."""
+    """The header has the owner, the format version and the cluster ids, and no address."""
     found = parsed(report.format_header([PLAN], at=AT, owner="team", mode="plan", fingerprint="a" * 64))
     assert (found["row"], found["owner"], found["form"], found["fingerprint"]) == ("header", "team", "plan", "a" * 64)
     assert found["clusters"] == [{"name": "prod", "clusterId": "ID", "chroot": ""}]
 
 
 def test_a_topic_has_its_changes_and_its_refusals() -> None:
-    """What became of it, and all that was to be done and not to be done, before and after."""
+    """A topic line has its outcome, and all its changes and refusals with the values before and after."""
     found = parsed(report.format_topic(PLAN, of(PLAN), Outcome("orders", Result.DONE), at=AT))
     assert (found["cluster"], found["topic"], found["result"], found["reason"]) == ("prod", "orders", "done", None)
     assert found["record"]["before"] == {"owner": "default", "config": ["segment.ms"], "absent": False}
@@ -56,7 +56,7 @@ def test_a_topic_has_its_changes_and_its_refusals() -> None:
 
 
 def test_a_topic_has_its_id_where_one_is_known() -> None:
-    """That which the waiting has shown, else that which it had before; null where there is none."""
+    """A topic line has the topic id of the progress, else the id from before the run; null if there is none."""
     known = replace(of(PLAN), before=replace(SEEN.topics["orders"], topic_id="A" * 22))
     for found, outcome, wanted in (
         (of(PLAN), Outcome("orders", Result.DONE), None),
@@ -68,7 +68,7 @@ def test_a_topic_has_its_id_where_one_is_known() -> None:
 
 
 def test_a_summary_counts_results() -> None:
-    """How many of each, the exit code, and what ended the work on a cluster."""
+    """The summary has the count of each result, the exit code, and the error that ended the work on a cluster."""
     results = [Result.DONE, Result.CONFLICT, Result.DONE]
     found = parsed(report.format_summary(results, at=AT, code=130, reasons=[Reason.SESSION_LOST]))
     assert (found["results"], found["exit"], found["errors"]) == ({"done": 2, "conflict": 1}, 130, ["SessionLost"])
@@ -77,7 +77,7 @@ def test_a_summary_counts_results() -> None:
 @settings(max_examples=200)
 @given(plan_inputs())
 def test_every_plan_has_lines_of_the_schema(world: PlanInput) -> None:
-    """Whatever is planned, and whatever becomes of it."""
+    """Every plan and every outcome yield lines that the schema accepts."""
     made = world.plan()
     for found, result in zip(made.topics, [*Result] * 2, strict=False):
         parsed(report.format_topic(made, found, Outcome(found.topic, result, Reason.STATE_CONFLICT, "x"), at=AT))
@@ -86,18 +86,18 @@ def test_every_plan_has_lines_of_the_schema(world: PlanInput) -> None:
 
 
 def test_the_results_of_the_schema_are_those_of_the_code() -> None:
-    """No more and no less."""
+    """The results in the schema equal those in the code."""
     assert SCHEMA["definitions"]["topic"]["properties"]["result"]["enum"] == [result.value for result in Result]
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMA["definitions"].keys() - {"header", "topic", "summary"}))
 def test_what_reports_and_plans_share_is_the_same(name: str) -> None:
-    """Changes and records have one meaning, so one definition, in two files."""
+    """Changes and ownership records have the same definitions in the schemas of reports and plans."""
     assert SCHEMA["definitions"][name] == load.load_schema("plan")["definitions"][name]
 
 
 def test_every_field_has_a_description() -> None:
-    """The schema is one by its own rules, and explains itself."""
+    """The schema is valid, and each of its fields has a description."""
     Draft7Validator.check_schema(SCHEMA)
     for name in ("header", "topic", "summary"):
         for field, inner in SCHEMA["definitions"][name]["properties"].items():
@@ -106,6 +106,6 @@ def test_every_field_has_a_description() -> None:
 
 @pytest.mark.parametrize("spoil", [{"row": "end"}, {"exit": "0"}, {"more": 1}, {"at": "now"}, {"results": {"done": 0}}])
 def test_what_is_no_line_is_refused(spoil: dict[str, Any]) -> None:
-    """One wrong value makes a line invalid."""
+    """The schema rejects a line with one wrong value."""
     line = parsed(report.format_summary([Result.DONE], at=AT, code=0, reasons=[]))
     assert not VALIDATOR.is_valid(line | spoil)

@@ -1,4 +1,4 @@
-"""Text from outside in Markdown: whatever it is, a reader sees it and GitHub makes nothing of it."""
+"""Markdown escaping: readers see any external text, and GitHub interprets none of it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def squeezed(text: str) -> str:
 
 @given(outside)
 def test_a_code_span_holds_any_text_and_nothing_else(text: str) -> None:
-    """Within a sentence, the text is one piece of code, to the letter but for what does not print."""
+    """External text in a sentence is one code span, unchanged except for unprintable characters."""
     found = parse_page(f"before {format_code(text)} after")
     assert found.errors == []
     assert dict(found.tags) == {"p": 1, "code": 1}
@@ -46,7 +46,7 @@ def test_a_code_span_holds_any_text_and_nothing_else(text: str) -> None:
 
 @given(outside)
 def test_a_cell_holds_any_text_in_a_table_that_stays_as_it_is(text: str) -> None:
-    """The table keeps its columns and rows; no bar in a name makes another cell."""
+    """The table keeps its columns and rows; a bar in a name adds no cell."""
     found = parse_page(f"| a | b |\n| --- | --- |\n| {format_table_cell(text)} | 1 |\n| x | 2 |")
     assert found.errors == []
     assert (found.tags["table"], found.tags["tr"], found.tags["td"]) == (1, 3, 4)
@@ -60,7 +60,7 @@ def test_a_cell_holds_any_text_in_a_table_that_stays_as_it_is(text: str) -> None
 
 @given(outside)
 def test_a_sentence_holds_any_text_as_words_and_code(text: str) -> None:
-    """What is no plain word is code; the text reads as it is, and is never a list, a heading or a link."""
+    """Text other than plain words becomes code; the sentence is readable, and is never a list, a heading or a link."""
     found = parse_page(escape_prose(text))
     assert found.errors == []
     assert set(found.tags) <= {"p", "code"}
@@ -72,7 +72,7 @@ def test_a_sentence_holds_any_text_as_words_and_code(text: str) -> None:
 
 @given(outside)
 def test_html_holds_any_text_as_code(text: str) -> None:
-    """In the summary of a folded part, which is HTML, names are code as well."""
+    """Names in the HTML summary of a folded section are code."""
     found = parse_page(f"<details>\n<summary>{format_html_code(text)}</summary>\n\nbody\n\n</details>")
     assert found.errors == []
     assert dict(found.tags) == {"details": 1, "summary": 1, "code": 1, "p": 1}
@@ -82,7 +82,7 @@ def test_html_holds_any_text_as_code(text: str) -> None:
 @given(st.lists(outside.map(sanitize), max_size=4))
 @example(["```", "~~~"])
 def test_a_fence_is_closed_by_its_own_end_only(lines: list[str]) -> None:
-    """Whatever stands in a fenced block stays in it."""
+    """No text in a fenced block can close the block."""
     found = parse_page(f"{format_code_block(lines, 'diff')}\n\nafter")
     assert dict(found.tags) == {"pre": 1, "code": 1, "p": 1}
     assert found.code == ["".join(f"{line}\n" for line in lines) or "\n"]
@@ -103,7 +103,7 @@ def test_a_fence_is_closed_by_its_own_end_only(lines: list[str]) -> None:
     ],
 )
 def test_plain_words_stay_plain(text: str, wanted: str) -> None:
-    """Our own sentences read as sentences; keys, values, flags and whatever may be a reference are code."""
+    """Sentences of topiarist stay plain text; keys, values, flags and possible references are code."""
     assert escape_prose(text) == wanted
 
 
@@ -126,12 +126,12 @@ def test_long_text_is_cut() -> None:
     ],
 )
 def test_files_are_named_as_git_names_them(file: str, wanted: str) -> None:
-    """From the folder of the run, if they lie below it."""
+    """Files below the working folder have the path that git has."""
     assert relative_path(file, "/repo") == wanted
 
 
 def test_the_tests_would_see_a_reference() -> None:
-    """What these tests look for is found where nothing is done about it."""
+    """The reference check of these tests detects references in unescaped text."""
     for text in (
         "ask @team",
         "see #12",

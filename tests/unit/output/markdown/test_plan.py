@@ -1,4 +1,4 @@
-"""Plans as comments: what a reviewer sees first, what is cut where there is no room, and that nothing breaks it."""
+"""Plans as Markdown comments: order by severity, truncation at the size limit, valid structure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CREATE = CreateTopic(spread_replicas(3), {"retention.ms": "604800000"})
 
 
 def shown(*found: Plan, failed: Sequence[str] = ()) -> str:
-    """The comment, which is within its limit and whole."""
+    """Return the comment, after a check of its size limit and structure."""
     text = plan_.format_plans(found, failed, ROOT)
     assert len(text.encode()) <= plan_.MAX_COMMENT_BYTES
     assert text.startswith(f"{plan_.COMMENT_MARKER}\n")
@@ -55,12 +55,14 @@ def shown(*found: Plan, failed: Sequence[str] = ()) -> str:
 
 
 def below(text: str, head: str) -> str:
-    """The section with this head."""
+    """Return the section with this heading."""
     return text.partition(f"#### {head}\n")[2].partition("\n####")[0].partition("\n</details>")[0].strip()
 
 
 def test_a_comment_begins_with_a_row_for_each_cluster() -> None:
-    """The table has what is done how often, what is refused, and the highest risk; a cluster without a plan too."""
+    """The table has one row per cluster with changes, refusals and the highest risk, including a cluster without a
+    plan.
+    """
     grow = existing_topic_plan("payments", AddPartitions(6, (1, 2, 3), spread_replicas(12)[6:], KEY_REMAPPING_RISK))
     one = plan(TopicPlan("orders", changes=(CREATE,)), grow, existing_topic_plan("audit", findings=(FEWER,)))
     other = replace(
@@ -96,7 +98,7 @@ def test_a_comment_begins_with_a_row_for_each_cluster() -> None:
 
 
 def test_a_creation_shows_its_replica_lists_and_config() -> None:
-    """Placement and config of a new topic stand in a diff, and that it is safe above it."""
+    """A creation shows its placement and config in a diff, and states above it that it is safe."""
     assert below(shown(plan(TopicPlan("orders", changes=(CREATE,)))), "`orders`: create 3 partitions x 3 replicas") == (
         "- **Safe**\n"
         "\n"
@@ -110,7 +112,9 @@ def test_a_creation_shows_its_replica_lists_and_config() -> None:
 
 
 def test_growth_shows_the_new_lists_and_why_it_hurts() -> None:
-    """Before and after, the lists of the new partitions only, and the reason of its risk."""
+    """Growth shows the counts before and after, the replica lists of new partitions only, and the reason for its
+    risk.
+    """
     grow = AddPartitions(6, (1, 2, 3), spread_replicas(8)[6:], KEY_REMAPPING_RISK)
     assert below(shown(plan(existing_topic_plan("payments", grow))), "`payments`: grow 6 -&gt; 8 partitions") == (
         "- **Disruptive**: keys map to other partitions\n"
@@ -123,7 +127,7 @@ def test_growth_shows_the_new_lists_and_why_it_hurts() -> None:
 
 
 def test_config_shows_before_and_after_with_units() -> None:
-    """A key that is set, changed, removed or comes from the cluster's defaults; each reason names its key."""
+    """Set, changed, removed and defaulted keys show before and after with units; each reason names its key."""
     update = UpdateConfig(
         (
             ConfigItem("compression.type", None, "zstd", SAFE_ASSESSMENT, inherited=True),
@@ -146,7 +150,7 @@ def test_config_shows_before_and_after_with_units() -> None:
 
 
 def test_a_deletion_says_what_is_lost() -> None:
-    """Partitions, replicas and messages."""
+    """A deletion shows the number of partitions and replicas, and that messages are lost."""
     delete = DeleteTopic(12, 36, RiskAssessment(Risk.DATA_LOSS, "all messages are deleted"))
     text = below(shown(plan(existing_topic_plan("old", delete))), "`old`: delete 12 partitions and all messages")
     assert text == (
@@ -155,7 +159,7 @@ def test_a_deletion_says_what_is_lost() -> None:
 
 
 def test_a_refusal_has_its_place_and_what_to_do_and_what_it_holds_back() -> None:
-    """The place is as git has it; what is held back is shown like a change."""
+    """A refusal shows the path as git has it and the fix, and the withheld change in the form of a change."""
     assert below(
         shown(plan(existing_topic_plan("audit", findings=(FEWER,)))), "`audit`: refused (FewerPartitions)"
     ) == (
@@ -180,7 +184,7 @@ def test_a_refusal_has_its_place_and_what_to_do_and_what_it_holds_back() -> None
 
 
 def test_a_refusal_that_gives_the_explanation_still_shows_the_risk() -> None:
-    """The explanation is not repeated; the withheld change is not called safe."""
+    """The explanation is not repeated, and the withheld change is not called safe."""
     held = Issue(
         Reason.POLICY_DENIED, f"no: {DATA_LOSS_RISK.explanation}", withheld=(UpdateConfig((RETENTION_CHANGE,)),)
     )
@@ -189,7 +193,7 @@ def test_a_refusal_that_gives_the_explanation_still_shows_the_risk() -> None:
 
 
 def test_what_many_topics_share_is_shown_once() -> None:
-    """A default of the cluster, a record to write and a refusal have one section each for all their topics."""
+    """A cluster default, a record to write and a refusal have one section each for all their topics."""
     item = ConfigItem("retention.ms", None, "604800000", SAFE_ASSESSMENT, inherited=True)
     defaults = [existing_topic_plan(f"d{number}", UpdateConfig((item,))) for number in range(812)]
     records = [existing_topic_plan(f"r{number}", TakeOwnership()) for number in range(5)]
@@ -205,7 +209,7 @@ def test_what_many_topics_share_is_shown_once() -> None:
 
 
 def test_what_is_grave_comes_first() -> None:
-    """Refusals and what may lose data, then what is disruptive, the safe, what is only observed."""
+    """The order is refusals and data loss, disruptive changes, safe changes, observed topics."""
     topics = [
         TopicPlan("a", changes=(CREATE,)),
         existing_topic_plan("b", AddPartitions(6, (1, 2, 3), spread_replicas(8)[6:], KEY_REMAPPING_RISK)),
@@ -217,7 +221,7 @@ def test_what_is_grave_comes_first() -> None:
 
 
 def test_an_observed_topic_shows_its_own_changes_and_no_record() -> None:
-    """No group lists an observed topic, so that nothing refers to one; and its record is not written."""
+    """An observed topic is in no group, and the record of an observed topic is not written."""
     item = ConfigItem("retention.ms", None, "604800000", SAFE_ASSESSMENT, inherited=True)
     defaults = [existing_topic_plan(f"d{number}", UpdateConfig((item,))) for number in range(5)]
     observed = TopicPlan(
@@ -229,7 +233,7 @@ def test_an_observed_topic_shows_its_own_changes_and_no_record() -> None:
 
 
 def test_the_effect_on_the_brokers_is_shown() -> None:
-    """Leaders and replicas before and after, by broker and rack."""
+    """The comment shows leaders and replicas before and after, by broker and rack."""
     found = replace(plan(TopicPlan("a", changes=(CREATE,))), load={1: Load(7, 20), 2: Load(7, 20)})
     assert below(shown(found), "Effect on the brokers").splitlines()[1:4] == [
         "brokers          leaders           replicas",
@@ -239,7 +243,7 @@ def test_the_effect_on_the_brokers_is_shown() -> None:
 
 
 def test_what_concerns_the_cluster_stands_at_its_end() -> None:
-    """Warnings, topics in no manifest, notices of topics that have no section: each kind once."""
+    """Warnings, undeclared topics, and notices of topics without a section are at the end, each kind once."""
     left = Issue(Reason.UNMANAGED, "config key left alone: segment.ms=1000")
     fault = Issue(Reason.EXISTING_PROBLEM, "partition 0 has no leader")
     quiet = [replace(existing_topic_plan(name), notices=(left, fault)) for name in ("a", "b")]
@@ -253,7 +257,7 @@ def test_what_concerns_the_cluster_stands_at_its_end() -> None:
 
 
 def test_a_closed_cluster_says_so() -> None:
-    """Why nothing may be written stands above everything else of that cluster."""
+    """A cluster with a write block shows the reason above everything else of that cluster."""
     found = replace(
         plan(existing_topic_plan("a", findings=(FEWER,))), write_block=WriteBlock(Reason.FROZEN, "frozen by @ops")
     )
@@ -261,7 +265,7 @@ def test_a_closed_cluster_says_so() -> None:
 
 
 def test_what_the_head_of_a_closed_cluster_says_is_not_said_again() -> None:
-    """A topic that is held back for that reason only shows its changes, and what they would risk."""
+    """A topic withheld by the write block shows only its changes and their risks."""
     held = Issue(Reason.FROZEN, "frozen by somebody", (), "unfreeze it", (UpdateConfig((RETENTION_CHANGE,)),))
     found = plan(existing_topic_plan("a", findings=(held,)))
     closed = shown(replace(found, write_block=WriteBlock(Reason.FROZEN, "frozen by somebody")))
@@ -274,7 +278,7 @@ def test_what_the_head_of_a_closed_cluster_says_is_not_said_again() -> None:
 
 
 def test_who_froze_a_cluster_is_text_in_the_title_too() -> None:
-    """Whoever freezes may write any name: it mentions nobody, and ends no cell of the table."""
+    """The user name of a freeze is escaped: it mentions no GitHub user, and ends no cell of the table."""
     message = "the cluster is frozen by @team|x since 2026-01-31T12:00:00Z: <b>why</b>"
     held = Issue(Reason.FROZEN, message, withheld=(UpdateConfig((RETENTION_CHANGE,)),))
     closed = shown(
@@ -286,7 +290,7 @@ def test_who_froze_a_cluster_is_text_in_the_title_too() -> None:
 
 
 def test_what_a_budget_holds_back_is_said_once() -> None:
-    """The numbers and what to do stand above the topics, which only show what is held back."""
+    """The numbers of a budget and the fix are above the topics, which show only the withheld changes."""
     held = Issue(Reason.BUDGET_EXCEEDED, "9 deletions, 1 allowed", (), "raise it", (DeleteTopic(1, 3, DATA_LOSS_RISK),))
     text = shown(plan(*(existing_topic_plan(name, findings=(held,)) for name in "ab")))
     assert below(text, "Over budget") == "- 9 deletions, 1 allowed\n- fix: raise it"
@@ -295,7 +299,7 @@ def test_what_a_budget_holds_back_is_said_once() -> None:
 
 
 def test_a_policys_rule_is_named_with_its_place() -> None:
-    """Whoever reads the refusal finds the rule; it is nobody's field."""
+    """A refusal by a policy names the rule's file and line, and no field of the manifest."""
     rule = existing_topic_plan("rules").spec
     assert rule is not None
     denied = FEWER._replace(reason=Reason.POLICY_DENIED, rule_origin=find_origin(rule, "partitions"))
@@ -305,7 +309,7 @@ def test_a_policys_rule_is_named_with_its_place() -> None:
 
 
 def test_no_changes_are_few_words() -> None:
-    """Nothing to do, nothing asked for, and nothing planned are three things."""
+    """No changes, no topics and no plans have three different short texts."""
     assert shown(plan()) == (
         "<!-- topiarist plan -->\n"
         "### No changes: 812 topics match their manifests.\n"
@@ -319,7 +323,7 @@ def test_no_changes_are_few_words() -> None:
 
 
 def test_only_records_to_write_are_no_risk() -> None:
-    """A cluster that comes under management shows its topics by name, and nothing else."""
+    """A cluster with only records to write shows the names of its topics, and nothing else."""
     text = shown(
         plan(*(replace(existing_topic_plan(f"t{number}", TakeOwnership()), record_before=None) for number in range(30)))
     )
@@ -328,13 +332,13 @@ def test_only_records_to_write_are_no_risk() -> None:
 
 
 def test_without_a_name_a_cluster_goes_by_its_id() -> None:
-    """That of ``--zookeeper`` has no name."""
+    """A cluster of ``--zookeeper``, which has no name, is called by its cluster id."""
     text = shown(replace(plan(TopicPlan("a", changes=(CREATE,))), cluster=""))
     assert "| `7sYkPq0hTmWZkS3m1oX9Lw` | 1 |" in text
 
 
 def test_no_address_or_controller_is_shown() -> None:
-    """A comment may be read by more people than a run's log; and it does not change when a controller does."""
+    """The comment has no address and no controller, so another controller does not change it."""
     found = plan(TopicPlan("a", changes=(CREATE,)))
     moved = replace(found, controller=5, controller_epoch=99, chroot="/secret")
     assert shown(moved) == shown(found)
@@ -342,7 +346,7 @@ def test_no_address_or_controller_is_shown() -> None:
 
 @pytest.mark.parametrize("number", [500, 20_000])
 def test_whole_topics_are_cut_the_grave_ones_last(number: int) -> None:
-    """Of very many topics, those that are refused or may lose data are there; the rest is counted."""
+    """Of very many topics, refusals and data loss are shown, and the others are counted."""
     safe = [TopicPlan(f"safe-{at:05}", changes=(CREATE,)) for at in range(number)]
     grave = [
         existing_topic_plan(f"zz-{at}", UpdateConfig((RETENTION_CHANGE._replace(before=f"8640000{at}"),)))
@@ -361,7 +365,7 @@ def test_whole_topics_are_cut_the_grave_ones_last(number: int) -> None:
 
 
 def test_grave_topics_that_are_cut_are_counted_apart() -> None:
-    """That something which may lose data is not shown has to be seen."""
+    """The comment states separately how many topics that are not shown may lose data."""
     grave = [
         existing_topic_plan(f"t{at}", UpdateConfig((RETENTION_CHANGE._replace(before=str(at)),))) for at in range(1_000)
     ]
@@ -371,7 +375,7 @@ def test_grave_topics_that_are_cut_are_counted_apart() -> None:
 
 
 def test_of_many_clusters_each_shows_its_gravest_topics() -> None:
-    """With more clusters than there is room for, the gravest have their row and their section first."""
+    """With more clusters than fit, the most severe have their row and section first."""
     grow = existing_topic_plan("payments", AddPartitions(6, (1, 2, 3), spread_replicas(300)[6:], KEY_REMAPPING_RISK))
     calm = [replace(plan(grow, TopicPlan("a", changes=(CREATE,))), cluster=f"c{at:04}") for at in range(2_000)]
     grave = [
@@ -386,7 +390,7 @@ def test_of_many_clusters_each_shows_its_gravest_topics() -> None:
 
 
 def test_only_sections_with_nothing_grave_are_folded() -> None:
-    """With several clusters, what is refused or may lose data is in sight; the rest is a click away."""
+    """With several clusters, refusals and data loss are visible, and other sections are folded."""
     safe = plan(TopicPlan("orders", changes=(CREATE,)))
     refused = replace(plan(existing_topic_plan("audit", findings=(FEWER,))), cluster="refused")
     losing = replace(plan(existing_topic_plan("old", DeleteTopic(1, 1, DATA_LOSS_RISK))), cluster="losing")
@@ -396,7 +400,7 @@ def test_only_sections_with_nothing_grave_are_folded() -> None:
 
 
 def test_the_same_topics_on_many_clusters_are_named_once() -> None:
-    """A line for all clusters on which the same topics are refused; of many names and lines the rest is counted."""
+    """One line names all clusters on which the same topics are refused; excess names and lines are counted."""
     fleet = [replace(plan(existing_topic_plan("audit", findings=(FEWER,))), cluster=f"c{at:02}") for at in range(30)]
     assert "- on `c00`, `c01`, " in shown(*fleet)
     assert "`c18` and 11 more: `audit`\n" in shown(*fleet)
@@ -413,7 +417,7 @@ def test_the_same_topics_on_many_clusters_are_named_once() -> None:
 
 
 def test_no_cluster_takes_the_room_of_the_others() -> None:
-    """A cluster with very many refusals leaves the small ones theirs, whatever their order."""
+    """A cluster with very many refusals leaves space for small clusters, in any order."""
     refusals = [FEWER._replace(message=f"has 96 partitions, wanted {at}") for at in range(3_000)]
     huge = replace(
         plan(*(existing_topic_plan(f"h{at}", findings=(each,)) for at, each in enumerate(refusals))), cluster="a-huge"
@@ -429,7 +433,7 @@ def test_no_cluster_takes_the_room_of_the_others() -> None:
 
 
 def test_sections_that_are_too_large_do_not_hide_the_small_ones_of_other_clusters() -> None:
-    """A cluster whose topics never fit is tried no more often than the others, whatever their order."""
+    """A cluster with too large sections is tried as often as the others, in any order."""
     wide = CreateTopic(spread_replicas(6), {f"key.{number:04}": "v" * 60 for number in range(1_000)})
     refusals = [FEWER._replace(message=f"has {at}") for at in range(80)]
     large = plan(*(existing_topic_plan(f"large{at:02}", wide, findings=(each,)) for at, each in enumerate(refusals)))
@@ -442,7 +446,7 @@ def test_sections_that_are_too_large_do_not_hide_the_small_ones_of_other_cluster
 
 
 def test_a_cluster_without_room_says_how_many_topics_are_not_shown() -> None:
-    """Of very many clusters those that are cut are named with their numbers, the gravest first, the rest counted."""
+    """Of very many clusters, those cut are named with their counts, the most severe first, and the rest is counted."""
     grow = AddPartitions(6, (1, 2, 3), spread_replicas(300)[6:], KEY_REMAPPING_RISK)
     fleet = [
         replace(plan(existing_topic_plan("a", grow), existing_topic_plan("b", grow)), cluster=f"c{at:04}")
@@ -460,7 +464,7 @@ def test_a_cluster_without_room_says_how_many_topics_are_not_shown() -> None:
 
 @given(plan_inputs())
 def test_every_plan_is_a_whole_page(world: PlanInput) -> None:
-    """Whatever the plan, each topic with something to do or to refuse is named, and nothing becomes a link."""
+    """For any plan, the comment names each topic with a change or refusal, and contains no link."""
     found = world.plan()
     read = parse_page(shown(found))
     assert read.references == []
@@ -471,12 +475,12 @@ def test_every_plan_is_a_whole_page(world: PlanInput) -> None:
 
 @given(outside.filter(str.strip))
 def test_names_and_values_change_nothing_but_themselves(name: str) -> None:
-    """The page of a plan with any name, value, key, rack and message is that of the plan with plain ones."""
+    """Any name, value, key, rack or message yields the same page structure as plain text does."""
     assert _tags(name) == _tags("plain")
 
 
 def _tags(name: str) -> dict[str, int]:
-    """How often each element occurs in the page of a plan that has ``name`` everywhere; code within text apart."""
+    """Return the count of each element in the page of a plan that has ``name`` everywhere, except code within text."""
     held = (UpdateConfig((ConfigItem(name, name, name, RiskAssessment(Risk.DATA_LOSS, name)),)),)
     topics = (
         replace(existing_topic_plan(name, findings=(Issue(Reason.NOT_ADOPTED, name, (), name, held),)), spec=None),
@@ -501,7 +505,7 @@ def _tags(name: str) -> dict[str, int]:
 
 
 def test_errors_are_a_comment_too() -> None:
-    """Where manifests are wrong there is no plan, and a reviewer sees why and where."""
+    """Manifest errors yield a comment with the place and message of each error, instead of a plan."""
     found = [Diagnostic(Location("/repo/topics/a.yaml", 9, 15), "partitions: found 0, wanted 1", "ask @team")]
     assert plan_.format_diagnostics(found, 2, ROOT) == (
         "<!-- topiarist plan -->\n"

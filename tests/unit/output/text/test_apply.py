@@ -1,4 +1,4 @@
-"""What became of a plan, as text."""
+"""Outcomes of a plan as text."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ PLAN = Plan("prod-eu", "id")
 
 
 def shown(*outcomes: Outcome, verbose: bool = False) -> str:
-    """The report of these outcomes."""
+    """Return the report of these outcomes."""
     return format_report(ReconcileReport(PLAN, outcomes), TextLayout(verbose=verbose))
 
 
 def test_success_is_short() -> None:
-    """Topics that were done or needed nothing take one line each kind."""
+    """Topics that are done or unchanged take one line per outcome."""
     assert shown(Outcome("b", Result.DONE), Outcome("a", Result.DONE), Outcome("c", Result.UNCHANGED)) == (
         "prod-eu\n  + done           a, b\n  = unchanged      c\nApplied: 2 done, 1 unchanged.\n"
     )
 
 
 def test_many_successes_are_condensed() -> None:
-    """Of many topics that were done the first are named, or all on a verbose page."""
+    """Of many topics that are done, the report names the first ones, or all with ``--verbose``."""
     done = [Outcome(f"t{i:03}", Result.DONE) for i in range(812)]
     assert shown(*done) == (
         "prod-eu\n"
@@ -36,7 +36,7 @@ def test_many_successes_are_condensed() -> None:
 
 
 def test_what_went_wrong_is_told_topic_by_topic() -> None:
-    """Each topic that was not done has its message and reason; what to do next stands once for each kind."""
+    """Each topic that is not done has its message and reason; the next step appears once per kind."""
     assert shown(
         Outcome("a", Result.DONE),
         Outcome("b", Result.CONFLICT, Reason.STATE_CONFLICT, "had 6 partitions, and has 9 now"),
@@ -65,22 +65,22 @@ def test_what_went_wrong_is_told_topic_by_topic() -> None:
 
 
 def test_an_idle_run_says_so() -> None:
-    """Nothing to do is one line below the cluster's name."""
+    """A run without changes has one line below the name of the cluster."""
     assert shown() == "prod-eu\nApplied: nothing to do.\n"
 
 
 def test_the_unnamed_cluster_has_no_line_for_its_name() -> None:
-    """For a cluster without a name there is no empty line."""
+    """A cluster without a name has no empty line in place of the name."""
     assert format_report(ReconcileReport(Plan("", "id")), TextLayout()) == "Applied: nothing to do.\n"
 
 
 def test_messages_cannot_drive_the_terminal() -> None:
-    """A message that carries an ANSI sequence from a znode is escaped."""
+    """An ANSI sequence in a message from a znode is escaped."""
     assert "\x1b" not in shown(Outcome("a", Result.FAILED, Reason.WRITE_FAILED, "\x1b[2Jgone"))
 
 
 def test_a_word_on_a_topic_that_was_done_is_told() -> None:
-    """It stands by itself, and not among those that need no words; nothing is left of a list that is empty then."""
+    """A topic that is done with a message has its own entry; a list that is empty without the topic is omitted."""
     word = Outcome("b", Result.DONE, Reason.NOT_INITIALIZED, "partition 1: not waited for")
     told = "  + b              done: partition 1: not waited for\n      reason       NotInitialized\n"
     assert shown(Outcome("a", Result.DONE), word) == f"prod-eu\n  + done           a\n{told}Applied: 2 done.\n"

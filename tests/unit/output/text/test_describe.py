@@ -1,4 +1,4 @@
-"""A topic as a person reads it: literally, in 80 columns, short where there is much of one kind."""
+"""The text of ``topiarist describe``: literal pages in 80 columns, with long lists shortened."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EU = ClusterSpec(name="eu")
 
 
 def inspection(state: ClusterState, **otherwise: PartitionState) -> TopicInspection:
-    """All partitions led by their first replica with a full ISR, but for those that are said otherwise (``p3``)."""
+    """Return partition states led by the first replica with a full ISR, except those given (``p3``)."""
     (seen,) = state.topics.values()
     states = {one: PartitionState(replicas[0], replicas) for one, replicas in enumerate(seen.replicas)}
     states |= {int(key[1:]): state for key, state in otherwise.items()}
@@ -32,19 +32,19 @@ def inspection(state: ClusterState, **otherwise: PartitionState) -> TopicInspect
 
 
 def of(state: ClusterState, found: TopicInspection | None, **wanted: Any) -> Description:
-    """``orders`` as it stands, with a manifest if fields of one are given."""
+    """Return the description of ``orders``, with a manifest if fields of a manifest are given."""
     wish = spec("orders", EU, **wanted) if wanted else None
     plan = make_plan(state, EU, [wish], RunOptions()) if wish else None
     return describe(state, EU, ResolvedTopic("orders", wish), found, plan, "default")
 
 
 def page_of(found: Description, page: TextLayout | None = None) -> list[str]:
-    """The lines below the head."""
+    """Return the lines below the head."""
     return format_descriptions([found], page or TextLayout()).split("\n")[3:]
 
 
 def test_a_topic_reads_from_its_life_to_what_is_pending() -> None:
-    """Life, partitions, values with where they come from, and the block of the plan."""
+    """The page has phase, partitions, values with their sources, and the block of the plan, in this order."""
     state = cluster(topic("orders", 2, config={"retention.ms": "1000", "flush.ms": "5"}, managed_keys=["retention.ms"]))
     found = of(state, inspection(state, p1=PartitionState(3, (3, 4))), partitions=3, config={"retention.ms": 2000})
     assert page_of(found) == [
@@ -92,7 +92,7 @@ def test_a_topic_reads_from_its_life_to_what_is_pending() -> None:
     ],
 )
 def test_many_partitions_are_short(partitions: int, unwell: int, verbose: bool, rows: int, ending: str) -> None:
-    """A line of counts, those that are not well, and how many are not shown; ``-v`` shows all."""
+    """Many partitions are one line of counts, the unhealthy ones, and the number not shown; ``-v`` shows all."""
     state = cluster(topic("orders", [(1, 2)] * partitions))
     ill = {f"p{one}": PartitionState(1, (1,)) for one in range(unwell)}
     lines = page_of(of(state, inspection(state, **ill)), TextLayout(verbose=verbose))
@@ -105,7 +105,7 @@ def test_many_partitions_are_short(partitions: int, unwell: int, verbose: bool, 
 
 
 def test_of_many_partitions_of_a_snapshot_none_is_called_well() -> None:
-    """Nobody knows."""
+    """Partitions of a snapshot are not called healthy, because their states are unknown."""
     state = cluster(topic("orders", [(1, 2)] * 20, reassigning_partitions=(3,)))
     lines = page_of(of(state, None))
     assert "  partitions       20 x 2 replicas, 1 being reassigned, leaders and ISR are" in lines
@@ -115,7 +115,7 @@ def test_of_many_partitions_of_a_snapshot_none_is_called_well() -> None:
 
 
 def test_where_there_is_no_room_beside_a_row_what_is_said_of_it_stands_beneath() -> None:
-    """Long lists of long ids: the columns stay whole."""
+    """A remark that does not fit beside its row is on the next line, so long replica lists keep their columns."""
     ids = tuple(range(1001, 1007))
     state = cluster(topic("orders", [ids]), brokers=())
     lines = page_of(of(state, inspection(state, p0=PartitionState(1002, ids[1:]))))
@@ -124,7 +124,7 @@ def test_where_there_is_no_room_beside_a_row_what_is_said_of_it_stands_beneath()
 
 
 def test_all_values_of_the_manifest_are_there_on_a_verbose_page() -> None:
-    """Also those that are topiarist's own defaults."""
+    """With ``-v`` the page has all values of the manifest, including topiarist's own defaults."""
     state = cluster(topic("orders"))
     found = of(state, inspection(state), partitions=3)
     assert not any("topiarist's default" in line for line in page_of(found))
@@ -134,7 +134,7 @@ def test_all_values_of_the_manifest_are_there_on_a_verbose_page() -> None:
 
 
 def test_long_names_and_values_never_leave_the_page() -> None:
-    """A name of 249 letters, a key and a value that no line holds."""
+    """A name of 249 letters and a key and value longer than a line stay within the page."""
     name, key = "x" * 249, "vendor." + "k" * 90
     state = cluster(topic(name, config={key: "v" * 300, "flush.ms": "1"}))
     found = describe(state, EU, ResolvedTopic(name), inspection(state), None, "default")
@@ -145,7 +145,7 @@ def test_long_names_and_values_never_leave_the_page() -> None:
 
 
 def test_nothing_from_a_cluster_reaches_a_terminal_as_it_is() -> None:
-    """Names, owners, values, faults: a terminal obeys none of them."""
+    """Names, owners, values and errors of a cluster are escaped: they never control a terminal."""
     bad = "a\x1b[2J\u202eb\n"
     state = cluster(topic(bad, config={bad: bad}, owner=bad, unknown_fields=(bad,)), warnings=(bad,))
     found = replace(inspection(state), other_errors=(ReadError(bad, bad),))
@@ -155,7 +155,7 @@ def test_nothing_from_a_cluster_reaches_a_terminal_as_it_is() -> None:
 
 
 def test_a_closed_cluster_is_said_at_its_head() -> None:
-    """Who froze it, why, and since when; the topic is described all the same."""
+    """The head shows user, reason and time of a freeze, and the topic is described as usual."""
     gate = WriteBlock(Reason.FROZEN, f"the cluster is {Freeze('incident', 'ada', '2026-01-31T12:00:00Z')}")
     state = cluster(topic("orders"), write_block=gate)
     text = format_descriptions([of(state, inspection(state))], TextLayout(width=140))
@@ -167,7 +167,7 @@ def test_a_closed_cluster_is_said_at_its_head() -> None:
 
 
 def test_many_odd_znodes_are_counted() -> None:
-    """The first few with path and reason; all of them on a verbose page."""
+    """The page shows the path and reason of the first unreadable znodes, and of all with ``-v``."""
     state = cluster(topic("orders", 9))
     faults = {one: ReadError(f"/partitions/{one}/state", "it is empty") for one in range(9)}
     found = replace(inspection(state), states={}, partition_errors=faults)
@@ -187,13 +187,13 @@ def test_many_odd_znodes_are_counted() -> None:
     ],
 )
 def test_what_else_is_odd_about_a_topic_is_noted(fields: dict[str, Any], words: str) -> None:
-    """One line each."""
+    """Each irregularity of a topic has a note of one line."""
     state = cluster(topic("orders", **fields))
     assert f"      note         {words}" in page_of(of(state, inspection(state)))
 
 
 def test_colour_changes_no_layout() -> None:
-    """Without the tones the lines are the same."""
+    """Without colours, the lines are the same."""
     state = cluster(topic("orders", 2, config={"flush.ms": "5"}))
     found = of(state, inspection(state, p1=PartitionState(-1, (3,))), partitions=3, config={"flush.ms": 7})
     coloured = format_descriptions([found], TextLayout(use_color=True))
@@ -204,7 +204,7 @@ def test_colour_changes_no_layout() -> None:
 
 
 def test_nothing_found_is_nothing_printed() -> None:
-    """Where no cluster could be read there is no page."""
+    """If no cluster could be read, the page is empty."""
     assert format_descriptions([], TextLayout()) == ""
 
 
@@ -237,7 +237,7 @@ FOUR = (Broker(1), Broker(2), Broker(3), Broker(4))
     ],
 )
 def test_the_placement_in_words(racks: str, replicas: list[Replicas], words: str) -> None:
-    """Where the lists come from, over which brokers, and which do not follow."""
+    """The page shows the source of the replica lists, their brokers, and the lists that deviate."""
     brokers = tuple(Broker(one.id, rack) for one, rack in zip(FOUR, racks, strict=True)) if racks else FOUR
     state = replace(cluster(topic("orders", replicas)), brokers=brokers)
     found = of(state, inspection(state))
@@ -249,7 +249,7 @@ def test_the_placement_in_words(racks: str, replicas: list[Replicas], words: str
 
 
 def test_partitions_with_different_numbers_of_replicas() -> None:
-    """Never "all well"; said once: by the plan where that says it, else as a note."""
+    """Different replica counts are never called healthy, and appear once: in the plan, else as a note."""
     state = cluster(topic("orders", [(1, 2, 3), (2, 3, 4), (3,)]))
     words = "partitions have different numbers of replicas: 1 in partition 2, and 3 in the 2 others"
     found = of(state, inspection(state))

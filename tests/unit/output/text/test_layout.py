@@ -1,4 +1,4 @@
-"""The shapes that every text is made of: escaping, wrapping, columns, the progress bar, values with units."""
+"""Layout of all text output: escaping, wrapping, columns, the progress bar, values with units."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ ANY = st.text(st.characters(), max_size=200)
     ],
 )
 def test_what_does_not_print_is_escaped(text: str, escaped: str) -> None:
-    """Letters of any language stay; control characters, ANSI, direction marks and surrogates become visible."""
+    """Letters of any language are kept; control characters, ANSI, direction marks and surrogates are escaped."""
     assert sanitize(text) == escaped
 
 
 @given(ANY)
 def test_plain_text_can_always_be_printed(text: str) -> None:
-    """What comes out of ``plain`` is printable and can be encoded, and does not change a second time."""
+    """The result of ``plain`` is printable and encodable, and ``plain`` does not change it a second time."""
     escaped = sanitize(text)
     assert escaped.isprintable()
     assert escaped.encode().decode() == escaped
@@ -49,26 +49,26 @@ def test_plain_text_can_always_be_printed(text: str) -> None:
 
 @given(ANY, st.integers(1, 100))
 def test_wrapping_keeps_every_character_and_the_width(text: str, width: int) -> None:
-    """Lines are never wider than asked for, and hold all that is not a space, in order."""
+    """Lines are never wider than the limit, and keep all characters except spaces, in order."""
     lines = wrap(text, width)
     assert all(len(line) <= width for line in lines)
     assert "".join(lines).replace(" ", "") == sanitize(text).replace(" ", "")
 
 
 def test_wrapping_breaks_at_spaces() -> None:
-    """Words stay whole as long as they fit; a longer one is broken."""
+    """A word that fits into a line stays whole; a longer one is broken."""
     assert wrap("one two three", 8) == ["one two", "three"]
     assert wrap("abcdefghij kl", 4) == ["abcd", "efgh", "ij", "kl"]
     assert wrap("", 10) == [""]
 
 
 def test_a_field_to_copy_stays_whole() -> None:
-    """A field and its value at the end of a text stand on one line, ready to be copied."""
+    """A field and its value at the end of a text are on one line, for copying."""
     assert wrap("no guard; add clusterId: 7sYk", 24) == ["no guard; add", "clusterId: 7sYk"]
 
 
 def test_pieces_stay_whole_if_they_can() -> None:
-    """Pieces move to the next line together; only one longer than a line is broken."""
+    """Pieces move to the next line whole; only a piece longer than a line is broken."""
     assert fill_lines(["86400000", "-> 3600000", "(1 day -> 1 hour)"], 20) == [
         "86400000 -> 3600000",
         "(1 day -> 1 hour)",
@@ -77,7 +77,7 @@ def test_pieces_stay_whole_if_they_can() -> None:
 
 
 def test_grids_have_even_rows() -> None:
-    """Cells stand in columns, with about as many in each row, never wider than asked for."""
+    """Cells are in columns, with similar numbers in each row, within the width."""
     assert format_grid([f"c{i}" for i in range(10)], 17) == ["c0  c1  c2  c3", "c4  c5  c6  c7", "c8  c9"]
     assert format_grid(["a", "long one"], 80) == ["a         long one"]
     assert format_grid(["wide"], 2) == ["wide"]
@@ -85,7 +85,7 @@ def test_grids_have_even_rows() -> None:
 
 
 def test_a_head_has_its_word_at_the_right_end() -> None:
-    """The first line ends with the word at the page's edge; the action is wrapped beside it."""
+    """The status of the first line is right-aligned at the page's edge; the action is wrapped beside it."""
     assert list(TextLayout(width=60).format_heading("~", "clicks", action="configure", right_text="Safe")) == [
         "  ~ clicks         configure                            Safe"
     ]
@@ -100,14 +100,14 @@ def test_a_head_has_its_word_at_the_right_end() -> None:
 
 
 def test_columns_fit_most_names() -> None:
-    """Actions stand beside the longest usual name; very long names do not push them away."""
+    """Actions are in a column beside the longest usual name; very long names do not shift the column."""
     assert choose_action_column([]) == 19
     assert choose_action_column(["orders"]) == 19
     assert choose_action_column(["shipments.returns.v1", "x" * 249]) == 26
 
 
 def test_names_are_shortened_to_a_dozen() -> None:
-    """Twelve names are shown as they are; of more the first eleven, or all on a verbose page."""
+    """Twelve names are all shown; of more, the first eleven are shown, or all with ``--verbose``."""
     twelve = [f"t{i}" for i in range(12)]
     assert TextLayout().format_names(twelve) == ["t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, t11"]
     assert TextLayout().format_names([*twelve, "t12"]) == ["t0, t1, t2, t3, t4, t5, t6, t7, t8, t9, t10, ... 2 more"]
@@ -138,12 +138,12 @@ def test_names_are_shortened_to_a_dozen() -> None:
     ],
 )
 def test_values_get_units_where_digits_alone_say_little(key: str, text: str, words: str) -> None:
-    """Times and sizes get units; what is no number, small, or has no unit gets none."""
+    """Times and sizes have units; values that are small, not numbers or without a unit have none."""
     assert humanize_config_value(key, text) == words
 
 
 def test_sixteen_replica_lists_are_shown_whole() -> None:
-    """Up to sixteen lists are shown; of seventeen the first fifteen and how many more."""
+    """Up to sixteen lists are shown; of seventeen, the first fifteen and the number of the others."""
     lists = [(1, 2, 3)] * 17
     assert "".join(format_replica_lists(TextLayout(), lists[:16], 0)).count("[") == 16
     assert "".join(format_replica_lists(TextLayout(), lists, 0)).count("[") == 15
@@ -151,14 +151,16 @@ def test_sixteen_replica_lists_are_shown_whole() -> None:
 
 
 def test_large_broker_ids_keep_within_the_page() -> None:
-    """Brokers with ids of seven digits have fewer lists in a line."""
+    """With broker ids of seven digits, a line has fewer lists."""
     lines = format_replica_lists(TextLayout(), [(1000001, 1000002, 1000003)] * 12, 100)
     assert lines[0] == "+ 100 [1000001,1000002,1000003]"
     assert len(lines) == 12
 
 
 def test_the_bar_grows_with_the_work() -> None:
-    """The bar shows done and to do; it fits the width, is full at the end, and is figures only on a narrow line."""
+    """The bar shows done and remaining work, fits the width, is full at the end, and is figures only on a narrow
+    line.
+    """
     assert format_progress_bar(0, 12, 30) == "[-----------------]   0 of 12"
     assert format_progress_bar(6, 12, 30) == "[########---------]   6 of 12"
     assert format_progress_bar(12, 12, 30) == "[#################]  12 of 12"
@@ -168,5 +170,5 @@ def test_the_bar_grows_with_the_work() -> None:
 
 @given(st.integers(0, 20_000), st.integers(0, 10_000), st.integers(25, 300))
 def test_the_bar_fits_its_line(done: int, total: int, width: int) -> None:
-    """Whatever the numbers, the bar never breaks the line that it is drawn on."""
+    """For any numbers, the bar fits into its line."""
     assert len(format_progress_bar(done, total, width)) < width

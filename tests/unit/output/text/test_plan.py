@@ -1,4 +1,4 @@
-"""The blocks of a plan as a person reads them: one topic, one change, one refusal, literally."""
+"""Blocks of a plan as text: one topic, one change, one refusal, literally."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from topiarist.output.text.plan import format_plans
 
 
 def test_a_creation_shows_every_replica_list_and_the_config() -> None:
-    """A new topic shows its exact replica lists, its config with units, and says that it is safe."""
+    """A new topic shows its exact replica lists and its config with units, and that it is safe."""
     config = {"cleanup.policy": "compact", "retention.ms": "604800000"}
     create = CreateTopic(spread_replicas(12), config)
     assert render_plan(plan(TopicPlan("orders.v1", changes=(create,)))) == (
@@ -58,7 +58,7 @@ def test_a_creation_shows_every_replica_list_and_the_config() -> None:
 
 
 def test_growth_shows_the_new_replica_lists_and_why_it_hurts() -> None:
-    """Growth shows before and after, the lists of the new partitions only, and its reason."""
+    """Growth shows the counts before and after, the replica lists of new partitions only, and its reason."""
     grow = AddPartitions(6, (1, 2, 3), spread_replicas(12)[6:], KEY_REMAPPING_RISK)
     text = render_plan(plan(existing_topic_plan("payments", grow)))
     assert text.startswith(
@@ -73,7 +73,7 @@ def test_growth_shows_the_new_replica_lists_and_why_it_hurts() -> None:
 
 
 def test_config_shows_before_and_after_aligned_with_units() -> None:
-    """Set, changed and removed keys have a sign each; every reason names its key, the worst first, with its risk."""
+    """Set, changed and removed keys have a sign each; every reason names its key and risk, the highest risk first."""
     segments = RiskAssessment(Risk.DISRUPTIVE, "many more files: memory and open files on the brokers")
     update = UpdateConfig(
         (
@@ -101,7 +101,7 @@ def test_config_shows_before_and_after_aligned_with_units() -> None:
 
 
 def test_a_deletion_is_counted_and_named_at_the_end() -> None:
-    """A deletion stands at the end once more, among what may lose data."""
+    """A deletion appears again at the end, among the changes with data loss."""
     delete = DeleteTopic(12, 36, RiskAssessment(Risk.DATA_LOSS, "all messages are deleted"))
     assert render_plan(plan(existing_topic_plan("old", delete))) == (
         "  - old            delete 12 partitions and all messages                DataLoss\n"
@@ -114,14 +114,14 @@ def test_a_deletion_is_counted_and_named_at_the_end() -> None:
 
 
 def test_what_is_about_to_be_done_gets_no_advice_on_how_to_do_it() -> None:
-    """Whoever applies has asked, or was allowed: only what may lose data is named."""
+    """In ``apply``, which has its approvals, the end of the plan names only changes with data loss."""
     delete = DeleteTopic(12, 36, RiskAssessment(Risk.DATA_LOSS, "all messages are deleted"))
     text = format_plans([plan(existing_topic_plan("old", delete))], TextLayout(), applying=True)
     assert text.endswith("\n1 change may lose data:\n    old\n")
 
 
 def test_a_refusal_has_its_place_and_what_to_do() -> None:
-    """A refusal says what, at which line and column, for which reason, and what to do instead."""
+    """A refusal has its message, line and column, reason, and fix."""
     finding = Issue(
         Reason.FEWER_PARTITIONS,
         "48 -> 12 partitions: Kafka cannot remove partitions",
@@ -138,7 +138,7 @@ def test_a_refusal_has_its_place_and_what_to_do() -> None:
 
 
 def test_a_refusal_shows_what_it_holds_back() -> None:
-    """The change that a refusal holds back is shown beneath it as if it were to be done, with its risk and reason."""
+    """The withheld change is below its refusal in the form of a planned change, with its risk and reason."""
     finding = Issue(
         Reason.NOT_ADOPTED, "exists already and differs", (), "--adopt=clicks", (UpdateConfig((RETENTION_CHANGE,)),)
     )
@@ -155,7 +155,7 @@ def test_a_refusal_shows_what_it_holds_back() -> None:
 
 
 def test_a_reason_that_the_refusal_gives_is_not_repeated() -> None:
-    """Where the message has the reason of the change already, no "explanation" repeats it."""
+    """If the message has the reason of the change already, no "explanation" repeats it."""
     finding = Issue(
         Reason.DATA_LOSS, f"may lose data: {DATA_LOSS_RISK.explanation}", withheld=(UpdateConfig((RETENTION_CHANGE,)),)
     )
@@ -163,7 +163,7 @@ def test_a_reason_that_the_refusal_gives_is_not_repeated() -> None:
 
 
 def test_what_is_done_and_what_is_refused_of_one_topic_stand_together() -> None:
-    """A topic with a change and a refusal has both, one below the other; it counts as both."""
+    """A topic with a change and a refusal shows one below the other, and counts as both."""
     finding = Issue(Reason.FEWER_PARTITIONS, "48 -> 12 partitions", ("partitions",))
     text = render_plan(plan(existing_topic_plan("clicks", UpdateConfig((RETENTION_CHANGE,)), findings=(finding,))))
     assert text.startswith("  ~ clicks         configure ")
@@ -172,19 +172,21 @@ def test_what_is_done_and_what_is_refused_of_one_topic_stand_together() -> None:
 
 
 def test_no_changes_is_said_plainly() -> None:
-    """A plan without anything to do or to say is two lines."""
+    """A plan without changes and notices is two lines."""
     assert render_plan(plan()) == "No changes: 812 topics match their manifests.\n"
     assert render_plan(plan(unchanged=1)) == "No changes: 1 topic matches its manifest.\n"
     assert render_plan(plan(unchanged=0)) == "No changes: no topics are declared.\n"
 
 
 def test_nothing_planned_is_no_text() -> None:
-    """Without clusters there is nothing to print."""
+    """Without clusters, the text is empty."""
     assert format_plans([], TextLayout()) == ""
 
 
 def test_adoption_is_one_line_a_topic() -> None:
-    """Adopting, taking over and mending our record are told apart, and stand together without empty lines."""
+    """Adopting, taking ownership and correcting a record have different texts, in lines without empty lines between
+    them.
+    """
     topics = (
         TopicPlan("a", topic("a", managed_keys=None), None, OWN_RECORD, (TakeOwnership(),)),
         TopicPlan("b", topic("b", owner="team-b"), OwnershipRecord("team-b"), OWN_RECORD, (TakeOwnership(),)),
@@ -200,7 +202,7 @@ def test_adoption_is_one_line_a_topic() -> None:
 
 
 def test_a_change_that_also_adopts_says_so() -> None:
-    """With a change comes our record; that the topic was not ours before is part of what is reviewed."""
+    """A change that also adopts the topic shows the adoption, as part of the reviewed plan."""
     found = replace(
         existing_topic_plan("clicks", UpdateConfig((RETENTION_CHANGE,))),
         before=topic("clicks", managed_keys=None),
@@ -210,7 +212,7 @@ def test_a_change_that_also_adopts_says_so() -> None:
 
 
 def test_observed_topics_are_marked_and_not_counted_as_work() -> None:
-    """A topic in mode Observe shows what there would be to do, and that it is not done."""
+    """A topic in mode ``Observe`` shows its changes, and that they are not applied."""
     found = replace(existing_topic_plan("watched", UpdateConfig((RETENTION_CHANGE,))), observe_only=True)
     text = render_plan(plan(found))
     assert text.startswith("  . watched        observed, not applied: configure                     DataLoss\n")
@@ -218,7 +220,7 @@ def test_observed_topics_are_marked_and_not_counted_as_work() -> None:
 
 
 def test_the_record_of_an_observed_topic_is_no_news() -> None:
-    """An observed topic whose only difference is our record counts as unchanged."""
+    """An observed topic that differs only in its ownership record counts as unchanged."""
     found = TopicPlan(
         "watched", topic("watched", managed_keys=None), None, OWN_RECORD, (TakeOwnership(),), observe_only=True
     )
@@ -226,7 +228,7 @@ def test_the_record_of_an_observed_topic_is_no_news() -> None:
 
 
 def test_long_lists_are_shortened_unless_asked_for() -> None:
-    """Of more than sixteen new partitions the first fifteen are shown, or all on a verbose page."""
+    """Of more than sixteen new partitions the first fifteen are shown, or all with ``--verbose``."""
     found = plan(TopicPlan("wide", changes=(CreateTopic(spread_replicas(64), {}),)))
     short, whole = render_plan(found), render_plan(found, verbose=True)
     assert "14 [3,4,5]   ... 49 more\n" in short
@@ -235,7 +237,7 @@ def test_long_lists_are_shortened_unless_asked_for() -> None:
 
 
 def test_long_values_are_shortened_unless_asked_for() -> None:
-    """A value of thousands of characters stands beneath its key: its beginning, or all of it on a verbose page."""
+    """A value of thousands of characters is below its key: its beginning, or all of it with ``--verbose``."""
     item = ConfigItem(
         "leader.replication.throttled.replicas", None, ",".join(f"{i}:1" for i in range(500)), SAFE_ASSESSMENT
     )
@@ -246,7 +248,7 @@ def test_long_values_are_shortened_unless_asked_for() -> None:
 
 
 def test_long_names_have_lines_of_their_own() -> None:
-    """A name of 249 characters neither breaks the page nor loses a character."""
+    """A name of 249 characters keeps all its characters within the page."""
     name = "x" * 249
     text = render_plan(plan(existing_topic_plan(name, UpdateConfig((RETENTION_CHANGE,)))))
     lines = text.splitlines()

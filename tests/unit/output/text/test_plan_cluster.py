@@ -1,4 +1,4 @@
-"""What a plan says about a whole cluster: what many topics share, header, brokers, remarks, summary; and odd text."""
+"""Plan text for a whole cluster: shared changes, header, brokers, notices, summary, and unusual text."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from topiarist.planning.planner import make_plan
 
 
 def test_many_adoptions_are_one_block() -> None:
-    """Many topics of which only the record is written are one decision, with their names."""
+    """Many topics with only a record to write are one block with their names."""
     topics = tuple(
         TopicPlan(f"t{i:02}", topic(f"t{i:02}", managed_keys=None), None, OWN_RECORD, (TakeOwnership(),))
         for i in range(14)
@@ -61,14 +61,14 @@ DEFAULTS = ClusterSpec(
 
 
 def touched(name: str, before: str | None, *more: ConfigItem) -> TopicPlan:
-    """A topic that a default of the cluster changes."""
+    """Return a topic that a default of the cluster changes."""
     verdict = RiskAssessment(Risk.DISRUPTIVE, f"replicas that confirm a write: {before or 'unknown'} to 2")
     items = (ConfigItem("min.insync.replicas", before, "2", verdict, inherited=True), *more)
     return replace(existing_topic_plan(name, UpdateConfig(items)), spec=spec(name, DEFAULTS))
 
 
 def test_a_default_that_touches_many_topics_is_shown_once() -> None:
-    """A key from the cluster's defaults stands in one block with its place, befores and topics, not in each topic's."""
+    """A key from the cluster's defaults is one block with its place, previous values and topics."""
     topics = [touched(f"t{i}", None) for i in range(6)] + [touched(f"u{i}", "1") for i in range(2)]
     assert render_plan(plan(*topics)) == (
         "  ~ min.insync.replicas  from the cluster's defaults, 8 topics        Disruptive\n"
@@ -84,7 +84,7 @@ def test_a_default_that_touches_many_topics_is_shown_once() -> None:
 
 
 def test_what_a_topic_changes_of_its_own_is_shown_beside_a_shared_default() -> None:
-    """A topic that a shared default touches and that changes more by itself shows its own part and counts the rest."""
+    """A topic with a shared default and changes of its own shows its own changes and counts the others."""
     topics = [touched(f"t{i}", None) for i in range(6)]
     topics[3] = touched("t3", None, RETENTION_CHANGE)
     text = render_plan(plan(*topics))
@@ -96,14 +96,14 @@ def test_what_a_topic_changes_of_its_own_is_shown_beside_a_shared_default() -> N
 
 
 def test_a_default_that_touches_few_topics_stays_with_them() -> None:
-    """Below the limit each topic shows the key and says where it comes from."""
+    """Below the limit, each topic shows the key with its source."""
     text = render_plan(plan(touched("t0", None), touched("t1", "1")))
     assert "+ min.insync.replicas  2  from the cluster's defaults\n" in text
     assert "~ min.insync.replicas  1 -> 2  from the cluster's defaults\n" in text
 
 
 def test_equal_refusals_of_many_topics_are_one_block() -> None:
-    """A broker that is missing refuses many topics in one block; the word to type has TOPIC in place of a name."""
+    """The refusals of many topics by an offline broker are one block; its hint has TOPIC in place of a name."""
     topics = [
         existing_topic_plan(
             f"t{i}", findings=(Issue(Reason.DATA_LOSS, "may lose data", (), f"--allow-risk DataLoss=t{i}"),)
@@ -121,7 +121,7 @@ def test_equal_refusals_of_many_topics_are_one_block() -> None:
 
 
 def test_a_closed_cluster_is_said_once() -> None:
-    """Where nothing may be written the header says why; topics show what is held back, without the reason again."""
+    """The header has the reason of the write block; topics show the withheld changes without the reason."""
     message = "/migration exists: the cluster is on its way to KRaft"
     finding = Issue(Reason.KRAFT_MIGRATION, message, withheld=(UpdateConfig((RETENTION_CHANGE,)),))
     closed = replace(
@@ -157,7 +157,7 @@ HOLDERS = {
 
 @pytest.mark.parametrize("reason", HOLDERS)
 def test_what_a_closed_cluster_holds_back_is_pending_and_no_refusal(reason: Reason) -> None:
-    """The summary counts it by what it is, with who or what holds it; a refusal of another kind is still one."""
+    """The summary counts changes withheld by a write block as pending by kind, and other refusals as refused."""
     message, brief = HOLDERS[reason]
     held = Issue(
         reason, message, withheld=(UpdateConfig((RETENTION_CHANGE,)), AddPartitions(1, (1,), ((2,),), SAFE_ASSESSMENT))
@@ -182,7 +182,7 @@ def test_what_a_closed_cluster_holds_back_is_pending_and_no_refusal(reason: Reas
 
 
 def test_what_a_budget_holds_back_is_pending_too() -> None:
-    """Beside changes that are done both are counted."""
+    """The summary counts changes withheld by a budget beside those that are applied."""
     held = Issue(Reason.BUDGET_EXCEEDED, "2 deletions, 1 allowed", withheld=(DeleteTopic(1, 3, SAFE_ASSESSMENT),))
     found = plan(
         existing_topic_plan("a", findings=(held,)),
@@ -193,7 +193,7 @@ def test_what_a_budget_holds_back_is_pending_too() -> None:
 
 
 def test_notices_are_counted_or_shown() -> None:
-    """Keys that are not ours are one number, or one line each on a verbose page."""
+    """Notices about unmanaged keys are one number, or one line each with ``--verbose``."""
     notice = Issue(Reason.UNMANAGED, "flush.ms 7: left alone")
     found = plan(
         replace(existing_topic_plan("a"), notices=(notice,)), replace(existing_topic_plan("b"), notices=(notice,))
@@ -215,7 +215,9 @@ def _fault(name: str, message: str) -> TopicPlan:
 
 
 def test_faults_that_stand_are_warnings() -> None:
-    """What many topics share is said once, the most frequent first; of many kinds the first five, and how many more."""
+    """Existing problems are warnings: shared ones once, the most frequent first, the first five kinds and the number of
+    others.
+    """
     found = plan(_fault("a", "rotten"), *(_fault(f"b{number:02}", "mouldy") for number in range(20)))
     assert render_plan(found) == (
         "  warning          20 topics: mouldy\n"
@@ -231,7 +233,7 @@ def test_faults_that_stand_are_warnings() -> None:
 
 
 def test_what_others_changed_is_told_beside_our_change() -> None:
-    """A notice that a reviewer of a change needs stands in its block, also on a short page."""
+    """A notice about an external change is in the block of the change, also on a short page."""
     notice = Issue(Reason.MODIFIED_EXTERNALLY, "another client changed its config")
     found = replace(existing_topic_plan("clicks", UpdateConfig((RETENTION_CHANGE,))), notices=(notice,))
     text = render_plan(plan(found))
@@ -240,7 +242,7 @@ def test_what_others_changed_is_told_beside_our_change() -> None:
 
 
 def test_orphans_and_warnings_stand_before_the_summary() -> None:
-    """What concerns the whole cluster comes last, where a long plan is still on the screen."""
+    """Undeclared topics and warnings are at the end, where a long plan is still on the screen."""
     found = replace(plan(), orphans=("gone", "left"), warnings=("no clusterId guards this cluster",))
     end = (
         "  warning          no clusterId guards this cluster\n\nNo changes: 812 unchanged, 2 not in the given paths.\n"
@@ -251,14 +253,14 @@ def test_orphans_and_warnings_stand_before_the_summary() -> None:
 
 
 def test_topics_that_are_not_in_the_given_paths_take_one_line() -> None:
-    """However many there are: a plan of one file is no list of all others."""
+    """Undeclared topics take one line, so the plan of one file does not list all others."""
     found = render_plan(replace(plan(), orphans=tuple(f"topic-{number:05}" for number in range(12_345))))
     assert found.count("\n") == 3
     assert "  orphans          12,345 owned topics not in the given paths (-v lists them)\n" in found
 
 
 def test_brokers_have_a_row_each_with_their_rack() -> None:
-    """Leaders and replicas before and after; what stays is said once; brokers that are not registered are marked."""
+    """A broker row has leaders and replicas before and after, equal values once, and a mark if it is not registered."""
     create = CreateTopic(((1, 2), (1, 2)), {})
     found = replace(
         plan(TopicPlan("a", changes=(create,))),
@@ -274,7 +276,7 @@ def test_brokers_have_a_row_each_with_their_rack() -> None:
 
 
 def test_many_brokers_are_shown_by_rack() -> None:
-    """Beyond twenty brokers the table has a row per rack; a verbose page has all brokers."""
+    """Beyond twenty brokers the table has a row per rack; with ``--verbose`` it has all brokers."""
     brokers = tuple(Broker(number, "ab"[number % 2]) for number in range(30))
     found = replace(
         plan(TopicPlan("a", changes=(CreateTopic(((0, 1), (1, 2)), {}),))),
@@ -298,13 +300,13 @@ def test_many_brokers_are_shown_by_rack() -> None:
     ],
 )
 def test_the_header_counts_brokers_and_racks(brokers: tuple[Broker, ...], words: str) -> None:
-    """The header says how many brokers there are, and whether they have racks; an empty name of a rack is a rack."""
+    """The header has the number of brokers and racks; an empty rack name is a rack."""
     found = Plan(cluster="", cluster_id="", brokers=brokers)
     assert format_plans([found], TextLayout()).startswith(f"cluster without id, {words}, no controller\n")
 
 
 def test_several_clusters_end_with_all_of_them() -> None:
-    """Clusters follow each other, and one line counts them together."""
+    """Several clusters are in sequence, and one line counts them together."""
     text = format_plans(
         [plan(existing_topic_plan("clicks", UpdateConfig((RETENTION_CHANGE,)))), replace(plan(), cluster="prod-us")],
         TextLayout(),
@@ -316,19 +318,19 @@ def test_several_clusters_end_with_all_of_them() -> None:
 
 
 def test_a_cluster_with_a_long_name_has_it_on_a_line_of_its_own() -> None:
-    """The header of a cluster whose name is half a page keeps within it."""
+    """The header of a cluster with a name of half a page stays within the page."""
     text = format_plans([replace(plan(), cluster="c" * 200)], TextLayout())
     assert text.startswith("c" * 80 + "\n" + "c" * 80 + "\n" + "c" * 40 + "\n    cluster 7sYk")
 
 
 def test_summaries_break_between_their_parts() -> None:
-    """A summary that is longer than a line breaks after a comma."""
+    """A summary longer than a line breaks after a comma."""
     found = replace(plan(existing_topic_plan("clicks", UpdateConfig((RETENTION_CHANGE,)))), orphans=("a",))
     assert "Plan: 1 to configure, 812 unchanged,\n1 not in the given paths.\n" in render_plan(found, width=44)
 
 
 def test_colour_changes_nothing_but_colour() -> None:
-    """Without its ANSI sequences a coloured plan is the plain one, and the plain one has none."""
+    """A coloured plan without its ANSI sequences equals the plain plan, which has none."""
     grow = AddPartitions(6, (1, 2, 3), spread_replicas(12)[6:], KEY_REMAPPING_RISK)
     found = plan(
         existing_topic_plan("clicks", grow, UpdateConfig((RETENTION_CHANGE,))),
@@ -347,8 +349,7 @@ ANY = st.text(st.characters(), min_size=1, max_size=300)
 def test_whatever_a_cluster_holds_only_printable_text_comes_out(
     name: str, value: str, rack: str, message: str, verbose: bool, width: int
 ) -> None:
-    """Control characters, ANSI, direction marks and surrogates from manifests and znodes never reach a terminal, and no
-    line is wider than the page."""
+    """Control characters, ANSI, direction marks and surrogates never reach a terminal, and no line exceeds the page."""
     items = (
         ConfigItem(name, value, value, RiskAssessment(Risk.DATA_LOSS, message)),
         ConfigItem(value, None, name, SAFE_ASSESSMENT),
@@ -372,7 +373,7 @@ def test_whatever_a_cluster_holds_only_printable_text_comes_out(
 
 
 def test_a_real_plan_keeps_within_the_page_and_is_the_same_each_time() -> None:
-    """From state and specs to text: no line beyond 80 columns, and the same bytes for the same input."""
+    """A plan from state and specs has at most 80 columns, and identical bytes for identical input."""
     state = cluster(
         topic("payments", 6), topic("audit", 48), topic("others", 3, managed_keys=None, config={"retention.ms": "9"})
     )

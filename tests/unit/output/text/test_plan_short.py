@@ -1,4 +1,4 @@
-"""Plans in fewer lines: one for each topic, or only how they end."""
+"""Short forms of plans: one line per topic, or the summary only."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ LOSSES = "1 change may lose data:{}\n    old\n"
 
 
 def mixed() -> Plan:
-    """One of each: created, deleted, grown with a part refused, refused, only noticed, unchanged."""
+    """Return a plan with topics that are created, deleted, grown and partly refused, refused, noticed, and
+    unchanged.
+    """
     seen = state(topic("old"), topic("clicks"), topic("theirs", record=None), topic("same"))
     wanted = [
         spec("orders"),
@@ -29,7 +31,7 @@ def mixed() -> Plan:
 
 
 def test_one_line_for_each_topic() -> None:
-    """What happens, what is refused by its reason, and the risk; neither values nor lists, and no notices."""
+    """Each line has the action, the reason of a refusal and the risk, without values, lists and notices."""
     assert format_topic_lines([mixed()], TextLayout()) == (
         f"{HEADER}\n"
         "  ~ clicks         grow 3 -> 6 partitions; refused: ReplicationFactorDiffers  Disruptive\n"
@@ -43,7 +45,7 @@ def test_one_line_for_each_topic() -> None:
 
 
 def test_many_topics_have_a_line_each() -> None:
-    """What the whole plan says once for all of them, here stands at each."""
+    """Text that a full plan shows once for many topics appears at each topic."""
     found = format_topic_lines(
         [plan(state(*(topic(f"t{n}", record=None) for n in range(9))), *map(spec, TS))], TextLayout()
     )
@@ -54,7 +56,7 @@ TS = [f"t{number}" for number in range(9)]
 
 
 def test_only_how_plans_end() -> None:
-    """One plan as always; several by the names of their clusters, and a line about all."""
+    """One plan has its usual summary; several have the names of their clusters and a total."""
     one, idle = mixed(), plan(state(topic("same")), spec("same"))
     end = "1 to create, 1 to grow, 1 to delete, 2 refused, 1 unchanged.\n"
     assert format_summaries([one], TextLayout(), applying=True) == f"Plan: {end}" + LOSSES.format("")
@@ -68,7 +70,7 @@ def test_only_how_plans_end() -> None:
 
 
 def test_a_closed_cluster_is_named() -> None:
-    """In the header of one form, and beside the end in the other."""
+    """A write block is in the header of the one form, and beside the summary in the other."""
     closed = replace(mixed(), write_block=WriteBlock(Reason.FROZEN, "the cluster is frozen: until noon"))
     assert "write block: Frozen" in format_topic_lines([closed], TextLayout())
     first = format_summaries([closed], TextLayout()).splitlines()[0]
@@ -76,6 +78,6 @@ def test_a_closed_cluster_is_named() -> None:
 
 
 def test_names_that_a_terminal_would_obey_are_escaped() -> None:
-    """As everywhere."""
+    """Names with control characters are escaped in short forms too."""
     assert "\x1b" not in format_topic_lines([replace(mixed(), cluster="\x1b[2J")] * 2, TextLayout())
     assert "\x1b" not in format_summaries([replace(mixed(), cluster="\x1b[2J")] * 2, TextLayout())

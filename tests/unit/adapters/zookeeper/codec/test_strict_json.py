@@ -1,6 +1,6 @@
-"""How strictly znodes are read: any bytes are a value or one kind of error, and the error exactly where it should be.
+"""Strict reading of znodes: any bytes give a value or one kind of error, exactly as the rules demand.
 
-The judge of what is odd is ``_judge``: the rules written a second time, slowly and without a cache.
+``_judge`` is the reference: a second implementation of the rules, slow and without a cache.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ID = "UXyU9i5ARn6W00ON2taeWA"
 
 names = st.text("abcdefghijklmnopqrstuvwxyz.", min_size=1, max_size=12)
 
-# Values that look like those of a znode, and values that only nearly do.
+# Valid values of a znode, and values that are nearly valid.
 _odd = st.one_of(
     st.none(), st.booleans(), st.just(1.0), st.just(1e300), st.integers(-(2**40), 2**40), st.text(max_size=5)
 )
@@ -50,7 +50,7 @@ def _compact(value: object) -> bytes:
 
 @st.composite
 def near_topics(draw: st.DrawFn) -> bytes:
-    """Bytes of a topic node that may be spoilt in one place."""
+    """Return the bytes of a topic znode, possibly damaged in one place."""
     raw = _compact(draw(_near_topics)) if draw(st.booleans()) else json.dumps(draw(_near_topics)).encode()
     spoil = draw(st.sampled_from(["", "", "trail", "cut", "twice", "nan", "byte", "half"]))
     match spoil:
@@ -80,7 +80,7 @@ def _reason(decode: Callable[[bytes], object], raw: bytes) -> str:
 
 
 def _judge(raw: bytes) -> dict[str, Any] | None:
-    """The node if a strict reader may take it for a topic, else None."""
+    """Return the znode if the rules accept it as a topic, else None."""
 
     def pairs(found: list[tuple[str, Any]]) -> dict[str, Any]:
         if len({key for key, _ in found}) < len(found):
@@ -120,7 +120,7 @@ def _judge_topic(value: dict[str, Any]) -> bool:
 
 @given(st.one_of(st.binary(max_size=60), near_topics()))
 def test_any_bytes_are_a_value_or_an_error(raw: bytes) -> None:
-    """No bytes make a decoder fail with anything but its one exception, whose text has no control characters."""
+    """For any bytes a decoder raises only ``ZnodeError``, with a message without control characters."""
     for decode in DECODERS:
         assert (_reason(decode, raw) or "fine").isprintable()
 
@@ -128,7 +128,7 @@ def test_any_bytes_are_a_value_or_an_error(raw: bytes) -> None:
 @settings(max_examples=500)
 @given(st.lists(near_topics(), min_size=1, max_size=4))
 def test_topics_are_read_as_strictly_as_the_judge_says(raws: list[bytes]) -> None:
-    """A topic node is taken exactly if the slow judge takes it, alone and out of a pool that has seen others."""
+    """A topic znode is accepted exactly if the reference accepts it, without a cache and with a shared cache."""
     pool = ZnodeDecoder()
     for raw in raws * 2:
         expected = _judge(raw)
@@ -146,7 +146,10 @@ def test_topics_are_read_as_strictly_as_the_judge_says(raws: list[bytes]) -> Non
 
 
 def test_a_reassignment_of_many_partitions_is_looked_up_in_one_pass() -> None:
-    """Each partition that moves is looked for once, also where ids have holes: the square would not end in time."""
+    """Each reassigned partition is looked up once, also if partition ids are missing.
+
+    Quadratic time would exceed the time limit of a test.
+    """
     ids = range(1, 200_000)
     raw = _compact(
         {"version": 1, "partitions": {str(one): [] for one in ids}, "adding_replicas": {str(one): [1] for one in ids}}

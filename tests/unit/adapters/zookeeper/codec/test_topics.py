@@ -1,4 +1,4 @@
-"""Znodes as bytes: what Kafka writes is understood, anything else is an error with a reason, nothing is lost."""
+"""Znode codecs: everything that Kafka writes is decoded without loss, and anything else is an error with a reason."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def _compact(value: object) -> bytes:
 
 
 def _with_id(raw: bytes, topic_id: str) -> bytes:
-    """The znode as the controller writes it once it has made an id for the topic."""
+    """Return the znode as the controller writes it after it has assigned a topic id."""
     return _compact(json.loads(raw) | {"topic_id": topic_id})
 
 
 @given(st.lists(replica_lists, max_size=14), st.sampled_from([None, ID]))
 def test_a_topic_survives_encoding(replicas: list[Replicas], topic_id: str | None) -> None:
-    """What is encoded is decoded to the same, with partition ids ascending as integers."""
+    """An encoded topic is decoded equal, with ascending partition ids as integers."""
     raw = topics.encode_topic(replicas)
     node = topics.decode_topic(_with_id(raw, topic_id) if topic_id else raw)
     assert (node.replicas, node.partition_ids) == (tuple(replicas), range(len(replicas)))
@@ -46,7 +46,7 @@ def test_a_topic_survives_encoding(replicas: list[Replicas], topic_id: str | Non
 
 
 def test_a_pool_is_not_fooled_by_ids_in_other_places() -> None:
-    """The shortcut for topics that differ in their id only does not hold where the id stands elsewhere too."""
+    """The cache for topics that differ only in their topic id is not used if the id occurs elsewhere in the znode."""
     pool = ZnodeDecoder()
     template = '{"version":3,"partitions":{"0":[1]},"vendor":{"topic_id":"%s"},"topic_id":"%s"}'
     other = "A" * 22
@@ -62,7 +62,7 @@ def test_a_pool_is_not_fooled_by_ids_in_other_places() -> None:
 
 
 def test_topics_share_what_is_equal() -> None:
-    """Ten topics with one assignment hold one tuple, and equal configs and records are one object."""
+    """Ten topics with one assignment share one tuple, and equal configs and records are one object."""
     pool = ZnodeDecoder()
     replicas = [(1, 2, 3), (2, 3, 1)]
     nodes = [pool.decode_topic(_with_id(topics.encode_topic(replicas), f"{number}" * 22)) for number in range(10)]
@@ -78,7 +78,7 @@ def test_topics_share_what_is_equal() -> None:
 
 
 def test_kafka_bytes_are_written() -> None:
-    """Our bytes are those of the contract: compact, in the order it names."""
+    """The written bytes are those of the contract: compact, in the specified order."""
     assert topics.encode_topic([(1, 2), (2, 1)]) == (
         b'{"version":3,"partitions":{"0":[1,2],"1":[2,1]},"adding_replicas":{},"removing_replicas":{}}'
     )
@@ -116,7 +116,7 @@ def test_kafka_bytes_are_written() -> None:
     ],
 )
 def test_a_record_that_remembers_something_odd_is_not_read(fields: str) -> None:
-    """It might be taken for what was applied."""
+    """An ownership record with an invalid applied spec is refused, because its values would count as applied."""
     with pytest.raises(ZnodeError):
         own_znodes.decode_record(f'{{"version":2,"owner":"o",{fields}}}'.encode())
 
@@ -141,14 +141,14 @@ GROWTHS = {
 
 @pytest.mark.parametrize("name", GROWTHS)
 def test_growth_keeps_everything_else(name: str) -> None:
-    """A grown topic node has the new partition, its id, its reassignment and the fields that we do not know."""
+    """Growth adds the partition, and keeps the topic id, the reassignment and unknown fields."""
     before, after = (text.replace("ID", ID) for text in GROWTHS[name])
     assert topics.add_partitions(before.encode(), [(2, 1)]).decode() == after
 
 
 @pytest.mark.parametrize("partitions", ['{"0":[1],"2":[1]}', '{"1":[1]}', '{"4":[1],"7":[2]}'])
 def test_holes_are_read_but_never_grown(partitions: str) -> None:
-    """Partition ids with a hole are told as they are; the next id would be wrong, so growth refuses."""
+    """Missing partition ids are read as they are, and growth is refused, because the next id would be wrong."""
     raw = f'{{"version":2,"partitions":{partitions}}}'.encode()
     assert isinstance(topics.decode_topic(raw).partition_ids, tuple)
     with pytest.raises(ZnodeError, match="holes"):
@@ -157,7 +157,7 @@ def test_holes_are_read_but_never_grown(partitions: str) -> None:
 
 @given(configs, st.dictionaries(st.sampled_from(["vendor", "x"]), st.integers() | st.text("ab"), max_size=2))
 def test_a_config_survives_encoding_and_change(config: dict[str, str], extra: dict[str, object]) -> None:
-    """Overrides come back as they were, and fields that we do not know stay through a change."""
+    """Overrides are decoded equal, and unknown fields are kept in a change."""
     assert configs_.decode_config(configs_.encode_config(config)) == config
     raw = _compact({"version": 1, "config": {"old": "1"}, **extra})
     changed = configs_.replace_config(raw, config)
@@ -174,7 +174,7 @@ def test_a_config_survives_encoding_and_change(config: dict[str, str], extra: di
 def test_a_record_survives_encoding(
     owner: str, config: dict[str, str | None], absent: bool, known: tuple[int | None, bool] | None
 ) -> None:
-    """A record comes back as it was, and its bytes depend on nothing else."""
+    """An encoded ownership record is decoded equal."""
     values = tuple((key, value) for key, value in sorted(config.items()) if value is not None)
     applied = AppliedSpec(known[0], values, known[1]) if known else None
     record = OwnershipRecord(owner, tuple(sorted(config)), absent, applied)
@@ -186,7 +186,10 @@ TEXT = st.text(st.characters(codec="utf-8"))
 
 @given(st.none() | st.builds(Freeze, TEXT, TEXT, TEXT))
 def test_a_gate_survives_encoding(frozen: Freeze | None) -> None:
-    """An open gate is open, a frozen one has its reason, who and since when, even if nothing of it was said."""
+    """An encoded freeze is decoded equal with reason, user and time, also if they are empty.
+
+    The absence of a freeze is decoded as None.
+    """
     assert own_znodes.decode_freeze(own_znodes.encode_freeze(frozen)) == frozen
 
 
@@ -268,7 +271,7 @@ def test_a_gate_survives_encoding(frozen: Freeze | None) -> None:
     ],
 )
 def test_odd_znodes_are_named(decode: Callable[[bytes], object], raw: bytes, why: str) -> None:
-    """Each oddity is an error that says what was found and what was wanted."""
+    """Each invalid znode gives an error that names the value that was found and the value that was wanted."""
     with pytest.raises(ZnodeError) as caught:
         decode(raw)
     assert str(caught.value).startswith(why)
@@ -285,13 +288,13 @@ def test_odd_znodes_are_named(decode: Callable[[bytes], object], raw: bytes, why
     ],
 )
 def test_brokers_of_all_ages_are_read(raw: str, rack: str | None, endpoints: tuple[str, ...]) -> None:
-    """Brokers of every version are read, future ones too; no rack is not the same as the empty rack."""
+    """Broker registrations of every version are read, also future ones; no rack differs from an empty rack."""
     node = cluster.decode_broker(7, raw.encode())
     assert (node.id, node.rack, node.endpoints) == (7, rack, endpoints)
 
 
 def test_controllers_tell_kraft_from_zookeeper() -> None:
-    """Only a KRaft epoch of 0 or more means that a KRaft controller is in charge."""
+    """Only a KRaft controller epoch of 0 or more marks a KRaft controller."""
     old = cluster.decode_controller(b'{"version":1,"brokerid":3,"timestamp":"1"}')
     new = cluster.decode_controller(b'{"version":2,"brokerid":3,"timestamp":"1","kraftControllerEpoch":-1}')
     kraft = cluster.decode_controller(b'{"version":2,"brokerid":3000,"timestamp":"1","kraftControllerEpoch":0}')
@@ -302,7 +305,10 @@ def test_controllers_tell_kraft_from_zookeeper() -> None:
 
 
 def test_reassignments_are_read_in_their_order() -> None:
-    """A request for reassignment is a list of topic, partition and target; anything extra makes the whole odd."""
+    """A reassignment request is a list of topic, partition and target, read in order.
+
+    Any extra field makes the whole request invalid.
+    """
     raw = (
         b'{"version":1,"partitions":[{"topic":"b","partition":1,"replicas":[2,1]},'
         b'{"topic":"a","partition":0,"replicas":[]}]}'
@@ -316,13 +322,13 @@ def test_reassignments_are_read_in_their_order() -> None:
 
 @pytest.mark.parametrize("entity", ["/topics/T", "topics", "topics/", "config/topics/T", "/config/topics/T", "users/u"])
 def test_notifications_that_brokers_would_skip_are_not_written(entity: str) -> None:
-    """A notification names its entity as brokers want it: no leading slash, no prefix."""
+    """A change notification with a leading slash or a prefix is refused, because brokers would skip it."""
     with pytest.raises(ZnodeError):
         own_znodes.encode_change_notification(entity)
 
 
 def test_topic_ids_are_checked_for_their_form() -> None:
-    """22 characters of base64url are an id, whatever they mean; everything else is not."""
+    """Only 22 characters of base64url are a valid topic id."""
     raw = topics.encode_topic([(1,)])
     for good in ("A" * 22, ID):
         assert topics.decode_topic(_with_id(raw, good)).topic_id == good
@@ -333,7 +339,7 @@ def test_topic_ids_are_checked_for_their_form() -> None:
 
 @given(st.text())
 def test_a_name_is_one_path_component_or_an_error(name: str) -> None:
-    """No name leads to another znode than one right below the parent."""
+    """Any name gives a path directly below the parent znode, or an error."""
     for make, parent in ((paths.topic_path, paths.TOPICS), (paths.record_path, paths.RECORDS)):
         try:
             path = make(name)
@@ -344,7 +350,7 @@ def test_a_name_is_one_path_component_or_an_error(name: str) -> None:
 
 
 def test_bad_values_are_never_written() -> None:
-    """Encoders refuse what would harm a cluster: numbers as config values, odd replica lists, an id of a wrong form."""
+    """Encoders refuse numbers as config values, lone surrogates and invalid replica lists."""
     with pytest.raises(ZnodeError):
         configs_.encode_config({"retention.ms": 1})  # type: ignore[dict-item]
     with pytest.raises(ZnodeError):
@@ -359,7 +365,7 @@ KAFKAS = b'{"controller_epoch":7,"leader":1,"version":1,"leader_epoch":0,"isr":[
 
 
 def state(**fields: Any) -> bytes:
-    """A state with some fields otherwise; those that are None are missing."""
+    """Return a partition state with changed fields; a field with the value None is removed."""
     found = json.loads(KAFKAS) | fields
     return json.dumps({name: value for name, value in found.items() if value is not None}).encode()
 
@@ -376,7 +382,11 @@ def state(**fields: Any) -> bytes:
     ],
 )
 def test_a_state_is_read(raw: bytes, wanted: PartitionState) -> None:
-    """Every release's, with no leader, during a deletion, and after an unclean election (contract 4.4)."""
+    """Partition states of every release are read, also without a leader, during a deletion and after an unclean
+    election.
+
+    Contract 4.4 specifies them.
+    """
     assert topics.decode_partition_state(raw) == wanted
 
 
@@ -401,13 +411,13 @@ def test_a_state_is_read(raw: bytes, wanted: PartitionState) -> None:
     ],
 )
 def test_an_odd_state_says_why(raw: bytes, why: str) -> None:
-    """What Kafka would not have written is never guessed at."""
+    """A partition state that Kafka does not write is an error with its reason."""
     with pytest.raises(ZnodeError, match=re.escape(why)):
         topics.decode_partition_state(raw)
 
 
 def test_what_moves_is_read_from_the_topic() -> None:
-    """Replicas added and removed, each partition once, in order; empty lists are no move."""
+    """Added and removed replicas are read once for each partition, in order; empty lists are no reassignment."""
     raw = (
         b'{"version":3,"partitions":{"10":[4],"2":[5,6,1],"3":[1]},'
         b'"adding_replicas":{"10":[4],"2":[5,6]},"removing_replicas":{"2":[1],"3":[]}}'
@@ -428,6 +438,6 @@ def test_what_moves_is_read_from_the_topic() -> None:
     )
 )
 def test_no_bytes_do_more_than_say_why(raw: bytes) -> None:
-    """Whatever stands there, reading it ends in a state or in one kind of error."""
+    """Any bytes give a partition state or a ``ZnodeError``."""
     with suppress(ZnodeError):
         topics.decode_partition_state(raw)

@@ -1,4 +1,4 @@
-"""The login at the door, server by server: only one that knows the password too is gone in to."""
+"""SASL login: topiarist uses only a server that proves its knowledge of the password."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ Server = Callable[[bytes], bytes | None]
 
 @pytest.fixture
 def login(tmp_path_factory: pytest.TempPathFactory) -> UserPassword:
-    """A user with a password in a file."""
+    """Return a user with a password in a file."""
     path: Path = tmp_path_factory.mktemp("vault") / "password"
     path.write_text(SECRET)
     return UserPassword("kafka", SecretReference(str(path), "", Location("clusters.yaml", 7, 9)))
 
 
 def knowing(token: bytes) -> bytes:
-    """A server that knows the password."""
+    """A server that has the password."""
     if not token:
         return CHALLENGE
     nonce = sasl.parse_fields(token)[b"cnonce"].decode()
@@ -37,14 +37,14 @@ def knowing(token: bytes) -> bytes:
 
 
 def refusing(token: bytes) -> bytes:
-    """A server that refuses us in words, as those since 3.6 do."""
+    """A server that refuses the login with an error, as ZooKeeper does since 3.6."""
     if token:
         raise AuthFailedError
     return CHALLENGE
 
 
 def test_a_server_that_knows_the_password_lets_us_in(login: UserPassword) -> None:
-    """Nothing is held against anybody."""
+    """A login to a server with the right password succeeds without a refusal."""
     entry = Authenticator(Credentials(sasl=login))
     entry.log_in(login, knowing)
     assert entry.refusal is None
@@ -63,7 +63,9 @@ def test_a_server_that_knows_the_password_lets_us_in(login: UserPassword) -> Non
     ],
 )
 def test_any_other_server_is_not_gone_in_to(login: UserPassword, server: Server, words: str) -> None:
-    """Refused, silent, an impostor, of another kind: kazoo hears that it is over, and the reason is kept in words."""
+    """A server that refuses, does not answer, has no proof or offers another mechanism ends the login. kazoo gets
+    ``AuthFailedError``, and the authenticator keeps the reason.
+    """
     entry = Authenticator(Credentials(sasl=login))
     with pytest.raises(AuthFailedError):
         entry.log_in(login, server)

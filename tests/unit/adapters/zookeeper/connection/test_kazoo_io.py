@@ -1,4 +1,4 @@
-"""kazoo's hooks: what waits together leaves together, nothing is held back across a wait, and nobody is starved."""
+"""Buffered I/O for kazoo: queued requests are sent together, and always before a wait."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def handler() -> BufferedHandler:
 
 @pytest.fixture
 def ends() -> Iterator[tuple[BufferedSocket, socket.socket]]:
-    """Our end, as kazoo has it (not blocking), and the server's."""
+    """Return the client's socket, non-blocking as kazoo uses it, and the server's socket."""
     ours, theirs = socket.socketpair()
     ours.setblocking(False)
     theirs.setblocking(False)
@@ -47,7 +47,7 @@ def _received(theirs: socket.socket) -> bytes:
 def test_requests_that_wait_together_leave_together(
     handler: BufferedHandler, ends: tuple[BufferedSocket, socket.socket], bell: WakeupPipe
 ) -> None:
-    """While the bell rings nothing is sent; when the last request is taken off, the next wait lets all of them go."""
+    """No request is sent while the wakeup pipe signals more; after the last request the next wait sends all."""
     ours, theirs = ends
     for _ in range(3):
         bell.send(b"\0")
@@ -64,7 +64,7 @@ def test_requests_that_wait_together_leave_together(
 def test_what_is_held_back_leaves_before_a_wait_for_an_answer(
     handler: BufferedHandler, ends: tuple[BufferedSocket, socket.socket]
 ) -> None:
-    """The handshake of a connection waits for the socket alone: its request is on its way by then."""
+    """The handshake waits for the socket only, and its request is sent before that wait."""
     ours, theirs = ends
     ours.send(b"connect")
     assert handler.select([ours], [], [], 0)[0] == []
@@ -77,7 +77,7 @@ def test_what_is_held_back_leaves_before_a_wait_for_an_answer(
 def test_an_answer_is_seen_while_the_bell_rings_on(
     handler: BufferedHandler, ends: tuple[BufferedSocket, socket.socket], bell: WakeupPipe
 ) -> None:
-    """Endless requests fill what is held back; then it leaves, and the socket is looked at too."""
+    """A continuous flow of requests fills the buffer; then the buffer is sent and the socket is read too."""
     ours, theirs = ends
     theirs.send(b"answer")
     bell.send(b"\0" * 1000)
@@ -97,7 +97,7 @@ def test_an_answer_is_seen_while_the_bell_rings_on(
 def test_what_is_read_ahead_counts_as_ready(
     handler: BufferedHandler, ends: tuple[BufferedSocket, socket.socket], bell: WakeupPipe
 ) -> None:
-    """Two answers in one packet: the second is found without another packet, beside a request that waits."""
+    """The second of two answers in one packet is found without another packet, also while a request waits."""
     ours, theirs = ends
     theirs.send(b"onetwo")
     assert handler.select([ours, bell], [], [], 1)[0] == [ours]
@@ -109,7 +109,7 @@ def test_what_is_read_ahead_counts_as_ready(
 
 
 def test_more_than_the_socket_takes_leaves_as_the_other_side_reads(ends: tuple[BufferedSocket, socket.socket]) -> None:
-    """Four megabytes arrive whole and in order, though the system takes them in parts."""
+    """Four megabytes arrive complete and in order, although the socket accepts them in parts."""
     ours, theirs = ends
     sent = bytes(range(256)) * 16_384
     ours.send(sent)
@@ -128,7 +128,10 @@ def test_more_than_the_socket_takes_leaves_as_the_other_side_reads(ends: tuple[B
 
 
 def test_a_server_that_takes_nothing_is_an_error(ends: tuple[BufferedSocket, socket.socket]) -> None:
-    """Nobody reads: after the timeout that is an OSError, which kazoo takes for a dropped connection."""
+    """If the server does not read until the timeout, the flush raises an OSError.
+
+    kazoo treats this error as a lost connection.
+    """
     ours, _ = ends
     ours.send(b"x" * (4 << 20))
     with pytest.raises(TimeoutError, match="accepts no more requests"):
@@ -136,7 +139,7 @@ def test_a_server_that_takes_nothing_is_an_error(ends: tuple[BufferedSocket, soc
 
 
 def test_a_closed_connection_is_an_error_when_flushed(ends: tuple[BufferedSocket, socket.socket]) -> None:
-    """A request for a server that has gone is never lost in silence."""
+    """A request to a closed connection raises an error and is never lost silently."""
     ours, theirs = ends
     theirs.close()
     ours.send(b"request")
@@ -145,7 +148,7 @@ def test_a_closed_connection_is_an_error_when_flushed(ends: tuple[BufferedSocket
 
 
 def test_the_bell_is_silent_when_nobody_waits(handler: BufferedHandler, bell: WakeupPipe) -> None:
-    """One real byte for many requests, gone with the last."""
+    """The pipe holds one byte for any number of requests, and none after the last request."""
     bell.send(b"\0\0")
     assert [bell.pending(), handler.select([bell], [], [], 0)[0]] == [2, [bell]]
     bell.recv(1)

@@ -1,4 +1,4 @@
-"""DIGEST-MD5 by the letter of RFC 2831: known exchanges, odd challenges, and servers that do not know the password."""
+"""DIGEST-MD5 of RFC 2831: known exchanges, invalid challenges, and servers without the password."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CHALLENGE = b'realm="zk-sasl-md5",nonce="OA6MG9tEQGm2hh",qop="auth",charset=utf-
 
 
 def test_the_example_of_the_rfc(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Section 4: chris, secret, and an IMAP server; answer and proof are those that are printed there."""
+    """The example of section 4 (chris, secret, an IMAP server) gives the printed answer and proof."""
     monkeypatch.setattr(sasl, "DIGEST_URI", b"imap/elwood.innosoft.com")
     challenge = CHALLENGE.replace(b"zk-sasl-md5", b"elwood.innosoft.com")
     found = sasl.build_response(challenge, "chris", "secret", "OA6MHXh6VqTrRk")
@@ -36,7 +36,7 @@ def test_the_example_of_the_rfc(monkeypatch: pytest.MonkeyPatch) -> None:
     "reply", [b"rspauth=ea40f60335c427b5527b84dbabcdfffe", b"", b'rspauth=""', b"auth=ea40f60335c427b5527b84dbabcdfffd"]
 )
 def test_a_server_that_does_not_know_the_password_proves_nothing(reply: bytes) -> None:
-    """Anything but the proof is none."""
+    """Any reply except the exact proof is refused."""
     assert not sasl.is_server_proof_valid(reply, sasl.build_response(CHALLENGE, "chris", "secret", "OA6MHXh6VqTrRk"))
 
 
@@ -52,19 +52,19 @@ def test_a_server_that_does_not_know_the_password_proves_nothing(reply: bytes) -
     ],
 )
 def test_a_challenge_of_another_kind_is_not_answered(challenge: bytes) -> None:
-    """Nothing about the password leaves."""
+    """A challenge of another mechanism gets no answer, so nothing about the password is sent."""
     with pytest.raises(ValueError, match="not one of DIGEST-MD5 with qop auth"):
         sasl.build_response(challenge, "chris", "secret", "0")
 
 
 def test_a_torn_challenge_is_not_answered() -> None:
-    """Text that is no list of fields is refused, however it begins."""
+    """A challenge that is no list of fields is refused, also after a valid start."""
     with pytest.raises(ValueError, match="malformed"):
         sasl.build_response(CHALLENGE + b',x="y', "chris", "secret", "0")
 
 
 def test_one_of_several_qops_is_enough() -> None:
-    """Blanks between fields and words, and empty fields, are allowed."""
+    """One supported qop of several is enough; blanks around fields and empty fields are allowed."""
     challenge = CHALLENGE.replace(b'"auth"', b'"auth-conf, auth"').replace(b",", b" ,, ")
     assert sasl.build_response(challenge, "chris", "secret", "0") == sasl.build_response(
         CHALLENGE, "chris", "secret", "0"
@@ -73,7 +73,7 @@ def test_one_of_several_qops_is_enough() -> None:
 
 @given(st.text(max_size=9), st.text(max_size=9))
 def test_names_come_through_whatever_is_in_them(username: str, password: str) -> None:
-    """Quotes and backslashes are quoted; the password is nowhere in what is sent, but as part of a hash."""
+    """Quotes and backslashes of the user name are escaped, and the password is sent only as part of a hash."""
     found = sasl.build_response(CHALLENGE, username, password, "0")
     assert sasl.parse_fields(found.token)[b"username"] == username.encode()
     charset = "latin-1" if max(map(ord, username + password), default=0) < 256 else "utf-8"
@@ -86,7 +86,7 @@ def test_names_come_through_whatever_is_in_them(username: str, password: str) ->
 
 @given(st.binary(max_size=200))
 def test_no_challenge_breaks_the_reader(challenge: bytes) -> None:
-    """Whatever a server sends: an answer, or an error of the one kind that is expected."""
+    """Any challenge gives an answer or a ValueError."""
     try:
         sasl.build_response(challenge, "chris", "secret", "0")
     except ValueError:

@@ -1,4 +1,4 @@
-"""Credentials: what a manifest says of them, what is read of files and variables, and that nobody shows it."""
+"""Credentials: references in manifests, values from files and variables, and secrets that no error shows."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ HERE = Location("clusters.yaml", 7, 9)
 
 
 class Somewhere:
-    """A document in a file; its line is the length of the path that is asked for."""
+    """A document in a file, with the length of the requested path as line number."""
 
     def __init__(self, file: str) -> None:
         self.file = file
 
     def locate(self, path: DocumentPath = ()) -> Location:
-        """Where the path stands."""
+        """Return the location of a path."""
         return Location(self.file, len(path), 1)
 
 
 def of(zookeeper: dict[str, Any], file: str = "prod/clusters.yaml") -> Credentials:
-    """The credentials of a manifest."""
+    """Return the credentials of a manifest."""
     body = {"apiVersion": "topiarist.dev/v1", "kind": "Cluster", "metadata": {"name": "a"}, "spec": {}}
     body["spec"] = {"zookeeper": zookeeper}
     assert check.check(body) == []
@@ -43,12 +43,12 @@ def of(zookeeper: dict[str, Any], file: str = "prod/clusters.yaml") -> Credentia
 
 
 def in_file(path: Path) -> UserPassword:
-    """A login whose password is in a file."""
+    """Return a login with the password in a file."""
     return UserPassword("kafka", SecretReference(str(path), "", HERE))
 
 
 def test_a_manifest_names_what_it_wants() -> None:
-    """Every field arrives, with the place where it stands; files count from the folder of the manifest."""
+    """Every field is parsed with its location; file names are relative to the folder of the manifest."""
     found = of(
         {
             "sasl": {"mechanism": "DIGEST-MD5", "username": "kafka", "password": {"file": "../secret"}},
@@ -77,7 +77,7 @@ def test_a_manifest_names_what_it_wants() -> None:
 
 
 def test_nothing_is_asked_for_by_default() -> None:
-    """No login and no TLS, unless the manifest says so; an empty ``tls`` says so."""
+    """Login and TLS are off by default; an empty ``tls`` enables TLS."""
     assert of({}) == ANONYMOUS == Credentials()
     assert of({"tls": {}}).tls == Tls()
     assert of({"tls": {"ca": {"file": "ca.pem"}}}, "<stdin>").tls == Tls(
@@ -99,13 +99,13 @@ def test_nothing_is_asked_for_by_default() -> None:
     ],
 )
 def test_who_we_are_can_be_said(given: Credentials, words: str) -> None:
-    """In the words of an error that misses a right."""
+    """The principal in an error about a missing permission names all credentials."""
     assert given.principal == words
 
 
 @pytest.mark.parametrize(("ending", "end"), [("none", ""), ("Unix", "\n"), ("Windows", "\r\n")])
 def test_a_line_end_is_no_part_of_a_password(tmp_path_factory: pytest.TempPathFactory, ending: str, end: str) -> None:
-    """Editors and ``echo`` leave one; blanks are part of it."""
+    """One line end after a password, as editors and ``echo`` write it, is removed; blanks are kept."""
     path = tmp_path_factory.mktemp("vault") / ending
     path.write_bytes(f" {SECRET} {end}".encode())
     assert secrets.read_password(in_file(path)) == f" {SECRET} "
@@ -114,7 +114,7 @@ def test_a_line_end_is_no_part_of_a_password(tmp_path_factory: pytest.TempPathFa
 def test_a_password_is_read_anew_each_time(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file behind a link, as Kubernetes has its secrets, and a variable."""
+    """A password is read again at each use, from a variable or a file behind a link, as Kubernetes mounts secrets."""
     vault = tmp_path_factory.mktemp("vault")
     (vault / "one").write_text(SECRET + "1")
     (vault / "two").write_text(SECRET + "2")
@@ -129,7 +129,7 @@ def test_a_password_is_read_anew_each_time(
 
 
 def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
-    """Only regular files are read: nobody may be writing to a pipe."""
+    """Only regular files are read, because a pipe may have no writer."""
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(TopiaristError, match="is not a regular file") as caught:
         secrets.read_password(in_file(tmp_path / "pipe"))
@@ -144,7 +144,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch, error: OSError, words: str) -> None:
-    """With the place that names it, and why."""
+    """The error about an unreadable file has the location of the reference and the cause."""
 
     def fail(*_: Any) -> int:
         raise error
@@ -156,7 +156,7 @@ def test_a_file_that_cannot_be_read_is_named(monkeypatch: pytest.MonkeyPatch, er
 
 
 def test_tls_checks_what_it_has_to(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """TLS 1.2 or later, the certificate, the host name; a ``ca`` that is given is the only one."""
+    """TLS is 1.2 or later and verifies certificate and host name; a given ``ca`` is the only trusted one."""
     authority = Authority(tmp_path_factory.mktemp("vault") / "authority")
     authority.ca.write_text("# ausführlich\n" + authority.ca.read_text(), encoding="utf-8")
     for tls in (Tls(), Tls(ca=SecretReference(str(authority.ca), "", HERE))):
@@ -168,7 +168,7 @@ def test_tls_checks_what_it_has_to(tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.mark.parametrize("content", [SECRET + "\n" + SECRET, SECRET + "\0", SECRET + "\xfc", SECRET * 300])
 def test_no_error_holds_what_was_read(tmp_path_factory: pytest.TempPathFactory, content: str) -> None:
-    """Not in its text, not in what it was made from, not in the repr of anything on the way."""
+    """No error contains the secret in its message, its cause, its context or any repr."""
     path = tmp_path_factory.mktemp("vault") / "secret"
     path.write_text(content, encoding="latin-1")
     reference = SecretReference(str(path), "", HERE)

@@ -1,4 +1,4 @@
-"""A transaction on the wire: requests and answers against kazoo's own, which knows the protocol from elsewhere."""
+"""Transactions on the wire: requests and answers, compared with kazoo's independent implementation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OPERATIONS = st.one_of(
 
 
 def their_operation(operation: Operation) -> object:
-    """The same operation in kazoo's words."""
+    """Return the same operation as a kazoo object."""
     acl = [ACL(permissions, Id(scheme, identity)) for permissions, scheme, identity in operation.acl]
     path = f"/kafka{operation.path}"
     match operation.type:
@@ -48,12 +48,12 @@ def their_operation(operation: Operation) -> object:
 
 
 def answer(*parts: bytes) -> bytes:
-    """A reply's body with its end."""
+    """Return the body of a reply, with its end marker."""
     return b"".join(parts) + pack("!iBi", -1, 1, -1)
 
 
 def failed(code: int) -> bytes:
-    """One operation that failed with this code."""
+    """Return the reply of one operation that failed with this code."""
     return pack("!iBii", -1, 0, code, code)
 
 
@@ -67,7 +67,7 @@ DONE = {
 
 @given(st.lists(OPERATIONS, max_size=6))
 def test_a_request_is_what_kazoo_would_send(operations: list[Operation]) -> None:
-    """To the byte, chroot and ACLs included; the size is that of the frame with its headers."""
+    """A request equals kazoo's byte for byte, with chroot and ACLs; its size is that of the frame with headers."""
     multi = MultiRequest("/kafka", operations)
     assert multi.serialize() == bytes(theirs.Transaction(list(map(their_operation, operations))).serialize())
     assert multi.size == 12 + len(multi.serialize())
@@ -78,7 +78,7 @@ def test_a_request_is_what_kazoo_would_send(operations: list[Operation]) -> None
     st.binary(),
 )
 def test_an_answer_is_read_as_kazoo_reads_it(results: list[OperationType | int], before: bytes) -> None:
-    """Any mix of what a server can say, wherever in the buffer it stands: the same steps done, the same errors."""
+    """Any mix of results at any position in the buffer is decoded as kazoo decodes it."""
     body = before + answer(*(failed(result) if isinstance(result, int) else DONE[result] for result in results))
     found = MultiRequest("", []).deserialize(body, len(before))
     wanted = theirs.Transaction.deserialize(body, len(before))
@@ -89,7 +89,7 @@ def test_an_answer_is_read_as_kazoo_reads_it(results: list[OperationType | int],
 
 @pytest.mark.parametrize("code", [-200, -99, 7])
 def test_an_error_that_kazoo_does_not_know_is_one_all_the_same(code: int) -> None:
-    """A newer server may have newer errors: a failure with its number, not a crash."""
+    """An unknown error code of a newer server becomes an error with its number, not a crash."""
     found = MultiRequest("", []).deserialize(answer(failed(0), failed(code), failed(BadVersionError.code)), 0)
     assert list(map(type, found)) == [RolledBackError, KazooException, BadVersionError]
     assert str(found[1]) == f"error {code}"

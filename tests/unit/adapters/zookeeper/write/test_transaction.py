@@ -1,4 +1,4 @@
-"""One topic's plan as a transaction: what is checked, what is written, at which version, in which order."""
+"""The transaction for one topic: its checks and writes, their versions and their order."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FENCE = ["check /topiarist/lock/run-1", "check /controller_epoch @42", "check /c
 
 
 def node(data: bytes, version: int) -> Znode:
-    """A znode of this version."""
+    """Return a znode with this version."""
     return Znode(data, 1, 2, 0, version, 0)
 
 
@@ -55,14 +55,14 @@ NOTHING = TopicZnodes(
 
 
 def planned(state: ClusterState, **fields: Any) -> TopicPlan:
-    """The plan for the topic ``orders``."""
+    """Return the plan for the topic ``orders``."""
     (found,) = make_plan(state, ClusterSpec(), [spec("orders", **fields)], RunOptions()).topics
     assert not found.refusals
     return found
 
 
 def words(plan: TopicPlan, nodes: TopicZnodes, state: Znode | ReadFailure = ReadFailure.MISSING) -> list[str]:
-    """The operations in short: kind, path and, where one is asked for, the version."""
+    """Return the operations in short form: type, path and, if checked, the version."""
     return [
         f"{step.type.value} {step.path}{'' if step.version < 0 else f' @{step.version}'}"
         for step in build_operations(plan, nodes, SITE, state)
@@ -70,13 +70,16 @@ def words(plan: TopicPlan, nodes: TopicZnodes, state: Znode | ReadFailure = Read
 
 
 def brokers(plan: TopicPlan) -> list[str]:
-    """A check for each broker of the plan's new replica lists."""
+    """Return a check for each broker of the new replica lists."""
     used = {broker for replicas in plan.new_replicas() for broker in replicas}
     return [f"check /brokers/ids/{broker}" for broker in sorted(used)]
 
 
 def test_a_create() -> None:
-    """Fence, brokers, no mark, config, topic, record: nothing may be there but what was looked for."""
+    """A creation has fence, brokers, no deletion request, config, topic and record.
+
+    The znodes of the topic must be absent, because they are created and not set.
+    """
     plan = planned(cluster(), partitions=1)
     assert len(brokers(plan)) == 3
     assert words(plan, NOTHING) == [
@@ -91,7 +94,7 @@ def test_a_create() -> None:
 
 
 def test_a_create_over_what_an_earlier_topic_left() -> None:
-    """A leftover config and record are set at the versions seen; the topic itself is always a create."""
+    """A leftover config and record are set at the versions read; the topic itself is always created."""
     plan = planned(cluster())
     left = STANDING._replace(topic=ReadFailure.MISSING)
     assert words(plan, left)[-3:] == [
@@ -102,7 +105,7 @@ def test_a_create_over_what_an_earlier_topic_left() -> None:
 
 
 def test_growth() -> None:
-    """The topic is set at its version; the config, which our record vouches for, is checked at its own."""
+    """Growth sets the topic at its version, and checks the config with managed keys at its own version."""
     plan = planned(cluster(topic("orders")), partitions=4)
     assert words(plan, STANDING) == [
         *FENCE,
@@ -128,7 +131,7 @@ def test_growth() -> None:
 def test_the_request_is_checked_where_it_must_not_name_the_topic(
     fields: dict[str, Any], nodes: TopicZnodes, checked: bool
 ) -> None:
-    """At the version read, behind the fence; a request that is not there cannot be checked."""
+    """The reassignment request is checked at the version read, after the fence; without a request there is no check."""
     plan = planned(cluster(topic("orders")) if nodes is STANDING else cluster(), **fields)
     check = Operation(OperationType.CHECK, "/admin/reassign_partitions", version=3)
     steps = build_operations(plan, nodes, SITE, request_version=3)
@@ -137,20 +140,20 @@ def test_the_request_is_checked_where_it_must_not_name_the_topic(
 
 
 def test_a_config_that_is_not_there_is_not_checked() -> None:
-    """A topic without a config znode grows all the same."""
+    """Growth of a topic without a config znode does not check the config."""
     plan = planned(cluster(topic("orders")), partitions=4)
     without = words(plan, STANDING._replace(config=ReadFailure.MISSING))
     assert without == [step for step in words(plan, STANDING) if "/config/topics/" not in step]
 
 
 def test_a_release() -> None:
-    """Fence, and our record goes at the version seen; what becomes of the topic meanwhile does not matter."""
+    """Unmanage deletes the ownership record at the version read, behind the fence, and does not check the topic."""
     plan = plan_unmanage(cluster(topic("orders")), "", parse_unmanage_request(["orders"]), RunOptions())[0].topics[0]
     assert words(plan, STANDING) == [*FENCE, "delete /topiarist/topics/orders @7"]
 
 
 def test_a_config_change() -> None:
-    """One set, one notification in the same transaction, and the topic may not have moved."""
+    """A config change has one set and one notification in one transaction, and checks the version of the topic."""
     plan = planned(cluster(topic("orders", config={"retention.ms": "7"})), config={"retention.ms": 8})
     assert words(plan, STANDING) == [
         *FENCE,
@@ -164,13 +167,13 @@ def test_a_config_change() -> None:
 
 
 def test_a_config_that_was_never_there_is_made() -> None:
-    """Kafka reads a missing config as empty; ours is then a create."""
+    """A missing config znode is created, because Kafka reads it as an empty config."""
     plan = planned(cluster(topic("orders")), config={"retention.ms": 8})
     assert "create /config/topics/orders" in words(plan, STANDING._replace(config=ReadFailure.MISSING))
 
 
 def test_a_deletion() -> None:
-    """The mark, if the topic and its first partition are those seen, and the tombstone."""
+    """A deletion checks the topic and its first partition, and writes the deletion request and the deletion record."""
     plan = planned(cluster(topic("orders")), ensure="Absent")
     state = node(b"{}", 9)
     assert words(plan, STANDING, state) == [
@@ -186,7 +189,7 @@ def test_a_deletion() -> None:
 
 
 def test_an_adoption_writes_the_record_only() -> None:
-    """Nothing of Kafka's changes, and what is adopted is what was seen."""
+    """An adoption writes only the record, and checks that topic and config are those that were read."""
     plan = planned(cluster(topic("orders", managed_keys=None)))
     assert words(plan, STANDING._replace(record=ReadFailure.MISSING)) == [
         *FENCE,
@@ -197,7 +200,7 @@ def test_an_adoption_writes_the_record_only() -> None:
 
 
 def test_brokers_that_are_not_registered_cannot_be_checked() -> None:
-    """An explicit assignment, allowed by the run, may name a broker that does not exist yet."""
+    """An unregistered broker of an explicit assignment, which the run allows, has no check."""
     wanted = spec("orders", partitions=None, replicationFactor=None, replicaAssignment=[[1, 99]])
     (plan,) = make_plan(cluster(), ClusterSpec(), [wanted], RunOptions(allow_unknown_brokers=True)).topics
     assert plan.changes
@@ -206,7 +209,7 @@ def test_brokers_that_are_not_registered_cannot_be_checked() -> None:
 
 @pytest.mark.parametrize("fields", [{"partitions": 4}, {"config": {"retention.ms": 8}}, {"ensure": "Absent"}])
 def test_new_nodes_get_the_acl_of_their_siblings(fields: dict[str, Any]) -> None:
-    """Never kazoo's open default; and no operation of ours ever sets a node without a version."""
+    """New znodes get the ACL of their siblings, never kazoo's open default, and each set has a version."""
     acls = {parent: ((31, "sasl", parent),) for parent in ACLS}
     plan = planned(cluster(topic("orders", config={"retention.ms": "7"})), **fields)
     for step in build_operations(plan, STANDING, SITE._replace(acls=acls)):

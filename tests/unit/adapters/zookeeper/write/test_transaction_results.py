@@ -1,4 +1,4 @@
-"""What an answer means: which step failed, whether somebody else was faster, whether our record is a witness."""
+"""Results of transactions: the failed operation, conflicts, and the ownership record as proof of a commit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STEPS = [*SITE.fence, BROKER, SET, GUARD, CREATE]
 
 
 def fail(at: int, error: Exception) -> transaction.FailedOperation:
-    """The verdict on an answer in which the step ``at`` failed."""
+    """Return the failure of an answer in which the operation ``at`` failed."""
     results = [RolledBackError()] * at + [error] + [RuntimeInconsistency()] * (len(STEPS) - at - 1)
     found = transaction.find_first_failure(SITE, STEPS, results)
     assert found is not None
@@ -46,14 +46,14 @@ def fail(at: int, error: Exception) -> transaction.FailedOperation:
 
 
 def test_done_means_that_every_step_was() -> None:
-    """No exception among the results: committed."""
+    """A result without exceptions is a commit."""
     assert transaction.find_first_failure(SITE, STEPS, [True] * len(STEPS)) is None
 
 
 @pytest.mark.parametrize("at", range(len(STEPS)))
 def test_the_step_that_failed_is_found_among_those_rolled_back(at: int) -> None:
-    """Steps before it say rolled back, steps after it inconsistent; neither is the reason. Only an answer without any
-    other error makes one of them the reason.
+    """Rolled-back operations before and inconsistent operations after the failed one are not the cause. They count as
+    the cause only if the answer has no other error.
     """
     assert fail(at, BadVersionError()).operation == STEPS[at]
     assert transaction.find_first_failure(SITE, STEPS, [RolledBackError()] * len(STEPS)) is not None
@@ -62,7 +62,9 @@ def test_the_step_that_failed_is_found_among_those_rolled_back(at: int) -> None:
 @pytest.mark.parametrize("error", [BadVersionError(), NoNodeError()])
 @pytest.mark.parametrize("at", range(len(STEPS)))
 def test_the_ground_is_the_fence_and_the_brokers(at: int, error: Exception) -> None:
-    """Lock, epoch, controller, gate and brokers concern the run; the rest concerns the topic. All are conflicts."""
+    """Failed checks of lock, epoch, controller, freeze znode and brokers concern the run; all failures are
+    conflicts.
+    """
     found = fail(at, error)
     assert found.context_changed is (at < 5)
     assert found.is_conflict
@@ -77,7 +79,7 @@ def test_the_ground_is_the_fence_and_the_brokers(at: int, error: Exception) -> N
     ],
 )
 def test_conflicts_say_what_was_in_the_way(at: int, error: Exception, message: str) -> None:
-    """The path, and what became of it."""
+    """The message of a conflict names the path and the change."""
     assert fail(at, error).message == message
 
 
@@ -92,7 +94,7 @@ def test_conflicts_say_what_was_in_the_way(at: int, error: Exception, message: s
     ],
 )
 def test_a_missing_right_is_named_where_it_is_given(at: int, message: str) -> None:
-    """The right to make or remove a node is its parent's; none of it is a conflict."""
+    """A missing permission to create or delete a znode is reported at its parent, and is no conflict."""
     found = fail(at, NoAuthError())
     assert not found.is_conflict
     assert not found.context_changed
@@ -103,14 +105,14 @@ def test_a_missing_right_is_named_where_it_is_given(at: int, message: str) -> No
     ("error", "word"), [(InvalidACLError(), "InvalidACLError"), (KazooException("error -125"), "error -125")]
 )
 def test_any_other_error_is_told_as_it_came(error: Exception, word: str) -> None:
-    """What has no words of its own has at least a name and a place."""
+    """Any other error is reported with its name and the path."""
     found = fail(7, error).to_outcome("orders")
     assert (found.result, found.reason) == (Result.FAILED, Reason.WRITE_FAILED)
     assert found.message == f"ZooKeeper returned {word} at /config/changes/config_change_"
 
 
 def record(data: bytes, version: int) -> Znode:
-    """A record's znode."""
+    """Return the znode of an ownership record."""
     return Znode(data, 1, 1, 0, version, 0)
 
 
@@ -132,21 +134,21 @@ def record(data: bytes, version: int) -> Znode:
 def test_the_record_is_a_witness_one_version_on_with_our_bytes(
     before: Znode | ReadFailure, now: Znode | ReadFailure, witness: bool
 ) -> None:
-    """Neither the version nor the bytes alone say that it was us."""
+    """The record proves a commit only with both the next version and the written bytes."""
     step = Operation(OperationType.SET, "/topiarist/topics/orders", b"ours")
     assert transaction.record_proves_commit(now, before, step) is witness
 
 
 @pytest.mark.parametrize(("now", "witness"), [(ReadFailure.MISSING, True), (Znode(b"", 1, 1, 0, 0, 0), False)])
 def test_a_record_that_was_to_go_is_a_witness_by_its_absence(now: Znode | ReadFailure, witness: bool) -> None:
-    """Under our lock nobody else takes a record away."""
+    """A missing record proves its deletion, because only the holder of the lock removes records."""
     step = Operation(OperationType.DELETE, "/topiarist/topics/orders", version=0)
     assert transaction.record_proves_commit(now, Znode(b"", 1, 1, 0, 0, 0), step) is witness
 
 
 TOPIC = Znode(b"{}", 5, 5, 0, 0, 0)
 TAKEN = Znode(b"{}", 6, 6, 0, 0, 0)
-"""A topic's node, and the state of a partition that its controller has taken over."""
+"""The znode of a topic, and the state of an initialized partition."""
 
 
 @pytest.mark.parametrize(
@@ -163,7 +165,7 @@ TAKEN = Znode(b"{}", 6, 6, 0, 0, 0)
 def test_what_the_controller_has_to_know_is_not_sent_without_its_state(
     state: Znode | ReadFailure, reason: Reason, fields: dict[str, Any], partition: int
 ) -> None:
-    """Growth needs the states of all partitions that are there, a deletion that of the first."""
+    """Growth needs the states of all existing partitions, a deletion that of the first."""
     plan = planned(**fields)
     wanted = transaction.partitions_requiring_state(plan)
     assert transaction.partitions_to_read(plan) == wanted
@@ -178,7 +180,7 @@ def test_what_the_controller_has_to_know_is_not_sent_without_its_state(
 
 
 def test_a_state_is_asked_for_where_the_controller_could_undo_a_change() -> None:
-    """A change of config alone needs none; it is only read where it is there."""
+    """A change of config alone requires no partition state; it reads the first one if it exists."""
     assert transaction.partitions_requiring_state(planned(ensure="Absent")) == range(1)
     assert transaction.partitions_requiring_state(planned(partitions=9)) == range(3)
     configured = planned(config={"retention.ms": 5})
@@ -188,13 +190,13 @@ def test_a_state_is_asked_for_where_the_controller_could_undo_a_change() -> None
 
 
 def nodes(czxid: int | None) -> TopicZnodes:
-    """The topic as read before the write; None: there was none."""
+    """Return the topic as read before the write; None means that it did not exist."""
     found = ReadFailure.MISSING if czxid is None else Znode(b"{}", czxid, 1, 0, 0, 0)
     return TopicZnodes("orders", found, ReadFailure.MISSING, ReadFailure.MISSING, marked_for_deletion=False)
 
 
 def planned(**fields: Any) -> TopicPlan:
-    """A change to the topic ``orders``."""
+    """Return a change to the topic ``orders``."""
     return make_plan(cluster(topic("orders")), ClusterSpec(), [spec("orders", **fields)], RunOptions()).topics[0]
 
 
@@ -213,12 +215,15 @@ def planned(**fields: Any) -> TopicPlan:
 def test_what_was_done_was_done_to_the_topic_that_was_meant(
     fields: dict[str, Any], before: int | None, looked: Znode | None, result: Result
 ) -> None:
-    """Versions start over when a topic is made again; its identity does not. Gone is right for a deletion only."""
+    """A recreated topic is detected by its identity, because versions start again.
+
+    A missing topic is right only for a deletion.
+    """
     assert transaction.committed_outcome(planned(**fields), nodes(before), looked).result is result
 
 
 @pytest.mark.parametrize("looked", [None, Znode(b"", 8, 9, 0, 1, 0)])
 def test_a_release_is_done_whatever_became_of_the_topic(looked: Znode | None) -> None:
-    """It writes nothing to the topic: gone or made again, only its ownership record was meant."""
+    """Unmanage succeeds for a deleted or recreated topic, because it removes only the ownership record."""
     released, _ = plan_unmanage(cluster(topic("orders")), "prod", UnmanageRequest(("orders",)), RunOptions())
     assert transaction.committed_outcome(released.topics[0], nodes(7), looked).result is Result.DONE

@@ -1,4 +1,4 @@
-"""What a writing run sends next, what it holds back, and how often it tries."""
+"""The write queue of a run: order, withheld topics, and number of attempts."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from topiarist.model.plan import CreateTopic, TopicPlan, UpdateConfig
 
 
 def creation(name: str) -> TopicPlan:
-    """A topic that gets new partitions."""
+    """Return a topic with new partitions."""
     return TopicPlan(name, changes=(CreateTopic(((1,),), {}),))
 
 
 def update(name: str) -> TopicPlan:
-    """A topic that gets none."""
+    """Return a topic without new partitions."""
     return TopicPlan(name, changes=(UpdateConfig(()),))
 
 
 def names(plans: list[TopicPlan]) -> list[str]:
-    """The topics' names."""
+    """Return the names of the topics."""
     return [plan.topic for plan in plans]
 
 
 class Doorman:
-    """A pace that lets ``room`` topics go after each rest, and counts the rests."""
+    """A pace that admits ``room`` topics after each wait, and counts the waits."""
 
     def __init__(self, room: int) -> None:
         self.room = room
@@ -36,21 +36,21 @@ class Doorman:
         self.rests = 0
 
     def try_acquire(self, topic: TopicPlan) -> bool:
-        """Whether there is room."""
+        """Return whether the pace admits the topic."""
         self.left -= 1
         return self.left >= 0
 
     def wait(self) -> None:
-        """Make room again."""
+        """Admit ``room`` topics again."""
         self.rests += 1
         self.left = self.room
 
     def on_outcome(self, topic: TopicPlan, outcome: Outcome) -> None:
-        """Nobody asks."""
+        """Ignore the outcome."""
 
 
 def filled(pace: Doorman | None, *plans: TopicPlan, stopped: bool = False) -> WriteQueue:
-    """Jobs with these topics."""
+    """Return a queue with these topics."""
     jobs = WriteQueue(pace, lambda: stopped)
     for plan in plans:
         jobs.add(plan)
@@ -58,7 +58,7 @@ def filled(pace: Doorman | None, *plans: TopicPlan, stopped: bool = False) -> Wr
 
 
 def test_without_a_pace_topics_go_in_their_order() -> None:
-    """Nothing is held back and nothing is waited for."""
+    """Without a pace the queue neither holds topics back nor waits."""
     jobs = filled(None, creation("a"), update("b"), creation("c"))
     assert not jobs.wait()
     assert names(jobs.peek(2)) == ["a", "b"]
@@ -67,7 +67,7 @@ def test_without_a_pace_topics_go_in_their_order() -> None:
 
 
 def test_only_topics_with_new_partitions_are_held_back() -> None:
-    """The others go first; then as many as there is room for, and the next after a rest."""
+    """Topics without new partitions are first, then as many as the pace admits, and the next after a wait."""
     pace = Doorman(2)
     jobs = filled(pace, creation("a"), update("b"), creation("c"), creation("d"))
     assert names(jobs.peek(9)) == ["b"]
@@ -80,7 +80,7 @@ def test_only_topics_with_new_partitions_are_held_back() -> None:
 
 
 def test_who_is_stopped_waits_for_nothing() -> None:
-    """What was held back is left."""
+    """A stopped run does not wait, and its remaining topics are listed as not written."""
     pace = Doorman(1)
     jobs = filled(pace, creation("a"), stopped=True)
     assert not jobs.wait()
@@ -91,7 +91,7 @@ def test_who_is_stopped_waits_for_nothing() -> None:
     ("again", "most"), [(WriteQueue.retry_conflict, MAX_ATTEMPTS), (WriteQueue.retry_disconnect, MAX_DISCONNECTS)]
 )
 def test_a_topic_is_tried_so_often(again: Callable[[WriteQueue, TopicWrite], bool], most: int) -> None:
-    """Each reason has a number of its own; after the last try the topic is not queued any more."""
+    """Conflicts and disconnects have separate limits; after the last attempt the topic is not queued again."""
     jobs = filled(None, update("a"))
     tried = [again(jobs, jobs.pop()) for _ in range(most)]
     assert tried == [True] * (most - 1) + [False]
@@ -102,7 +102,7 @@ def test_a_topic_is_tried_so_often(again: Callable[[WriteQueue, TopicWrite], boo
     ("again", "most"), [(WriteQueue.retry_conflict, MAX_ATTEMPTS), (WriteQueue.retry_disconnect, MAX_DISCONNECTS)]
 )
 def test_what_comes_back_after_the_end_is_left(again: Callable[[WriteQueue, TopicWrite], bool], most: int) -> None:
-    """A run that is over sends nothing, so no try is one too many."""
+    """A closed queue sends nothing, so that attempts have no limit and the topic remains in the queue."""
     jobs = filled(None, update("a"))
     jobs.close()
     assert all(again(jobs, jobs.pop()) for _ in range(most + 1))
