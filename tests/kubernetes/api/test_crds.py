@@ -49,7 +49,7 @@ BAD = [
     (topic(partition=3), 'unknown field "spec.partition"'),
     (cluster(zookeeper={"connect": "a b"}), "spec.zookeeper.connect in body should match"),
     (cluster(zookeeper={"tls": {"key": CA["ca"]}, "connect": "a"}), "key requires certificate"),
-    (cluster(zookeeper={"tls": {"keyPassword": CA["ca"]}, "connect": "a"}), "keyPassword needs certificate"),
+    (cluster(zookeeper={"tls": {"keyPassword": CA["ca"]}, "connect": "a"}), "keyPassword requires certificate"),
     (cluster(zookeeper={"tls": {"ca": {}}, "connect": "a"}), "spec.zookeeper.tls.ca: Invalid value"),
     (cluster(zookeeper={"tls": {"ca": {}}, "connect": "a"}), "wanted secretKeyRef: in a custom resource"),
     (
@@ -91,7 +91,7 @@ STRICTER = [
     (topic(LONG), "which has at most 249 characters: give a shorter one"),
     (topic(topicName="__consumer.offsets"), "the name of an internal topic of Kafka, or one that its metrics cannot"),
     (resource("Cluster", zookeeper={}), "zookeeper.connect is required: the operator has no --zookeeper"),
-    (resource("Cluster"), "zookeeper.connect is needed here"),
+    (resource("Cluster"), "zookeeper.connect is required"),
     (policy(rule(), rule()), 'spec.rules[1]: Duplicate value: {"name":"a"}'),
 ]
 """Errors that the file schema does not report: other parts of topiarist report them, or they are valid in a file."""
@@ -239,7 +239,7 @@ def test_fewer_partitions_have_a_way_out(api: ApiClient, namespace: str) -> None
     """
     found = create(api, namespace, topic(partitions=3))
     refused = replace(api, namespace, topic(partitions=2), found)
-    assert "delete this resource under deletionPolicy: Retain" in refused.message
+    assert "delete this resource with deletionPolicy: Retain" in refused.message
     assert found.body["spec"]["deletionPolicy"] == "Retain"
     assert api.call("DELETE", f"{TOPICS.format(namespace)}/a").status == 200
     assert create(api, namespace, topic(partitions=2)).status == 201
