@@ -15,6 +15,7 @@ from topiarist.cli.apply.execute import apply_plans, confirm_plans
 from topiarist.cli.apply.modes import ApplyManifests, ApplyReviewed, ApplySavedPlan
 from topiarist.cli.apply.report_file import ReportFile
 from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli.settings import Settings
 
 
 @click.command(
@@ -57,7 +58,8 @@ def command(yes: bool, report: str | None, **values: Any) -> None:
     terminal.require_interactive(yes, "apply")
     if values["summary"] and not yes:
         raise click.UsageError("--summary shows too little for a confirmation: add --yes to apply without confirmation")
-    mode, settings = _select_mode(values, non_interactive=yes), options.build_settings(values)
+    settings = options.build_settings(values)
+    mode = _select_mode(settings, values["plan_file"], values["reviewed"], non_interactive=yes)
     with ReportFile(report) as report_file, ClusterSessions(mode.clusters, settings) as sessions:
         plans = mode.make_plans(sessions)
         terminal.print_result(formats.format_plans(plans, settings, applying=True))
@@ -70,10 +72,10 @@ def command(yes: bool, report: str | None, **values: Any) -> None:
     raise click.exceptions.Exit(code)
 
 
-def _select_mode(values: dict[str, Any], *, non_interactive: bool) -> ApplyManifests | ApplySavedPlan:
+def _select_mode(
+    settings: Settings, plan: str | None, reviewed: str | None, *, non_interactive: bool
+) -> ApplyManifests | ApplySavedPlan:
     """Return the mode that the options select; raise ``click.UsageError`` for options that exclude each other."""
-    plan, reviewed = values.pop("plan_file"), values.pop("reviewed")
-    settings = options.build_settings(dict(values))
     if plan is not None:
         if reviewed is not None or settings.paths:
             other = "--reviewed" if reviewed is not None else "paths of manifests"
