@@ -15,27 +15,6 @@ from topiarist.kafka.types import Broker
 
 BROKERS = tuple(Broker(1001 + number, "abc"[number % 3]) for number in range(9))
 
-_MANIFEST_TEMPLATE = """\
-apiVersion: topiarist.dev/v1
-kind: Topic
-metadata:
-  name: {name}
-  labels:
-    team: payments
-  annotations:
-    description: "Orders topic number {number}, owned by the payments team"
-spec:
-  partitions: 12
-  replicationFactor: 3
-  config:
-    retention.ms: {retention}
-    cleanup.policy: delete
-    min.insync.replicas: 2
-    segment.bytes: 536870912
-    # a comment line, as real files tend to carry
-    max.message.bytes: "1048588"
-"""
-
 
 def topic_name(number: int) -> str:
     """Return the name of a topic, of typical length."""
@@ -53,13 +32,36 @@ def topic_config(number: int) -> dict[str, str]:
     }
 
 
+def make_manifest(number: int) -> str:
+    """Return a typical Topic document: labels, an annotation, five configs, a comment."""
+    return f"""\
+apiVersion: topiarist.dev/v1
+kind: Topic
+metadata:
+  name: {topic_name(number)}
+  labels:
+    team: payments
+  annotations:
+    description: "Orders topic number {number}, owned by the payments team"
+spec:
+  partitions: 12
+  replicationFactor: 3
+  config:
+    retention.ms: {86_400_000 + number}
+    cleanup.policy: delete
+    min.insync.replicas: 2
+    segment.bytes: 536870912
+    # a comment line, as real files tend to carry
+    max.message.bytes: "1048588"
+"""
+
+
 def write_manifests(folder: Path, count: int, per_folder: int = 1000) -> None:
     """Write one file per topic, in folders of a thousand."""
     for number in range(count):
         place = folder / f"{number // per_folder:03d}"
         place.mkdir(exist_ok=True, parents=True)
-        text = _MANIFEST_TEMPLATE.format(name=topic_name(number), number=number, retention=86_400_000 + number)
-        (place / f"{number:06d}.yaml").write_text(text)
+        (place / f"{number:06d}.yaml").write_text(make_manifest(number))
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+from benchmarks.cli.clusters import make_manifest
 from benchmarks.common import make_memory_folder, measure_median, measure_seconds
 
 from topiarist.adapters.manifests.loader import load_manifests
@@ -17,33 +18,9 @@ from topiarist.adapters.manifests.source import File
 DOCUMENTS = 10_000
 
 
-def make_document(number: int, group: str = "topiarist.dev") -> str:
-    """Return a typical Topic document: 19 lines, labels, an annotation, five configs, a comment."""
-    return f"""apiVersion: {group}/v1
-kind: Topic
-metadata:
-  name: team.service.topic-{number:06d}
-  labels:
-    cluster: prod-eu-1
-    team: payments
-  annotations:
-    description: "Orders topic number {number}, owned by the payments team"
-spec:
-  partitions: 12
-  replicationFactor: 3
-  config:
-    retention.ms: {86400000 + number}
-    cleanup.policy: delete
-    min.insync.replicas: 2
-    segment.bytes: 536870912
-    # comment line that real files tend to carry
-    max.message.bytes: "1048588"
-"""
-
-
 def measure() -> dict[str, Any]:
     """Return the figures of G10: seconds for 10,000 separate documents, and end to end from 10,000 files."""
-    texts = [make_document(number).encode() for number in range(DOCUMENTS)]
+    texts = [make_manifest(number).encode() for number in range(DOCUMENTS)]
 
     def strictly() -> list[object]:
         loader = StrictParser()

@@ -135,9 +135,9 @@ class Reason(str, Enum):
     REPLICATION_FACTOR_DIFFERS = "ReplicationFactorDiffers", Exit.REFUSED
     TOO_FEW_BROKERS = "TooFewBrokers", Exit.REFUSED
     TOO_LARGE = "TooLarge", Exit.REFUSED
+    TOPIC_UNREADABLE = "TopicUnreadable", Exit.REFUSED
     UNKNOWN_BROKERS = "UnknownBrokers", Exit.REFUSED
     UNKNOWN_FIELDS = "UnknownFields", Exit.REFUSED
-    ZNODE_UNREADABLE = "ZnodeUnreadable", Exit.REFUSED
 
     # Notices: nothing is refused.
     MODIFIED_EXTERNALLY = "ModifiedExternally", Exit.DONE

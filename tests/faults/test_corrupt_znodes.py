@@ -81,12 +81,12 @@ def test_f23_garbage_is_named_and_the_others_are_done(mould: ClusterTemplate, pa
             found = apply_outcomes(port, plan)
             if late:
                 outcome = found.pop(name)
-                assert (outcome.result, outcome.reason) == (Result.CONFLICT, Reason.ZNODE_UNREADABLE)
+                assert (outcome.result, outcome.reason) == (Result.CONFLICT, Reason.TOPIC_UNREADABLE)
                 assert path in outcome.message
             else:
                 (topic,) = [topic for topic in plan.topics if topic.refusals]
                 assert (topic.topic, topic.changes) == (name, ())
-                assert topic.refusals[0].reason is Reason.ZNODE_UNREADABLE
+                assert topic.refusals[0].reason is Reason.TOPIC_UNREADABLE
                 assert path in topic.refusals[0].message
             assert found == {other: found[other] for other in busy_cluster.NAMES if other != name}
             assert {outcome.result for outcome in found.values()} == {Result.DONE}
@@ -135,7 +135,7 @@ def test_f24_a_malformed_topic_does_not_grow(mould: ClusterTemplate, shape: str,
         else:
             (topic,) = [topic for topic in plan.topics if topic.refusals]
             assert topic.topic == "b-grow"
-            assert topic.refusals[0].reason in (Reason.PARTITIONS_MALFORMED, Reason.ZNODE_UNREADABLE)
+            assert topic.refusals[0].reason in (Reason.PARTITIONS_MALFORMED, Reason.TOPIC_UNREADABLE)
             assert outcome is None
         assert len(found) == len(busy_cluster.NAMES) - 1
         assert {outcome.result for outcome in found.values()} == {Result.DONE}
@@ -165,6 +165,6 @@ def test_f23_a_record_that_cannot_be_understood_is_refused(cluster: SimulatedKaf
         apply_results(port, plan_specs(port, topic_spec("first")))
         client.create("/topiarist/topics/orders", b"not JSON")
         plan = plan_specs(port, topic_spec("orders"), topic_spec("small"))
-        assert [finding.reason for topic in plan.topics for finding in topic.refusals] == [Reason.ZNODE_UNREADABLE]
+        assert [finding.reason for topic in plan.topics for finding in topic.refusals] == [Reason.TOPIC_UNREADABLE]
         assert "/topiarist/topics/orders" in plan.topics[0].refusals[0].message
         assert apply_results(port, plan) == {"small": Result.DONE}

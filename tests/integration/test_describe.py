@@ -110,13 +110,13 @@ def test_read_only_credentials_are_enough(protected: ProtectedCluster, capsys: C
     protected.playground.wait_idle()
     protected.protect(READ_ONLY, make_acl("digest", "kafka:x", all=True))
     found = said(capsys, "orders", "--zookeeper", protected.playground.connect)
-    assert (found["phase"], found["faults"]) == ("TakenOver", [])
+    assert (found["phase"], found["readErrors"]) == ("Initialized", [])
 
 
 @pytest.mark.parametrize(
     ("path", "phase"),
     [
-        ("/brokers/topics/orders/partitions/1/state", "TakenOver"),
+        ("/brokers/topics/orders/partitions/1/state", "Initialized"),
         ("/brokers/topics/orders/partitions", "Exists"),
         ("/brokers/topics/orders", "Unreadable"),
         ("/config/topics/orders", "Unreadable"),
@@ -130,8 +130,8 @@ def test_what_may_not_be_read_is_named(protected: ProtectedCluster, capsys: Capt
     protected.playground.client.set_acls(path, nobody)
     found = said(capsys, "orders", "--zookeeper", protected.playground.connect)
     assert found["phase"] == phase
-    assert [fault["path"] for fault in found["faults"]] == [path]
-    assert all("no permission" in fault["message"] for fault in found["faults"])
+    assert [fault["path"] for fault in found["readErrors"]] == [path]
+    assert all("no permission" in fault["message"] for fault in found["readErrors"])
 
 
 def test_a_topic_is_seen_through_its_life(orders: SimulatedKafka, client: KazooClient, capsys: Capture) -> None:
@@ -142,9 +142,9 @@ def test_a_topic_is_seen_through_its_life(orders: SimulatedKafka, client: KazooC
     orders.remove_broker(6)
     orders.add_topics(Topic("late", ((1, 2), (6,)), {}))
     found = said(capsys, "late", *at)
-    assert (found["phase"], found["blockedBy"]) == ("PartlyTakenOver", "broker 6, not registered")
+    assert (found["phase"], found["blockedBy"]) == ("PartlyInitialized", "broker 6, not registered")
     orders.add_broker(BROKERS[5])
-    assert said(capsys, "late", *at)["phase"] == "TakenOver"
+    assert said(capsys, "late", *at)["phase"] == "Initialized"
     orders.remove_broker(6)
     found = said(capsys, "late", *at)
     assert found["conditions"] == {"Offline": 1}
@@ -228,7 +228,7 @@ def test_few_requests_for_one_topic_of_many(cluster: SimulatedKafka, proxy: Prox
     """Describe reads the whole cluster in bulk, and the partitions of one topic in a few requests."""
     cluster.add_topics(*(Topic(f"topic-{number:04}", REPLICAS, {}) for number in range(2000)))
     found = said(capsys, "topic-1000", "--zookeeper", proxy.through(cluster.connect))
-    assert (found["phase"], len(found["partitions"])) == ("TakenOver", 2)
+    assert (found["phase"], len(found["partitions"])) == ("Initialized", 2)
     assert proxy.writes == 0
     assert sum(number for kind, number in proxy.requests.items() if kind != "ping") < 60
 
@@ -248,7 +248,7 @@ def test_pending_is_what_the_plan_says(orders: SimulatedKafka, tmp_path: Path, c
         apply_results(port, plan_specs(port, topic_spec("orders", partitions=3)))
     orders.wait_idle()
     found = said(capsys, "orders", *at)
-    assert (found["pending"]["changes"], found["phase"], found["record"]["valid"]) == ([], "TakenOver", True)
+    assert (found["pending"]["changes"], found["phase"], found["record"]["valid"]) == ([], "Initialized", True)
 
 
 def test_what_could_not_be_read_is_not_said_to_lack_the_topic(

@@ -43,7 +43,7 @@ def test_a_cluster_that_cannot_be_reached_is_a_row(
     assert "error: cluster z: cannot reach ZooKeeper" in run.err
     (row,) = [row for row in read_rows(tmp_path / "report") if row["cluster"] == "z"]
     assert (row["class"], row["topic"], row["message"]) == ("unknown", "", "could not be read (Unreachable)")
-    assert read_summary(tmp_path / "report")["clusters"] == {"wanted": 2, "compared": 1, "unknown": 1}
+    assert read_summary(tmp_path / "report")["clusters"] == {"declared": 2, "compared": 1, "unknown": 1}
     for path in (tmp_path / "report").iterdir():
         assert connect_string_of(silent) not in path.read_text()
         assert clusters["a"].connect.partition("/")[0] not in path.read_text()

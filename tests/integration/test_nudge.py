@@ -122,11 +122,11 @@ ENTRY = {"topic": "orders", "partition": 0, "replicas": [4, 5, 6]}
 ASKED = json.dumps({"version": 1, "partitions": [ENTRY]}).encode()
 
 
-@pytest.mark.parametrize("why", [Reason.DELETION_IN_PROGRESS, Reason.REASSIGNMENT_IN_PROGRESS, Reason.ZNODE_UNREADABLE])
+@pytest.mark.parametrize("why", [Reason.DELETION_IN_PROGRESS, Reason.REASSIGNMENT_IN_PROGRESS, Reason.TOPIC_UNREADABLE])
 def test_what_forbids_a_nudge(lost: SimulatedKafka, proxy: Proxy, why: Reason) -> None:
     """A refused nudge writes nothing and reports the reason."""
     with lost.pause_controller(), connect_cluster(proxy.through(lost.connect)) as port:
-        if why is Reason.ZNODE_UNREADABLE:
+        if why is Reason.TOPIC_UNREADABLE:
             lost.client.set(TOPIC, b'{"version":3,"partitions":[]}')
         elif why is Reason.DELETION_IN_PROGRESS:
             lost.client.create(MARK)

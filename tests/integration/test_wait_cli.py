@@ -81,7 +81,7 @@ def test_an_interrupt_ends_the_waiting_and_not_the_work(ours: SimulatedKafka, tm
 def test_a_person_is_asked_before_a_topic_is_given_up(ours: SimulatedKafka, answer: str, code: int) -> None:
     """Only the whole word counts."""
     shown, ended = typed(words("unmanage", ours, "orders"), answer)
-    assert "Release 1 topic? Type yes" in shown
+    assert "Unmanage 1 topic? Type yes" in shown
     assert ended == code
     assert ("/topiarist/topics/orders" in write_checker.read_nodes(ours.connect)) == bool(code)
 

@@ -71,7 +71,7 @@ def check_rows(bed: KafkaFixture, names: Mapping[str, object]) -> None:
         assert tuple(map(tuple, row["replicas"])) == topic.replicas
         assert row["topicId"] == topic.id
         assert {key: canonical_text(key, text) for key, text in row["config"].items()} == overrides[name]
-        assert (row["movingPartitions"], row["unknownFields"], row["fault"]) == ([], [], None)
+        assert (row["reassigningPartitions"], row["unknownFields"], row["readError"]) == ([], [], None)
 
 
 DRIFT = {

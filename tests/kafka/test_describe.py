@@ -28,7 +28,7 @@ def well(seen: DescribeResult, partitions: int) -> bool:
     """Return True if a topic is initialized and has no conditions."""
     return (seen.code, seen.phase, seen.waits_for, seen.document["conditions"], len(seen.partition_states)) == (
         Exit.DONE,
-        "TakenOver",
+        "Initialized",
         "",
         {},
         partitions,
@@ -76,7 +76,7 @@ def test_a_broker_that_is_away(bare: KafkaFixture) -> None:
         bare.declare({**topics, "seen-new": {"replicaAssignment": [[away], [other], [third]]}})
         bare.apply("--allow-unknown-brokers", "--wait")
         seen = wait_for_agreement(bare, "seen-new")
-        assert (seen.phase, seen.waits_for) == ("PartlyTakenOver", f"broker {away}, not registered")
+        assert (seen.phase, seen.waits_for) == ("PartlyInitialized", f"broker {away}, not registered")
         assert seen.partitions_with("NotInitialized") == {0}
         assert bare.clients.delete(["seen-leaving"]) == {}
         bare.kafka.wait(lambda: describe_topic(bare, "seen-leaving").phase == "MarkedForDeletion", "the mark")
@@ -95,7 +95,7 @@ def test_a_broker_that_is_away(bare: KafkaFixture) -> None:
     assert well(wait_for_agreement(bare, "seen-new"), 3)
     assert well(wait_for_agreement(bare, "seen-alone"), 2)
     led_by_others = wait_for_agreement(bare, "seen-short")
-    assert (led_by_others.phase, led_by_others.document["conditions"]) == ("TakenOver", {"NotPreferredLeader": 1})
+    assert (led_by_others.phase, led_by_others.document["conditions"]) == ("Initialized", {"NotPreferredLeader": 1})
     assert wait_for_agreement(bare, "seen-least").document["conditions"] == {"NotPreferredLeader": 1}
 
 
@@ -103,7 +103,7 @@ def check_without(bed: KafkaFixture, away: int) -> None:
     """Check the topics with replicas on the offline broker ``away``."""
     bed.kafka.wait(lambda: away not in bed.clients.racks(), "the brokers to know that one of them is away")
     short = until(bed, "seen-short", "UnderReplicated", {0, 1, 2})
-    assert (short.phase, short.waits_for, short.document["brokersMissing"]) == ("TakenOver", "", [away])
+    assert (short.phase, short.waits_for, short.document["brokersMissing"]) == ("Initialized", "", [away])
     assert short.document["conditions"] == {"UnderReplicated": 3, "NotPreferredLeader": 1}
     least = until(bed, "seen-least", "UnderMinIsr", {0})
     assert least.document["conditions"] == {"UnderMinIsr": 1, "UnderReplicated": 1, "NotPreferredLeader": 1}
@@ -136,7 +136,7 @@ def test_reassignments(bare: KafkaFixture) -> None:
         (moving, _) = seen.document["partitions"]
         assert (moving["replicas"], moving["adding"], moving["removing"]) == ([three, two, one], [three], [one])
         assert moving["conditions"][0] == {"condition": "Reassigning", "message": f"adding {three}, removing {one}"}
-        assert (seen.phase, seen.partitions_with("UnderReplicated")) == ("TakenOver", set())
+        assert (seen.phase, seen.partitions_with("UnderReplicated")) == ("Initialized", set())
         assert bare.clients.delete(["seen-going"]) == {}
         bare.kafka.wait(
             lambda: describe_topic(bare, "seen-going").phase == "DeletedExternally", "the first topic to go"
@@ -195,7 +195,7 @@ def test_a_topic_that_no_controller_has_seen_yet(fresh: KafkaFixtureFactory) -> 
             kafka.resume(broker)
         bed.describe_in_sync(["notEvaluated"])
         seen = wait_for_agreement(bed, "notEvaluated")
-        assert (seen.phase, seen.waits_for, len(seen.partition_states)) == ("TakenOver", "", 3)
+        assert (seen.phase, seen.waits_for, len(seen.partition_states)) == ("Initialized", "", 3)
         assert seen.document["conditions"].keys() <= {"NotPreferredLeader"}  # the first broker to return leads
 
 

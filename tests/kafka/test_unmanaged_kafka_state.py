@@ -51,7 +51,7 @@ def test_a_reassignment_under_way(automatic: KafkaFixture) -> None:
         assert not isinstance(clients.produce({"moving": 1}, MUCH)["moving"][0], str)
     throttle(bed)
     assert clients.reassign({"moving": {0: [3]}}) == {}
-    assert (snapshot_rows(bed)["moving"]["replicas"], snapshot_rows(bed)["moving"]["movingPartitions"]) == (
+    assert (snapshot_rows(bed)["moving"]["replicas"], snapshot_rows(bed)["moving"]["reassigningPartitions"]) == (
         [[3, 1], [2]],
         [0],
     )

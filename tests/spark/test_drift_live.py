@@ -54,7 +54,7 @@ def test_a_cluster_that_no_executor_reaches_is_a_row(
     assert "error: cluster z: cannot reach ZooKeeper" in capsys.readouterr().err
     (row,) = [row for row in read_rows(tmp_path / "report") if row["cluster"] == "z"]
     assert (row["class"], row["topic"], row["message"]) == ("unknown", "", "could not be read (Unreachable)")
-    assert read_summary(tmp_path / "report")["clusters"] == {"wanted": 2, "compared": 1, "unknown": 1}
+    assert read_summary(tmp_path / "report")["clusters"] == {"declared": 2, "compared": 1, "unknown": 1}
     for path in (tmp_path / "report").rglob("*"):
         data = path.read_bytes() if path.is_file() else b""
         assert connect_string_of(silent).encode() not in data

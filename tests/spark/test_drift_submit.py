@@ -155,4 +155,4 @@ def test_f31_a_worker_is_lost_in_the_middle_of_the_job(  # noqa: PLR0913
     assert standalone.master.find_in_log("Removing worker|got disassociated")
     assert content(tmp_path / "report") == content(whole)
     require_table(spark, tmp_path / "report")
-    assert read_summary(tmp_path / "report")["clusters"] == {"wanted": 8, "compared": 7, "unknown": 1}
+    assert read_summary(tmp_path / "report")["clusters"] == {"declared": 8, "compared": 7, "unknown": 1}

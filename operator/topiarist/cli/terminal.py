@@ -59,6 +59,11 @@ def log_over_progress(text: str) -> None:
     click.echo(("\r\x1b[K" if sys.stderr.isatty() else "") + text, err=True)
 
 
+def label_cluster(cluster: str) -> str:
+    """Return the start of a message about a cluster: ``prod: ``; empty for the cluster of ``--zookeeper``."""
+    return f"{cluster}: " if cluster else ""
+
+
 def confirm(question: str, expected: str = "yes") -> None:
     """Ask the user; end the command with ``ERROR`` unless the answer is ``expected``."""
     answer = click.prompt(question, prompt_suffix=": ", default="", show_default=False, err=True)

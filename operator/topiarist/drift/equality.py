@@ -151,11 +151,11 @@ def _is_equal_except_replicas(spec: TopicSpec, row: Mapping[str, Any], owner: st
     are not a difference; another owner in it is.
     """
     return (
-        row["fault"] is None
+        row["readError"] is None
         and not row["deleting"]
         and may_be_equal(spec)
         and row["partitionIds"] is None
-        and not row["movingPartitions"]
+        and not row["reassigningPartitions"]
         and spec.config == row["config"]
         and (row["record"] is None or not row["recordValid"] or _has_expected_last_applied(spec, row["record"], owner))
     )

@@ -102,7 +102,7 @@ def make_row(
         "message": finding.message,
         "hint": finding.hint,
         "owner": owner,
-        "changedOutside": modified_externally,
+        "modifiedExternally": modified_externally,
         "takenAt": taken_at,
         "firstSeen": taken_at,
         "ageSeconds": 0,
@@ -179,7 +179,7 @@ def _change_findings(plan: TopicPlan, change: Change) -> Iterator[DriftFinding]:
 
 
 _WHOLE_TOPIC_REASONS = frozenset(
-    {Reason.ZNODE_UNREADABLE, Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.DELETION_IN_PROGRESS}
+    {Reason.TOPIC_UNREADABLE, Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.DELETION_IN_PROGRESS}
 )
 """Reasons that refuse a topic as a whole: its differences are unknown, or other findings report them."""
 

@@ -80,7 +80,7 @@ class SummaryBuilder:
             "oldest": min(compared, default=None),
             "previous": previous.as_of,
             "owner": self._owner,
-            "clusters": {"wanted": total, "compared": len(compared), "unknown": total - len(compared)},
+            "clusters": {"declared": total, "compared": len(compared), "unknown": total - len(compared)},
             "topics": {_to_camel_case(name): number for name, number in asdict(self._topics).items()},
             "findings": findings,
             "byCluster": self._clusters,

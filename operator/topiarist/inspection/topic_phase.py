@@ -12,8 +12,8 @@ Pending changes are part of the plan, not of the phase. ``describe`` calls ``det
     unreadable  any                 no                  -          Unreadable
     yes         deletion record     no                  -          DeletionDisabled
     yes         any other           no                  none       NotInitialized
-    yes         any other           no                  some       PartlyTakenOver
-    yes         any other           no                  all        TakenOver
+    yes         any other           no                  some       PartlyInitialized
+    yes         any other           no                  all        Initialized
     yes         any other           no                  not known  Exists
 """
 
@@ -43,8 +43,8 @@ class Phase(str, Enum):
     UNREADABLE = "Unreadable"
     DELETION_DISABLED = "DeletionDisabled"
     NOT_INITIALIZED = "NotInitialized"
-    PARTLY_INITIALIZED = "PartlyTakenOver"
-    INITIALIZED = "TakenOver"
+    PARTLY_INITIALIZED = "PartlyInitialized"
+    INITIALIZED = "Initialized"
     EXISTS = "Exists"
 
 

@@ -80,7 +80,7 @@ def _decide_nudge(state: ClusterState, name: str, inspection: TopicInspection | 
         return Issue(Reason.DELETION_IN_PROGRESS, "is marked for deletion", hint=HINT_AFTER_DELETION)
     if inspection is None or not inspection.states_readable or inspection.partition_errors:
         message = "its partition states cannot be read, so it is unknown whether the topic needs a nudge"
-        return Issue(Reason.ZNODE_UNREADABLE, message, hint=f"run topiarist describe {name} for the unreadable znodes")
+        return Issue(Reason.TOPIC_UNREADABLE, message, hint=f"run topiarist describe {name} for the unreadable znodes")
     replicas = dict(zip(topic.partition_ids, topic.replicas, strict=True))
     missing = tuple(partition for partition in replicas if partition not in inspection.states)
     if not missing:

@@ -61,7 +61,7 @@ def unreadable_issue(read_error: ReadError) -> Issue:
     """Return the refusal of a topic with a znode that cannot be read."""
     message = f"{read_error.path}: {read_error.message}"
     return Issue(
-        Reason.ZNODE_UNREADABLE, message, hint="fix the znode; topiarist writes nothing to the topic until then"
+        Reason.TOPIC_UNREADABLE, message, hint="fix the znode; topiarist writes nothing to the topic until then"
     )
 
 

@@ -143,7 +143,7 @@ def test_drift_is_named_by_key(place: SharedOperatorFixture) -> None:
     words = "flush.ms is 9, wanted 7"
     assert words in place.condition_message("orders", "DriftDetected")
     (field,) = place.cluster_status_of("orders")["refusals"][0]["fields"]
-    assert (field["field"], field["found"], field["wanted"]) == ("config.flush.ms", "9", "7")
+    assert (field["field"], field["actual"], field["desired"]) == ("config.flush.ms", "9", "7")
     assert field["since"] == place.cluster_status_of("orders")["refusals"][0]["since"]
     place.wait_for(lambda: any(words in note for note in place.event_notes("orders")), "an Event says so")
 

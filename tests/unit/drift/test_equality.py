@@ -226,10 +226,10 @@ def test_what_is_marked_or_unreadable_is_not_settled(mark: str, tmp_path: Path) 
 
 SOUND: dict[str, Any] = {
     "replicas": [[1, 2], [2, 3], [3, 1]],
-    "fault": None,
+    "readError": None,
     "deleting": False,
     "partitionIds": None,
-    "movingPartitions": [],
+    "reassigningPartitions": [],
     "config": CONFIG,
     "record": None,
     "recordValid": False,
@@ -237,7 +237,8 @@ SOUND: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    "fields", [{"fault": "is no JSON"}, {"deleting": True}, {"partitionIds": [0, 1, 3]}, {"movingPartitions": [1]}]
+    "fields",
+    [{"readError": "is no JSON"}, {"deleting": True}, {"partitionIds": [0, 1, 3]}, {"reassigningPartitions": [1]}],
 )
 def test_no_row_that_is_odd_is_equal(fields: dict[str, Any]) -> None:
     """No row with an unusual field is equal, including rows that the snapshot reader never passes to the check."""

@@ -254,7 +254,7 @@ def test_a_topic_that_should_be_gone_is_unexpected() -> None:
 @pytest.mark.parametrize(
     ("seen", "reason"),
     [
-        (state(topic_errors={"orders": ReadError("/brokers/topics/orders", "is no JSON")}), Reason.ZNODE_UNREADABLE),
+        (state(topic_errors={"orders": ReadError("/brokers/topics/orders", "is no JSON")}), Reason.TOPIC_UNREADABLE),
         (state(topic(record=OwnershipRecord("other"))), Reason.NOT_OWNED),
         (state(topic(), pending_deletions=frozenset({"orders"})), Reason.DELETION_IN_PROGRESS),
     ],

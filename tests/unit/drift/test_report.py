@@ -91,7 +91,7 @@ def test_every_difference_is_a_row_and_nothing_else_is(fleet: Path, tmp_path: Pa
         "message": "",
         "hint": "",
         "owner": "default",
-        "changedOutside": True,
+        "modifiedExternally": True,
         "takenAt": "2025-01-31T12:00:00Z",
         "firstSeen": "2025-01-31T12:00:00Z",
         "ageSeconds": 0,

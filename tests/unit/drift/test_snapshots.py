@@ -82,7 +82,7 @@ def test_a_cluster_without_a_snapshot_is_one_row(manifests: Path, tmp_path: Path
     assert (row["cluster"], row["topic"], row["class"], row["expected"]) == ("us", "", "unknown", None)
     assert (row["message"], row["takenAt"]) == ("it has no snapshot", "2025-01-31T12:00:00Z")
     found = read_summary(tmp_path / "report")
-    assert found["clusters"] == {"wanted": 2, "compared": 1, "unknown": 1}
+    assert found["clusters"] == {"declared": 2, "compared": 1, "unknown": 1}
     assert found["byOwner"] == []  # the row of a whole cluster has no owner
     assert (found["topics"]["declared"], found["topics"]["compared"]) == (6, 3)
     text = (tmp_path / "report" / "summary.md").read_text()

@@ -261,7 +261,7 @@ def test_an_unreadable_topic_is_refused_with_its_reason() -> None:
     seen = state(topic_errors={"orders": ReadError("/brokers/topics/orders", "is no JSON")})
     for wanted in (spec(), spec(ensure="Absent")):
         found = plan_single_topic(seen, wanted)
-        assert (change_kinds(found), refusal_reasons(found)) == ([], ["ZnodeUnreadable"])
+        assert (change_kinds(found), refusal_reasons(found)) == ([], ["TopicUnreadable"])
         assert "/brokers/topics/orders: is no JSON" in found.refusals[0].message
 
 

@@ -90,7 +90,7 @@ def test_a_record_that_cannot_be_read_is_refused() -> None:
     """An unreadable record is refused, because its owner is unknown."""
     plan, absent = plan_unmanage(SEEN, "prod", parse_unmanage_request(["odd"]), RunOptions())
     (refusal,) = plan.topics[0].refusals
-    assert (refusal.reason, refusal.message) == (Reason.ZNODE_UNREADABLE, "/topiarist/topics/odd: it is empty")
+    assert (refusal.reason, refusal.message) == (Reason.TOPIC_UNREADABLE, "/topiarist/topics/odd: it is empty")
     assert not absent
 
 

@@ -150,7 +150,7 @@ def _parse_remainder(line: bytes) -> RowRemainder | None:
     except RowError:
         return None
     # _TOPIC_PATTERN requires an identity, and a valid row with an identity has no read error.
-    if not is_valid_row(row) or row["partitionIds"] is not None or row["movingPartitions"]:
+    if not is_valid_row(row) or row["partitionIds"] is not None or row["reassigningPartitions"]:
         return None
     return RowRemainder({key: value for key, value in row.items() if key not in _VARYING_FIELDS})
 

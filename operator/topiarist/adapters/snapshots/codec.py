@@ -64,7 +64,7 @@ def decode_state(cluster_row: Row, rows: Sequence[Row]) -> ClusterState:
     return ClusterState(
         cluster_id=cluster_row["clusterId"],
         brokers=tuple(Broker(broker["id"], broker["rack"]) for broker in cluster_row["brokers"]),
-        topics={row["topic"]: decoder.decode_topic(row) for row in topics if row["fault"] is None},
+        topics={row["topic"]: decoder.decode_topic(row) for row in topics if row["readError"] is None},
         chroot=cluster_row["chroot"],
         controller=cluster_row["controller"],
         controller_epoch=cluster_row["controllerEpoch"],
@@ -75,7 +75,9 @@ def decode_state(cluster_row: Row, rows: Sequence[Row]) -> ClusterState:
             row["topic"]: decoder.decode_record(row["record"]) for row in rows if row["kind"] == "record"
         },
         topic_errors={
-            row["topic"]: ReadError(row["faultAt"], row["fault"]) for row in topics if row["fault"] is not None
+            row["topic"]: ReadError(row["readErrorPath"], row["readError"])
+            for row in topics
+            if row["readError"] is not None
         },
         broker_defaults=cluster_row["brokerDefaults"],
         min_version=parse_version(cluster_row["releaseAtLeast"]),
@@ -83,11 +85,11 @@ def decode_state(cluster_row: Row, rows: Sequence[Row]) -> ClusterState:
             cluster_row["topicListBytes"], cluster_row["notificationListBytes"], cluster_row["replyLimitBytes"]
         ),
         warnings=tuple(cluster_row["warnings"]),
-        assigns_topic_ids=cluster_row["givesIds"]
-        if "givesIds" in cluster_row
+        assigns_topic_ids=cluster_row["assignsTopicIds"]
+        if "assignsTopicIds" in cluster_row
         else any(row["topicId"] for row in topics),
         next_identity=cluster_row["nextIdentity"],
-        stale_reassignments=frozenset(cluster_row.get("staleRequests", ())),
+        stale_reassignments=frozenset(cluster_row.get("staleReassignments", ())),
     )
 
 
@@ -116,8 +118,8 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
         "deleting": sorted(state.pending_deletions - topic_names),
         "reassigning": sorted(state.reassigning_topics - topic_names),
         "warnings": list(state.warnings),
-        "givesIds": state.assigns_topic_ids,
-        "staleRequests": sorted(state.stale_reassignments),
+        "assignsTopicIds": state.assigns_topic_ids,
+        "staleReassignments": sorted(state.stale_reassignments),
     }
 
 
@@ -129,23 +131,23 @@ def _topic_row(state: ClusterState, topic: TopicState) -> Row:
         "topicId": topic.topic_id,
         "replicas": topic.replicas,
         "partitionIds": None if topic.has_contiguous_partitions else list(topic.partition_ids),
-        "movingPartitions": topic.reassigning_partitions,
+        "reassigningPartitions": topic.reassigning_partitions,
         "config": dict(topic.config),
         "unknownFields": topic.unknown_fields,
         "record": topic.record and _encode_record(topic.record),
         "recordValid": topic.record_valid,
-        "changedOutside": topic.modified_externally,
+        "modifiedExternally": topic.modified_externally,
         "deleting": topic.name in state.pending_deletions,
         "reassigning": topic.name in state.reassigning_topics,
-        "faultAt": None,
-        "fault": None,
+        "readErrorPath": None,
+        "readError": None,
     }
 
 
 def _unreadable_topic_row(state: ClusterState, name: str, error: ReadError) -> Row:
     """Return the row of an unreadable topic: only the read error and the request flags are known."""
     unknown = TopicState(name=name, identity=0, replicas=(), config={}, record_valid=False)
-    return {**_topic_row(state, unknown), "identity": None, "faultAt": error.path, "fault": error.message}
+    return {**_topic_row(state, unknown), "identity": None, "readErrorPath": error.path, "readError": error.message}
 
 
 def _encode_record(record: OwnershipRecord) -> Row:
@@ -192,10 +194,10 @@ class _RowDecoder:
             config=config,
             partition_ids=() if row["partitionIds"] is None else tuple(row["partitionIds"]),
             topic_id=row["topicId"],
-            reassigning_partitions=tuple(row["movingPartitions"]),
+            reassigning_partitions=tuple(row["reassigningPartitions"]),
             record=row["record"] and self.decode_record(row["record"]),
             record_valid=row["recordValid"],
-            modified_externally=row["changedOutside"],
+            modified_externally=row["modifiedExternally"],
             unknown_fields=tuple(row["unknownFields"]),
         )
 

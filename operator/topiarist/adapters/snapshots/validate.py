@@ -104,10 +104,10 @@ def _other_row_errors(row: Row) -> Iterator[str]:
 
 
 def _topic_row_errors(row: Row) -> Iterator[str]:
-    if (row["fault"] is None) != (row["faultAt"] is None):
-        yield "fault: found one of fault and faultAt, wanted both or neither"
-    if (row["fault"] is None) == (row["identity"] is None):
-        yield "identity: found both an identity and a fault, or neither, wanted one of them"
+    if (row["readError"] is None) != (row["readErrorPath"] is None):
+        yield "readError: found one of readError and readErrorPath, wanted both or neither"
+    if (row["readError"] is None) == (row["identity"] is None):
+        yield "identity: found both an identity and a readError, or neither, wanted one of them"
     partitions, ids = range(len(row["replicas"])), row["partitionIds"]
     if ids is not None:
         yield from _order_errors("partitionIds", ids)
@@ -115,9 +115,9 @@ def _topic_row_errors(row: Row) -> Iterator[str]:
             yield f"partitionIds: found {len(ids):,}, wanted {len(partitions):,}: one for each list in replicas"
         if ids == list(partitions):
             yield "partitionIds: found 0 to n-1, wanted null"
-    yield from _order_errors("movingPartitions", row["movingPartitions"])
-    if not set(row["movingPartitions"]) <= set(partitions if ids is None else ids):
-        yield "movingPartitions: found a partition that the topic does not have"
+    yield from _order_errors("reassigningPartitions", row["reassigningPartitions"])
+    if not set(row["reassigningPartitions"]) <= set(partitions if ids is None else ids):
+        yield "reassigningPartitions: found a partition that the topic does not have"
 
 
 def _order_errors(field: str, values: Sequence[Any]) -> Iterator[str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 from topiarist.cli import terminal
 from topiarist.cli.apply import wait
@@ -18,9 +19,26 @@ from topiarist.cli.settings import Settings
 from topiarist.model.outcome import Outcome, ReconcileReport, worst_exit_code
 from topiarist.model.plan import Plan, Risk, TopicPlan
 from topiarist.output.text.apply import format_report, format_report_summary
+from topiarist.ports import Cluster, Throttle
 from topiarist.reconcile import apply_plan
 from topiarist.text import format_count
 from topiarist.throttle import ControllerWait
+
+
+class ApplyPlan(Protocol):
+    """A function that applies one plan, as ``reconcile.apply_plan`` does."""
+
+    def __call__(
+        self,
+        cluster: Cluster,
+        plan: Plan,
+        /,
+        *,
+        stop: Callable[[], bool],
+        on_outcome: Callable[[TopicPlan, Outcome], None],
+        throttle: Throttle | None,
+    ) -> ReconcileReport:
+        """Apply ``plan`` and return the report."""
 
 
 def confirm_plans(plans: Sequence[Plan], action: str) -> None:
@@ -42,12 +60,11 @@ def apply_plans(
     settings: Settings,
     *,
     report_file: ReportFile | None = None,
-    apply_one: Callable[..., ReconcileReport] = apply_plan,
+    apply_one: ApplyPlan = apply_plan,
 ) -> tuple[list[ReconcileReport], int]:
     """Apply the plans, wait for the controllers with ``settings.wait``, and print and return the reports.
 
-    ``apply_one`` has the signature of ``apply_plan``. Also returns the exit code of the run: 128 plus the signal number
-    if a signal ended it.
+    Also returns the exit code of the run: 128 plus the signal number if a signal ended it.
     """
     report_file = report_file or ReportFile(None)
     waits: dict[str, ControllerWait] = {}

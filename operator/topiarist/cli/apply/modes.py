@@ -325,6 +325,5 @@ _MAX_SHOWN_TOPICS = 12
 
 def format_remark(label: str, cluster: str, topics: Sequence[str]) -> str:
     """Return a remark on topics of a cluster; lists at most 12 topics and counts the rest."""
-    where = f"{cluster}: " if cluster else ""
     more = f", ... {len(topics) - _MAX_SHOWN_TOPICS:,} more" if len(topics) > _MAX_SHOWN_TOPICS else ""
-    return f"{where}{label}: {', '.join(topics[:_MAX_SHOWN_TOPICS])}{more}"
+    return f"{terminal.label_cluster(cluster)}{label}: {', '.join(topics[:_MAX_SHOWN_TOPICS])}{more}"

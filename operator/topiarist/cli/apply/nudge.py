@@ -94,8 +94,8 @@ def _log_not_nudged(names: Sequence[str], nudges: Mapping[str, NudgePlan], setti
     Returns ``DONE`` if no cluster could be read, because that error is reported already.
     """
     for cluster, nudge in nudges.items():
+        label = terminal.label_cluster(cluster)
         for name in nudge.initialized if settings.verbosity >= 0 else ():
-            label = f"{cluster}: " if cluster else ""
             terminal.log(f"{label}{name}: no nudge is needed, the controller has initialized all its partitions")
     absent = [name for name in names if nudges and all(name in each.not_found for each in nudges.values())]
     for name in absent:

@@ -65,14 +65,14 @@ def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
         for name, (plan, absent) in found.items():
             _log_absent(name, absent, plan, request, settings)
         if not yes and any(plan.has_changes for plan in plans):
-            confirm_plans(plans, "Release")
+            confirm_plans(plans, "Unmanage")
         _, code = apply_plans(sessions, plans, settings)
     raise click.exceptions.Exit(code)
 
 
 def _log_absent(cluster: str, names: Sequence[str], plan: Plan, request: UnmanageRequest, settings: Settings) -> None:
     """Log the names without a record, and patterns that match no record."""
-    label = f"{cluster}: " if cluster else ""
+    label = terminal.label_cluster(cluster)
     if settings.verbosity < 0:
         return
     for name in names:

@@ -68,8 +68,9 @@ def set_freeze(settings: Settings, freeze: Freeze | None, *, user: str, force: b
         terminal.log("interrupted: some clusters may not be changed yet; run the command again")
         raise click.exceptions.Exit(130) from None
     for name, result in results.items():
-        label = f"{name}: " if name else ""
-        terminal.print_outcome(terminal.sanitize_lines(f"{label}{_describe_result(result, freeze)}"))
+        terminal.print_outcome(
+            terminal.sanitize_lines(f"{terminal.label_cluster(name)}{_describe_result(result, freeze)}")
+        )
     codes = [Exit.REFUSED for result in results.values() if result.result is Result.REFUSED]
     raise click.exceptions.Exit(int(worst_exit_code([fleet.error_code, *codes])))
 

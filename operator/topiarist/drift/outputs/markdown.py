@@ -50,7 +50,7 @@ def _overview(summary: Mapping[str, Any]) -> str:
     changes = f": {findings['new']:,} new, {findings['resolved']:,} resolved" if summary["previous"] else ""
     text = (
         f"### Drift: {format_count(findings['total'], 'finding')}{changes}\n\n"
-        f"{clusters['compared']:,} of {format_count(clusters['wanted'], 'cluster')} compared, "
+        f"{clusters['compared']:,} of {format_count(clusters['declared'], 'cluster')} compared, "
         f"as of {format_code(summary['asOf'])}; "
         f"{topics['inSync']:,} of {format_count(topics['compared'], 'topic')} match their manifests."
     )

@@ -64,8 +64,8 @@ def is_valid_row() -> Column:
     All other checks of rows are in ``adapters.snapshots.validate``.
     """
     topic, record = (_has_required_fields(kind) for kind in ("topic", "record"))
-    consistent = (f.col("fault").isNull() != f.col("identity").isNull()) & (
-        f.col("fault").isNull() == f.col("faultAt").isNull()
+    consistent = (f.col("readError").isNull() != f.col("identity").isNull()) & (
+        f.col("readError").isNull() == f.col("readErrorPath").isNull()
     )
     # array_contains returns null for an absent value if the array holds a null: faster than a test of each element.
     brokers = ~f.array_contains(f.flatten("replicas"), f.lit(-1))

@@ -49,11 +49,11 @@ def is_equal_to_spec(owner: str) -> Column:
     conditions = (
         is_own_spec(),
         f.col("kind") == "topic",
-        f.col("fault").isNull(),
+        f.col("readError").isNull(),
         ~f.col("deleting"),
         f.col("d_plain"),
         f.col("partitionIds").isNull(),
-        f.size("movingPartitions") == 0,
+        f.size("reassigningPartitions") == 0,
         # Most configs are sorted by name already, and a comparison is faster than a sort.
         (entries == desired_entries) | (f.sort_array(entries) == desired_entries),
         record.isNull() | ~f.col("recordValid") | ((record["owner"] == owner) & has_expected_last_applied),

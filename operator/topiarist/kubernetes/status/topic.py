@@ -263,9 +263,11 @@ def _refusal_entries(refusals: Sequence[Issue], old: Status, now: str) -> Sequen
         room -= len(fields)
         status: dict[str, Any] = {"reason": refusal.reason.value, "message": format_issue(refusal), "since": since}
         if fields:
-            times = {(each["field"], each["found"], each["wanted"]): each["since"] for each in known.get("fields", ())}
+            times = {
+                (each["field"], each["actual"], each["desired"]): each["since"] for each in known.get("fields", ())
+            }
             status["fields"] = [
-                {"field": each.field, "found": each.before, "wanted": each.after, "since": times.get(each, now)}
+                {"field": each.field, "actual": each.before, "desired": each.after, "since": times.get(each, now)}
                 for each in fields
             ]
         found.append(status)

@@ -31,7 +31,7 @@ def encode_descriptions(query: str, descriptions: Iterable[Description]) -> dict
     """
     return {
         "formatVersion": FORMAT_VERSION,
-        "asked": query,
+        "query": query,
         "clusters": [_encode_cluster(each) for each in descriptions],
     }
 
@@ -59,7 +59,7 @@ def _encode_cluster(description: Description) -> dict[str, Any]:
         "record": _encode_record(description),
         "placement": _encode_placement(description.placement) if description.placement else None,
         "unknownFields": list(topic.unknown_fields) if topic else [],
-        "faults": [{"path": error.path, "message": error.message} for error in description.read_errors],
+        "readErrors": [{"path": error.path, "message": error.message} for error in description.read_errors],
         "statesKnown": description.states_known,
         "conditions": {issue.value: number for issue, number in count_issues(description.partitions).items()},
         "replicaCounts": {str(width): number for width, number in sorted(widths.items())},
@@ -76,8 +76,8 @@ def _encode_manifest(description: Description) -> dict[str, Any] | None:
     spec = description.resolved.spec
     if spec is None:
         return None
-    place = encode_location(find_origin(spec).locate())
-    return {"name": spec.manifest.name, "namespace": spec.manifest.namespace, "place": place}
+    location = encode_location(find_origin(spec).locate())
+    return {"name": spec.manifest.name, "namespace": spec.manifest.namespace, "location": location}
 
 
 def _encode_record(description: Description) -> dict[str, Any] | None:
@@ -87,7 +87,7 @@ def _encode_record(description: Description) -> dict[str, Any] | None:
     return {
         **fields,
         "valid": topic.record_valid if topic else None,
-        "changedOutside": topic.modified_externally if topic else False,
+        "modifiedExternally": topic.modified_externally if topic else False,
     }
 
 
@@ -131,10 +131,10 @@ def _encode_value(value: ValueSource) -> dict[str, Any]:
         "actualSource": value.actual_source.value if value.actual_source else None,
         "setting": value.broker_setting,
         "actualLocation": encode_location(value.actual_location),
-        "ours": value.in_record,
+        "inRecord": value.in_record,
         "desired": value.desired,
         "desiredSource": value.desired_source.value if value.desired_source else None,
-        "wantedAt": encode_location(value.desired_location),
+        "desiredLocation": encode_location(value.desired_location),
         "differs": value.differs,
         "ignored": value.ignored,
     }

@@ -57,5 +57,5 @@ def _encode_manifest(row: TopicRow) -> dict[str, Any] | None:
         "name": manifest.name,
         "namespace": manifest.namespace,
         "labels": dict(sorted(manifest.labels.items())),
-        "place": encode_location(find_origin(row.spec).locate()),
+        "location": encode_location(find_origin(row.spec).locate()),
     }

@@ -34,14 +34,14 @@ class Taker:
         row = rest.row
         if not self._fits(name):
             return False
-        assert (row["fault"], row["partitionIds"], row["movingPartitions"]) == (None, None, [])
+        assert (row["readError"], row["partitionIds"], row["reassigningPartitions"]) == (None, None, [])
         assert lists.size == TopicSize(len(lists.replicas), frozenset(map(len, lists.replicas)))
         assert lists.brokers == {broker for ids in lists.replicas for broker in ids}
         made = cluster_state("x", TopicState(name, 7, lists.replicas, row["config"]))
         self.topics[name] = replace(
             made.topics[name],
             record_valid=row["recordValid"],
-            modified_externally=row["changedOutside"],
+            modified_externally=row["modifiedExternally"],
             unknown_fields=tuple(row["unknownFields"]),
         )
         return True
@@ -137,8 +137,8 @@ BROKEN = {
     "no broker": (b"[1,2],", b"[1,2147483648],"),
     "an empty place": (b"[1,2],", b"[1,,2],"),
     "lists too deep": (b"[1,2],", b"[[1],2],"),
-    "half a line": (b'"fault":null}', b'"fault":null'),
-    "something behind it": (b'"fault":null}', b'"fault":null} x'),
+    "half a line": (b'"readError":null}', b'"readError":null'),
+    "something behind it": (b'"readError":null}', b'"readError":null} x'),
     "a key twice": (b'"deleting":false', b'"deleting":false,"deleting":false'),
 }
 

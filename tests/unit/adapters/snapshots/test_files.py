@@ -95,7 +95,7 @@ def validator() -> jsonschema.Draft7Validator:
     return jsonschema.Draft7Validator(load_.load_schema("snapshot"))
 
 
-YOUNGER = {"givesIds", "staleRequests"}
+YOUNGER = {"assignsTopicIds", "staleReassignments"}
 """Fields that the rows of earlier releases do not have."""
 
 

@@ -319,8 +319,8 @@ def test_drift_is_told_by_key() -> None:
     (refusal,) = status["clusters"][0]["refusals"]
     assert refusal["since"] == NOW
     assert refusal["fields"] == [
-        {"field": "config.flush.ms", "found": "9", "wanted": "7", "since": NOW},
-        {"field": "config.segment.ms", "found": "1", "wanted": "2", "since": LATER},
+        {"field": "config.flush.ms", "actual": "9", "desired": "7", "since": NOW},
+        {"field": "config.segment.ms", "actual": "1", "desired": "2", "since": LATER},
     ]
     words = "prod: changed: flush.ms is 9, wanted 7, segment.ms is 1, wanted 2: decide"
     found = by_type(status)["DriftDetected"]

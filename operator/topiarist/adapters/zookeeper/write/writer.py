@@ -173,7 +173,7 @@ class Writer:
                 return transaction.permission_denied_outcome(topic, "read", path(topic))
         current = self._context.decode_current_topic(nodes)
         if isinstance(current, str):
-            return Outcome(topic, Result.CONFLICT, Reason.ZNODE_UNREADABLE, current)
+            return Outcome(topic, Result.CONFLICT, Reason.TOPIC_UNREADABLE, current)
         check = check_preconditions(job.plan, self._assumptions, current)
         if check.validity is Validity.ALREADY_APPLIED:
             return Outcome(topic, Result.UNCHANGED)
@@ -188,7 +188,7 @@ class Writer:
             state, request = next(iter(states), ReadFailure.MISSING), self._context.reassignment_request.version
             steps = build_operations(job.plan, nodes, template, state, request)
         except ZnodeError as error:
-            return Outcome(topic, Result.FAILED, Reason.ZNODE_UNREADABLE, str(error))
+            return Outcome(topic, Result.FAILED, Reason.TOPIC_UNREADABLE, str(error))
         multi, max_bytes = MultiRequest(self._session.chroot, steps), self._jute_max_buffer * 9 // 10
         if multi.size > max_bytes:
             limit = f"the maximum is 90 % of the {self._jute_max_buffer:,} that the servers accept"

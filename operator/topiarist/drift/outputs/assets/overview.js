@@ -20,7 +20,7 @@ const startTotals = () => {
   const notEvaluated = found.notEvaluated ? `${number(found.notEvaluated)} not evaluated` : before;
   const unknown = clusters.unknown ? `${number(clusters.unknown)} unknown` : "all of them";
   byId("totals").append(...[
-    ["Findings", number(found.total), `on ${number(report.heat.total)} of ${count(clusters.wanted, "cluster")}`],
+    ["Findings", number(found.total), `on ${number(report.heat.total)} of ${count(clusters.declared, "cluster")}`],
     ["New", number(found.new), before, "new"],
     ["Unchanged", number(found.unchanged), "also in the previous report"],
     ["Resolved", number(found.resolved), notEvaluated],

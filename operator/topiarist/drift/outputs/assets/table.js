@@ -156,7 +156,7 @@ const FIELDS = [
   ["Message", (row) => row.message && [outside(row.message)]],
   ["Fix", (row) => row.hint && [outside(row.hint)]],
   ["Owner", (row) => [row.owner === "" ? "none" : outside(row.owner)]],
-  ["Modified externally", (row) => row.changedOutside && ["config, after the last write of topiarist"]],
+  ["Modified externally", (row) => row.modifiedExternally && ["config, after the last write of topiarist"]],
   ["Read", (row) => [moment(row.takenAt)]],
   ["First seen", (row) => [`${moment(row.firstSeen)} (${since(row)})`]],
 ];
