@@ -237,6 +237,23 @@ def test_brokers_of_new_replicas_must_be_as_seen() -> None:
     assert _from(STANDS, explicit, _without(1)(STANDS)).validity is Validity.APPLICABLE
 
 
+def test_a_broker_that_was_not_registered_when_planned_is_no_conflict() -> None:
+    """A creation on an unregistered broker, which the run allowed, stays valid while the broker is absent."""
+    found = plan_single_topic(state(), spec(replicaAssignment=[[1, 9]]), RunOptions(allow_unknown_brokers=True))
+    assert found.is_actionable
+    assert _from(state(), found, state()).validity is Validity.APPLICABLE
+
+
+def test_growth_and_config_changes_that_were_made_are_recognized() -> None:
+    """The record alone does not prove it: both changes have to be on the topic."""
+    found = plan_single_topic(STANDS, WANTED)
+    done = simulate(STANDS, [found])
+    assert _from(STANDS, found, done).validity is Validity.ALREADY_APPLIED
+    narrow = with_topic(done, "orders", replicas=STANDS.topics["orders"].replicas, partition_ids=())
+    assert _from(STANDS, found, narrow).validity is Validity.CONFLICT
+    assert _from(STANDS, found, _config(segment_ms="5")(done)).validity is Validity.CONFLICT
+
+
 def test_min_insync_replicas_is_compared_with_the_replicas_of_now() -> None:
     """Partitions that became narrower since the plan void a change of ``min.insync.replicas``."""
     found = plan_single_topic(STANDS, spec(config={"min.insync.replicas": 2, "segment.ms": 5}))

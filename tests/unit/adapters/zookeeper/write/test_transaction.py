@@ -18,7 +18,7 @@ from topiarist.adapters.zookeeper.write.transaction import (
     build_fence,
     build_operations,
 )
-from topiarist.model.plan import TopicPlan
+from topiarist.model.plan import Nudge, TopicPlan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
@@ -116,6 +116,37 @@ def test_growth() -> None:
         "check /config/topics/orders @6",
         "set /topiarist/topics/orders @7",
     ]
+
+
+def test_a_nudge() -> None:
+    """A nudge sets the topic znode to its own bytes, at the version read, and nothing else."""
+    plan = TopicPlan("orders", before=topic("orders"), changes=(Nudge((0,)),))
+    steps = build_operations(plan, STANDING, SITE, request_version=3)
+    assert [f"{step.type.value} {step.path}" for step in steps] == [
+        *(step.partition(" @")[0] for step in FENCE),
+        "check /admin/reassign_partitions",
+        "create /admin/delete_topics/orders",
+        "delete /admin/delete_topics/orders",
+        "set /brokers/topics/orders",
+    ]
+    assert isinstance(STANDING.topic, Znode)
+    assert (steps[-1].data, steps[-1].version) == (STANDING.topic.data, STANDING.topic.version)
+
+
+def test_a_config_change_keeps_all_other_keys() -> None:
+    """Brokers take the whole map: it is the one just read, with the keys of the plan changed."""
+    plan = planned(cluster(topic("orders")), config={"segment.ms": 8})
+    (written,) = [step for step in build_operations(plan, STANDING, SITE) if step.path == "/config/topics/orders"]
+    assert (written.type, written.version) == (OperationType.SET, 6)
+    assert configs.decode_config(written.data) == {"retention.ms": "7", "segment.ms": "8"}
+
+
+def test_a_config_change_of_a_topic_without_config_znode() -> None:
+    """The znode is created with the keys of the plan."""
+    plan = planned(cluster(topic("orders")), config={"retention.ms": 9})
+    steps = build_operations(plan, STANDING._replace(config=ReadFailure.MISSING), SITE)
+    (made,) = [step for step in steps if step.path == "/config/topics/orders"]
+    assert (made.type, made.data) == (OperationType.CREATE, configs.encode_config({"retention.ms": "9"}))
 
 
 @pytest.mark.parametrize(

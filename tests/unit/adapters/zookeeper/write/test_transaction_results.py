@@ -179,6 +179,11 @@ def test_what_the_controller_has_to_know_is_not_sent_without_its_state(
         assert str(partition) in found.message
 
 
+def test_a_state_without_its_topic_is_left_to_the_preconditions() -> None:
+    """If the topic was deleted after the plan, its conflict is reported elsewhere, and the states say nothing."""
+    assert transaction.uninitialized_outcome(planned(ensure="Absent"), ReadFailure.MISSING, [TAKEN]) is None
+
+
 def test_a_state_is_asked_for_where_the_controller_could_undo_a_change() -> None:
     """A change of config alone requires no partition state; it reads the first one if it exists."""
     assert transaction.partitions_requiring_state(planned(ensure="Absent")) == range(1)
