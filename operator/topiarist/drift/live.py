@@ -22,7 +22,7 @@ from topiarist.reconcile import read_cluster
 MAX_PARALLEL_CLUSTERS = 16
 """Number of clusters that one task reads at the same time; most of the time is spent waiting for ZooKeeper."""
 
-PROBLEM, READ_ERROR = "problem", "readError"
+PROBLEM, FAILURE_MESSAGE = "problem", "failureMessage"
 """Row kind and column of the reason why a cluster could not be read, and column of the error message."""
 
 
@@ -57,5 +57,5 @@ def _read_snapshot_lines(spec: ClusterSpec, connect_options: ConnectOptions) -> 
             state = read_cluster(cluster, spec.cluster_id)
     except TopiaristError as error:
         row = {"kind": PROBLEM, "cluster": spec.name, "takenAt": format_time(taken_at)}
-        return [json.dumps({**row, PROBLEM: describe_read_failure(error), READ_ERROR: str(error)})]
+        return [json.dumps({**row, PROBLEM: describe_read_failure(error), FAILURE_MESSAGE: str(error)})]
     return [line.decode() for line in dump_snapshot(Snapshot(spec.name, taken_at, state))]

@@ -28,7 +28,7 @@ from topiarist.adapters.snapshots.files import SUFFIX, printable_path, read_line
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHeader
 from topiarist.adapters.snapshots.validate import RowChecker, RowError, parse_row
 from topiarist.drift.equality import EqualTopics
-from topiarist.drift.live import MAX_PARALLEL_CLUSTERS, PROBLEM, READ_ERROR, ConnectOptions, read_clusters
+from topiarist.drift.live import FAILURE_MESSAGE, MAX_PARALLEL_CLUSTERS, PROBLEM, ConnectOptions, read_clusters
 from topiarist.drift.snapshots import ClusterInput, SnapshotInventory, list_files, require_files
 from topiarist.drift.spark import columns, job
 from topiarist.drift.spark.errors import translate_errors
@@ -218,7 +218,7 @@ class LiveInventory(SparkSnapshotInventory):
         table = f"{place}/{LIVE_TABLE}"
         _write_live_table(spark, clusters.values(), connect_options, to_uri(table))
         problems = spark.read.schema(_live_row_type()).parquet(to_literal_uri(table)).where(f.col("kind") == PROBLEM)
-        failures = sorted((row.cluster, row[PROBLEM], row[READ_ERROR]) for row in problems.collect())
+        failures = sorted((row.cluster, row[PROBLEM], row[FAILURE_MESSAGE]) for row in problems.collect())
         self._problems = {name: problem for name, problem, _ in failures}
         self.read_errors = {name: message for name, _, message in failures}
         super().__init__(spark, [table], clusters)
@@ -246,5 +246,5 @@ def _write_live_table(
 
 
 def _live_row_type() -> types.StructType:
-    text_fields = (types.StructField(name, types.StringType()) for name in (PROBLEM, READ_ERROR))
+    text_fields = (types.StructField(name, types.StringType()) for name in (PROBLEM, FAILURE_MESSAGE))
     return types.StructType([*columns.snapshot_row_type().fields, *text_fields])
