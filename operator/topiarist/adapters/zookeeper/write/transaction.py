@@ -84,6 +84,11 @@ class TransactionTemplate(NamedTuple):
 
 def build_fence(lock_path: str, epoch_version: int, freeze_version: int) -> tuple[Operation, ...]:
     """Return the checks that must hold at commit, in the order in which ZooKeeper reports a failure."""
+    # Each fact was true when the topic was planned, and may have changed since:
+    # - without our lock znode, another run may write the same topics;
+    # - another epoch means another controller, which may have read the topic before or after this write;
+    # - without a controller nobody would initialize partitions, and the cluster may be migrating to KRaft;
+    # - another version of the freeze znode means that somebody froze the cluster after it was read.
     return (
         Operation(OperationType.CHECK, lock_path),
         Operation(OperationType.CHECK, paths.CONTROLLER_EPOCH, version=epoch_version),
@@ -115,6 +120,7 @@ def build_operations(
     )
     if releases_ownership(plan):
         assert isinstance(nodes.record, Znode)
+        # The topic itself is not written, and may be absent, so neither it nor a request is checked.
         return [*operations, Operation(OperationType.DELETE, record, version=nodes.record.version)]
     if is_nudge(plan):
         assert isinstance(nodes.topic, Znode)
@@ -123,6 +129,7 @@ def build_operations(
     brokers = set(chain.from_iterable(plan.new_replicas()))
     operations += [template.broker_checks[broker] for broker in sorted(brokers & template.broker_checks.keys())]
     if isinstance(state_node, Znode):
+        # A topic that was deleted and created again may have equal versions; its partition states seldom do.
         operations.append(
             Operation(OperationType.CHECK, paths.partition_state_path(plan.topic, 0), version=state_node.version)
         )
@@ -133,6 +140,7 @@ def build_operations(
         steps = _build_change_operations(plan, change, nodes, acls)
         writes.update(step.path for step in steps)
         operations += steps
+    # The plan compared these znodes by value: if they are not written, they must still be what was compared.
     for path, node in ((paths.topic_path(plan.topic), nodes.topic), (paths.config_path(plan.topic), nodes.config)):
         if path not in writes and isinstance(node, Znode):
             operations.append(Operation(OperationType.CHECK, path, version=node.version))
@@ -149,6 +157,7 @@ def _build_change_operations(
         case CreateTopic(replicas, overrides):
             return [
                 *_check_no_deletion_request(plan.topic, acls),
+                # The config comes first: the controller may create the logs as soon as the topic znode exists.
                 _set_or_create(config, configs.encode_config(overrides), nodes.config, acls),
                 Operation(OperationType.CREATE, topic, topics.encode_topic(replicas), acl=acls[paths.TOPICS]),
             ]
@@ -179,6 +188,7 @@ def _build_change_operations(
 
 def _check_no_deletion_request(topic: str, acls: Mapping[str, Acl]) -> list[Operation]:
     """Return two operations that fail if the topic has a deletion request and leave no znode behind."""
+    # ZooKeeper has no check for absence. A create fails if the znode exists, and the delete removes it again.
     path = paths.deletion_request_path(topic)
     return [
         Operation(OperationType.CREATE, path, acl=acls[paths.DELETION_REQUESTS]),
@@ -301,6 +311,7 @@ def find_first_failure(
     ``results`` has one result for each operation in ``steps``. ZooKeeper answers operations before the failed one with
     ``RolledBackError``, operations after it with ``RuntimeInconsistency``.
     """
+    # kazoo returns errors as results and raises nothing.
     errors = [(index, result) for index, result in enumerate(results) if isinstance(result, Exception)]
     if not errors:
         return None
@@ -336,5 +347,6 @@ def record_proves_commit(record: Znode | ReadFailure, before: Znode | ReadFailur
     """
     if last.type is OperationType.DELETE:
         return record is ReadFailure.MISSING
+    # The bytes alone prove nothing: an earlier run may have written the same record.
     expected = before.version + 1 if isinstance(before, Znode) else 0
     return isinstance(record, Znode) and record.version == expected and record.data == last.data

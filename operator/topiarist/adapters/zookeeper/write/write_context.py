@@ -88,6 +88,7 @@ class WriteContext:
 
     def refresh(self) -> None:
         """Read the template and the metadata again; wait if an election is in progress."""
+        # An election takes some hundred milliseconds; ending the run for it would leave the rest of the plan unwritten.
         self.template, self.metadata = wait_for_controller(
             lambda: read_transaction_template(self._session, self._lock_path, self._hint), self._stop
         )
@@ -150,6 +151,7 @@ def read_transaction_template(
     if metadata.epoch_version is None or metadata.freeze_version is None:
         # It is the freeze znode: without an epoch there is no controller, and the write block above has raised.
         raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.FREEZE} was deleted during the run", "run again")
+    # ACLs are read at every start: a wrong one would lock the brokers out of a new znode.
     acls = {parent: _read_acl(session, parent) for parent in _PARENT_PATHS}
     # Ownership records get the ACL of Kafka's topics, like the root znodes of ``ensure_own_znodes``.
     acls[paths.RECORDS] = acls[paths.TOPICS]

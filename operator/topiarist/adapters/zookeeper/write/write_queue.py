@@ -47,6 +47,7 @@ class WriteQueue:
 
     def add(self, plan: TopicPlan) -> None:
         """Add a topic that was not sent before."""
+        # Only new partitions are work for the controller: a config change never waits behind them.
         throttled = self._throttle is not None and partitions_to_initialize(plan)
         (self._throttled if throttled else self._ready).append(TopicWrite(plan))
 
