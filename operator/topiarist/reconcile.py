@@ -43,6 +43,7 @@ def require_cluster_id(expected: str, actual: str, source: str = "clusterId") ->
 
     An empty ``expected`` accepts every id. ``source`` names the origin of ``expected`` for the message.
     """
+    # Two clusters may share addresses (a chroot, a rebuilt host); only the id tells them apart.
     if expected and expected != actual:
         raise TopiaristError(
             Reason.WRONG_CLUSTER,
@@ -59,6 +60,7 @@ def require_all_topics_planned(plan: Plan, topics: Sequence[TopicSpec]) -> Plan:
     """
     planned = [topic.topic for topic in plan.topics if topic.changes or topic.refusals]
     desired = {spec.topic for spec in topics}
+    # A topic that a mistake of ours drops would look unchanged; the counts show it before anything is written.
     if len(planned) + plan.unchanged == len(topics) and len(desired.intersection(planned)) == len(planned):
         return plan
     raise TopiaristError(

@@ -90,6 +90,7 @@ class TopicPlanBuilder:
 
     def refuse_invalid_config(self, config: Mapping[str, str], change: Change) -> bool:
         """Refuse ``change`` if ``config``, all overrides after it, is invalid; return whether it is."""
+        # The brokers validate the whole map when they load it, so one invalid key makes them ignore all others.
         errors = self.context.find_config_errors(config)
         if errors:
             message = "the config after the change would be invalid: " + "; ".join(error.message for error in errors)
@@ -130,6 +131,7 @@ def config_hint(errors: Sequence[ConfigError], manifest_keys: Collection[str]) -
             f"if the brokers know {', '.join(unknown)}, set allowUnknownConfigs: [{', '.join(map(quote, unknown))}] "
             "in the Cluster; if not, delete the unknown configs with kafka-configs"
         )
+    # An error may be between two keys, of which the manifest has only one: the hint names what its author can change.
     known = [key for key in keys if key in config_table.TOPIC_CONFIGS]
     if in_manifest := [key for key in known if key in manifest_keys]:
         hints.append(f"change {', '.join(in_manifest)} in the manifest")

@@ -52,6 +52,7 @@ def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool)
             return FreezeResult(Result.DONE if sent else Result.UNCHANGED, current)
         if current and freeze and (current.by, current.reason) == (freeze.by, freeze.reason):
             return FreezeResult(Result.UNCHANGED, current)
+        # Another user may have frozen the cluster for a reason that this user does not know.
         if current and current.by != by and not force:
             return FreezeResult(Result.REFUSED, current)
         if not isinstance(node, Znode):

@@ -73,6 +73,8 @@ class Lock:
         data = json.dumps(holder, separators=(",", ":")).encode()
         request = Create(f"{self._session.chroot}{paths.LOCK}/{self._prefix}", data, acl, _EPHEMERAL_SEQUENTIAL)
         for _ in range(MAX_DISCONNECTS):
+            # After a lost connection the next server may lag behind: without the sync, an own znode could be missed
+            # and a second one created.
             sync(self._session)
             own_names = [name for name in self._read_queue() if name.startswith(self._prefix)]
             if own_names:
@@ -101,6 +103,7 @@ class Lock:
 
     def _predecessors(self) -> list[str]:
         queue, own_name = self._read_queue(), self.path.rpartition("/")[2]
+        # Somebody deleted the znode. A new one would join the end of the queue while a write is perhaps in flight.
         if own_name not in queue:
             raise TopiaristError(Reason.SESSION_LOST, "the lock znode of this run was deleted", "run again")
         return queue[: queue.index(own_name)]

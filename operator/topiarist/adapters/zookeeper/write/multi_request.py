@@ -57,6 +57,7 @@ class MultiRequest:
             results.append(True)
             if opcode == _OPCODES[OperationType.CREATE]:
                 offset += _INT.size + _INT.unpack_from(buffer, offset)[0]
+            # The stats in replies are skipped: the versions after a write are read again when they are needed.
             elif opcode == _OPCODES[OperationType.SET]:
                 offset += _STAT_BYTES
 
