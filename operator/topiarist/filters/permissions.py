@@ -27,6 +27,7 @@ def filter_changes(plan: Plan, find_issue: Callable[[TopicPlan, Change], Issue |
     """Return ``plan`` without the changes for which ``find_issue`` returns an issue."""
     topics = []
     for topic in plan.topics:
+        # Change by change: a refused deletion of data must not hold back a harmless change of the same topic.
         for change in topic.changes if topic.is_actionable else ():
             if issue := find_issue(topic, change):
                 topic = withhold(topic, (change,), issue)

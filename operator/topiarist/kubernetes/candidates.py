@@ -71,6 +71,7 @@ def select_candidates(
         resource, spec, _ = each
         if resource.is_released:
             continue
+        # A namespace that may not declare a topic must not be able to block it either: its claim does not count.
         if may(resource.namespace, spec.topic):
             claims[metric_name(spec.topic)].append(each)
         else:
@@ -92,6 +93,7 @@ def _resolve_conflicts(
 
     The first claim may be that of an ``unreadable`` Topic; every candidate is then refused.
     """
+    # Without an order both Topics would be applied in turn, and the topic would change at every pass.
     first = min((*unreadable, *(each.resource for each in rivals)), key=partial(_precedence, cluster))
     for each in rivals:
         yield each if each.resource is first else each._replace(refusals=(_conflict_issue(first, each),))
@@ -184,6 +186,7 @@ class SpecCache:
                 continue
             key = topic.key
             found = known.get(key)
+            # Identity is enough, and cheap: the informer replaces a manifest, and never changes one.
             if found is None or found.cluster is not cluster or found.candidate.resource.manifest is not topic.manifest:
                 found = _CachedCandidate(cluster, build_candidate(topic, merge(topic.manifest, cluster)))
             elif found.candidate.resource is not topic:

@@ -171,6 +171,7 @@ class Manager:
         home = await self._refresh_cluster(name)
         if home is None:
             return Requeue.AFTER_PERIOD
+        # The statuses are compared with those of the last pass, so that a pass without news writes nothing.
         begun, before = time.monotonic(), self._results.get(name, {})
         result = await worker.reconcile(self.store, home, self._owner)
         results = {each.candidate.resource.key: each for each in result.topic_results}
@@ -242,6 +243,7 @@ class Manager:
     def _cluster_writes(self, home: Resource, result: ReconcileResult, events: Events) -> Writes:
         now = clock.now()
         deletions = recent_deletions(home, None, self._owner, now) if result.deletions is None else result.deletions
+        # The owner in the status tells another release in the same namespace that this Cluster is served.
         status = {**cluster_status(home, result, deletions, now, self._unavailable_namespaces), "operator": self._owner}
         events += [(home, event) for event in chain(cluster_events(home, status), annotation_events(home, status))]
         if status != home.status:

@@ -69,6 +69,7 @@ class WorkLoop:
     async def run(self) -> None:
         """Reconcile repeatedly until ``stop`` is called."""
         while not self._stopped.is_set():
+            # Cleared before, not after: a request that comes during the pass asks for another one.
             self._queued.clear()
             try:
                 ending = await self._reconcile()
@@ -89,6 +90,7 @@ class WorkLoop:
         called = self._queued
         if ending is Requeue.AFTER_BACKOFF:
             called = self._stopped
+            # Otherwise every event would lead to another attempt at a ZooKeeper that does not answer.
             longest = min(MIN_BACKOFF_S * 2.0 ** min(self._failures - 1, 10), MAX_BACKOFF_S) * random.uniform(0.5, 1.0)
         elif ending is Requeue.SOON:
             longest = min(DEBOUNCE_S * 1.25 ** min(self._soon_count - 1, 100), self._period)
@@ -100,5 +102,6 @@ class WorkLoop:
                 await called.wait()
         except TimeoutError:
             return
+        # A commit changes many Topics at once: the pause lets one pass plan them all.
         if not self._stopped.is_set():
             await asyncio.sleep(DEBOUNCE_S)

@@ -37,6 +37,7 @@ def inspect(session: Session, name: str) -> TopicInspection:
             ids.append(parse_id(child))
         except ZnodeError as error:
             other_errors.append(ReadError(f"{parent}/{child}", str(error)))
+    # The ids come from the state znodes and not from the assignment: a state without an assignment is an error too.
     ids.sort()
     answers = read_znodes(session, [paths.partition_state_path(name, partition) for partition in ids])
     states, partition_errors = _decode_states(name, zip(ids, answers, strict=True))
