@@ -20,7 +20,7 @@ from conftest import BROKERS
 from kubernetes.fixtures.fault_fixture import FaultFixture
 from kubernetes.fixtures.operator_fixture import OperatorFixture
 from kubernetes.fixtures.resources import cluster, create, topic
-from kubernetes.fixtures.shared_operator_fixture import SharedOperator, SharedOperatorFixture, clear_topics
+from kubernetes.fixtures.shared_operator_fixture import SharedOperator, SharedOperatorFixture, clear_resources
 from support.checkout import ROOT
 from support.kubernetes.api_client import ApiClient, load_documents, to_yaml
 from support.kubernetes.operator_process import OperatorProcess
@@ -60,12 +60,12 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 @pytest.fixture
 def namespace(server: ApiServer, request: pytest.FixtureRequest) -> Iterator[str]:
-    """Create a namespace for the test; afterwards delete the Topics of all namespaces."""
+    """Create a namespace for the test; afterwards delete the Topics and Clusters of all namespaces."""
     words = re.sub("[^a-z0-9]+", "-", request.node.name.lower())[:50].strip("-")
     name = f"{words}-{next(_numbers)}"
     server.admin.create_object("/api/v1/namespaces", {"metadata": {"name": name}})
     yield name
-    clear_topics(server.admin)
+    clear_resources(server.admin)
 
 
 @pytest.fixture

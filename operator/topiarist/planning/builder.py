@@ -131,7 +131,7 @@ def config_hint(errors: Sequence[ConfigError], manifest_keys: Collection[str]) -
             f"if the brokers know {', '.join(unknown)}, set allowUnknownConfigs: [{', '.join(map(quote, unknown))}] "
             "in the Cluster; if not, delete the unknown configs with kafka-configs"
         )
-    # An error may be between two keys, of which the manifest has only one: the hint names what its author can change.
+    # Two keys may contradict each other and only one be in the manifest: the hint names what its author can change.
     known = [key for key in keys if key in config_table.TOPIC_CONFIGS]
     if in_manifest := [key for key in known if key in manifest_keys]:
         hints.append(f"change {', '.join(in_manifest)} in the manifest")

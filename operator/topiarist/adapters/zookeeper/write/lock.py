@@ -103,7 +103,7 @@ class Lock:
 
     def _predecessors(self) -> list[str]:
         queue, own_name = self._read_queue(), self.path.rpartition("/")[2]
-        # Somebody deleted the znode. A new one would join the end of the queue while a write is perhaps in flight.
+        # Another client deleted the znode. A new one would be last in the queue, while a write is perhaps in flight.
         if own_name not in queue:
             raise TopiaristError(Reason.SESSION_LOST, "the lock znode of this run was deleted", "run again")
         return queue[: queue.index(own_name)]

@@ -87,8 +87,8 @@ def build_fence(lock_path: str, epoch_version: int, freeze_version: int) -> tupl
     # Each fact was true when the topic was planned, and may have changed since:
     # - without our lock znode, another run may write the same topics;
     # - another epoch means another controller, which may have read the topic before or after this write;
-    # - without a controller nobody would initialize partitions, and the cluster may be migrating to KRaft;
-    # - another version of the freeze znode means that somebody froze the cluster after it was read.
+    # - without a controller no broker initializes partitions, and the cluster may be migrating to KRaft;
+    # - another version of the freeze znode means that a user froze the cluster after it was read.
     return (
         Operation(OperationType.CHECK, lock_path),
         Operation(OperationType.CHECK, paths.CONTROLLER_EPOCH, version=epoch_version),
