@@ -15,7 +15,7 @@ from topiarist.adapters.zookeeper.codec import cluster, configs, own_znodes, pat
 from topiarist.kafka import config_rules, config_table, config_values, names
 from topiarist.kafka.placement import AssignmentError, alternate_racks, assign_replicas
 from topiarist.kafka.types import KafkaVersion, Replicas
-from vectors import admission, explicit_lists
+from vectors import admission, explicit_lists, move_kinds
 from vectors.admission import Input, RefusedError, VectorResult, brokers_of, config_texts
 from vectors.properties import PlacementResult
 
@@ -35,8 +35,15 @@ UNSUPPORTED = {
             "sequence_suffix",
         }
     ),
+    "cancel": frozenset({""}),
+    "controller_reaction": frozenset({""}),
+    "explicit": frozenset({""}),
+    "level": frozenset({""}),
 }
-"""Operations that the product does not have: reassignment, describing, what a controller does, incremental configs."""
+"""Operations that the product does not have: describing, what a controller does, incremental configs, other moves.
+
+A kind whose vectors name no operation is unsupported as a whole.
+"""
 
 _Node = TypeVar("_Node")
 _MAX_STARTS = 4096
@@ -221,8 +228,16 @@ def _json(assignment: Mapping[int, Replicas]) -> dict[str, list[int]]:
     return {str(partition): list(replicas) for partition, replicas in assignment.items()}
 
 
+def _run_on_lists(kind: str) -> Callable[[Input, KafkaVersion], VectorResult]:
+    return lambda given, _release: move_kinds.run_on_lists(kind, given)
+
+
 _MULTIPLE_RESULTS: Mapping[str, Callable[[Input], Iterator[VectorResult]]] = {"assign": _assign, "expand": _expand}
 _SINGLE_RESULT: Mapping[str, Callable[[Input, KafkaVersion], VectorResult]] = {
+    **{kind: _run_on_lists(kind) for kind in move_kinds.ON_LISTS},
+    "in_flight": lambda given, _release: move_kinds.run_in_flight(given),
+    "batches": lambda given, _release: move_kinds.run_batches(given),
+    "throttle": lambda given, _release: move_kinds.run_throttle(given),
     "alternate": _alternate,
     "topic_name": _topic_name,
     "config": _config,

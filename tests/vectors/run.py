@@ -1,8 +1,8 @@
 """Run vector files (Kafka's behaviour as JSON) through the product's own functions.
 
 ``python tests/vectors/run.py [FILES...]``: each file is a JSON list (``.json``) or has one object per line
-(``.jsonl``). Without files, the runner uses the copy beside this script, and the shared original if it exists and
-differs. The last line is ``N passed, M failed``, and the exit code is 1 if anything failed or could not be read.
+(``.jsonl``). Without files, the runner uses the copies beside this script, and the shared originals that exist and
+differ. The last line is ``N passed, M failed``, and the exit code is 1 if anything failed or could not be read.
 """
 
 from __future__ import annotations
@@ -23,14 +23,17 @@ from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion  # noqa: E402
 from vectors import kinds  # noqa: E402
 from vectors.properties import PlacementResult, first_violation  # noqa: E402
 
-LOCAL_VECTORS = HERE / "kafka-cases.json"
-SHARED_VECTORS = HERE.parent.parent.parent / "shared" / "golden" / "kafka-cases.json"
+LOCAL_VECTORS = (HERE / "kafka-cases.json", HERE / "moves-cases.json")
+SHARED_FOLDER = HERE.parent.parent.parent / "shared" / "golden"
 
-EQUIVALENT_ERRORS = {"broker_not_available": {"broker_not_available", "invalid_replica_assignment"}}
-"""Kafka has two doors for an expansion with an unknown broker, and a word at each."""
+EQUIVALENT_ERRORS = {
+    "broker_not_available": {"broker_not_available", "invalid_replica_assignment"},
+    "invalid_replication_factor": {"invalid_replication_factor", "too_few_brokers"},
+}
+"""Kafka has two doors for an expansion with an unknown broker, and a word at each; moves have a word of their own."""
 
-IGNORED_EXPECTATIONS = frozenset({"one_creator_may_get"})
-"""Expectations about a race between two writers, which no pure function can show."""
+IGNORED_EXPECTATIONS = frozenset({"one_creator_may_get", "theirs", "their_copies", "equal"})
+"""Expectations about a race between two writers, which no pure function can show, and other tools' results."""
 
 
 class Outcome(NamedTuple):
@@ -62,10 +65,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def default_files() -> list[Path]:
-    """Return the copy beside this script, and the shared original if it exists and has other bytes."""
-    return [path for path in (SHARED_VECTORS,) if path.exists() and path.read_bytes() != LOCAL_VECTORS.read_bytes()] + [
-        LOCAL_VECTORS
-    ]
+    """Return the copies beside this script, and the shared originals that exist and have other bytes."""
+    originals = [(SHARED_FOLDER / path.name, path) for path in LOCAL_VECTORS]
+    changed = [shared for shared, copy in originals if shared.exists() and shared.read_bytes() != copy.read_bytes()]
+    return [*changed, *LOCAL_VECTORS]
 
 
 def read_vectors(path: Path) -> list[Any]:

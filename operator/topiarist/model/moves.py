@@ -1,0 +1,59 @@
+"""Moves of existing replicas as values: one partition's list before and after.
+
+``planning.moves`` computes them. The order of replicas counts: the first is the preferred leader.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import NamedTuple
+
+from topiarist.kafka.types import Replicas
+
+
+class MoveType(str, Enum):
+    """The effect of a move on the list of one partition, in the order in which batches take moves."""
+
+    REORDER = "reorder"
+    LOWER = "lower"
+    RAISE = "raise"
+    MOVE = "move"
+
+
+class ReplicaMove(NamedTuple):
+    """The move of one partition; ``before`` and ``after`` differ, and neither is empty."""
+
+    topic: str
+    partition: int
+    before: Replicas
+    after: Replicas
+
+    @property
+    def type(self) -> MoveType:
+        """Return the effect of the move: the first type that describes all of it."""
+        if not self.added:
+            return MoveType.LOWER if self.removed else MoveType.REORDER
+        return MoveType.MOVE if self.removed else MoveType.RAISE
+
+    @property
+    def added(self) -> Replicas:
+        """Return the brokers that copy the partition, in the order of the list after."""
+        return tuple(broker for broker in self.after if broker not in self.before)
+
+    @property
+    def removed(self) -> Replicas:
+        """Return the brokers that delete their replica, in the order of the list before."""
+        return tuple(broker for broker in self.before if broker not in self.after)
+
+    @property
+    def in_flight(self) -> Replicas:
+        """Return the list that the topic's znode has while the controller moves the partition (contract 2.1)."""
+        return (*self.after, *self.removed)
+
+
+class BatchLimits(NamedTuple):
+    """The limits of one batch: its partitions, and for each broker the copies to it and from its leaders."""
+
+    partitions: int = 50
+    incoming: int = 5
+    outgoing: int = 5

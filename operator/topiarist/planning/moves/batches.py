@@ -1,0 +1,80 @@
+"""Puts moves into batches, so that no broker copies too much at a time.
+
+In ZooKeeper mode a batch that has begun cannot be cancelled, so a batch is small. What copies nothing (a reordered or
+shortened list) is done at once and has batches of its own, which come first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+
+from topiarist.model.moves import BatchLimits, MoveType, ReplicaMove
+
+_ORDER = {type_: index for index, type_ in enumerate(MoveType)}
+
+
+@dataclass(slots=True)
+class _Batch:
+    moves: list[ReplicaMove] = field(default_factory=list)
+    incoming: Counter[int] = field(default_factory=Counter)
+    outgoing: Counter[int] = field(default_factory=Counter)
+
+
+def make_batches(moves: Iterable[ReplicaMove], limits: BatchLimits) -> tuple[tuple[ReplicaMove, ...], ...]:
+    """Return the moves in batches: reordered lists, shortened lists, then copies; each by topic and partition.
+
+    Each move joins the first batch with room. ``limits.incoming`` counts the added replicas of a broker,
+    ``limits.outgoing`` the copied partitions that it leads before.
+    """
+    ordered = sorted(moves, key=lambda move: (_ORDER[move.type], move.topic, move.partition))
+    still = [move for move in ordered if not move.added]
+    size = limits.partitions
+    batches = [tuple(still[at : at + size]) for at in range(0, len(still), size)]
+    return (*batches, *_batch_copies([move for move in ordered if move.added], limits))
+
+
+def _batch_copies(moves: Iterable[ReplicaMove], limits: BatchLimits) -> Iterable[tuple[ReplicaMove, ...]]:
+    batches: list[_Batch] = []
+    # The first batch that may have room, of all and for each broker: the search begins there, not at the first batch.
+    first_open = 0
+    first_in: defaultdict[int, int] = defaultdict(int)
+    first_out: defaultdict[int, int] = defaultdict(int)
+    for move in moves:
+        source, added = move.before[0], move.added
+        at = max(first_open, first_out[source], *(first_in[broker] for broker in added))
+        while at < len(batches) and not _has_room(batches[at], source, added, limits):
+            at += 1
+        if at == len(batches):
+            batches.append(_Batch())
+        batch = batches[at]
+        batch.moves.append(move)
+        batch.outgoing[source] += 1
+        batch.incoming.update(added)
+        while first_open < len(batches) and len(batches[first_open].moves) >= limits.partitions:
+            first_open += 1
+        _advance(
+            first_out, source, limits.outgoing, (batch.outgoing for batch in islice(batches, first_out[source], None))
+        )
+        for broker in added:
+            _advance(
+                first_in, broker, limits.incoming, (batch.incoming for batch in islice(batches, first_in[broker], None))
+            )
+    return (tuple(batch.moves) for batch in batches)
+
+
+def _has_room(batch: _Batch, source: int, added: Iterable[int], limits: BatchLimits) -> bool:
+    return (
+        len(batch.moves) < limits.partitions
+        and batch.outgoing[source] < limits.outgoing
+        and all(batch.incoming[broker] < limits.incoming for broker in added)
+    )
+
+
+def _advance(first: defaultdict[int, int], broker: int, limit: int, counts: Iterable[Counter[int]]) -> None:
+    for count in counts:
+        if count[broker] < limit:
+            return
+        first[broker] += 1

@@ -1,0 +1,34 @@
+"""Repairs racks: a list gets as many different racks as it can have, by the fewest copies.
+
+Kafka's own placement guarantees that many and no more, so nothing stricter is asked. Racks a: 1, 4; b: 2, 5; c: 3, 6::
+
+    before   1,2,4   (a, b, a)      the last replica of a rack that the list has twice is replaced, never the first
+    after    1,2,6   (a, b, c)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from topiarist.kafka.types import Replicas
+from topiarist.planning.moves.replica_picker import ReplicaPicker
+
+
+def repair_racks(lists: Sequence[Replicas], picker: ReplicaPicker) -> tuple[Replicas, ...]:
+    """Return the lists with right racks; ``picker`` has begun the topic."""
+    return tuple(_repair(replicas, picker) if lacks_rack(replicas, picker) else replicas for replicas in lists)
+
+
+def lacks_rack(replicas: Replicas, picker: ReplicaPicker) -> bool:
+    """Return whether a list has fewer racks than it could have."""
+    return picker.count_racks(replicas) < picker.count_available_racks(replicas)
+
+
+def _repair(replicas: Replicas, picker: ReplicaPicker) -> Replicas:
+    while lacks_rack(replicas, picker):
+        racks = [picker.rack_of(broker) for broker in replicas]
+        at = max(at for at in range(1, len(replicas)) if racks.count(racks[at]) > 1)
+        picker.remove(replicas[at])
+        kept = (*replicas[:at], *replicas[at + 1 :])
+        replicas = (*replicas[:at], picker.pick(kept, replicas[at]), *replicas[at + 1 :])
+    return replicas

@@ -1,0 +1,83 @@
+"""Batches of moves: their order, their limits, and the throttled replicas."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topiarist.model.moves import BatchLimits, MoveType, ReplicaMove
+from topiarist.planning.moves.batches import make_batches
+from topiarist.planning.moves.throttles import find_throttled_brokers, find_throttled_replicas
+
+LISTS = st.permutations(range(6)).flatmap(lambda ids: st.integers(1, 3).map(lambda width: tuple(ids[:width])))
+MOVES = st.lists(
+    st.tuples(st.sampled_from("tu"), st.integers(0, 60), LISTS, LISTS).filter(lambda move: move[2] != move[3]),
+    max_size=60,
+    unique_by=lambda move: move[:2],
+).map(lambda moves: [ReplicaMove(*move) for move in moves])
+LIMITS = st.builds(BatchLimits, st.integers(1, 8), st.integers(1, 4), st.integers(1, 4))
+
+
+def fits(batch: list[ReplicaMove], move: ReplicaMove, limits: BatchLimits) -> bool:
+    """Return whether a batch has room for one more move."""
+    all_moves = [*batch, move]
+    incoming = Counter(broker for each in all_moves for broker in each.added)
+    outgoing = Counter(each.before[0] for each in all_moves)
+    return (
+        len(all_moves) <= limits.partitions
+        and max(incoming.values()) <= limits.incoming
+        and max(outgoing.values()) <= limits.outgoing
+    )
+
+
+@given(MOVES, LIMITS)
+def test_each_move_joins_the_first_batch_with_room(moves: list[ReplicaMove], limits: BatchLimits) -> None:
+    """The batches are those of the plain search through all batches."""
+    expected: list[list[ReplicaMove]] = []
+    order = [MoveType.RAISE, MoveType.MOVE]
+    copying = [move for move in moves if move.added]
+    for move in sorted(copying, key=lambda move: (order.index(move.type), move.topic, move.partition)):
+        batch = next((batch for batch in expected if fits(batch, move, limits)), None)
+        if batch is None:
+            expected.append(batch := [])
+        batch.append(move)
+    found = make_batches(moves, limits)
+    assert [[*batch] for batch in found if batch[0].added] == expected
+
+
+@given(MOVES, LIMITS)
+def test_what_copies_nothing_comes_first_and_by_itself(moves: list[ReplicaMove], limits: BatchLimits) -> None:
+    """Every move is in one batch; reordered and shortened lists are in batches before all copies."""
+    batches = make_batches(moves, limits)
+    assert Counter(move for batch in batches for move in batch) == Counter(moves)
+    copies = [any(move.added for move in batch) for batch in batches]
+    assert copies == sorted(copies)
+    for batch in batches:
+        assert 0 < len(batch) <= limits.partitions
+        assert len({bool(move.added) for move in batch}) == 1
+    still = [move.type for batch in batches for move in batch if not move.added]
+    assert still == sorted(still, key=[MoveType.REORDER, MoveType.LOWER].index)
+
+
+def test_only_copies_are_throttled() -> None:
+    """The replicas before are read from and the added ones written; a reordered list is not named."""
+    moves = [
+        ReplicaMove("t", 10, (1, 2), (3, 2)),
+        ReplicaMove("t", 2, (4, 2), (4, 2, 5)),
+        ReplicaMove("t", 3, (6, 7), (7, 6)),
+        ReplicaMove("u", 0, (6, 7), (7,)),
+    ]
+    found = find_throttled_replicas(moves)
+    assert found == {"t": (((2, 2), (2, 4), (10, 1), (10, 2)), ((2, 5), (10, 3)))}
+    assert find_throttled_brokers(found.values()) == (1, 2, 3, 4, 5)
+
+
+def test_a_move_says_what_it_does() -> None:
+    """The four types, and the list while the controller moves the partition."""
+    assert ReplicaMove("t", 0, (3, 1), (1, 3)).type is MoveType.REORDER
+    assert ReplicaMove("t", 0, (1, 2), (2,)).type is MoveType.LOWER
+    assert ReplicaMove("t", 0, (2, 3), (2, 3, 4)).type is MoveType.RAISE
+    assert ReplicaMove("t", 0, (1, 2), (4, 2)).type is MoveType.MOVE
+    assert ReplicaMove("t", 0, (1, 2), (4, 2)).in_flight == (4, 2, 1)
