@@ -66,7 +66,7 @@ def lower_factor(lists: Sequence[Replicas], factor: int, picker: ReplicaPicker) 
 
     While a list is too long it loses the last replica of a rack that it has twice, else the last one; never the first.
     """
-    return tuple(_shorten(replicas, factor, picker) for replicas in lists)
+    return tuple(_shorten(replicas, factor, picker) if len(replicas) > factor else replicas for replicas in lists)
 
 
 def _shorten(replicas: Replicas, factor: int, picker: ReplicaPicker) -> Replicas:

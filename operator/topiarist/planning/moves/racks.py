@@ -16,16 +16,11 @@ from topiarist.planning.moves.replica_picker import ReplicaPicker
 
 def repair_racks(lists: Sequence[Replicas], picker: ReplicaPicker) -> tuple[Replicas, ...]:
     """Return the lists with right racks; ``picker`` has begun the topic."""
-    return tuple(_repair(replicas, picker) if lacks_rack(replicas, picker) else replicas for replicas in lists)
-
-
-def lacks_rack(replicas: Replicas, picker: ReplicaPicker) -> bool:
-    """Return whether a list has fewer racks than it could have."""
-    return picker.count_racks(replicas) < picker.count_available_racks(replicas)
+    return tuple(_repair(replicas, picker) if picker.lacks_rack(replicas) else replicas for replicas in lists)
 
 
 def _repair(replicas: Replicas, picker: ReplicaPicker) -> Replicas:
-    while lacks_rack(replicas, picker):
+    while picker.lacks_rack(replicas):
         racks = [picker.rack_of(broker) for broker in replicas]
         at = max(at for at in range(1, len(replicas)) if racks.count(racks[at]) > 1)
         picker.remove(replicas[at])

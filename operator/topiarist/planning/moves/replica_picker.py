@@ -51,6 +51,8 @@ class ReplicaPicker:
         self._led = {broker: load[broker].leaders for broker in self._order}
         self._score = dict(self._held)
         self._topic_led: Counter[int] = Counter()
+        self._uncounted: Iterable[Replicas] | None = None
+        self._lacks_rack: dict[Replicas, bool] = {}
 
     def rack_of(self, broker: int) -> str | int:
         """Return the rack of a broker; its id if it has none or is not registered."""
@@ -60,12 +62,26 @@ class ReplicaPicker:
         """Return the number of different racks of a list."""
         return len({self.rack_of(broker) for broker in replicas})
 
+    def lacks_rack(self, replicas: Replicas) -> bool:
+        """Return whether a list has fewer racks than it could have."""
+        lacks = self._lacks_rack.get(replicas)
+        if lacks is None:  # few lists of a cluster are distinct
+            lacks = self.count_racks(replicas) < self.count_available_racks(replicas)
+            self._lacks_rack[replicas] = lacks
+        return lacks
+
     def count_available_racks(self, replicas: Replicas) -> int:
         """Return the number of racks that a list of this length can have at most."""
         return min(len(replicas), len(self._taker_racks.union(map(self.rack_of, replicas))))
 
     def begin_topic(self, lists: Iterable[Replicas]) -> None:
         """Count the lists of the next topic, which the cluster's counts contain already."""
+        self._uncounted = lists  # most topics need no other replica, so their lists are counted at the first change
+
+    def _count_topic(self) -> None:
+        if self._uncounted is None:
+            return
+        lists, self._uncounted = self._uncounted, None
         self._score = dict(self._held)
         self._topic_led = Counter()
         for replicas in lists:
@@ -81,6 +97,7 @@ class ReplicaPicker:
         The first broker after ``origin`` with the fewest replicas: of the topic, then of the cluster. If it ``leads``,
         led partitions count before replicas. Raises ``AssignmentError`` if every broker is in ``kept``.
         """
+        self._count_topic()
         turn = self._turns.get(origin, self._default_turn)
         racks = {self.rack_of(broker) for broker in kept}
         candidates = [broker for broker in turn if self._rack_by_broker[broker] not in racks]
@@ -97,6 +114,7 @@ class ReplicaPicker:
 
     def remove(self, broker: int, *, leads: bool = False) -> None:
         """Subtract a replica that its list no longer has."""
+        self._count_topic()
         if broker in self._held:
             self._held[broker] -= 1
             self._score[broker] -= _UNIT + 1
@@ -105,6 +123,7 @@ class ReplicaPicker:
 
     def add(self, broker: int) -> None:
         """Count a replica that was chosen without ``pick``."""
+        self._count_topic()
         self._held[broker] += 1
         self._score[broker] += _UNIT + 1
 

@@ -13,7 +13,7 @@ from topiarist.kafka.placement import AssignmentError, assign_replicas, prepare_
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.planning.moves.drain import drain
 from topiarist.planning.moves.factor import RaiseMethod, lower_factor, raise_factor
-from topiarist.planning.moves.racks import lacks_rack, repair_racks
+from topiarist.planning.moves.racks import repair_racks
 from topiarist.planning.moves.replica_picker import ReplicaPicker
 
 Lists = tuple[Replicas, ...]
@@ -76,7 +76,7 @@ def test_raised_and_lowered_again_is_as_before(cluster: tuple[tuple[Broker, ...]
     lists = tuple(replicas for replicas in lists if len(replicas) == width)
     picker = make_picker(brokers, lists)
     assume(width <= factor <= len(brokers))
-    assume(not any(lacks_rack(replicas, picker) for replicas in lists))
+    assume(not any(picker.lacks_rack(replicas) for replicas in lists))
     raised, _ = raise_factor(lists, factor, picker)
     assert lower_factor(raised, width, picker) == lists
 
