@@ -36,7 +36,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check vectors bench bench-kafka
-.PHONY: bench-operator bench-drift bench-page test-spark test-browser mutants fuzz golden generate constraints clean
+.PHONY: bench-moves bench-operator bench-drift bench-page test-spark test-browser mutants fuzz golden generate constraints clean
 .PHONY: need-python need-java
 
 help:  ## list the targets
@@ -104,6 +104,9 @@ bench-operator: need-java .venv/ready  ## figures of the operator beside a real 
 
 bench-drift: need-java .venv/ready  ## figures of drift reports over sample fleets, as JSON; RUNS=3 PARTS="G14 G12 G13 skew live"
 	@RUNS="$(RUNS)" PARTS="$(PARTS)" $(SCRIPT) benchmarks.drift.run
+
+bench-moves: .venv/ready  ## figures of computing moves for 100,000 partitions, as JSON
+	@$(SCRIPT) benchmarks.engine.moves
 
 bench-page: $(BROWSER)/ready  ## how quick the page of a drift report with 20,000 findings is at every key, as JSON
 	@$(WITH_BROWSER) PYTHONPATH=.:tests:$$PYTHONPATH $(BIN)/python -P -m benchmarks.drift.html

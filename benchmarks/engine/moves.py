@@ -1,0 +1,129 @@
+"""Computing moves for a whole cluster: 10,000 topics of 10 partitions on 60 brokers, as JSON (``make bench-moves``).
+
+Each figure has its goal in seconds, and its ratio to counting the replicas of all lists once, which holds on any
+machine. Kafka's own placements have few different lists, which helps; lists at random have none in common, so the
+same work is measured with them too. P9 is no work of topiarist; P10 and P11 need a cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from itertools import chain
+from typing import Any
+
+from benchmarks.common import describe_machine, measure_median, measure_seconds
+
+from topiarist.kafka.placement import assign_replicas, derive_start_and_shift, prepare_brokers
+from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.moves import BatchLimits, ReplicaMove
+from topiarist.model.plan import compute_broker_load
+from topiarist.planning.moves.batches import make_batches
+from topiarist.planning.moves.drain import drain
+from topiarist.planning.moves.factor import lower_factor, raise_factor
+from topiarist.planning.moves.racks import repair_racks
+from topiarist.planning.moves.replica_picker import ReplicaPicker
+from topiarist.planning.moves.spread import spread
+
+TOPICS, PARTITIONS, BROKERS, RACKS = 10_000, 10, 60, 3
+RUNS = 3
+
+Lists = tuple[Replicas, ...]
+PlanTopic = Callable[[Lists, ReplicaPicker], Lists]
+
+
+def make_cluster(seed: int) -> tuple[list[Broker], list[Lists], list[Lists]]:
+    """Return the brokers, topics as Kafka places them, and topics with lists at random."""
+    brokers = [Broker(id_, f"rack-{id_ % RACKS}") for id_ in range(BROKERS)]
+    ordered, draw = prepare_brokers(brokers, "enforced"), random.Random(seed)
+    placed = []
+    for number in range(TOPICS):
+        start, shift = derive_start_and_shift(f"topic-{number}", ordered)
+        placed.append(assign_replicas(ordered, PARTITIONS, replication_factor=3, start=start, shift=shift))
+    scattered = [tuple(tuple(draw.sample(range(BROKERS), 3)) for _ in range(PARTITIONS)) for _ in range(TOPICS)]
+    return brokers, placed, scattered
+
+
+def plan_all(
+    plan_topic: PlanTopic, brokers: Sequence[Broker], topics: Sequence[Lists], without: Collection[int] = ()
+) -> list[Lists]:
+    """Return the lists of all topics after the work."""
+    picker = ReplicaPicker(brokers, without, Counter(chain.from_iterable(topics)))
+    planned = []
+    for lists in topics:
+        picker.begin_topic(lists)
+        planned.append(plan_topic(lists, picker))
+    return planned
+
+
+def count_copies(before: Sequence[Lists], after: Sequence[Lists]) -> int:
+    """Return the number of replicas that the brokers would copy."""
+    return sum(
+        len(set(new) - set(old))
+        for lists, planned in zip(before, after, strict=True)
+        if lists != planned
+        for old, new in zip(lists, planned, strict=True)
+    )
+
+
+def cut(topics: Sequence[Lists], width: int) -> list[Lists]:
+    """Return the topics with shorter lists."""
+    return [tuple(replicas[:width] for replicas in lists) for lists in topics]
+
+
+def measure() -> dict[str, Any]:
+    """Return all figures."""
+    brokers, placed, scattered = make_cluster(1)
+    bare = [Broker(broker.id) for broker in brokers]
+    baseline = measure_median(
+        lambda: measure_seconds(lambda: compute_broker_load(Counter(chain.from_iterable(scattered)), range(BROKERS))),
+        RUNS,
+    )
+    widen: PlanTopic = lambda lists, picker: raise_factor(lists, 3, picker)[0]  # noqa: E731
+    shorten: PlanTopic = lambda lists, picker: lower_factor(lists, 2, picker)  # noqa: E731
+    empty: PlanTopic = lambda lists, picker: drain(lists, {7}, picker)  # noqa: E731
+    even: PlanTopic = lambda lists, picker: spread(lists, picker, within_one=True)  # noqa: E731
+    one_topic = [tuple(chain.from_iterable(scattered[:30]))]
+    works: list[tuple[str, str, float, PlanTopic, Sequence[Broker], Sequence[Lists], Collection[int]]] = [
+        ("P1", "nothing to do, Kafka's lists", 0.1, repair_racks, brokers, placed, ()),
+        ("P1 random", "nothing to do, lists at random without racks", 0.1, repair_racks, bare, scattered, ()),
+        ("P2", "raise 2 -> 3 everywhere, by sequence", 0.5, widen, brokers, cut(placed, 2), ()),
+        ("P3", "raise 2 -> 3 everywhere, lists at random", 1.0, widen, brokers, cut(scattered, 2), ()),
+        ("P4", "lower 3 -> 2 everywhere", 0.5, shorten, brokers, placed, ()),
+        ("P4 random", "the same, lists at random", 0.5, shorten, brokers, scattered, ()),
+        ("P5", "drain 1 of 60 brokers", 0.3, empty, brokers, placed, {7}),
+        ("P6", "rack repair, lists at random", 2.0, repair_racks, brokers, scattered, ()),
+        ("P7", "spread one topic of 300 partitions", 0.1, even, brokers, one_topic, ()),
+    ]
+    figures = []
+    for name, what, goal, work, on, topics, without in works:
+        run = partial(plan_all, work, on, topics, without)
+        seconds = measure_median(lambda run=run: measure_seconds(run), RUNS)  # type: ignore[misc]
+        figures.append(_make_figure(name, what, seconds, goal, baseline) | {"copies": count_copies(topics, run())})
+    moves = [
+        ReplicaMove(f"topic-{number}", partition, replicas, (*replicas[:2], spare))
+        for number, lists in enumerate(placed[: 20_000 // PARTITIONS])
+        for partition, replicas in enumerate(lists)
+        for spare in [next(broker for broker in range(BROKERS) if broker not in replicas)]
+    ]
+    seconds = measure_median(lambda: measure_seconds(lambda: make_batches(moves, BatchLimits())), RUNS)
+    batches = len(make_batches(moves, BatchLimits()))
+    figures.append(_make_figure("P8", "20,000 moves into batches", seconds, 0.2, baseline) | {"batches": batches})
+    return {"counting_seconds": round(baseline, 4), "figures": figures, "machine": describe_machine()}
+
+
+def _make_figure(name: str, what: str, seconds: float, goal: float, baseline: float) -> dict[str, Any]:
+    return {
+        "goal": name,
+        "what": what,
+        "seconds": round(seconds, 3),
+        "wanted": goal,
+        "times_counting": round(seconds / baseline, 1),
+    }
+
+
+if __name__ == "__main__":
+    print(json.dumps(measure(), indent=2))
