@@ -42,7 +42,7 @@ QUOTED = re.compile(r"``([^`\n]+)``")
 IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 PACKAGE = "operator"
-DOCSTRING_FOLDERS = ("tools", "benchmarks", "tests/faults")
+DOCSTRING_FOLDERS = ("tools", "benchmarks", "tests")
 SOURCE_FOLDERS = (PACKAGE, "tools", "benchmarks", "tests", "schemas", "charts", "manifests", "docs/ci")
 """Folders with the names that docstrings may quote."""
 

@@ -33,7 +33,7 @@ WORDS = {
     ("controller_runtime_reconcile_total", "result"): {"success", "error"},
     ("topiarist_cluster_requests_total", "result"): {"ok", "error", "lost"},
 }
-"""Labels whose values are known."""
+"""Labels with known values."""
 
 PAGE = (ROOT / "docs" / "alerts.md").read_text()
 DASHBOARD: dict[str, Any] = json.loads((CHART / "files" / "dashboard.json").read_text())

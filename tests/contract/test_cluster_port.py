@@ -102,7 +102,7 @@ def test_a_deleted_topic_has_gone_and_left_a_tombstone(world: ClusterFixture) ->
 
 
 def test_a_topic_that_appeared_meanwhile_is_moved(world: ClusterFixture) -> None:
-    """A create whose topic another client has created since the plan is a conflict, and does not overwrite it."""
+    """If another client has created the topic since the plan, a create is a conflict and overwrites nothing."""
     cluster = world.open()
     plan = plan_specs(cluster, topic_spec("orders"))
     world.create_topic("orders", REPLICAS, {"retention.ms": "1"})

@@ -10,7 +10,7 @@ ROOT = HERE.parents[1]
 CACHE = Path(os.environ.get("TOPIARIST_CACHE") or ROOT / ".cache") / "fuzz"
 
 TARGET_NAMES = ("manifests", "znodes", "plans", "snapshots", "rules")
-"""The targets. Whoever starts processes for them must not import them: they are to be imported with instruments."""
+"""The targets. The process that starts others for them must not import them: each is imported with instrumentation."""
 
 MAX_MEMORY_BYTES = 1 << 30
 """Bytes of address space that reading may take, the interpreter and the fuzzer's own tables among them."""

@@ -100,7 +100,7 @@ def test_plan_and_outcome_have_a_comment_each(api: FakeGitHubApi, tmp_path: Path
 
 
 def test_a_comment_that_was_deleted_meanwhile_is_made_anew(api: FakeGitHubApi, tmp_path: Path) -> None:
-    """Between finding it and updating it, somebody took it away."""
+    """A user deletes the comment between the search and the update: a new comment is written."""
     api.add_comment(PLAN)
     api.failures["PATCH"] = GitHubResponse(404, {"message": "Not Found"})
     assert run_comment_script(api, tmp_path, PLAN).returncode == 0
@@ -224,7 +224,7 @@ def test_without_a_reviewed_plan_nothing_is_fetched(
 
 
 def test_what_a_forks_run_built_counts_for_nothing(merged: FakeGitHubApi, tmp_path: Path) -> None:
-    """Whoever owns a fork decides what its runs upload."""
+    """The owner of a fork decides what its runs upload, so the gate does not trust it."""
     (pull,) = [
         entry for entry in merged.get_responses[f"/repos/{REPOSITORY}/commits/{SHA}/pulls"] if entry["merged_at"]
     ]

@@ -71,7 +71,7 @@ def fetch(api: FakeGitHubApi, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_the_plan_of_the_merged_result_is_fetched(gitlab: FakeGitHubApi, tmp_path: Path) -> None:
-    """Of the newest pipeline whose plan people saw; the token goes to the API, and not to where the artifact lies."""
+    """The plan is that of the newest reviewed pipeline; the API gets the token, and the artifact's store does not."""
     done = fetch(gitlab, tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "plan.json").read_text() == PLAN

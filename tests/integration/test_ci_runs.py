@@ -128,7 +128,7 @@ def test_a_fork_is_planned_from_a_snapshot_without_credentials(
 
 
 def test_a_fork_without_a_snapshot_has_no_plan(cluster: SimulatedKafka, branch: Path) -> None:
-    """The comment says of which cluster, the log says why, and the job fails once both have been shown."""
+    """The comment names the cluster, the log has the reason, and the job fails after both were written."""
     platform(branch / "trusted" / "platform", cluster.connect)
     (branch / "topics" / "orders.yaml").write_text(topic("orders", 3))
     log, output = run_action(branch, "plan", PLATFORM="trusted/platform")

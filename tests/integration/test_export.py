@@ -1,4 +1,4 @@
-"""From a cluster that others have filled to one under management: what goes over the wire, and what stays as it was."""
+"""Adoption of a cluster that has topics already: the requests that are sent, and the znodes that stay the same."""
 
 from __future__ import annotations
 

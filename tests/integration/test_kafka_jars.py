@@ -61,7 +61,7 @@ def test_jars_are_fetched_once(maven: Path) -> None:
 
 
 def test_a_cache_that_was_damaged_is_fetched_anew(maven: Path) -> None:
-    """A jar that has gone or is another one is noticed."""
+    """A missing or different jar is detected, and all jars are fetched again."""
     folder = jars.fetch_jars("3.9.2")
     (folder / "one.jar").write_text("something else")
     (folder / "two.jar").unlink()
@@ -80,7 +80,7 @@ def test_a_cache_that_was_damaged_is_fetched_anew(maven: Path) -> None:
     ],
 )
 def test_what_is_not_as_pinned_is_not_kept(maven: Path, between: str, words: str) -> None:
-    """A failure, a jar too much, one too few, another one: what is wrong is said, and nothing looks whole."""
+    """A failure, a superfluous, missing or different jar is an error, and the cache is not marked as complete."""
     behave(maven, between)
     with pytest.raises(JarsError, match=words):
         jars.fetch_jars("3.9.2")

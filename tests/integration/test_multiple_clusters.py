@@ -34,7 +34,7 @@ def test_plans_stand_in_order_of_name(clusters: dict[str, SimulatedKafka], proxy
 def test_all_that_cannot_be_reached_are_named_and_counted(
     clusters: dict[str, SimulatedKafka], silent: socket.socket, tmp_path: Path
 ) -> None:
-    """One that never answers, one where nobody listens, one that is no cluster: in order, and the rest is planned."""
+    """A silent server, a closed port and a ZooKeeper without Kafka are named in order; the others are planned."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         connects = {name: cluster.connect for name, cluster in clusters.items()}
@@ -58,7 +58,7 @@ def test_all_that_cannot_be_reached_are_named_and_counted(
 def test_an_interrupt_while_connecting_ends_the_run_at_once(
     clusters: dict[str, SimulatedKafka], silent: socket.socket, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    """Ctrl-C while a server does not answer, and others have: no wait for its time-out, no traceback, code 130."""
+    """Ctrl-C while one of several servers does not answer: no wait for its timeout, no traceback, exit code 130."""
     connects = {name: cluster.connect for name, cluster in clusters.items()} | {"d": connect_string_of(silent)}
     folder = write_manifests(tmp_path / "all", connects, "orders")
     command, *more = (str(tmp_path / word) if word == "there" else word for word in words)

@@ -110,7 +110,7 @@ def test_a_connection_that_always_drops_is_given_up(cluster: SimulatedKafka, zoo
 
 
 def closed_port() -> int:
-    """A port on which nobody listens."""
+    """Return a port without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -157,7 +157,7 @@ def test_kazoo_logs_nothing_of_a_session(cluster: SimulatedKafka, caplog: pytest
 
 
 def test_connect_strings_are_checked() -> None:
-    """One chroot after the last host; anything else is wrong usage, before anything is sent anywhere."""
+    """One chroot after the last host is valid; anything else is a usage error before any request."""
     assert parse_connect_string("a:1,b,[::1]:3/x/y") == [("a", 1), ("b", 2181), ("::1", 3)]
     assert parse_connect_string("a/") == parse_connect_string("a/k/") == [("a", 2181)]
     for wrong in ("", "a:1/k,b:2/k", "a:x", "a:1,,b", "a:99999", " a:1", "a:1//k", "/k", "a:1/k//", "a:1/../k"):

@@ -258,7 +258,7 @@ def test_the_demo_has_three_topics_on_six_brokers(chroot: str) -> None:
 
 
 def test_without_a_zookeeper_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody at the address: one line with the address, and nothing left running."""
+    """Without a server at the address: one line with the address, and no process is left."""
     monkeypatch.setattr(simulated_kafka, "_CONNECT_TIMEOUT_S", 0.2)
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))

@@ -48,7 +48,7 @@ def test_a_plan_of_several_clusters_from_their_snapshots_is_the_live_one(
 
 
 def test_a_plan_needs_no_address(clusters: dict[str, SimulatedKafka], tmp_path: Path) -> None:
-    """Whoever has only the snapshot needs no connect string; the guard by cluster id holds as ever."""
+    """A plan from a snapshot needs no connect string, and still checks the cluster id."""
     folder = write_manifests(tmp_path / "all", {"a": clusters["a"].connect}, "orders")
     run_topiarist("snapshot", folder, "--out", tmp_path / "taken")
     live = run_topiarist("plan", folder, "-q")
@@ -90,7 +90,7 @@ def test_a_cluster_that_cannot_be_reached_keeps_the_file_that_it_has(
 def test_a_place_that_cannot_be_written_fails_with_its_path(
     clusters: dict[str, SimulatedKafka], tmp_path: Path
 ) -> None:
-    """Each cluster whose file cannot be written is named."""
+    """The error names each cluster with an unwritable file."""
     (tmp_path / "file").write_text("what was there")
     folder = write_manifests(tmp_path / "all", {name: clusters[name].connect for name in "ab"})
     run = run_topiarist("snapshot", folder, "--out", tmp_path / "file")
@@ -101,7 +101,7 @@ def test_a_place_that_cannot_be_written_fails_with_its_path(
 
 
 def test_one_cluster_goes_to_standard_output(clusters: dict[str, SimulatedKafka], tmp_path: Path) -> None:
-    """Without a folder: the same rows; several clusters are wrong usage, since a file is of one cluster."""
+    """Without a folder: the same rows; several clusters are a usage error, since a file is of one cluster."""
     run = run_topiarist("snapshot", "--zookeeper", clusters["a"].connect)
     assert (run.code, run.err) == (0, "")
     run_topiarist("snapshot", "--zookeeper", clusters["a"].connect, "--out", tmp_path)

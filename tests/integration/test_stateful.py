@@ -1,7 +1,7 @@
 """Any sequence of what teams, their manifests, saved plans, other people's tools and an administrator may do to one
 cluster: whatever the order, nothing foreign changes, and nothing is deleted that was not asked for twice.
 
-Against a real ZooKeeper, through the command line; what may happen is said here a second time, by a small model that
+Against a real ZooKeeper, through the command line; a small model predicts the possible results a second time, and
 looks at znodes only.
 """
 
@@ -57,7 +57,7 @@ often = st.sampled_from([True, True, False])
 
 
 class Scope(NamedTuple):
-    """What one command may do: whose it is, the specs that it may make true, and what it was allowed."""
+    """The scope of one command: its owner, its specs, and its permissions."""
 
     owner: str
     wanted: Mapping[str, Mapping[str, Any]]
@@ -195,21 +195,21 @@ class Machine(RuleBasedStateMachine):
 
     @rule(topic=st.sampled_from(TOPICS), partitions=sizes, config=configs, team=st.sampled_from(TEAMS))
     def create_outside(self, topic: str, partitions: int, config: dict[str, str], team: str) -> None:
-        """Somebody creates a topic that is not there, or makes one again that is; then a team runs and adopts none."""
+        """Another client creates or recreates a topic; then a team runs and adopts none."""
         self.delete_outside(topic)
         self.playground.add_topics(Topic(topic, ((1, 2), (2, 3), (3, 4))[:partitions], config))
         self.apply(team, adopt=False, take=False, delete=True)
 
     @rule(topic=st.sampled_from(TOPICS))
     def delete_outside(self, topic: str) -> None:
-        """Somebody deletes a topic with Kafka's own tool."""
+        """Another client deletes a topic with Kafka's own tool."""
         if self.client.exists(paths.topic_path(topic)):
             self.client.create(paths.deletion_request_path(topic))
         self.playground.wait_idle()
 
     @rule(topic=st.sampled_from(TOPICS), config=configs)
     def configure_outside(self, topic: str, config: dict[str, str]) -> None:
-        """Somebody sets a topic's config with Kafka's own tool."""
+        """Another client sets a topic's config with Kafka's own tool."""
         if self.client.exists(paths.config_path(topic)):
             self.client.set(paths.config_path(topic), configs_.encode_config(config))
 

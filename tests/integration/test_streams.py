@@ -73,7 +73,7 @@ def test_stdout_that_fails(name: str, folder: Path) -> None:
 
 @pytest.mark.parametrize("name", ON_A_CLUSTER)
 def test_stdout_that_fails_before_anything_is_written(name: str, folder: Path, cluster: SimulatedKafka) -> None:
-    """A plan that nobody can read is not carried out."""
+    """If the plan cannot be printed, nothing is applied."""
     for redirection, said in BROKEN.items():
         done = called(ON_A_CLUSTER[name].format(connect=cluster.connect), redirection, folder)
         assert (done.returncode, "Traceback" in done.stderr) == (1, False), done.stderr
@@ -99,7 +99,7 @@ def test_a_reader_that_ends_after_the_plan(folder: Path, cluster: SimulatedKafka
 def test_what_was_frozen_released_and_unfrozen_is_said_on_stderr(
     redirection: str, folder: Path, cluster: SimulatedKafka
 ) -> None:
-    """These write before they print: it is done, it is said, and the code is 1."""
+    """These commands write before they print: the write is done, the error is printed, and the exit code is 1."""
     at = f"--zookeeper {cluster.connect}"
     assert called(f"apply topics {at} --yes", "", folder).returncode == 0
     for command, words in (

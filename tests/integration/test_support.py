@@ -89,7 +89,7 @@ def test_after_a_cut_with_refuse_nobody_gets_in(cluster: SimulatedKafka, proxy: 
 
 
 def test_a_held_write_sees_what_was_done_meanwhile(cluster: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
-    """Between a client's request and the server somebody else can be made to write first."""
+    """The proxy holds a client's request back, so that another client writes first."""
     proxy.hold(1, lambda: client.set("/consumers", b"theirs"))
     with connected(proxy.through(cluster.connect)) as held:
         version = held.set("/consumers", b"ours").version

@@ -102,7 +102,7 @@ def test_data_loss_is_answered_for_by_its_number(cluster: SimulatedKafka, manife
 
 
 def test_without_a_terminal_somebody_must_have_said_yes(cluster: SimulatedKafka, manifests: Path) -> None:
-    """Nobody can be asked in a pipeline: wrong usage, before anything is read."""
+    """Without a terminal there is no prompt: a usage error before anything is read."""
     done = subprocess.run(
         words(cluster, manifests), stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
     )
@@ -111,7 +111,7 @@ def test_without_a_terminal_somebody_must_have_said_yes(cluster: SimulatedKafka,
 
 
 def test_a_reader_that_goes_away_is_no_traceback(cluster: SimulatedKafka, manifests: Path) -> None:
-    """``topiarist plan | head -0``: the exit code says that something went wrong, nothing else is said."""
+    """``topiarist plan | head -0``: the exit code reports the error, and nothing else is printed."""
     command = words(cluster, manifests)
     command[command.index("apply")] = "plan"
     reader, writer = os.pipe()

@@ -132,7 +132,7 @@ def test_a_password_that_changes_counts_from_the_next_connection_on(
 def test_a_password_that_is_missing_for_a_moment_is_waited_for(
     relay: Relay, secured: SecuredZooKeeper, ours: str, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Whoever replaces a file may take the old one away first: the session goes on when the new one is there."""
+    """A file may be removed before its replacement exists: the session continues with the new one."""
     secret = tmp_path_factory.mktemp("vault") / "password"
     secret.write_text(PASSWORDS[KAFKA])
     credentials = Credentials(sasl=UserPassword(KAFKA, reference(secret)), tls=Tls(ca=reference(secured.authority.ca)))
@@ -163,7 +163,7 @@ def _hashed(user: str) -> str:
 def test_a_secret_that_goes_wrong_ends_the_session_and_says_so(
     relay: Relay, secured: SecuredZooKeeper, tmp_path_factory: pytest.TempPathFactory, what: str, words: str
 ) -> None:
-    """In the middle of a run nobody goes on as somebody else: the session is lost, for a reason that is said."""
+    """A run never continues with another identity: the session is lost, and the error has the reason."""
     vault = tmp_path_factory.mktemp("vault")
     files = {"password": PASSWORDS[KAFKA], "ca": secured.authority.ca.read_text()}
     for name, text in files.items():

@@ -48,7 +48,7 @@ def words(command: str, cluster: SimulatedKafka, *more: str) -> list[str]:
 
 
 def ran(command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command, where nobody can be asked."""
+    """Run the command without a terminal."""
     environ = {**os.environ, **environment}
     return subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, env=environ)
 
@@ -104,7 +104,7 @@ def test_who_freezes_is_the_user_unless_it_is_said(ours: SimulatedKafka) -> None
     "more", [[], ["--reason", " "], ["--reason", "a\x1b[2J"], ["--reason", "x" * 301], ["--reason", "x", "--user", ""]]
 )
 def test_a_freeze_without_a_reason_or_a_name_is_wrong_usage(cluster: SimulatedKafka, more: list[str]) -> None:
-    """Whoever is stopped has to know why and whom to ask; nothing is written."""
+    """A freeze needs a reason and a name, for the users that it stops; without them nothing is written."""
     done = ran(words("freeze", cluster, *more))
     assert done.returncode == 2
     assert "\x1b" not in done.stderr

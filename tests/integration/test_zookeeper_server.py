@@ -38,7 +38,7 @@ def fake_java(folder: Path, said: str) -> None:
 
 
 def test_it_serves_on_loopback_and_leaves_nothing_behind() -> None:
-    """A started server takes writes; after the end its process and its folder are gone."""
+    """A started server accepts writes; after the end its process and its folder do not exist any more."""
     with EmbeddedZooKeeper() as server:
         pid, directory = server.pid, server.directory
         assert server.connect.startswith("127.0.0.1:")
@@ -98,7 +98,7 @@ def test_it_dies_with_its_parent() -> None:
 
 
 def test_a_taken_port_is_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If somebody takes the port before the server does, another one is tried."""
+    """If another process takes the port first, the server tries another one."""
     free = free_port()
     with socket.create_server(("127.0.0.1", 0)) as other:
         ports = iter([other.getsockname()[1], free])

@@ -28,7 +28,7 @@ RACKLESS_BROKERS = tuple(Broker(number) for number in range(1, 5))
 """Four brokers without racks."""
 
 PROD_CLUSTER = ClusterSpec(name="prod", cluster_id="ID", version=(3, 9))
-"""A cluster whose release is declared."""
+"""A cluster with a declared release."""
 
 DEFAULT_OPTIONS = RunOptions()
 """A run without any flag."""

@@ -42,7 +42,7 @@ UNSUPPORTED = {
 }
 """Operations that the product does not have: describing, what a controller does, incremental configs, other moves.
 
-A kind whose vectors name no operation is unsupported as a whole.
+A kind without operations is unsupported as a whole.
 """
 
 _Node = TypeVar("_Node")

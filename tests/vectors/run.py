@@ -30,7 +30,7 @@ EQUIVALENT_ERRORS = {
     "broker_not_available": {"broker_not_available", "invalid_replica_assignment"},
     "invalid_replication_factor": {"invalid_replication_factor", "too_few_brokers"},
 }
-"""Kafka has two doors for an expansion with an unknown broker, and a word at each; moves have a word of their own."""
+"""Kafka has two errors for an expansion with an unknown broker; the vectors of moves have their own name for one."""
 
 IGNORED_EXPECTATIONS = frozenset({"one_creator_may_get", "theirs", "their_copies", "equal"})
 """Expectations about a race between two writers, which no pure function can show, and other tools' results."""

@@ -25,7 +25,7 @@ RELEASES = ("2.4.1", "2.8.2", "3.0.2", "3.4.1", "3.7.2", "3.9.2")
 """All releases that are pinned, oldest first."""
 
 NEWEST = RELEASES[-1]
-"""The release whose clients and tools can talk to all of them."""
+"""The release of the clients and tools, which can talk to all of them."""
 
 FETCH_TIMEOUT_S = 900
 """Seconds for one release; about 30 on a machine that has none of its jars."""

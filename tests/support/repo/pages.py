@@ -57,13 +57,13 @@ def anchors(page: str) -> set[str]:
 
 
 def tables(page: str, heading: str) -> list[list[str]]:
-    """Return the rows of all tables whose header begins with ``heading``: their cells without backquotes."""
+    """Return the rows of all tables with a header that begins with ``heading``: their cells without backquotes."""
     parts = page.split(f"\n| {heading} |")[1:]
     lines = [line for part in parts for line in part.split("\n\n")[0].splitlines()[2:]]
     return [[cell.strip().strip("`") for cell in line.strip("| ").split(" | ")] for line in lines]
 
 
 def table(page: str, heading: str) -> list[list[str]]:
-    """Return the rows of the first table whose header begins with ``heading``, as ``tables`` does."""
+    """Return the rows of the first table with a header that begins with ``heading``, as ``tables`` does."""
     _, found, rest = page.partition(f"\n| {heading} |")
     return tables(found + rest.split("\n\n")[0], heading)

@@ -28,7 +28,7 @@ FAST_START_OPTIONS = " ".join(FAST_START_JVM_OPTIONS)
 """Options of JVMs that live for a few small jobs: most of the time of such a one goes to its compiler."""
 
 _ENVIRONMENT_PREFIXES = ("PYTHON", "SPARK", "PYSPARK")
-"""Beginnings of variables that a process of Spark takes from nobody but its starter."""
+"""Prefixes of the variables that a process of Spark inherits from its starter only."""
 
 START_TIMEOUT_S = 120.0
 """Seconds in which a process has to begin on a machine that has other work."""

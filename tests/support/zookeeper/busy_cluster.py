@@ -60,7 +60,7 @@ NAMES = tuple(DESIRED_TOPICS)
 CREATED_NAMES = tuple(name for name in NAMES if name[2:] in ("create", "leftover"))
 DELETED_NAMES = tuple(name for name in NAMES if name.endswith("delete"))
 NOTIFIED_NAMES = tuple(name for name in NAMES if name[2:] in ("configure", "remove", "both"))
-"""Topics whose config changes: brokers have to hear of each."""
+"""Topics with a config change: brokers receive a notification of each."""
 
 OWNED_NAMES = tuple(name for name in NAMES if name[2:] in ("remove", "delete", "configure", "grow"))
 """Topics that have a record of ours before; the others are taken over, or new."""

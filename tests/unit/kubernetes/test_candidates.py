@@ -23,7 +23,7 @@ NAMESPACES: Mapping[str, Mapping[str, str]] = {
 OLD, YOUNG = {"creationTimestamp": "2025-01-01T00:00:00Z"}, {"creationTimestamp": "2027-01-01T00:00:00Z"}
 GOING = {"deletionTimestamp": "2028-01-01T00:00:00Z", "finalizers": [FINALIZER]}
 STRANGE = "unknown"
-"""A namespace that nobody has told us of."""
+"""A namespace that the informer does not know."""
 
 
 def judged(home: Resource, *topics: Resource, silent: Iterable[Resource] = ()) -> list[Candidate]:

@@ -50,7 +50,7 @@ class Server:
 
 
 class Session:
-    """In place of a session: a cluster in memory. ``error`` is raised by whoever opens it."""
+    """A cluster in memory in place of a session. Opening it raises ``error``."""
 
     def __init__(self, state: ClusterState) -> None:
         self.port = MemoryCluster(state)
@@ -125,7 +125,7 @@ def told(seen: ReconcileResult) -> dict[str, list[tuple[Reason, str]]]:
 
 
 def test_a_topic_goes_with_its_resource() -> None:
-    """Once it is known that nothing larger goes; with nothing being deleted nobody has to be asked."""
+    """A topic is deleted if neither its namespace nor its kind is; without a deletion the API server is not asked."""
     found = world(leaving(), resource_bodies.topic("stays"))
     assert told(found.look()) == {"orders": [], "stays": []}
     assert found.topics == {"stays"}
@@ -145,7 +145,7 @@ def test_a_topic_goes_with_its_resource() -> None:
     ],
 )
 def test_no_topic_goes_because_something_larger_does(answers: dict[str, Any], why: str) -> None:
-    """Neither with the namespace, nor with the definition of the kind: it is held, and what lets go is said."""
+    """A deletion of the namespace or of the kind deletes no topic: it is held, with the remedy in the message."""
     found = world(leaving(), resource_bodies.topic("stays"), **answers)
     assert told(found.look()) == {"orders": [(Reason.DELETION_HELD, why)], "stays": []}
     assert found.topics == {"orders", "stays"}
@@ -203,7 +203,7 @@ def test_a_secret_that_may_not_be_read_is_named() -> None:
 
 
 def test_a_cluster_that_cannot_be_read_is_let_alone() -> None:
-    """Nobody knows where it is; a session that was open ends."""
+    """The address of the cluster is unknown, so an open session ends."""
     found = world(resource_bodies.topic("orders"))
     home = found.store.clusters["prod"]
     found.store.upsert(
@@ -240,7 +240,7 @@ def test_policies_hold_what_they_deny() -> None:
 
 
 def test_deletions_of_the_day_are_counted() -> None:
-    """Those of the status, and those that nobody could tell of but the cluster."""
+    """Deletions in the status count, and those that only the cluster has recorded."""
     now, day = clock.now(), timedelta(days=1)
     home = resource_bodies.cluster(allowDeletion=True, budgets={"deletions": 2})
     known = resource_bodies.updated_body(home, status={"deletions": [{"topic": "a", "time": clock.format_time(now)}]})
@@ -264,7 +264,7 @@ def test_deletions_of_the_day_are_counted() -> None:
 
 
 def test_a_topic_that_cannot_be_read_is_in_the_way_of_others() -> None:
-    """What it declares nobody else takes over, and nobody deletes."""
+    """No other Topic adopts or deletes the topic that it declares."""
     older = resource_bodies.topic("older", topicName="orders", partitions=0)
     found = world(older, resource_bodies.topic("younger", topicName="orders", partitions=6))
     assert [each for each, _ in told(found.look())["orders"]] == [Reason.RESOURCE_CONFLICT]

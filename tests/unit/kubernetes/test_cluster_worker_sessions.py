@@ -1,4 +1,4 @@
-"""Sessions with ZooKeeper: kept from pass to pass, opened anew by new secrets, which nobody else can read."""
+"""Sessions with ZooKeeper: kept from pass to pass, and opened again for new secrets; only the operator reads these."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def named(name: str, key: str) -> dict[str, Any]:
 
 
 def spec(**zookeeper: Any) -> ClusterSpec:
-    """A Cluster with a login, if nothing else is said."""
+    """A Cluster, by default with a login."""
     sasl = {"sasl": {"username": "kafka", "password": named("login", "password")}}
     return spec_of(resource_bodies.cluster(zookeeper={"connect": "zk:2181", **(zookeeper or sasl)}))
 
@@ -113,7 +113,7 @@ def test_what_has_changed_opens_a_new_one(
 
 
 def test_a_rotated_password_is_the_new_one(opened: list[Opened], tmp_path: Path) -> None:
-    """In its file, before anybody reads it."""
+    """The file has the new password before it is read."""
     session = ClusterSession("o", tmp_path)
     for text in (PASSWORD, OTHER):
         session.cluster(spec(), secrets(text))
@@ -177,7 +177,7 @@ def test_a_secret_that_is_not_there_is_named(missing: SecretKeyRef, tmp_path: Pa
 def test_what_lies_beside_the_operator_is_never_read(
     field: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A reference to a file or a variable ends the session before it is opened, whoever let it through."""
+    """A reference to a file or a variable ends the session before it is opened, even if the API server accepted it."""
     own = tmp_path / "token"
     own.write_text("token")
     monkeypatch.setenv("TOPIARIST_TOKEN", "token")

@@ -1,4 +1,4 @@
-"""A copy of a collection: what is deleted while nobody watches is removed, and nothing is listed without need."""
+"""A copy of a collection: a deletion during a gap of the watch is noticed, and there is no superfluous list request."""
 
 from __future__ import annotations
 

@@ -155,7 +155,7 @@ def test_rights_are_asked_for_one_namespace_at_a_time() -> None:
 
 
 def test_topics_of_which_nothing_can_be_seen_are_kept() -> None:
-    """A right that is lost takes no claim away; it is said why, until it is back."""
+    """A lost permission removes no claim; the reason is reported until the permission is back."""
     server = Server(HOME, TEAM)
     server.topics = {TEAM: [topic(TEAM)]}
     path = "/apis/topiarist.dev/v1/namespaces/team/topics"

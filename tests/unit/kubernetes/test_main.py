@@ -48,7 +48,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 class Fake:
-    """An API server in a thread, whose answers a test gives."""
+    """An API server in a thread with answers from the test."""
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Any]] = []
@@ -210,7 +210,7 @@ def test_where_it_listens(text: str, wanted: tuple[str, int]) -> None:
 
 @pytest.mark.parametrize("text", ["8080", "::1:8080", "[::1]", "::", "[]:80", "[x]:80", "a b:80", "a:65536", "a:b"])
 def test_where_nobody_can_listen(text: str) -> None:
-    """What is wanted is said, with both forms."""
+    """The error has both valid forms."""
     with pytest.raises(click.BadParameter) as caught:
         command.make_context("operator", ["--listen", text])
     assert "wanted HOST:PORT, such as 127.0.0.1:8080, [::1]:8080 or :8080" in caught.value.message
@@ -299,7 +299,7 @@ def test_whose_topics_count() -> None:
 
 
 def test_two_kubernetes_clusters_are_two_owners(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
-    """By the uid of kube-system, unless somebody says whose the records are; where it cannot be read that is said."""
+    """The owner has the uid of kube-system, unless it is configured; without the uid, the log has the reason."""
 
     def answer(path: str, body: Any) -> tuple[int, Any]:
         if path == REVIEWS:

@@ -94,7 +94,7 @@ def test_times_as_kubernetes_writes_them() -> None:
     [(timedelta(0), True), (timedelta(hours=23, minutes=59), True), (timedelta(days=1), False), (timedelta(-1), True)],
 )
 def test_a_day(ago: timedelta, counts: bool) -> None:
-    """What was written within it; a clock that was set back makes nobody forget."""
+    """Deletions of the last day count, also after the clock was set back."""
     now = datetime(2026, 3, 1, tzinfo=UTC)
     assert clock.is_within_a_day(clock.format_time(now - ago), now) is counts
 

@@ -39,7 +39,7 @@ class Server:
         self.requests: dict[tuple[str, str], int] = {}
 
     def give(self, of: Resource) -> Resource:
-        """Have a resource, as somebody else has made it."""
+        """Give the manager a resource that another client has created."""
         assert of.manifest is not None
         made = resource_bodies.body(of.kind, of.name, of.manifest.spec, uid=of.uid, finalizers=[*of.finalizers])
         self.kept[f"{of.kind}/{of.name}"] = made
@@ -166,7 +166,7 @@ def test_refusals_are_told_once_by_an_event() -> None:
 
 
 def test_a_topic_that_comes_while_its_cluster_is_away_is_told() -> None:
-    """From the very first pass on: a status that never comes says nothing to anybody."""
+    """The Topic gets a status in the first pass, although its cluster cannot be read."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
 
     async def work() -> None:
@@ -184,7 +184,7 @@ def test_a_topic_that_comes_while_its_cluster_is_away_is_told() -> None:
 
 
 def test_an_outage_takes_nothing_back() -> None:
-    """What is ready stays ready; the Cluster says that nobody can look."""
+    """Topics that are ready stay ready; the Cluster reports that it cannot be read."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders", deletionPolicy="Delete"))
 
     async def work() -> None:

@@ -84,7 +84,7 @@ def labels(metrics: Metrics) -> dict[str, set[str]]:
 
 
 def done(name: str, result: Result, *changes: Change) -> TopicResult:
-    """A topic of which something became."""
+    """Return the result of a topic with an outcome."""
     found = make_result(resource_bodies.topic(name), SyncState.CHANGED)
     plan = TopicPlan(name, changes=changes, spec=found.candidate.spec)
     return found._replace(plan=plan, outcome=Outcome(name, result))
@@ -111,7 +111,7 @@ def failed(metrics: Metrics) -> None:
 
 
 def test_every_documented_name_is_there_with_its_labels() -> None:
-    """And no other: whoever builds a dashboard relies on them."""
+    """The documented names and labels are all that exist: dashboards rely on them."""
     metrics = Metrics(lambda: {"prod": WorkLoop(asyncio.Event().wait)}, lambda: {("GET", "200"): 2})  # type: ignore[arg-type]
     metrics.leader.labels("topiarist").set(1)
     passed(metrics, [done("a", Result.DONE, GROWTH), drifted("b", GROWTH)])
@@ -121,14 +121,14 @@ def test_every_documented_name_is_there_with_its_labels() -> None:
 
 
 def test_no_figure_is_about_one_topic() -> None:
-    """With ten thousand of them nobody could store it."""
+    """Series for ten thousand topics would be too many to store."""
     metrics = Metrics()
     passed(metrics, [done(f"secret-name-{number}", Result.DONE, GROWTH) for number in range(3)])
     assert "secret-name" not in generate_latest(metrics.registry).decode()
 
 
 def test_topics_by_state() -> None:
-    """As of the last pass that went well; every state is there, so that what is gone is 0."""
+    """The counts are of the last successful pass; every state has a value, so that a former state is 0."""
     metrics = Metrics()
     topics = [resource_bodies.topic(name) for name in "abc"]
     passed(
@@ -214,7 +214,7 @@ def test_requests_add_up() -> None:
 
 
 def test_a_cluster_that_is_gone_leaves_nothing_that_stands_still() -> None:
-    """Whoever alerts on them would be called for ever; other clusters keep theirs."""
+    """Otherwise an alert would never end; other clusters keep their series."""
     metrics = Metrics()
     passed(metrics, [make_result(resource_bodies.topic("a"), SyncState.REFUSED)])
     metrics.record_reconcile("test", ReconcileResult([], states.cluster()), (), 0.1, MOMENT)

@@ -117,7 +117,7 @@ def test_without_policies_nothing_is_compiled(compiled: list[int]) -> None:
 
 
 def test_a_policy_that_cannot_be_read_holds_back_every_change() -> None:
-    """On every cluster: nobody knows what it would have denied, or where."""
+    """It does so on every cluster, since its rules and its scope are unknown."""
     plan = left(PolicyCache(), [law("fine", {"expression": "true"})], unreadable=("broken", "other"))
     assert changed(plan) == []
     assert {reason for reason, _ in refused(plan).values()} == {Reason.INVALID_MANIFEST}
@@ -194,7 +194,7 @@ def test_a_broken_rule_for_other_clusters_holds_back_nothing(rule: dict[str, str
 
 
 def test_what_was_mended_counts_at_once() -> None:
-    """And nothing is said of it any more, also beside one that cannot be read."""
+    """Its error is not reported any more, also beside a Policy that cannot be read."""
     policing = PolicyCache()
     left(policing, [law("a", {"expression": NO_KEY})])
     mended = [law("a", {"expression": "true"})]
@@ -231,7 +231,7 @@ def test_annotations_can_be_asked_for() -> None:
 
 
 def test_what_is_wrong_is_known_before_any_plan() -> None:
-    """A cluster that cannot be read has none; and with the last Policy all that was wrong has gone."""
+    """A cluster that cannot be read has no errors; with the last Policy all errors are removed."""
     policing = PolicyCache()
     policing.build_filter([law("broken", {"expression": "topic.partitons < 3"})], (), PROD, [])
     assert "does not compile" in policing.rule_errors["prod"][0]
@@ -240,7 +240,7 @@ def test_what_is_wrong_is_known_before_any_plan() -> None:
 
 
 def test_one_fault_hides_no_other() -> None:
-    """A rule that does not compile is said beside one that fails when it meets a change."""
+    """A rule that does not compile is reported beside one that fails for a change."""
     policing = PolicyCache()
     broken = law("broken", {"expression": "topic.partitons < 3"}, ON_CHANGE)
     assert changed(left(policing, [broken])) == []

@@ -38,7 +38,7 @@ def played(probes: Probes, work: Callable[[Ask], Awaitable[None]], host: str = "
 
 
 def test_alive_is_a_process_whose_passes_end() -> None:
-    """One that takes for ever is named: a restart is the way out. Nobody has to be reachable for it."""
+    """A pass that does not end is named, since only a restart helps. No server has to be reachable for it."""
     ended = {"prod": time.monotonic(), "test": time.monotonic()}
     probes = Probes(CollectorRegistry(), ended.items)
 
@@ -51,7 +51,7 @@ def test_alive_is_a_process_whose_passes_end() -> None:
 
 
 def test_ready_is_what_has_seen_everything() -> None:
-    """Not before it is said; alive it is all the same."""
+    """Before that the operator is alive, but not ready."""
     probes = Probes(CollectorRegistry(), lambda: ())
 
     async def work(ask: Ask) -> None:

@@ -37,7 +37,7 @@ def shared() -> Shared:
 
 
 def test_a_quiet_topic_is_planned_once() -> None:
-    """Until it is said to be quiet no more; and one with something to say is planned each time."""
+    """It is planned again after a change; a topic with a message is planned each time."""
     state, cluster, run = shared()
     wanted, quiet = spec(cluster), PlanCache()
     assert quiet.changed_specs(state, cluster, run, [wanted]) == [wanted]

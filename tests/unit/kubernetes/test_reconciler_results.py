@@ -49,12 +49,12 @@ class Slow(MemoryCluster):
 
 
 def changed(name: str) -> Resource:
-    """A Topic whose status says that its partitions were written."""
+    """A Topic with written partitions in its status."""
     return resource_bodies.topic(name, status={"clusters": [{"name": "prod", "state": "Changed"}]})
 
 
 def test_what_was_written_is_changed_until_the_controller_has_it() -> None:
-    """However many passes that takes; nobody is asked about others, nor about those that it has."""
+    """It is polled at each pass until then; other topics and initialized partitions are not polled."""
     port, quiet = Slow(owned_topic("orders"), owned_topic("old")), PlanCache()
     wanted = make_request(resource_bodies.cluster(), changed("orders"), resource_bodies.topic("old"), plan_cache=quiet)
     for late, state in ((True, SyncState.CHANGED), (True, SyncState.CHANGED), (False, SyncState.SYNCED)):
@@ -109,7 +109,7 @@ def test_a_pass_that_ends_early_has_done_what_it_has_done() -> None:
 
 
 class Answering(MemoryCluster):
-    """Nothing is written; what became of each topic is said."""
+    """A cluster that writes nothing and returns a given outcome for each topic."""
 
     def __init__(self, outcome: Outcome, *topics: TopicState) -> None:
         super().__init__(states.cluster(*topics))
@@ -140,7 +140,7 @@ class Answering(MemoryCluster):
     ],
 )
 def test_what_was_not_done_is_told(outcome: Outcome, state: SyncState, wanted: list[tuple[Reason, str]]) -> None:
-    """With its reason, or else what became of it; what others have done meanwhile is done."""
+    """The status has the reason or the result; a change by another client counts as done."""
     port = Answering(outcome, owned_topic("orders"))
     view = reconcile_topics(
         port, make_request(resource_bodies.cluster(), resource_bodies.topic("orders", config={"flush.ms": 7}))
@@ -203,7 +203,7 @@ def test_what_says_nothing_is_not_planned_again() -> None:
 
 
 class Meddled(MemoryCluster):
-    """When ``b`` is written somebody else is faster, and changes what was just written to ``a``."""
+    """When ``b`` is written, another client is faster and changes ``a``, which was just written."""
 
     def __init__(self, *topics: TopicState) -> None:
         super().__init__(states.cluster(*topics))

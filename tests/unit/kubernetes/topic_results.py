@@ -21,7 +21,7 @@ DEFAULT_REASONS = {
     SyncState.REFUSED: Reason.DATA_LOSS,
     SyncState.WAITING: Reason.REASSIGNMENT_IN_PROGRESS,
 }
-"""What stands against a topic of which a test only says the state."""
+"""The refusal of a topic for tests that need only its state."""
 
 
 def spec_of(cluster_resource: Resource) -> ClusterSpec:

@@ -35,7 +35,7 @@ from topiarist.model.state import OwnershipRecord
 
 ALL = RunOptions(adopt=("*",))
 UNDECLARED = cluster("prod", cluster_id="ID")
-"""A cluster whose release nobody declared."""
+"""A cluster without a declared release."""
 
 
 def _stands(*keys: str, **config: str) -> Any:

@@ -29,7 +29,7 @@ from topiarist.model.spec import ClusterSpec, RackAwareness
 from topiarist.model.state import ClusterState, TopicState
 
 PARTLY = (*RACKED_BROKERS[:5], Broker(6))
-"""Broker 6 has no rack, the others have one."""
+"""Broker 6 has no rack, all other brokers have one."""
 
 MISSING = RunOptions(without_brokers=frozenset({9}))
 

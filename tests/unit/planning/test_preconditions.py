@@ -33,7 +33,7 @@ from topiarist.planning.simulate import simulate
 from topiarist.planning.unmanage import UnmanageRequest, plan_unmanage
 
 Foreign = Callable[[ClusterState], ClusterState]
-"""What somebody else does to a cluster."""
+"""A change of a cluster by another client."""
 
 STANDS = state(
     topic("orders", replica_lists("12", "23", "34"), "segment.ms", config={"segment.ms": "5", "retention.ms": "7"})

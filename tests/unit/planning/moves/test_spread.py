@@ -18,7 +18,7 @@ Lists = tuple[Replicas, ...]
 
 @st.composite
 def small_topics(draw: st.DrawFn) -> tuple[ReplicaPicker, Lists]:
-    """A topic whose spreads can all be tried."""
+    """A topic so small that all its spreads can be tried."""
     count = draw(st.integers(2, 4))
     width = draw(st.integers(1, min(count, 2)))
     racks = draw(st.one_of(st.none(), st.lists(st.sampled_from("abc"), min_size=count, max_size=count)))
