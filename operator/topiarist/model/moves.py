@@ -31,9 +31,10 @@ class ReplicaMove(NamedTuple):
     @property
     def type(self) -> MoveType:
         """Return the effect of the move: the first type that describes all of it."""
-        if not self.added:
-            return MoveType.LOWER if self.removed else MoveType.REORDER
-        return MoveType.MOVE if self.removed else MoveType.RAISE
+        before, after = set(self.before), set(self.after)
+        if after <= before:
+            return MoveType.REORDER if before == after else MoveType.LOWER
+        return MoveType.RAISE if before < after else MoveType.MOVE
 
     @property
     def added(self) -> Replicas:

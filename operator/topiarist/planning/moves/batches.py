@@ -44,7 +44,7 @@ def _batch_copies(moves: Iterable[ReplicaMove], limits: BatchLimits) -> Iterable
     first_out: defaultdict[int, int] = defaultdict(int)
     for move in moves:
         source, added = move.before[0], move.added
-        at = max(first_open, first_out[source], *(first_in[broker] for broker in added))
+        at = max(first_open, first_out[source], *[first_in[broker] for broker in added])
         while at < len(batches) and not _has_room(batches[at], source, added, limits):
             at += 1
         if at == len(batches):
