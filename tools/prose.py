@@ -2,7 +2,7 @@
 
 Usage: ``python tools/prose.py`` prints each place with the phrase and its replacement, and exits with 1 if there are
 any. It reads the pages, the docstrings, comments and messages of the package, and the docstrings of tools, benchmarks
-and fault tests. The list below is that of ``CONTRIBUTING.md``, "Language".
+and tests. The list below is that of ``CONTRIBUTING.md``, "Language".
 """
 
 from __future__ import annotations

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
 
 from topiarist.model.moves import BatchLimits, MoveType, ReplicaMove
 
@@ -55,13 +54,11 @@ def _batch_copies(moves: Iterable[ReplicaMove], limits: BatchLimits) -> Iterable
         batch.incoming.update(added)
         while first_open < len(batches) and len(batches[first_open].moves) >= limits.partitions:
             first_open += 1
-        _advance(
-            first_out, source, limits.outgoing, (batch.outgoing for batch in islice(batches, first_out[source], None))
-        )
+        while first_out[source] < len(batches) and batches[first_out[source]].outgoing[source] >= limits.outgoing:
+            first_out[source] += 1
         for broker in added:
-            _advance(
-                first_in, broker, limits.incoming, (batch.incoming for batch in islice(batches, first_in[broker], None))
-            )
+            while first_in[broker] < len(batches) and batches[first_in[broker]].incoming[broker] >= limits.incoming:
+                first_in[broker] += 1
     return (tuple(batch.moves) for batch in batches)
 
 
@@ -71,10 +68,3 @@ def _has_room(batch: _Batch, source: int, added: Iterable[int], limits: BatchLim
         and batch.outgoing[source] < limits.outgoing
         and all(batch.incoming[broker] < limits.incoming for broker in added)
     )
-
-
-def _advance(first: defaultdict[int, int], broker: int, limit: int, counts: Iterable[Counter[int]]) -> None:
-    for count in counts:
-        if count[broker] < limit:
-            return
-        first[broker] += 1

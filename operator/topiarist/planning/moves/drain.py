@@ -19,6 +19,9 @@ def drain(lists: Sequence[Replicas], drained: Collection[int], picker: ReplicaPi
 
     Copies exactly the replicas on drained brokers. Raises ``AssignmentError`` if a list cannot be made.
     """
+    for replicas in lists:
+        if not set(drained).isdisjoint(replicas):
+            picker.require_takers(set(replicas).difference(drained), len(replicas))
     return tuple(
         replicas if set(drained).isdisjoint(replicas) else _replace(replicas, drained, picker) for replicas in lists
     )

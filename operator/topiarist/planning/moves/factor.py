@@ -18,7 +18,7 @@ from enum import Enum
 
 from topiarist.kafka.placement import AssignmentError, get_placer, prepare_brokers
 from topiarist.kafka.types import Broker, Replicas
-from topiarist.planning.moves.replica_picker import ReplicaPicker, too_few_brokers_error
+from topiarist.planning.moves.replica_picker import ReplicaPicker
 
 
 class RaiseMethod(str, Enum):
@@ -41,11 +41,9 @@ def raise_factor(
     ``picker`` has begun the topic. ``rack_mode`` is that of ``prepare_brokers``; ``start_and_shift`` are those of the
     topic's name, if topiarist may have placed it. Raises ``AssignmentError`` if a list cannot be made.
     """
-    if factor > len(picker.takers) and any(len(replicas) < factor for replicas in lists):
-        # Brokers that hold a list already may be excluded from new replicas, so the count alone does not decide.
+    if factor > len(picker.takers):
         for replicas in lists:
-            if len({*replicas, *(broker.id for broker in picker.takers)}) < factor:
-                raise too_few_brokers_error(factor, len(picker.takers))
+            picker.require_takers(replicas, factor)
     placed = _continue_sequence(lists, factor, picker.takers, rack_mode, start_and_shift)
     if placed is not None:
         for before, after in zip(lists, placed, strict=True):

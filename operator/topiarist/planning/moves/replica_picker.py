@@ -91,6 +91,14 @@ class ReplicaPicker:
                 if broker in self._score:
                     self._score[broker] += _UNIT
 
+    def require_takers(self, kept: Collection[int], width: int) -> None:
+        """Raise ``AssignmentError`` if ``kept`` cannot become a list of this width; call it before the first ``pick``.
+
+        A topic that is refused must not change the counts for the topics after it.
+        """
+        if len({*kept, *self._default_turn}) < width:
+            raise too_few_brokers_error(width, len(self.takers))
+
     def pick(self, kept: Collection[int], origin: int, *, leads: bool = False) -> int:
         """Return the broker for one more replica beside ``kept``, and count it.
 

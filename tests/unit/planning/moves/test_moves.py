@@ -125,6 +125,7 @@ def test_a_drain_copies_what_is_on_the_drained_brokers_and_nothing_else(
     if any(len(replicas) > len(left) and drained.intersection(replicas) for replicas in lists):
         with pytest.raises(AssignmentError, match="can take replicas"):
             drain(lists, drained, picker)
+        assert picker.load() == make_picker(brokers, lists).load()
         return
     for before, after in zip(lists, drain(lists, drained, picker), strict=True):
         assert len(set(after)) == len(before)
