@@ -106,6 +106,7 @@ class Reason(str, Enum):
     NO_CONTROLLER = "NoController", Exit.REFUSED, True
 
     # A topic, or a part of its spec, is refused.
+    AFTER_MOVES = "AfterMoves", Exit.REFUSED, True
     BROKERS_MISSING = "BrokersMissing", Exit.REFUSED, True
     BUDGET_EXCEEDED = "BudgetExceeded", Exit.REFUSED
     CONFIG_INVALID = "ConfigInvalid", Exit.REFUSED
@@ -121,10 +122,12 @@ class Reason(str, Enum):
     FEWER_PARTITIONS = "FewerPartitions", Exit.REFUSED
     INTERNAL_TOPIC = "InternalTopic", Exit.REFUSED
     MIN_ISR_ABOVE_REPLICAS = "MinIsrAboveReplicas", Exit.REFUSED
+    MOVE_NOT_ALLOWED = "MoveNotAllowed", Exit.REFUSED
     NAME_COLLISION = "NameCollision", Exit.REFUSED
     NOT_ADOPTED = "NotAdopted", Exit.REFUSED
     NOT_ALLOWED = "NotAllowed", Exit.REFUSED
     NOT_OWNED = "NotOwned", Exit.REFUSED
+    NOT_IN_SYNC = "NotInSync", Exit.REFUSED, True
     NOT_INITIALIZED = "NotInitialized", Exit.REFUSED, True
     PARTITIONS_MALFORMED = "PartitionsMalformed", Exit.REFUSED
     POLICY_DENIED = "PolicyDenied", Exit.REFUSED
@@ -133,6 +136,8 @@ class Reason(str, Enum):
     REASSIGNMENT_IN_PROGRESS = "ReassignmentInProgress", Exit.REFUSED, True
     RESOURCE_CONFLICT = "ResourceConflict", Exit.REFUSED
     REPLICATION_FACTOR_DIFFERS = "ReplicationFactorDiffers", Exit.REFUSED
+    THROTTLE_DECLARED = "ThrottleDeclared", Exit.REFUSED
+    THROTTLE_MISSING = "ThrottleMissing", Exit.REFUSED
     TOO_FEW_BROKERS = "TooFewBrokers", Exit.REFUSED
     TOO_LARGE = "TooLarge", Exit.REFUSED
     TOPIC_UNREADABLE = "TopicUnreadable", Exit.REFUSED

@@ -19,6 +19,7 @@ from topiarist.desired.merge import merge
 from topiarist.errors import Reason
 from topiarist.kafka.names import metric_name
 from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.moves import NO_MOVES, UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import ALL_TOPICS, RunOptions
 from topiarist.model.spec import ClusterSpec, RackAwareness, TopicSpec
@@ -196,6 +197,15 @@ class _Generator:
             broker_config=self.usually({}, {"log.retention.ms": "-1"}),
             allow_unknown_configs=self.usually(("confluent.*",), ()),
             exclude_brokers=self.usually(frozenset(), frozenset({4})),
+            drain_brokers=self.usually(frozenset(), frozenset({self.pick((3, _UNREGISTERED_BROKER))})),
+            moves=self.usually(
+                NO_MOVES,
+                MoveSettings(
+                    frozenset(self.random.sample([*MoveKind], self.random.randint(1, len(MoveKind)))),
+                    throttle=self.usually(UNLIMITED, None),
+                    protected=self.usually(False, True),
+                ),
+            ),
             protected=self.usually(("__*", "connect-*", "*-changelog"), ()),
         )
 
@@ -264,7 +274,13 @@ def make_cluster(seed: int, size: int, anomaly_rate: float) -> tuple[ClusterStat
     if maker.random.random() < 0.5:
         topics = {name: replace(topic, config={"segment.ms": "1000", **topic.config}) for name, topic in topics.items()}
     unnamed = ClusterSpec(name="prod", connect="zk1:2181/kafka", version=maker.pick((None, (2, 8), (3, 9))))
-    documented = replace(maker.cluster(), connect="zk1:2181/kafka", source=DocumentSource("clusters.yaml", {}))
+    documented = replace(
+        maker.cluster(),
+        connect="zk1:2181/kafka",
+        source=DocumentSource("clusters.yaml", {}),
+        moves=NO_MOVES,  # else even an exported topic is moved
+        drain_brokers=frozenset(),
+    )
     return replace(state, topics=topics), maker.pick((unnamed, documented))
 
 

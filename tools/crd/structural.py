@@ -41,6 +41,7 @@ MAX_ITEMS = {
     "brokerConfig": 500,
     "clusters": 1000,
     "config": 500,
+    "drainBrokers": 1000,
     "excludeBrokers": 1000,
     "ignore": 500,
     "matchExpressions": 64,

@@ -6,6 +6,7 @@ from typing import Any
 
 from topiarist.kafka.config_values import to_config_text
 from topiarist.kafka.types import Replicas
+from topiarist.model.moves import MoveKind
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, layers, parse_replica_assignment, topic_name
 
 
@@ -35,6 +36,7 @@ def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
             own |= {key: to_config_text(value) for key, value in layer["config"].items()}
     if assignment:
         partitions, factor = len(assignment), len(assignment[0])
+    moves = fields.get("moves", {})
     unwanted = fields.get("withoutConfig", ())
     defaults = {key: text for key, text in cluster.default_config.items() if key not in own and key not in unwanted}
     return TopicSpec(
@@ -55,4 +57,6 @@ def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
         remove_unmanaged=fields.get("unmanagedConfig") == "Remove",
         absent=fields.get("ensure") == "Absent",
         observe_only=fields.get("mode") == "Observe",
+        allowed_moves=cluster.moves.allow.intersection(map(MoveKind, moves.get("allow", MoveKind))),
+        spread_within_one=moves.get("spread") == "One",
     )

@@ -14,6 +14,7 @@ from topiarist.errors import FieldPath
 from topiarist.kafka.config_values import to_config_text
 from topiarist.kafka.types import parse_version
 from topiarist.model.credentials import Credentials, SecretKeyRef, SecretReference, Tls, UserPassword
+from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveSettings
 from topiarist.model.policy import Policy, Rule, RuleSubject
 from topiarist.model.spec import Budgets, ClusterSpec, Manifest, RackAwareness
 from topiarist.model.tenancy import (
@@ -49,6 +50,8 @@ def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
         broker_config=_config_texts(spec.get("brokerConfig", {})),
         allow_unknown_configs=tuple(spec.get("allowUnknownConfigs", ())),
         exclude_brokers=frozenset(spec.get("excludeBrokers", ())),
+        drain_brokers=frozenset(spec.get("drainBrokers", ())),
+        moves=_parse_moves(spec.get("moves", {})),
         budgets=_parse_budgets(spec.get("budgets", {})),
         credentials=_parse_credentials(manifest),
         source=manifest.source,
@@ -111,8 +114,33 @@ def _parse_budgets(given: Mapping[str, Any]) -> Budgets:
         "deletions": given.get("deletions"),
         "changed_share": None if share is None else int(share.removesuffix("%")),
         "notifications": given.get("notifications"),
+        "moved_replicas": given.get("movedReplicas"),
+        "moved_partitions": given.get("movedPartitions"),
     }
     return Budgets(**{field: limit for field, limit in limits.items() if limit is not None})
+
+
+def parse_throttle(text: str) -> int:
+    """Parse a throttle that the schema accepts (``50MiB`` or ``Unlimited``), in bytes a second."""
+    if text == "Unlimited":
+        return UNLIMITED
+    units = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+    return int(text[:-3]) * units[text[-3:]]
+
+
+def _parse_moves(given: Mapping[str, Any]) -> MoveSettings:
+    settings: dict[str, Any] = {
+        "allow": frozenset(map(MoveKind, given.get("allow", ()))),
+        "throttle": parse_throttle(given["throttle"]) if "throttle" in given else None,
+        "batch": BatchLimits(**given["batch"]) if "batch" in given else None,
+        "stall_after": _parse_seconds(given["stallAfter"]) if "stallAfter" in given else None,
+        "protected": given.get("protected"),
+    }
+    return MoveSettings(**{field: value for field, value in settings.items() if value is not None})
+
+
+def _parse_seconds(text: str) -> int:
+    return int(text[:-1]) * {"s": 1, "m": 60, "h": 3600}[text[-1]]
 
 
 def _parse_allowed_topics(rule: Mapping[str, Any]) -> AllowedTopics:

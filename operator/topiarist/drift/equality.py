@@ -141,7 +141,8 @@ _PLAIN_INTEGER = re.compile("[0-9]{1,9}")
 
 def may_be_equal(spec: TopicSpec) -> bool:
     """Return whether topics can be equal to a spec; else a plan must decide."""
-    return not spec.absent and not spec.ignored_fields
+    is_movable = spec.allowed_moves or spec.cluster.drain_brokers
+    return not spec.absent and not spec.ignored_fields and not is_movable
 
 
 def _is_equal_except_replicas(spec: TopicSpec, row: Mapping[str, Any], owner: str) -> bool:

@@ -13,14 +13,25 @@ returned from Python workers. ``finding_key`` identifies a finding across report
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.kafka.names import INTERNAL_TOPICS
-from topiarist.model.plan import AddPartitions, Change, CreateTopic, DeleteTopic, Issue, Risk, TopicPlan, UpdateConfig
+from topiarist.model.moves import MoveKind, ReplicaMove
+from topiarist.model.plan import (
+    AddPartitions,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    Issue,
+    MoveReplicas,
+    Risk,
+    TopicPlan,
+    UpdateConfig,
+)
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, TopicState, find_replication_factors
 from topiarist.planning.existing_problems import explain_stale_entry
@@ -36,6 +47,9 @@ class DriftClass(str, Enum):
     PARTITIONS = "partitions"
     REPLICATION_FACTOR = "replicationFactor"
     ASSIGNMENT = "assignment"
+    DRAINED = "drained"
+    RACKS = "racks"
+    SPREAD = "spread"
     CONFIG = "config"
     UNMANAGED = "unmanaged"
     FAULT = "fault"
@@ -172,10 +186,34 @@ def _change_findings(plan: TopicPlan, change: Change) -> Iterator[DriftFinding]:
         case AddPartitions(before):
             sizes = str(change.total), str(before)
             yield DriftFinding(DriftClass.PARTITIONS, "partitions", *sizes, planned, *change.assessment)
+        case MoveReplicas(moves):
+            for kind in MoveKind:
+                if of_kind := [move for move in moves if kind in move.kinds]:
+                    yield _moves_finding(kind, of_kind)._replace(
+                        planned=planned, risk=change.assessment.risk, explanation=change.assessment.explanation
+                    )
         case UpdateConfig(items):
             for item in items:
                 values = f"config.{item.key}", item.after, item.before
                 yield DriftFinding(DriftClass.CONFIG, *values, planned, *item.assessment)
+
+
+_CLASS_BY_KIND = {
+    MoveKind.ASSIGNMENT: DriftClass.ASSIGNMENT,
+    MoveKind.DRAIN: DriftClass.DRAINED,
+    MoveKind.RACKS: DriftClass.RACKS,
+    MoveKind.FACTOR: DriftClass.REPLICATION_FACTOR,
+    MoveKind.SPREAD: DriftClass.SPREAD,
+}
+
+
+def _moves_finding(kind: MoveKind, moves: Sequence[ReplicaMove]) -> DriftFinding:
+    """Return the finding of the partitions that move for one reason, with the first of them as the example."""
+    first, drift_class = moves[0], _CLASS_BY_KIND[kind]
+    field = {MoveKind.FACTOR: "replicationFactor", MoveKind.ASSIGNMENT: "replicaAssignment"}.get(kind, "")
+    count = format_count(len(moves), "partition")
+    expected, actual = f"partition {first.partition} on {list(first.after)}", f"{count}: {list(first.before)}"
+    return DriftFinding(drift_class, field, expected, actual)
 
 
 _WHOLE_TOPIC_REASONS = frozenset(

@@ -17,6 +17,7 @@ from topiarist.model.plan import (
     CreateTopic,
     DeleteTopic,
     Issue,
+    MoveReplicas,
     Plan,
     TakeOwnership,
     TopicPlan,
@@ -59,6 +60,8 @@ def _exceeded_budgets(plan: Plan, budgets: Budgets) -> Iterator[ExceededBudget]:
     limits: Sequence[tuple[str, int | None, CostFunction, str]] = (
         ("topics", budgets.topics, lambda _, change: not isinstance(change, TakeOwnership), "changed topic"),
         ("newPartitions", budgets.new_partitions, _new_partition_cost, "new partition"),
+        ("movedReplicas", budgets.moved_replicas, _moved_replica_cost, "copied replica"),
+        ("movedPartitions", budgets.moved_partitions, _moved_partition_cost, "moved partition"),
         ("deletions", budgets.deletions, lambda _, change: isinstance(change, DeleteTopic), "deletion"),
     )
     for name, limit, cost, noun in limits:
@@ -73,6 +76,14 @@ def _exceeded_budgets(plan: Plan, budgets: Budgets) -> Iterator[ExceededBudget]:
 
 def _new_partition_cost(_topic: TopicPlan, change: Change) -> int:
     return len(change.replicas) if isinstance(change, CreateTopic | AddPartitions) else 0
+
+
+def _moved_replica_cost(_topic: TopicPlan, change: Change) -> int:
+    return change.copies if isinstance(change, MoveReplicas) else 0
+
+
+def _moved_partition_cost(_topic: TopicPlan, change: Change) -> int:
+    return len(change.moves) if isinstance(change, MoveReplicas) else 0
 
 
 def _partitions_per_topic(plan: Plan, limit: int) -> Iterator[ExceededBudget]:

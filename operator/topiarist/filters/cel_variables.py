@@ -9,7 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topiarist.kafka.types import format_version
-from topiarist.model.plan import AddPartitions, Change, CreateTopic, DeleteTopic, TopicPlan, UpdateConfig, config_after
+from topiarist.model.plan import (
+    AddPartitions,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    MoveReplicas,
+    TopicPlan,
+    UpdateConfig,
+    config_after,
+)
 from topiarist.model.policy import CelBindings
 from topiarist.model.spec import ClusterSpec, TopicSpec
 
@@ -62,6 +71,8 @@ def bind_change(plan: TopicPlan, change: Change, broker_count: int) -> CelBindin
             keys = sorted(config)
         case AddPartitions():
             after = {**before, "partitions": change.total}
+        case MoveReplicas(moves):
+            after = {**before, "replicationFactor": max(len(move.after) for move in moves)}
         case UpdateConfig(items):
             after = {**before, "config": config_after(topic.config if topic else {}, (change,))}
             keys = [item.key for item in items]

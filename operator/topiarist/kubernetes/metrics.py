@@ -24,6 +24,7 @@ from topiarist.model.plan import (
     AddPartitions,
     CreateTopic,
     DeleteTopic,
+    MoveReplicas,
     Nudge,
     ReleaseOwnership,
     TakeOwnership,
@@ -33,6 +34,7 @@ from topiarist.model.plan import (
 _ACTIONS = {
     CreateTopic: "create",
     AddPartitions: "grow",
+    MoveReplicas: "move",
     UpdateConfig: "configure",
     DeleteTopic: "delete",
     TakeOwnership: "adopt",

@@ -1,14 +1,25 @@
-"""Moves of existing replicas as values: one partition's list before and after.
+"""Moves of existing replicas as values: one partition's list before and after, and what a cluster allows.
 
-``planning.moves`` computes them. The order of replicas counts: the first is the preferred leader.
+``planning.moves`` computes the moves. The order of replicas counts: the first is the preferred leader.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
 from topiarist.kafka.types import Replicas
+
+
+class MoveKind(str, Enum):
+    """A reason to move replicas, as ``spec.moves.allow`` names it; in the order in which a plan applies them."""
+
+    ASSIGNMENT = "Assignment"
+    DRAIN = "Drain"
+    RACKS = "Racks"
+    FACTOR = "Factor"
+    SPREAD = "Spread"
 
 
 class MoveType(str, Enum):
@@ -21,12 +32,16 @@ class MoveType(str, Enum):
 
 
 class ReplicaMove(NamedTuple):
-    """The move of one partition; ``before`` and ``after`` differ, and neither is empty."""
+    """The move of one partition; ``before`` and ``after`` differ, and neither is empty.
+
+    ``kinds`` are its reasons, in the order of ``MoveKind``.
+    """
 
     topic: str
     partition: int
     before: Replicas
     after: Replicas
+    kinds: tuple[MoveKind, ...] = ()
 
     @property
     def type(self) -> MoveType:
@@ -58,3 +73,29 @@ class BatchLimits(NamedTuple):
     partitions: int = 50
     incoming: int = 5
     outgoing: int = 5
+
+
+DEFAULT_BATCH_LIMITS = BatchLimits()
+
+UNLIMITED = 0
+"""The throttle of moves that are not throttled."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveSettings:
+    """The moves that ``spec.moves`` of a cluster allows, and their pace.
+
+    ``throttle`` is in bytes a second for each broker and direction, ``UNLIMITED``, or None if it is not declared: then
+    nothing may be copied. ``stall_after`` is in seconds. ``protected`` allows to drain internal and protected topics,
+    and to repair their racks.
+    """
+
+    allow: frozenset[MoveKind] = frozenset()
+    throttle: int | None = None
+    batch: BatchLimits = DEFAULT_BATCH_LIMITS
+    stall_after: int = 900
+    protected: bool = False
+
+
+NO_MOVES = MoveSettings()
+"""The settings of a cluster without ``spec.moves``: nothing is allowed."""

@@ -17,6 +17,7 @@ from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion, Replicas
+from topiarist.model.moves import ReplicaMove
 from topiarist.model.ownership_record import build_applied_spec
 from topiarist.model.spec import TopicSpec, ValueOrigin
 from topiarist.model.state import OwnershipRecord, TopicState, WriteBlock
@@ -71,6 +72,22 @@ class AddPartitions:
     def total(self) -> int:
         """Return the number of partitions after the change."""
         return self.before + len(self.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class MoveReplicas:
+    """A move of existing replicas: other brokers, more, fewer, or another order.
+
+    ``moves`` are sorted by partition, never empty. They are applied in batches, after all other changes of the plan.
+    """
+
+    moves: tuple[ReplicaMove, ...]
+    assessment: RiskAssessment
+
+    @property
+    def copies(self) -> int:
+        """Return the number of replicas that brokers copy."""
+        return sum(len(move.added) for move in self.moves)
 
 
 class ConfigItem(NamedTuple):
@@ -129,7 +146,9 @@ class Nudge:
     assessment: RiskAssessment = SAFE_ASSESSMENT
 
 
-Change = CreateTopic | AddPartitions | UpdateConfig | DeleteTopic | TakeOwnership | ReleaseOwnership | Nudge
+Change = (
+    CreateTopic | AddPartitions | MoveReplicas | UpdateConfig | DeleteTopic | TakeOwnership | ReleaseOwnership | Nudge
+)
 
 
 class Issue(NamedTuple):
@@ -185,6 +204,10 @@ class TopicPlan:
         """Return the replica lists that the changes add."""
         growths = (change for change in self.changes if isinstance(change, CreateTopic | AddPartitions))
         return tuple(replicas for change in growths for replicas in change.replicas)
+
+    def moves(self) -> tuple[ReplicaMove, ...]:
+        """Return the moves of existing replicas."""
+        return tuple(move for change in self.changes if isinstance(change, MoveReplicas) for move in change.moves)
 
 
 class Load(NamedTuple):
@@ -328,7 +351,23 @@ def compute_broker_load_after(plan: Plan) -> dict[int, Load]:
         for brokers in topic.new_replicas():
             leaders[brokers[0]] += 1
             replicas.update(brokers)
+        for move in topic.moves():
+            leaders[move.before[0]] -= 1
+            leaders[move.after[0]] += 1
+            replicas.subtract(move.before)
+            replicas.update(move.after)
     return {broker: Load(leaders[broker], replicas[broker]) for broker in sorted(replicas)}
+
+
+def replicas_after(topic: TopicState, changes: Sequence[Change]) -> tuple[Replicas, ...]:
+    """Return the replica lists of an existing topic after ``changes`` are applied, in the order of ``topic``."""
+    changed = [change for change in changes if isinstance(change, MoveReplicas)]
+    moved = {move.partition: move.after for change in changed for move in change.moves}
+    lists = zip(topic.partition_ids, topic.replicas, strict=True)
+    kept = tuple(moved.get(partition, replicas) for partition, replicas in lists) if moved else topic.replicas
+    return kept + tuple(
+        replicas for change in changes if isinstance(change, AddPartitions) for replicas in change.replicas
+    )
 
 
 def partitions_after(before: int, changes: Sequence[Change]) -> int:

@@ -18,6 +18,7 @@ from topiarist.kafka.java_numbers import INT_MAX, java_trim, parse_integer
 from topiarist.kafka.names import PROTECTED_TOPIC_PATTERNS, matches_any
 from topiarist.kafka.types import KafkaVersion, Replicas
 from topiarist.model.credentials import ANONYMOUS, Credentials
+from topiarist.model.moves import NO_MOVES, MoveKind, MoveSettings
 from topiarist.model.tenancy import DEFAULT_ALLOWED_RISKS, DEFAULT_ALLOWED_TOPICS, AllowedTopics, DriftPolicy
 
 
@@ -28,6 +29,7 @@ class Budgets:
     ``topics`` counts changed topics, ``new_partitions`` the partitions of creations and growth together, and
     ``partitions_per_topic`` the partitions of a topic after the run. ``deletions`` counts deleted topics,
     ``changed_share`` is in per cent of the existing topics, and ``notifications`` counts config notifications.
+    ``moved_replicas`` counts the replicas that moves copy, ``moved_partitions`` the partitions with another list.
     """
 
     topics: int | None = None
@@ -36,6 +38,8 @@ class Budgets:
     deletions: int = 5
     changed_share: int | None = None
     notifications: int = 1000
+    moved_replicas: int = 1000
+    moved_partitions: int | None = None
 
 
 BROKER_SIZE_SETTINGS: Mapping[str, str] = {
@@ -78,6 +82,7 @@ class ClusterSpec:
     ``version`` is None if the manifest does not declare it. ``protected`` and ``adopt`` are glob patterns. The fields
     from ``allowed_topics`` to ``drift_policy`` apply in Kubernetes only; ``allow_risk`` has labels of ``Risk``.
     ``config_rules`` is built from ``version``, ``allow_unknown_configs`` and ``broker_config``.
+    ``drain_brokers`` must hold no replicas, registered or not.
     """
 
     name: str = ""
@@ -93,6 +98,8 @@ class ClusterSpec:
     broker_config: Mapping[str, str] = field(default_factory=dict)
     allow_unknown_configs: tuple[str, ...] = ()
     exclude_brokers: frozenset[int] = frozenset()
+    drain_brokers: frozenset[int] = frozenset()
+    moves: MoveSettings = NO_MOVES
     protected: tuple[str, ...] = PROTECTED_TOPIC_PATTERNS
     credentials: Credentials = ANONYMOUS
     budgets: Budgets = Budgets()
@@ -138,6 +145,9 @@ class TopicSpec:
     ``config`` has values as Kafka's text; ``inherited_keys`` are its keys that come from the cluster's defaults alone.
     ``ignored_fields`` are fields (``config.KEY`` for a key) that are reported but never changed.
     ``excluded_default_keys`` are keys of the cluster's defaults that do not apply to the topic.
+
+    ``allowed_moves`` are the kinds of moves that both the cluster and the topic allow. ``spread_within_one`` asks for
+    more than Kafka's own placement guarantees.
     """
 
     topic: str
@@ -155,6 +165,8 @@ class TopicSpec:
     remove_unmanaged: bool = False
     absent: bool = False
     observe_only: bool = False
+    allowed_moves: frozenset[MoveKind] = frozenset()
+    spread_within_one: bool = False
 
 
 class ValueOrigin(NamedTuple):

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from topiarist.model.plan import AddPartitions, Change, CreateTopic, DeleteTopic, Risk, UpdateConfig
+from topiarist.model.plan import AddPartitions, Change, CreateTopic, DeleteTopic, MoveReplicas, Risk, UpdateConfig
 from topiarist.output.text.changes import list_risk_assessments, summarize_changes
 from topiarist.text import format_count, printable
 
@@ -51,6 +51,10 @@ def list_field_changes(changes: Iterable[Change]) -> Iterator[FieldChange]:
                 yield FieldChange("partitions", "0", str(len(replicas)))
             case AddPartitions():
                 yield FieldChange("partitions", str(change.before), str(change.total))
+            case MoveReplicas(moves):
+                for move in moves:
+                    before, after = (",".join(map(str, replicas)) for replicas in (move.before, move.after))
+                    yield FieldChange(f"replicas.{move.partition}", before, after)
             case DeleteTopic(partitions):
                 yield FieldChange("partitions", str(partitions), "0")
             case UpdateConfig(items):

@@ -17,6 +17,7 @@ from topiarist.model.plan import Change, Issue
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
+from topiarist.planning.moves.planner import MovePlanner
 from topiarist.planning.placement import ReplicaPlacer
 from topiarist.text import quote
 
@@ -38,6 +39,7 @@ class PlanContext:
     cluster: ClusterSpec
     options: RunOptions
     placer: ReplicaPlacer
+    moves: MovePlanner
     settings: Mapping[str, str]
     topics_by_metric_name: Mapping[str, str] = field(default_factory=dict)
 

@@ -12,7 +12,8 @@ from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.kafka.names import INTERNAL_TOPICS
-from topiarist.model.plan import AddPartitions, ConfigItem, Issue, UpdateConfig, config_after
+from topiarist.model.moves import MoveKind
+from topiarist.model.plan import AddPartitions, ConfigItem, Issue, MoveReplicas, UpdateConfig, config_after
 from topiarist.model.state import TopicState, find_replication_factors
 from topiarist.planning.builder import (
     HINT_DECLARE_VERSION,
@@ -23,12 +24,14 @@ from topiarist.planning.builder import (
     min_replica_count,
     version_warning,
 )
+from topiarist.planning.moves.topic import find_moves, permitted_kinds
 from topiarist.planning.risk import assess_config, assess_growth, reassess
 from topiarist.text import format_count, shorten_list
 
 
 def find_changes(builder: TopicPlanBuilder, topic: TopicState) -> None:
     """Add all differences between ``topic`` and the spec, except the ownership record."""
+    find_moves(builder, topic)
     _diff_partitions(builder, topic)
     _diff_replication_factor(builder, topic)
     _diff_config(builder, topic)
@@ -92,6 +95,9 @@ def _refuse_config_item(builder: TopicPlanBuilder, topic: TopicState, item: Conf
         )
     elif item.before is None and (why := version_warning(context.cluster.config_rules, key, context.state.min_version)):
         reason, message, hint = Reason.CONFIG_TOO_NEW, why, HINT_DECLARE_VERSION
+    elif key == "min.insync.replicas" and _waits_for_moves(builder, item):
+        reason, hint = Reason.AFTER_MOVES, "run again after the moves"
+        message = f"{key} {item.after}: waits until the topic's replicas are moved"
     elif item.after is not None and is_min_isr_above({key: item.after}, fewest := min_replica_count(topic)):
         reason, hint = Reason.MIN_ISR_ABOVE_REPLICAS, HINT_MIN_ISR
         message = f"{key} {item.after}: a partition has only {format_count(fewest, 'replica')}"
@@ -101,10 +107,18 @@ def _refuse_config_item(builder: TopicPlanBuilder, topic: TopicState, item: Conf
     return True
 
 
+def _waits_for_moves(builder: TopicPlanBuilder, item: ConfigItem) -> bool:
+    """Return whether ``min.insync.replicas`` may rise while the plan moves replicas of the topic."""
+    if item.after is None or not any(isinstance(change, MoveReplicas) for change in builder.changes):
+        return False
+    before = item.before or config_rules.server_default(item.key, builder.context.settings)
+    return before is None or not is_min_isr_above({item.key: before}, int(item.after) - 1)
+
+
 def _diff_partitions(builder: TopicPlanBuilder, topic: TopicState) -> None:
     """Add missing partitions, and report different replica lists."""
     spec, actual, desired = builder.spec, len(topic.replicas), builder.spec.partitions
-    if spec.assignment is not None:
+    if spec.assignment is not None and MoveKind.ASSIGNMENT not in permitted_kinds(builder, topic.name):
         _notice_replica_differences(builder, topic)
     if desired is None or desired == actual:
         return
@@ -117,6 +131,10 @@ def _diff_partitions(builder: TopicPlanBuilder, topic: TopicState) -> None:
             keep = f"list {format_count(actual, 'partition')}"
         message = f"{actual} -> {desired} partitions: Kafka cannot remove partitions"
         builder.add_refusal(Reason.FEWER_PARTITIONS, message, path, hint=f"{keep}, or create a new topic")
+    elif any(isinstance(change, MoveReplicas) for change in builder.changes):
+        # The controller may take the new partitions over before or after the moves, and lose them in between.
+        message = f"{actual} -> {desired} partitions: waits until the topic's replicas are moved"
+        builder.add_refusal(Reason.AFTER_MOVES, message, path, hint="run again after the moves")
     elif not _refuse_growth(builder, topic, path):
         replicas = builder.context.placer.place_new_partitions(spec, topic, desired)
         if not isinstance(replicas, Issue):
@@ -181,7 +199,7 @@ def _notice_replica_differences(builder: TopicPlanBuilder, topic: TopicState) ->
 
 
 def _diff_replication_factor(builder: TopicPlanBuilder, topic: TopicState) -> None:
-    """Refuse another replication factor; topiarist does not reassign partitions."""
+    """Refuse another replication factor if the topic may not be moved."""
     desired, has_lists = builder.spec.replication_factor, builder.spec.assignment is not None
     if desired is None or (actual_factors := find_replication_factors(topic)) <= {desired}:
         return
@@ -191,9 +209,16 @@ def _diff_replication_factor(builder: TopicPlanBuilder, topic: TopicState) -> No
         message = f"replicationFactor: {actual} on the cluster, {desired} in the manifest"
         builder.add_notice(Reason.IGNORED, message, path)
         return
-    hint = "change it with kafka-reassign-partitions"
+    kind = MoveKind.ASSIGNMENT if has_lists else MoveKind.FACTOR
+    if kind in permitted_kinds(builder, topic.name):
+        return  # ``find_moves`` has planned or refused it
+    if kind in builder.spec.allowed_moves:
+        why, hint = "topiarist does not change that of protected topics", "change it with kafka-reassign-partitions"
+    else:
+        document = "Topic" if kind in builder.context.cluster.moves.allow else "Cluster"
+        why, hint = f"{kind.value} moves are not allowed", f"allow {kind.value} in spec.moves of the {document}"
     if len(actual_factors) == 1:
         keep = f"list {format_count(min(actual_factors), 'broker')} for each partition"
         hint = f"{keep if has_lists else f'set replicationFactor: {actual}'}, or {hint}"
-    message = f"replication factor {actual} -> {desired}: topiarist never moves existing partitions"
+    message = f"replication factor {actual} -> {desired}: {why}"
     builder.add_refusal(Reason.REPLICATION_FACTOR_DIFFERS, message, path, hint=hint)

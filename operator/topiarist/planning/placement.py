@@ -35,8 +35,9 @@ _HINT_BY_REASON = {
 class ReplicaPlacer:
     """A placer for the partitions of one plan.
 
-    ``without_brokers`` get no replicas, in addition to the cluster's ``excludeBrokers``. ``replica_holders`` are the
-    brokers that hold replicas of remaining topics; it is given if the state does not have all topics.
+    ``without_brokers`` get no replicas, in addition to the cluster's ``excludeBrokers`` and ``drainBrokers``.
+    ``replica_holders`` are the brokers that hold replicas of remaining topics; it is given if the state does not have
+    all topics.
     """
 
     def __init__(
@@ -49,14 +50,15 @@ class ReplicaPlacer:
     ) -> None:
         self._state = state
         self._rack_awareness = cluster.rack_awareness
-        self._excluded_brokers = cluster.exclude_brokers | without_brokers
+        self.excluded_brokers = cluster.exclude_brokers | cluster.drain_brokers | without_brokers
         self._allow_unknown_brokers = allow_unknown_brokers
         self._replica_holders = replica_holders
         self._registered_brokers = frozenset(broker.id for broker in state.brokers)
-        self.eligible_brokers = tuple(broker for broker in state.brokers if broker.id not in self._excluded_brokers)
+        self.eligible_brokers = tuple(broker for broker in state.brokers if broker.id not in self.excluded_brokers)
 
     @cached_property
-    def _replica_list_counts(self) -> Counter[Replicas]:
+    def replica_list_counts(self) -> Counter[Replicas]:
+        """Return the number of each replica list of the cluster."""
         # Few lists of a cluster are distinct, so sums over the counts are fast.
         return Counter(chain.from_iterable(topic.replicas for topic in self._state.topics.values()))
 
@@ -69,16 +71,16 @@ class ReplicaPlacer:
         holders = self._replica_holders
         if holders is None:
             deleted = self._state.pending_deletions
-            remaining: Iterable[Replicas] = self._replica_list_counts
+            remaining: Iterable[Replicas] = self.replica_list_counts
             if deleted:
                 topics = self._state.topics.items()
                 remaining = chain.from_iterable(topic.replicas for name, topic in topics if name not in deleted)
             holders = frozenset(chain.from_iterable(remaining))
-        return tuple(sorted(holders - self._registered_brokers - self._excluded_brokers))
+        return tuple(sorted(holders - self._registered_brokers - self.excluded_brokers))
 
     def current_load(self) -> dict[int, Load]:
         """Return leaders and replicas of every broker, idle brokers included."""
-        return compute_broker_load(self._replica_list_counts, self._registered_brokers)
+        return compute_broker_load(self.replica_list_counts, self._registered_brokers)
 
     def place_topic(self, spec: TopicSpec) -> tuple[Replicas, ...] | Issue:
         """Return the replica lists of a new topic, or an issue.
@@ -132,8 +134,9 @@ class ReplicaPlacer:
     def _check_explicit_lists(self, lists: tuple[Replicas, ...], allow_unknown: bool) -> tuple[Replicas, ...] | Issue:
         # Kafka accepts unregistered brokers at creation only.
         named, path = {broker for replicas in lists for broker in replicas}, ("replicaAssignment",)
-        if excluded := sorted(named & self._excluded_brokers):
-            message = f"excludeBrokers or --without-brokers excludes broker {_join_ids(excluded)} from new replicas"
+        if excluded := sorted(named & self.excluded_brokers):
+            ids = _join_ids(excluded)
+            message = f"excludeBrokers, drainBrokers or --without-brokers excludes broker {ids} from new replicas"
             return Issue(Reason.EXCLUDED_BROKERS, message, path, "list other brokers, or change the exclusion")
         if (unknown := sorted(named - self._registered_brokers)) and not allow_unknown:
             registered = _join_ids(sorted(self._registered_brokers)) or "none"

@@ -50,6 +50,7 @@ from topiarist.planning import diff
 from topiarist.planning.builder import HINT_INTERNAL_TOPIC, HINT_PROTECTED_TOPIC, PlanContext, TopicPlanBuilder
 from topiarist.planning.create import plan_creation
 from topiarist.planning.existing_problems import NAMED_BY_REQUEST, explain_stale_entry, find_problems
+from topiarist.planning.moves.planner import MovePlanner
 from topiarist.planning.placement import ReplicaPlacer
 from topiarist.planning.risk import assess_deletion
 from topiarist.planning.size_limits import enforce_size_limits
@@ -94,7 +95,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
         unchanged=unchanged,
         orphans=_find_orphans(state, options, declared),
         warnings=(*state.warnings, *_find_cluster_warnings(state, cluster), *warnings, *_bypass_warnings(plans)),
-        load=context.placer.current_load() if any(plan.new_replicas() for plan in plans) else {},
+        load=context.placer.current_load() if any(plan.new_replicas() or plan.moves() for plan in plans) else {},
         write_block=state.write_block,
         config_rules=cluster.config_rules.with_relevant_settings(),
         min_version=state.min_version,
@@ -164,7 +165,8 @@ def make_plan_context(
     placer = ReplicaPlacer(state, cluster, options.without_brokers, options.allow_unknown_brokers, replica_holders)
     settings = cluster.config_rules.merge_dynamic_settings(state.broker_defaults)
     by_metric_name = index_by_metric_name(chain(state.topics, state.topic_errors, other_topics))
-    return PlanContext(state, cluster, options, placer, settings, by_metric_name)
+    moves = MovePlanner(cluster, state.brokers, placer.excluded_brokers, lambda: placer.replica_list_counts)
+    return PlanContext(state, cluster, options, placer, moves, settings, by_metric_name)
 
 
 def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, record: OwnershipRecord | None) -> TopicPlan:

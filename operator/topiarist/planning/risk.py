@@ -8,11 +8,12 @@ brokers' static settings, so the value in effect without an override is often un
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from topiarist.kafka import config_rules, config_values
 from topiarist.kafka.java_numbers import LONG_MAX
+from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, Change, Risk, RiskAssessment, UpdateConfig
 from topiarist.planning.risk_table import RISK_TABLE, UNKNOWN_KEY_RISK, ChangeRisk, NumberRisks, WordRisks
 from topiarist.text import format_count, humanize_bytes, humanize_duration
@@ -39,6 +40,26 @@ def assess_deletion(partitions: int, replicas: int) -> RiskAssessment:
     """Return the risk of a deletion, which always loses all data."""
     copies = f"{format_count(partitions, 'partition')}, {format_count(replicas, 'replica')} in all"
     return RiskAssessment(Risk.DATA_LOSS, f"all its messages are deleted ({copies})")
+
+
+def assess_moves(moves: Sequence[ReplicaMove]) -> RiskAssessment:
+    """Return the risk of moving replicas. Another order of the same brokers is safe: nothing is copied."""
+    copies = sum(len(move.added) for move in moves)
+    lowered = [move for move in moves if len(move.after) < len(move.before)]
+    single = [move for move in lowered if len(move.after) == 1]
+    if single:
+        count = format_count(len(single), "partition")
+        return RiskAssessment(Risk.DATA_LOSS, f"{count} with one replica: if its broker is lost, so are the messages")
+    leaders = sum(move.before[0] != move.after[0] for move in moves)
+    parts = []
+    if copies:
+        parts.append(f"copies {format_count(copies, 'replica')}")
+    if copies and leaders:
+        parts.append(f"leaders of {format_count(leaders, 'partition')} move")
+    if lowered:
+        first = lowered[0]
+        parts.append(f"{len(first.before)} -> {len(first.after)} replicas: fewer brokers may fail")
+    return RiskAssessment(Risk.DISRUPTIVE, "; ".join(parts)) if parts else SAFE_ASSESSMENT
 
 
 def assess_config(key: str, before: str | None, after: str | None, settings: Mapping[str, str]) -> RiskAssessment:

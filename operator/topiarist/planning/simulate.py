@@ -9,7 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, TopicPlan, config_after, releases_ownership
+from topiarist.model.plan import (
+    CreateTopic,
+    DeleteTopic,
+    TopicPlan,
+    config_after,
+    releases_ownership,
+    replicas_after,
+)
 from topiarist.model.state import ClusterState, TopicState
 from topiarist.planning.preconditions import is_nudge
 
@@ -39,12 +46,10 @@ def simulate(state: ClusterState, plans: Iterable[TopicPlan]) -> ClusterState:
 
 def _topic_after(plan: TopicPlan, before: TopicState) -> TopicState:
     # For a creation ``before`` is a topic without partitions.
-    replicas, config = before.replicas, config_after(before.config, plan.changes)
+    replicas, config = replicas_after(before, plan.changes), config_after(before.config, plan.changes)
     for change in plan.changes:
         if isinstance(change, CreateTopic):
             replicas, config = change.replicas, dict(change.config)
-        elif isinstance(change, AddPartitions):
-            replicas += change.replicas
     return replace(
         before,
         replicas=replicas,

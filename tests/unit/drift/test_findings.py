@@ -13,12 +13,14 @@ from support.builders import PROD_CLUSTER, RACKED_BROKERS, cluster, plan_single_
 from support.strategies import PlanInput, plan_inputs
 from topiarist.drift.findings import DriftClass, DriftFinding, PlannedAction, make_findings, undeclared_topic_finding
 from topiarist.errors import Reason
+from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
     AddPartitions,
     Change,
     CreateTopic,
     DeleteTopic,
     Issue,
+    MoveReplicas,
     Plan,
     Risk,
     TakeOwnership,
@@ -45,6 +47,15 @@ def plans(world: PlanInput) -> Iterator[TopicPlan]:
     return (plan_topic(wanted, context) for wanted in world.specs)
 
 
+OF_KIND = {
+    MoveKind.ASSIGNMENT: (DriftClass.ASSIGNMENT, "replicaAssignment"),
+    MoveKind.DRAIN: (DriftClass.DRAINED, ""),
+    MoveKind.RACKS: (DriftClass.RACKS, ""),
+    MoveKind.FACTOR: (DriftClass.REPLICATION_FACTOR, "replicationFactor"),
+    MoveKind.SPREAD: (DriftClass.SPREAD, ""),
+}
+
+
 def wanted_of(change: Change) -> set[tuple[DriftClass, str]]:
     """Return the class and field of each finding that belongs to a change."""
     match change:
@@ -54,6 +65,8 @@ def wanted_of(change: Change) -> set[tuple[DriftClass, str]]:
             return {(DriftClass.UNEXPECTED, "ensure")}
         case AddPartitions():
             return {(DriftClass.PARTITIONS, "partitions")}
+        case MoveReplicas(moves):
+            return {OF_KIND[kind] for move in moves for kind in move.kinds}
         case UpdateConfig(items):
             return {(DriftClass.CONFIG, f"config.{item.key}") for item in items}
     return set()
@@ -179,7 +192,7 @@ def test_what_is_refused_says_why_and_what_to_do() -> None:
     ]
     assert [row.hint for row in rows] == [
         "set partitions: 3, or create a new topic",
-        "set replicationFactor: 2, or change it with kafka-reassign-partitions",
+        "set replicationFactor: 2, or allow Factor in spec.moves of the Cluster",
     ]
 
 

@@ -8,15 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.builders import change_kinds, plan, refusal_reasons, replica_lists, spec, state, topic
+from support.builders import PROD_CLUSTER, change_kinds, plan, refusal_reasons, replica_lists, spec, state, topic
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
 from topiarist.filters.budgets import enforce_budgets
+from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import Plan, TakeOwnership, UpdateConfig
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import Budgets
 
-NO_LIMIT = Budgets(partitions_per_topic=1 << 31, deletions=1 << 31, notifications=1 << 31)
+NO_LIMIT = Budgets(partitions_per_topic=1 << 31, deletions=1 << 31, notifications=1 << 31, moved_replicas=1 << 31)
 
 
 def _mixed() -> Plan:
@@ -216,3 +217,16 @@ def test_a_run_may_take_over_without_limit() -> None:
     names = [f"t{number}" for number in range(50)]
     found = plan(state(*(topic(name, record=None) for name in names)), *map(spec, names), run=RunOptions())
     assert enforce_budgets(found, Budgets(topics=0, changed_share=0)) == found
+
+
+def test_moves_count_by_copies_and_by_partitions() -> None:
+    """``movedReplicas`` counts copies, ``movedPartitions`` also lists that are only reordered."""
+    on = replace(PROD_CLUSTER, moves=MoveSettings(frozenset({MoveKind.ASSIGNMENT}), throttle=UNLIMITED))
+    seen = state(topic())
+    whole = plan(seen, spec(on=on, replicaAssignment=[[2, 1], [2, 5], [4, 5]]))  # two lists of other brokers
+    assert enforce_budgets(whole, Budgets(moved_replicas=2, moved_partitions=3)) == whole
+    copies = enforce_budgets(whole, Budgets(moved_replicas=1))
+    assert copies.topics[0].refusals[0].message.startswith("2 copied replicas, 1 allowed (movedReplicas)")
+    partitions = enforce_budgets(whole, Budgets(moved_partitions=2))
+    assert partitions.topics[0].refusals[0].message.startswith("3 moved partitions, 2 allowed (movedPartitions)")
+    assert not partitions.has_changes

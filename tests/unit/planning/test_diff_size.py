@@ -170,7 +170,7 @@ def test_a_refusal_says_what_to_do() -> None:
     assert refusal.hint == "list 3 partitions, or create a new topic"
     refusal = plan_single_topic(state(topic()), spec(replicationFactor=3)).refusals[0]
     assert refusal.field == ("replicationFactor",)
-    assert refusal.hint == "set replicationFactor: 2, or change it with kafka-reassign-partitions"
+    assert refusal.hint == "set replicationFactor: 2, or allow Factor in spec.moves of the Cluster"
     refusal = plan_single_topic(
         state(topic(replicas=replica_lists("12"))), spec(replicaAssignment=[[1, 2, 3]])
     ).refusals[0]
@@ -353,7 +353,7 @@ def test_unequal_widths_are_named() -> None:
     refusal = plan_single_topic(
         state(topic(replicas=replica_lists("123", "12"))), spec(partitions=2, replicationFactor=3)
     ).refusals[0]
-    assert refusal.message == "replication factor 2 and 3 -> 3: topiarist never moves existing partitions"
+    assert refusal.message == "replication factor 2 and 3 -> 3: Factor moves are not allowed"
     assert "set replicationFactor" not in refusal.hint
 
 

@@ -27,6 +27,7 @@ from topiarist.kafka.types import (
     format_version,
     parse_version,
 )
+from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.plan import (
     AddPartitions,
     Change,
@@ -34,6 +35,7 @@ from topiarist.model.plan import (
     CreateTopic,
     DeleteTopic,
     Issue,
+    MoveReplicas,
     Plan,
     Risk,
     RiskAssessment,
@@ -170,9 +172,9 @@ def _decode_topic(fields: Mapping[str, Any]) -> TopicPlan:
         before=before,
         record_before=record,
         record_after=_decode_record(fields["record"]["after"]),
-        changes=tuple(map(_decode_change, fields["changes"])),
-        refusals=tuple(map(_decode_issue, fields["refusals"])),
-        notices=tuple(map(_decode_issue, fields["notices"])),
+        changes=tuple(_decode_change(change, fields["topic"]) for change in fields["changes"]),
+        refusals=tuple(_decode_issue(issue, fields["topic"]) for issue in fields["refusals"]),
+        notices=tuple(_decode_issue(issue, fields["topic"]) for issue in fields["notices"]),
         observe_only=fields["observed"],
     )
 
@@ -187,7 +189,7 @@ def _decode_record(fields: Mapping[str, Any] | None) -> OwnershipRecord | None:
     return OwnershipRecord(fields["owner"], tuple(fields["config"]), fields["absent"], applied)
 
 
-def _decode_change(fields: Mapping[str, Any]) -> Change:
+def _decode_change(fields: Mapping[str, Any], topic: str) -> Change:
     before, after, assessment = fields.get("before"), fields.get("after"), _decode_risk_assessment(fields)
     match fields["kind"], before, after:
         case "CreateTopic", None, {}:
@@ -195,6 +197,8 @@ def _decode_change(fields: Mapping[str, Any]) -> Change:
         case "AddPartitions", {}, {}:
             new_replicas = tuple(map(tuple, after["newReplicas"]))
             return AddPartitions(before["partitions"], tuple(before["firstReplicas"]), new_replicas, assessment)
+        case "MoveReplicas", _, _:
+            return MoveReplicas(tuple(_decode_move(move, topic) for move in fields["moves"]), assessment)
         case "UpdateConfig", _, _:
             items = (
                 ConfigItem(item["key"], item["before"], item["after"], _decode_risk_assessment(item), item["inherited"])
@@ -207,13 +211,18 @@ def _decode_change(fields: Mapping[str, Any]) -> Change:
             return TakeOwnership(assessment)
 
 
+def _decode_move(fields: Mapping[str, Any], topic: str) -> ReplicaMove:
+    before, after = tuple(fields["before"]), tuple(fields["after"])
+    return ReplicaMove(topic, fields["partition"], before, after, tuple(map(MoveKind, fields["reasons"])))
+
+
 def _decode_risk_assessment(fields: Mapping[str, Any]) -> RiskAssessment:
     return RiskAssessment(_RISKS[fields["risk"]], fields["explanation"])
 
 
-def _decode_issue(fields: Mapping[str, Any]) -> Issue:
+def _decode_issue(fields: Mapping[str, Any], topic: str) -> Issue:
     """Decode a refusal or a notice; only a refusal has a hint and withheld changes."""
-    withheld = tuple(map(_decode_change, fields.get("withheld", ())))
+    withheld = tuple(_decode_change(change, topic) for change in fields.get("withheld", ()))
     return Issue(
         _decode_reason(fields["reason"]), fields["message"], tuple(fields["field"]), fields.get("hint", ""), withheld
     )

@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 
 from topiarist.kafka.types import format_version
+from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import (
     AddPartitions,
     Change,
@@ -20,6 +21,7 @@ from topiarist.model.plan import (
     CreateTopic,
     DeleteTopic,
     Issue,
+    MoveReplicas,
     Nudge,
     Plan,
     ReleaseOwnership,
@@ -145,6 +147,8 @@ def encode_change(change: Change) -> dict[str, Any]:
             before = {"partitions": change.before, "firstReplicas": list(change.first_replicas)}
             grown = {"partitions": change.total, "newReplicas": _encode_replica_lists(change.replicas)}
             return {**fields, "before": before, "after": grown}
+        case MoveReplicas(moves):
+            return {**fields, "moves": [_encode_move(move) for move in moves]}
         case UpdateConfig(items):
             return {**fields, "config": [_encode_config_item(item) for item in items]}
         case DeleteTopic(partitions, replica_count):
@@ -157,6 +161,11 @@ def encode_change(change: Change) -> dict[str, Any]:
 
 def _encode_replica_lists(replicas: Sequence[Sequence[int]]) -> list[list[int]]:
     return [list(brokers) for brokers in replicas]
+
+
+def _encode_move(move: ReplicaMove) -> dict[str, Any]:
+    reasons = [kind.value for kind in move.kinds]
+    return {"partition": move.partition, "before": list(move.before), "after": list(move.after), "reasons": reasons}
 
 
 def _encode_config_item(item: ConfigItem) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from topiarist.kafka import explicit_assignment
 from topiarist.kafka.names import INTERNAL_TOPICS, metric_name, topic_name_problem
 from topiarist.kafka.types import Replicas
+from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.ownership_record import matches_recorded_value
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
@@ -22,6 +23,7 @@ from topiarist.model.plan import (
     Change,
     CreateTopic,
     DeleteTopic,
+    MoveReplicas,
     Plan,
     Risk,
     RiskAssessment,
@@ -30,11 +32,12 @@ from topiarist.model.plan import (
     UpdateConfig,
     config_after,
 )
-from topiarist.planning.risk import assess_deletion
+from topiarist.planning.risk import assess_deletion, assess_moves
 from topiarist.text import quote
 
 _VALID_COMBINATIONS = (
     *((), (CreateTopic,), (AddPartitions,), (UpdateConfig,), (AddPartitions, UpdateConfig)),
+    *((MoveReplicas,), (MoveReplicas, UpdateConfig)),
     *((DeleteTopic,), (TakeOwnership,)),
 )
 """The combinations of changes that one topic can have, in order."""
@@ -80,7 +83,9 @@ def _combination_errors(topic: TopicPlan) -> Iterator[str]:
         yield f"found changes that exclude each other: {', '.join(kind.__name__ for kind in kinds)}"
     if (CreateTopic in kinds) != (topic.before is None):
         yield "found the creation of a topic that exists, or a change of a topic that does not exist"
-    if topic.topic in INTERNAL_TOPICS and kinds != (TakeOwnership,):
+    moved = {kind for move in topic.moves() for kind in move.kinds}
+    is_repair = kinds == (MoveReplicas,) and moved <= {MoveKind.DRAIN, MoveKind.RACKS}
+    if topic.topic in INTERNAL_TOPICS and kinds != (TakeOwnership,) and not is_repair:
         yield "found a change of a topic that is internal to Kafka"
 
 
@@ -122,6 +127,10 @@ def _change_errors(change: Change) -> Iterator[str]:
             if any(len(brokers) != len(first_replicas) for brokers in replicas):
                 yield "found new partitions with another number of replicas than partition 0"
             yield from _risk_errors(assessment, lowest=Risk.DISRUPTIVE, highest=Risk.DATA_LOSS)
+        case MoveReplicas(moves, assessment):
+            yield from _move_errors(moves)
+            if assessment != assess_moves(moves):
+                yield "found moves with another risk or explanation than they have"
         case UpdateConfig():
             yield from _config_item_errors(change)
         case DeleteTopic(partitions, replica_count, assessment):
@@ -129,6 +138,21 @@ def _change_errors(change: Change) -> Iterator[str]:
                 yield "found a deletion with another risk or explanation than a deletion has"
         case TakeOwnership(assessment):
             yield from _risk_errors(assessment, lowest=Risk.SAFE, highest=Risk.SAFE)
+
+
+def _move_errors(moves: Sequence[ReplicaMove]) -> Iterator[str]:
+    if not moves or not _is_ascending([move.partition for move in moves]):
+        yield "found no moves, or partitions that are duplicate or not sorted"
+    kinds = [*MoveKind]
+    for move in moves:
+        where = f"partition {move.partition}"
+        if move.before == move.after:
+            yield f"{where}: found equal replica lists before and after"
+        for replicas in (move.before, move.after):
+            for _, message in explicit_assignment.find_errors({0: replicas}):
+                yield f"{where}: {message}"
+        if not move.kinds or not _is_ascending([kinds.index(kind) for kind in move.kinds]):
+            yield f"{where}: found no reasons, or reasons that are duplicate or not in order"
 
 
 def _replica_list_errors(replicas: Sequence[Replicas]) -> Iterator[str]:

@@ -23,7 +23,7 @@ from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.budgets import enforce_budgets
-from topiarist.filters.permissions import filter_unapproved
+from topiarist.filters.permissions import filter_unapproved, withhold_moves
 from topiarist.filters.review import (
     already_satisfied,
     filter_unapproved_deletions,
@@ -214,7 +214,7 @@ class ApplySavedPlan:
         )
         if self._non_interactive:
             remaining = filter_unapproved_deletions(remaining, settings.allow_risk)
-        remaining = enforce_budgets(remaining, spec.budgets, partial=settings.partial)
+        remaining = withhold_moves(enforce_budgets(remaining, spec.budgets, partial=settings.partial))
         remaining_topics = {topic.topic for topic in remaining.actionable_topics()}
         conflicts = {topic: why for topic, why in revalidated.conflicts.items() if topic in remaining_topics}
         return RevalidatedPlan(remaining, revalidated.already_applied, conflicts)

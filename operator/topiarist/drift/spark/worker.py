@@ -20,6 +20,7 @@ from topiarist.drift.cross_cluster import TopicVariant, make_variant
 from topiarist.drift.findings import FindingRow
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.errors import FieldPath, Location
+from topiarist.model.moves import MoveKind
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 from topiarist.planning.planner import make_plan_context
@@ -100,6 +101,8 @@ def spec_to_row(spec: TopicSpec) -> dict[str, Any]:
         "removeUnmanaged": spec.remove_unmanaged,
         "absent": spec.absent,
         "observe": spec.observe_only,
+        "moves": sorted(kind.value for kind in spec.allowed_moves),
+        "spreadWithinOne": spec.spread_within_one,
     }
 
 
@@ -122,4 +125,6 @@ def spec_from_row(row: Mapping[str, Any], cluster: ClusterSpec) -> TopicSpec:
         remove_unmanaged=row["removeUnmanaged"],
         absent=row["absent"],
         observe_only=row["observe"],
+        allowed_moves=frozenset(map(MoveKind, row["moves"])),
+        spread_within_one=row["spreadWithinOne"],
     )

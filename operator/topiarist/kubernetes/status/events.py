@@ -15,7 +15,16 @@ from topiarist.kubernetes.approval import describe_issue, format_issue
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
 from topiarist.kubernetes.status.cluster import INVALID_RULE
 from topiarist.model.outcome import Result
-from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Issue, TakeOwnership, TopicPlan, UpdateConfig
+from topiarist.model.plan import (
+    AddPartitions,
+    CreateTopic,
+    DeleteTopic,
+    Issue,
+    MoveReplicas,
+    TakeOwnership,
+    TopicPlan,
+    UpdateConfig,
+)
 from topiarist.output.change_details import describe_changes
 
 
@@ -30,6 +39,7 @@ class Event(NamedTuple):
 _CHANGE_REASONS = {
     CreateTopic: "TopicCreated",
     AddPartitions: "PartitionsIncreased",
+    MoveReplicas: "ReplicasMoved",
     UpdateConfig: "ConfigUpdated",
     DeleteTopic: "TopicDeleted",
     TakeOwnership: "Adopted",

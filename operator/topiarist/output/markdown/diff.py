@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from topiarist.model.plan import AddPartitions, Change, ConfigItem, CreateTopic, DeleteTopic, UpdateConfig
-from topiarist.output.text.changes import FROM_CLUSTER_DEFAULTS, SharedDefaults, filter_own_items
+from topiarist.model.plan import AddPartitions, Change, ConfigItem, CreateTopic, DeleteTopic, MoveReplicas, UpdateConfig
+from topiarist.output.text.changes import FROM_CLUSTER_DEFAULTS, SharedDefaults, describe_move_kinds, filter_own_items
 from topiarist.output.text.layout import TextLayout, sanitize
-from topiarist.output.text.values import BROKER_DEFAULT, format_replica_lists, format_value, humanize_config_value
+from topiarist.output.text.values import (
+    BROKER_DEFAULT,
+    format_moves,
+    format_replica_lists,
+    format_value,
+    humanize_config_value,
+)
 from topiarist.text import format_count
 
 COMMENT_LAYOUT = TextLayout(width=107)
@@ -31,6 +37,9 @@ def format_diff(changes: Iterable[Change], shared_defaults: SharedDefaults) -> l
                 lines.append(f"@@ partitions {change.before:,} -> {change.total:,} @@")
                 added = format_replica_lists(COMMENT_LAYOUT, change.replicas, change.before)
                 lines.extend(f"+{line[1:].replace('+', ' ')}" for line in added)
+            case MoveReplicas(moves):
+                lines.append(f"@@ replicas: {describe_move_kinds(moves)} @@")
+                lines.extend(f"  {line}" for line in format_moves(COMMENT_LAYOUT, moves))
             case UpdateConfig(items):
                 lines.extend(_format_config(items, shared_defaults))
             case DeleteTopic(partitions, replicas):

@@ -6,8 +6,10 @@ them; ``markdown.plan`` and ``ci.github`` use the summaries and risks.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
+from topiarist.model.moves import MoveKind, MoveType, ReplicaMove
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -15,6 +17,7 @@ from topiarist.model.plan import (
     ConfigItem,
     CreateTopic,
     DeleteTopic,
+    MoveReplicas,
     Nudge,
     ReleaseOwnership,
     Risk,
@@ -23,7 +26,7 @@ from topiarist.model.plan import (
     UpdateConfig,
 )
 from topiarist.output.text.layout import BOLD_RED, DIM, YELLOW, TextLayout, wrap
-from topiarist.output.text.values import ConfigRow, format_config_lines, format_replica_lists
+from topiarist.output.text.values import ConfigRow, format_config_lines, format_moves, format_replica_lists
 from topiarist.text import format_count
 
 RISK_STYLES = (DIM, YELLOW, BOLD_RED)
@@ -37,6 +40,7 @@ SharedDefaults = Collection[tuple[str, str | None]]
 _CHANGE_SUBJECTS = {
     CreateTopic: "creation",
     AddPartitions: "growth",
+    MoveReplicas: "move",
     DeleteTopic: "deletion",
     TakeOwnership: "record",
     ReleaseOwnership: "record",
@@ -58,6 +62,8 @@ def _summarize_change(change: Change) -> str:
             return f"create {format_count(len(replicas), 'partition')} x {width}"
         case AddPartitions():
             return f"grow {change.before:,} -> {format_count(change.total, 'partition')}"
+        case MoveReplicas(moves):
+            return _summarize_moves(moves)
         case UpdateConfig():
             return "configure"
         case DeleteTopic(partitions):
@@ -68,6 +74,16 @@ def _summarize_change(change: Change) -> str:
             return "unmanage: only the ownership record is removed"
         case Nudge(partitions):
             return f"nudge: {format_count(len(partitions), 'partition')} without a state"
+
+
+def _summarize_moves(moves: Sequence[ReplicaMove]) -> str:
+    """Return moves in a few words: ``replication factor 2 -> 3, 6 partitions``. The risk has the number of copies."""
+    factors = {(len(move.before), len(move.after)) for move in moves}
+    (before, after), count = min(factors), format_count(len(moves), "partition")
+    if len(factors) == 1 and before != after:
+        return f"replication factor {before} -> {after}, {count}"
+    reorders = all(move.type is MoveType.REORDER for move in moves)
+    return f"reorder the replicas of {count}" if reorders else f"move {count}"
 
 
 def highest_risk(changes: Iterable[Change]) -> Risk:
@@ -97,6 +113,9 @@ def format_changes(
             case AddPartitions():
                 lists = format_replica_lists(layout, change.replicas, change.before)
                 yield from layout.format_field("partitions", lists)
+            case MoveReplicas(moves):
+                yield from layout.format_text_field("because", describe_move_kinds(moves))
+                yield from layout.format_field("replicas", format_moves(layout, moves))
             case UpdateConfig(items):
                 own = filter_own_items(items, shared_defaults)
                 rows = [ConfigRow(item, FROM_CLUSTER_DEFAULTS if item.inherited else "") for item in own]
@@ -104,6 +123,13 @@ def format_changes(
                 if left := len(items) - len(own):
                     lines.append(f"and {format_count(left, 'key')} {FROM_CLUSTER_DEFAULTS}, see above")
                 yield from layout.format_field("config", lines)
+
+
+def describe_move_kinds(moves: Sequence[ReplicaMove]) -> str:
+    """Return the reasons of moves, each with its number of partitions: ``Drain (6 partitions), Racks (2)``."""
+    counts = Counter(kind for move in moves for kind in move.kinds)
+    texts = [f"{kind.value} ({counts[kind]:,})" for kind in MoveKind if kind in counts]
+    return ", ".join(texts)
 
 
 def filter_own_items(items: Iterable[ConfigItem], shared_defaults: SharedDefaults) -> list[ConfigItem]:

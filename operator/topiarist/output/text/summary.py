@@ -14,6 +14,7 @@ from topiarist.model.plan import (
     Change,
     CreateTopic,
     DeleteTopic,
+    MoveReplicas,
     Nudge,
     Plan,
     ReleaseOwnership,
@@ -29,6 +30,7 @@ from topiarist.text import format_count
 _ACTION_LABELS = {
     CreateTopic: "to create",
     AddPartitions: "to grow",
+    MoveReplicas: "to move",
     UpdateConfig: "to configure",
     DeleteTopic: "to delete",
     ReleaseOwnership: "to unmanage",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from topiarist.kafka.types import Replicas
+from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import ConfigItem
 from topiarist.output.text.layout import BOLD_RED, GREEN, YELLOW, TextLayout, fill_lines, format_grid, sanitize, wrap
 from topiarist.text import humanize_bytes, humanize_duration
@@ -111,6 +112,24 @@ def format_value(layout: TextLayout, text: str) -> str:
     return f"{text[:_MAX_VALUE_LENGTH]}... {len(text) - _MAX_VALUE_LENGTH:,} more characters"
 
 
+def format_moves(layout: TextLayout, moves: Sequence[ReplicaMove]) -> list[str]:
+    """Return the replica lists of moved partitions, before and after; of many only the first, and the rest counted."""
+    whole = layout.verbose or len(moves) <= _MAX_SHOWN_LISTS
+    shown = moves if whole else moves[: _MAX_SHOWN_LISTS - 1]
+    digits = len(str(max(move.partition for move in shown)))
+    cells = [
+        f"{move.partition:>{digits}} {_format_replicas(move.before)} -> {_format_replicas(move.after)}"
+        for move in shown
+    ]
+    if not whole:
+        cells.append(f"... {len(moves) - len(shown):,} more")
+    return format_grid(cells, layout.text_width)
+
+
+def _format_replicas(replicas: Replicas) -> str:
+    return f"[{','.join(map(str, replicas))}]"
+
+
 def format_replica_lists(layout: TextLayout, lists: Sequence[Replicas], first_partition: int) -> list[str]:
     """Return replica lists with their partition ids, the preferred leader first.
 
@@ -121,7 +140,7 @@ def format_replica_lists(layout: TextLayout, lists: Sequence[Replicas], first_pa
     digits = len(str(first_partition + len(shown) - 1))
     plus = "+ " if first_partition else ""
     cells = [
-        f"{plus}{first_partition + index:>{digits}} [{','.join(map(str, replicas))}]"
+        f"{plus}{first_partition + index:>{digits}} {_format_replicas(replicas)}"
         for index, replicas in enumerate(shown)
     ]
     if not whole:

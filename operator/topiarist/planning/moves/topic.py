@@ -1,0 +1,177 @@
+"""Adds the moves of one topic to its plan, or the refusals that say why it is not moved.
+
+``planning/diff.py`` calls ``find_moves`` first: growth and a higher ``min.insync.replicas`` wait for the moves. The
+checks of partition states (leaders, in-sync replicas) need more reads, so ``health`` makes them later, for the topics
+that the plan moves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from topiarist.errors import Reason
+from topiarist.kafka import config_rules
+from topiarist.kafka.config_rules import is_min_isr_above
+from topiarist.kafka.config_table import THROTTLE_CONFIGS
+from topiarist.kafka.names import INTERNAL_TOPICS
+from topiarist.kafka.placement import AssignmentError
+from topiarist.model.moves import UNLIMITED, MoveKind
+from topiarist.model.plan import Issue, MoveReplicas
+from topiarist.model.state import TopicState
+from topiarist.planning.builder import HINT_MIN_ISR, TopicPlanBuilder
+from topiarist.planning.risk import assess_moves
+from topiarist.text import format_count, shorten_list
+
+_KINDS_OF_PROTECTED_TOPICS = frozenset({MoveKind.DRAIN, MoveKind.RACKS})
+
+
+def find_moves(builder: TopicPlanBuilder, topic: TopicState) -> None:
+    """Add a ``MoveReplicas`` change, or a refusal; nothing if the lists are as they should be."""
+    kinds = permitted_kinds(builder, topic.name)
+    _refuse_unpermitted_drain(builder, topic, kinds)
+    if not kinds:
+        return
+    in_flight = set(topic.reassigning_partitions)
+    # A partition in flight ends with its target; an empty list is a separate error.
+    pairs = [
+        (partition, replicas)
+        for partition, replicas in zip(topic.partition_ids, topic.replicas, strict=True)
+        if replicas and partition not in in_flight
+    ]
+    partitions, lists = [pair[0] for pair in pairs], tuple(pair[1] for pair in pairs)
+    try:
+        moves = builder.context.moves.plan_moves(builder.spec, partitions, lists, kinds)
+    except AssignmentError as error:
+        hint = "add brokers, or set a lower replicationFactor"
+        builder.add_refusal(Reason.TOO_FEW_BROKERS, str(error), ("replicationFactor",), hint=hint)
+        return
+    if not moves:
+        return
+    change = MoveReplicas(moves, assess_moves(moves))
+    issue = _find_obstacle(builder, topic) or _find_missing_setting(builder, change)
+    issue = issue or _find_target_problem(builder, change) or _find_min_isr_problem(builder, topic, change)
+    if issue:
+        builder.refusals.append(issue._replace(withheld=(change,)))
+    else:
+        builder.changes.append(change)
+
+
+def permitted_kinds(builder: TopicPlanBuilder, topic: str) -> frozenset[MoveKind]:
+    """Return the kinds of moves that the Cluster and the Topic allow, and that apply to the topic."""
+    kinds, ignored = builder.spec.allowed_moves, builder.spec.ignored_fields
+    if builder.spec.assignment is not None:
+        kinds &= {MoveKind.ASSIGNMENT}
+    if topic in INTERNAL_TOPICS or builder.context.cluster.is_protected(topic):
+        kinds &= _KINDS_OF_PROTECTED_TOPICS if builder.context.cluster.moves.protected else frozenset()
+    if "replicationFactor" in ignored:
+        kinds -= {MoveKind.FACTOR}
+    if "replicaAssignment" in ignored:
+        kinds -= {MoveKind.ASSIGNMENT}
+    return kinds
+
+
+def _refuse_unpermitted_drain(builder: TopicPlanBuilder, topic: TopicState, kinds: frozenset[MoveKind]) -> None:
+    """Refuse a topic that stays on a drained broker because its replicas may not be moved."""
+    drained = builder.context.moves.drained
+    if not drained or MoveKind.DRAIN in kinds:
+        return
+    # An explicit list that may be carried out decides where the topic goes.
+    final = (builder.spec.assignment if MoveKind.ASSIGNMENT in kinds else None) or topic.replicas
+    final = final[: len(topic.replicas)]
+    held = {broker for replicas in final for broker in replicas if broker in drained}
+    if not held:
+        return
+    count = sum(not drained.isdisjoint(replicas) for replicas in final)
+    message = f"stays on drained broker {_join(held)} with {format_count(count, 'partition')}"
+    if builder.spec.assignment is not None:
+        message += ": its replicaAssignment binds them"
+        hint = "list other brokers in replicaAssignment, and allow Assignment in spec.moves of the Cluster"
+        builder.add_refusal(Reason.EXCLUDED_BROKERS, message, ("replicaAssignment",), hint=hint)
+    elif topic.name in INTERNAL_TOPICS or builder.context.cluster.is_protected(topic.name):
+        hint = "set spec.moves.protected: true in the Cluster, and allow Drain"
+        builder.add_refusal(Reason.PROTECTED_TOPIC, f"{message}: protected topics are not moved", hint=hint)
+    else:
+        hint = f"allow Drain in spec.moves of the {_narrower(builder, MoveKind.DRAIN)}"
+        builder.add_refusal(Reason.MOVE_NOT_ALLOWED, message, hint=hint)
+
+
+def _narrower(builder: TopicPlanBuilder, kind: MoveKind) -> str:
+    """Return the kind of document that does not allow a kind of move."""
+    return "Topic" if kind in builder.context.cluster.moves.allow else "Cluster"
+
+
+def _find_obstacle(builder: TopicPlanBuilder, topic: TopicState) -> Issue | None:
+    """Return why the topic's own state, or the brokers, forbid every move."""
+    state, missing = builder.context.state, builder.context.placer.missing_brokers
+    if not topic.has_contiguous_partitions or () in topic.replicas:
+        found = shorten_list(topic.partition_ids)
+        message = f"found partition ids {found}, and {topic.replicas.count(())} without replicas: nothing is moved"
+        return Issue(Reason.PARTITIONS_MALFORMED, message, hint="fix the topic with Kafka's own tools first")
+    if topic.reassigning_partitions or topic.name in state.reassigning_topics:
+        message = "its replicas are being reassigned already, so nothing else of it is moved"
+        return Issue(Reason.REASSIGNMENT_IN_PROGRESS, message, hint="run again when the reassignment is done")
+    if topic.topic_id is None and state.assigns_topic_ids:
+        message = "the controller has not initialized the topic yet: no id is assigned"
+        return Issue(Reason.NOT_INITIALIZED, message, hint="run again later; see docs/reasons.md, NotInitialized")
+    if topic.unknown_fields:
+        names = ", ".join(topic.unknown_fields)
+        message = f"the znode has fields that the controller would remove with a move: {names}"
+        return Issue(Reason.UNKNOWN_FIELDS, message, hint="move its replicas with the vendor's own tool")
+    if missing:
+        message = f"broker {_join(missing)} holds replicas but is not registered: a move could wait for it without end"
+        hint = "wait until it is registered again, or drain it: drainBrokers of the Cluster"
+        return Issue(Reason.BROKERS_MISSING, message, hint=hint)
+    return None
+
+
+def _find_missing_setting(builder: TopicPlanBuilder, change: MoveReplicas) -> Issue | None:
+    throttle = builder.context.cluster.moves.throttle
+    if not change.copies:
+        return None
+    if throttle is None:
+        message = f"{format_count(change.copies, 'replica')} to copy, and no throttle is declared"
+        hint = "set throttle in spec.moves of the Cluster, such as 50MiB, or Unlimited"
+        return Issue(Reason.THROTTLE_MISSING, message, hint=hint)
+    if throttle != UNLIMITED and (keys := sorted(THROTTLE_CONFIGS & builder.spec.config.keys())):
+        message = f"{keys[0]}: the manifest sets it, and a throttled move must set it too"
+        hint = "remove it from the manifest; moves set it and put back what was there"
+        return Issue(Reason.THROTTLE_DECLARED, message, ("config", keys[0]), hint=hint)
+    return None
+
+
+def _find_target_problem(builder: TopicPlanBuilder, change: MoveReplicas) -> Issue | None:
+    """Return why an explicit list cannot be made: only registered brokers that may take replicas can be added."""
+    added = {broker for move in change.moves for broker in move.added}
+    able = {broker.id for broker in builder.context.placer.eligible_brokers}
+    if added <= able:
+        return None
+    path, registered = ("replicaAssignment",), {broker.id for broker in builder.context.state.brokers}
+    if unknown := added - registered:
+        known = _join(registered) or "none"
+        message = f"broker {_join(unknown)} is not registered; registered: {known}"
+        return Issue(Reason.UNKNOWN_BROKERS, message, path, "list registered brokers")
+    message = f"broker {_join(added - able)} takes no replicas (drainBrokers, excludeBrokers or --without-brokers)"
+    return Issue(Reason.EXCLUDED_BROKERS, message, path, "list other brokers, or change the exclusion")
+
+
+def _find_min_isr_problem(builder: TopicPlanBuilder, topic: TopicState, change: MoveReplicas) -> Issue | None:
+    """Return why fewer replicas would stop producers with ``acks=all``.
+
+    A value that is not known counts as 2 where a partition has three replicas or more.
+    """
+    lowered = [move for move in change.moves if len(move.after) < len(move.before)]
+    if not lowered:
+        return None
+    fewest, key = min(len(move.after) for move in lowered), "min.insync.replicas"
+    default = config_rules.server_default(key, builder.context.settings)
+    text = builder.spec.config.get(key) or topic.config.get(key) or default
+    assumed = "2" if text is None and max(len(move.before) for move in lowered) > 2 else text or "1"
+    if not is_min_isr_above({key: assumed}, fewest):
+        return None
+    shown = "not known and may be 2: declare it in brokerConfig of the Cluster" if text is None else text
+    message = f"the moves leave {format_count(fewest, 'replica')} for a partition, and {key} is {shown}"
+    return Issue(Reason.MIN_ISR_ABOVE_REPLICAS, message, ("replicationFactor",), HINT_MIN_ISR)
+
+
+def _join(brokers: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(brokers)))
