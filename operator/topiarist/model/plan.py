@@ -209,6 +209,11 @@ class TopicPlan:
         """Return the moves of existing replicas."""
         return tuple(move for change in self.changes if isinstance(change, MoveReplicas) for move in change.moves)
 
+    def placed_brokers(self) -> set[int]:
+        """Return the brokers that get a replica."""
+        added = {broker for move in self.moves() for broker in move.added}
+        return added.union(*self.new_replicas())
+
 
 class Load(NamedTuple):
     """The load of one broker: number of partitions with it as preferred leader, and number of replicas."""

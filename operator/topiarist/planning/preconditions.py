@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.names import has_collision_chars, index_by_metric_name, metric_name
-from topiarist.kafka.types import Broker, KafkaVersion
+from topiarist.kafka.types import Broker, KafkaVersion, Replicas
 from topiarist.model.plan import (
     AddPartitions,
     CreateTopic,
     DeleteTopic,
+    MoveReplicas,
     Nudge,
     Plan,
     PlanAssumptions,
@@ -128,9 +129,17 @@ def _is_change_applied(change: object, topic: TopicState) -> bool:
             return topic.replicas == replicas and config.items() <= topic.config.items()
         case AddPartitions(before=before, replicas=replicas):
             return topic.replicas[before:] == replicas
+        case MoveReplicas(moves):
+            lists = _lists_by_partition(topic)
+            in_flight = topic.reassigning_partitions
+            return all(lists.get(move.partition) == move.after and move.partition not in in_flight for move in moves)
         case UpdateConfig(items):
             return all(topic.config.get(item.key) == item.after for item in items)
     return True
+
+
+def _lists_by_partition(topic: TopicState) -> Mapping[int, Replicas]:
+    return dict(zip(topic.partition_ids, topic.replicas, strict=True))
 
 
 def _topic_conflict(plan: TopicPlan, current: CurrentTopic) -> str:
@@ -240,6 +249,15 @@ def _change_conflict(changes: Sequence[object], topic_id: str | None, topic: Top
                 return f"had the topic id {topic_id}, and has none now"
             if topic.unknown_fields:
                 return f"has fields now that Kafka does not write: {', '.join(topic.unknown_fields)}"
+        elif isinstance(change, MoveReplicas):
+            lists = _lists_by_partition(topic)
+            for move in change.moves:
+                now = lists.get(move.partition)
+                if now is None:
+                    return f"partition {move.partition} existed, and does not exist now"
+                # An interrupted run has left some partitions as they were, some under way, and some done.
+                if now not in (move.before, move.in_flight, move.after):
+                    return f"partition {move.partition} was on {list(move.before)}, and is on {list(now)} now"
         elif isinstance(change, DeleteTopic):
             if current.reassigning:
                 return _NAMED_BY_REQUEST_NOW
@@ -258,7 +276,7 @@ def _partition_count_conflict(before: int, topic: TopicState) -> str:
 
 
 def _broker_conflict(plan: TopicPlan, planned_brokers: Mapping[int, Broker], current: CurrentTopic) -> str:
-    for broker in sorted({broker for replicas in plan.new_replicas() for broker in replicas}):
+    for broker in sorted(plan.placed_brokers()):
         before, after = planned_brokers.get(broker), current.brokers.get(broker)
         if before is None:
             continue  # an explicit assignment to an unregistered broker, which the run allowed
@@ -331,7 +349,7 @@ def revalidate(plan: Plan, state: ClusterState) -> RevalidatedPlan:
         brokers=state.brokers,
         write_block=state.write_block,
         warnings=plan.warnings if any(topic.is_actionable for topic in remaining) else (),
-        load=placer.current_load() if any(topic.new_replicas() for topic in remaining) else {},
+        load=placer.current_load() if any(topic.new_replicas() or topic.moves() for topic in remaining) else {},
         controller=state.controller,
         controller_epoch=state.controller_epoch,
     )

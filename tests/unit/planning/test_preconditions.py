@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from support.builders import (
     PROD_CLUSTER,
     RACKED_BROKERS,
+    RACKLESS_BROKERS,
     cluster,
     current_topic,
     plan,
@@ -23,7 +24,8 @@ from support.builders import (
     with_topic,
 )
 from support.strategies import PlanInput, plan_inputs
-from topiarist.kafka.types import Broker
+from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import AddPartitions, Plan, Risk, TopicPlan, UpdateConfig, retained_managed_keys
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import TopicSpec
@@ -515,6 +517,29 @@ def test_any_relevant_change_moves_a_topic(world: PlanInput, data: st.DataObject
         stands = _from(world.state, each, moved)
         assert (stands.validity is Validity.APPLICABLE) == (each is not chosen)
         assert bool(stands.message) == (stands.validity is Validity.CONFLICT)
+
+
+def test_moves_stand_by_value_of_each_partition() -> None:
+    """Some partitions may be as before, some under way and some done; any other list is a conflict."""
+    on = replace(PROD_CLUSTER, moves=MoveSettings(frozenset({MoveKind.FACTOR}), throttle=UNLIMITED))
+    wanted = spec(on=on, partitions=3, replicationFactor=3)
+    record = plan_single_topic(state(topic(), brokers=RACKLESS_BROKERS), wanted).record_after
+    seen = state(topic(record=record), brokers=RACKLESS_BROKERS)
+    planned = plan_single_topic(seen, wanted)
+    first, second, third = (move.after for move in planned.moves())
+
+    def standing(*lists: Replicas, in_flight: tuple[int, ...] = ()) -> PlanValidity:
+        moved = with_topic(
+            seen, "orders", replicas=lists, partition_ids=range(len(lists)), reassigning_partitions=in_flight
+        )
+        return _from(seen, planned, moved)
+
+    assert standing((1, 2), (2, 3), (3, 4)).validity is Validity.APPLICABLE
+    assert standing(first, second, (3, 4), in_flight=(1,)).validity is Validity.APPLICABLE
+    assert standing(first, second, third, in_flight=(2,)).validity is Validity.APPLICABLE
+    assert standing(first, second, third).validity is Validity.ALREADY_APPLIED
+    assert standing(first, (3, 2), third).message == "partition 1 was on [2, 3], and is on [3, 2] now"
+    assert standing(first, second).message == "partition 2 existed, and does not exist now"
 
 
 @settings(max_examples=300)

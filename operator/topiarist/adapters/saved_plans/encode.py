@@ -79,7 +79,7 @@ def _format_value(value: Any, indent: str) -> str:
 
 
 def _encode_plan(plan: Plan) -> dict[str, Any]:
-    used_brokers = {broker for topic in plan.topics for replicas in topic.new_replicas() for broker in replicas}
+    used_brokers = {broker for topic in plan.topics for broker in topic.placed_brokers()}
     return {
         "name": plan.cluster,
         "clusterId": plan.cluster_id,

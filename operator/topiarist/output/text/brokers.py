@@ -26,7 +26,7 @@ def format_broker_table(layout: TextLayout, plan: Plan) -> Iterator[str]:
 
     "Leaders" counts preferred leaders: the first broker of each replica list.
     """
-    if not any(topic.new_replicas() for topic in plan.actionable_topics()):
+    if not any(topic.placed_brokers() for topic in plan.actionable_topics()):
         return
     after = compute_broker_load_after(plan)
     rows = _build_broker_rows(plan, after)

@@ -107,7 +107,7 @@ class WriteContext:
         A broker that restarts has a new registration of the same version, perhaps in another rack. Raises
         ``TopiaristError`` if a migration to KRaft has begun.
         """
-        broker_ids = {broker for plan in plans for replicas in plan.new_replicas() for broker in replicas}
+        broker_ids = {broker for plan in plans for broker in plan.placed_brokers()}
         self.metadata = refresh_metadata(self._session, self.metadata, sorted(broker_ids))
         if self.metadata.write_block.reason:
             self.refresh()

@@ -1,0 +1,121 @@
+"""The config values that throttle a batch, and what becomes of the values that they replace.
+
+``throttles`` beside this module finds the replicas; this module decides each config, of topics and brokers, by value. A
+throttle of another client always stays::
+
+    on the cluster        our value of before     this batch needs      result
+    not set, or theirs    none                    a list                theirs with ours added; theirs is noted
+    ``*``                 none                    a list                stays: it covers ours
+    ours                  noted                   another list          theirs of before with the new one added
+    ours                  noted                   nothing               a list goes back to theirs, a rate stays
+    ours                  noted                   the end of all        theirs of before
+    anything else         noted                   whatever              counts as theirs, with a remark
+    a rate, theirs        none                    a rate                stays, with a remark
+
+The adapter writes the result in the batch's transaction, together with the note of each value before and ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from topiarist.kafka.config_table import THROTTLE_CONFIGS
+from topiarist.model.moves import UNLIMITED, ReplicaMove
+from topiarist.planning.moves.throttles import (
+    find_throttled_brokers,
+    find_throttled_replicas,
+    format_throttled_replicas,
+)
+
+LEADER_REPLICAS = "leader.replication.throttled.replicas"
+FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
+RATE_CONFIGS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+_ALL_REPLICAS = "*"
+
+
+class OwnValue(NamedTuple):
+    """A value that topiarist wrote, and the value that it replaced; None if there was none."""
+
+    before: str | None
+    ours: str
+
+
+OwnThrottles = Mapping[str, Mapping[str, OwnValue]]
+"""The values that topiarist wrote, by entity (``topics/orders``, ``brokers/5``) and config."""
+
+EntityConfigs = Mapping[str, Mapping[str, str]]
+"""Config overrides by entity."""
+
+
+class ThrottleUpdate(NamedTuple):
+    """The complete overrides of each entity that changes, the values that are then ours, and remarks for the user."""
+
+    configs: EntityConfigs
+    own: OwnThrottles
+    remarks: tuple[str, ...]
+
+
+def find_needed_throttles(moves: Iterable[ReplicaMove], rate: int) -> EntityConfigs:
+    """Return the configs that throttle ``moves`` to ``rate`` bytes a second; nothing if it is ``UNLIMITED``."""
+    if rate == UNLIMITED:
+        return {}
+    replicas = find_throttled_replicas(moves)
+    topics = {
+        f"topics/{topic}": {
+            LEADER_REPLICAS: format_throttled_replicas(found.leader),
+            FOLLOWER_REPLICAS: format_throttled_replicas(found.follower),
+        }
+        for topic, found in replicas.items()
+    }
+    brokers = find_throttled_brokers(replicas.values())
+    return topics | {f"brokers/{broker}": dict.fromkeys(RATE_CONFIGS, str(rate)) for broker in brokers}
+
+
+def update_throttles(
+    needed: EntityConfigs, current: EntityConfigs, own: OwnThrottles, *, final: bool = False
+) -> ThrottleUpdate:
+    """Return the configs to write before a batch; ``final`` if no batch follows.
+
+    ``current`` has the overrides of every entity in ``needed`` and ``own``; a topic that was deleted is not in it.
+    """
+    configs: dict[str, dict[str, str]] = {}
+    own_after: dict[str, dict[str, OwnValue]] = {}
+    remarks: list[str] = []
+    for entity in sorted({*needed, *own}):
+        if entity not in current:
+            remarks.append(f"{entity} was deleted, with its throttle")
+            continue
+        config = dict(current[entity])
+        for key in sorted({*needed.get(entity, ()), *own.get(entity, ())}):
+            found, noted, wanted = config.get(key), own.get(entity, {}).get(key), needed.get(entity, {}).get(key)
+            is_ours = noted is not None and found == noted.ours
+            theirs = noted.before if noted is not None and is_ours else found
+            if noted is not None and not is_ours:
+                remarks.append(f"{entity}: another client changed {key} to {found or 'no value'}")
+            if wanted is None and is_ours and key in RATE_CONFIGS and not final:
+                after = found
+            elif key in THROTTLE_CONFIGS:
+                after = _add_replicas(theirs, wanted)
+            else:
+                after = wanted if theirs is None else theirs
+                if wanted is not None and theirs is not None:
+                    remarks.append(f"{entity}: {key} is {theirs} already, and stays")
+            if after is None:
+                config.pop(key, None)
+            else:
+                config[key] = after
+                if after != theirs:
+                    own_after.setdefault(entity, {})[key] = OwnValue(theirs, after)
+        if config != current[entity]:
+            configs[entity] = config
+    return ThrottleUpdate(configs, own_after, tuple(remarks))
+
+
+def _add_replicas(theirs: str | None, added: str | None) -> str | None:
+    """Return the list of another client with ours added; theirs alone if it covers ours."""
+    if added is None or theirs == _ALL_REPLICAS:
+        return theirs
+    listed = theirs.split(",") if theirs else []
+    missing = [replica for replica in added.split(",") if replica not in listed]
+    return ",".join([*listed, *missing]) if missing else theirs
