@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
@@ -99,3 +100,28 @@ class MoveSettings:
 
 NO_MOVES = MoveSettings()
 """The settings of a cluster without ``spec.moves``: nothing is allowed."""
+
+
+class OwnValue(NamedTuple):
+    """A throttle config that topiarist wrote, and the value that it replaced; None if there was none."""
+
+    before: str | None
+    ours: str
+
+
+OwnThrottles = Mapping[str, Mapping[str, OwnValue]]
+"""The throttle configs that topiarist wrote, by entity (``topics/orders``, ``brokers/5``) and config."""
+
+
+class BatchRecord(NamedTuple):
+    """The record of the batch that was sent last, written in its transaction and deleted with the last throttle.
+
+    A run that finds it waits for ``moves``, and then sends the next batch or puts ``throttles`` back. ``batch`` counts
+    from 1 to ``batches``.
+    """
+
+    owner: str
+    batch: int
+    batches: int
+    moves: tuple[ReplicaMove, ...]
+    throttles: OwnThrottles

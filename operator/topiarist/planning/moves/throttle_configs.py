@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
-from topiarist.model.moves import UNLIMITED, ReplicaMove
+from topiarist.model.moves import UNLIMITED, OwnThrottles, OwnValue, ReplicaMove
 from topiarist.planning.moves.throttles import (
     find_throttled_brokers,
     find_throttled_replicas,
@@ -33,16 +33,6 @@ FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 RATE_CONFIGS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 _ALL_REPLICAS = "*"
 
-
-class OwnValue(NamedTuple):
-    """A value that topiarist wrote, and the value that it replaced; None if there was none."""
-
-    before: str | None
-    ours: str
-
-
-OwnThrottles = Mapping[str, Mapping[str, OwnValue]]
-"""The values that topiarist wrote, by entity (``topics/orders``, ``brokers/5``) and config."""
 
 EntityConfigs = Mapping[str, Mapping[str, str]]
 """Config overrides by entity."""

@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topiarist.model.moves import UNLIMITED, ReplicaMove
+from topiarist.model.moves import UNLIMITED, OwnValue, ReplicaMove
 from topiarist.planning.moves.throttle_configs import (
     FOLLOWER_REPLICAS,
     LEADER_REPLICAS,
     RATE_CONFIGS,
-    OwnValue,
     find_needed_throttles,
     update_throttles,
 )

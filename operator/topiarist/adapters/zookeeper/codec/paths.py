@@ -30,6 +30,7 @@ TOPIARIST_ROOT = "/topiarist"
 RECORDS = "/topiarist/topics"
 FREEZE = "/topiarist/gate"
 LOCK = "/topiarist/lock"
+MOVES = "/topiarist/moves"
 
 CONFIG_CHANGE_NAME_BYTES = len("config_change_0000000000")
 
@@ -42,6 +43,12 @@ def topic_path(name: str) -> str:
 def config_path(name: str) -> str:
     """Return the path of the topic's overrides."""
     return f"{TOPIC_CONFIGS}/{_validate_component(name)}"
+
+
+def entity_config_path(entity: str) -> str:
+    """Return the path of the overrides of ``topics/T`` or ``brokers/N``."""
+    kind, _, name = entity.partition("/")
+    return f"/config/{_validate_component(kind)}/{_validate_component(name)}"
 
 
 def record_path(name: str) -> str:

@@ -125,7 +125,7 @@ def build_operations(
     if is_nudge(plan):
         assert isinstance(nodes.topic, Znode)
         nudge = Operation(OperationType.SET, paths.topic_path(plan.topic), nodes.topic.data, nodes.topic.version)
-        return [*operations, *request_check, *_check_no_deletion_request(plan.topic, acls), nudge]
+        return [*operations, *request_check, *check_no_deletion_request(plan.topic, acls), nudge]
     brokers = set(chain.from_iterable(plan.new_replicas()))
     operations += [template.broker_checks[broker] for broker in sorted(brokers & template.broker_checks.keys())]
     if isinstance(state_node, Znode):
@@ -145,7 +145,7 @@ def build_operations(
         if path not in writes and isinstance(node, Znode):
             operations.append(Operation(OperationType.CHECK, path, version=node.version))
     if plan.record_after is not None:
-        operations.append(_set_or_create(record, own_znodes.encode_record(plan.record_after), nodes.record, acls))
+        operations.append(set_or_create(record, own_znodes.encode_record(plan.record_after), nodes.record, acls))
     return operations
 
 
@@ -156,16 +156,16 @@ def _build_change_operations(
     match change:
         case CreateTopic(replicas, overrides):
             return [
-                *_check_no_deletion_request(plan.topic, acls),
+                *check_no_deletion_request(plan.topic, acls),
                 # The config comes first: the controller may create the logs as soon as the topic znode exists.
-                _set_or_create(config, configs.encode_config(overrides), nodes.config, acls),
+                set_or_create(config, configs.encode_config(overrides), nodes.config, acls),
                 Operation(OperationType.CREATE, topic, topics.encode_topic(replicas), acl=acls[paths.TOPICS]),
             ]
         case AddPartitions(replicas=replicas):
             assert isinstance(nodes.topic, Znode)
             topic_data = topics.add_partitions(nodes.topic.data, replicas)
             return [
-                *_check_no_deletion_request(plan.topic, acls),
+                *check_no_deletion_request(plan.topic, acls),
                 Operation(OperationType.SET, topic, topic_data, nodes.topic.version),
             ]
         case UpdateConfig():
@@ -177,7 +177,7 @@ def _build_change_operations(
                 config_data = configs.encode_config(config_after({}, (change,)))
             acl, data = acls[paths.CONFIG_CHANGES], own_znodes.encode_change_notification(f"topics/{plan.topic}")
             return [
-                _set_or_create(config, config_data, nodes.config, acls),
+                set_or_create(config, config_data, nodes.config, acls),
                 Operation(OperationType.CREATE, paths.CONFIG_CHANGE_PREFIX, data, acl=acl, sequential=True),
             ]
         case DeleteTopic():
@@ -186,7 +186,7 @@ def _build_change_operations(
     return []
 
 
-def _check_no_deletion_request(topic: str, acls: Mapping[str, Acl]) -> list[Operation]:
+def check_no_deletion_request(topic: str, acls: Mapping[str, Acl]) -> list[Operation]:
     """Return two operations that fail if the topic has a deletion request and leave no znode behind."""
     # ZooKeeper has no check for absence. A create fails if the znode exists, and the delete removes it again.
     path = paths.deletion_request_path(topic)
@@ -196,7 +196,8 @@ def _check_no_deletion_request(topic: str, acls: Mapping[str, Acl]) -> list[Oper
     ]
 
 
-def _set_or_create(path: str, data: bytes, node: Znode | ReadFailure, acls: Mapping[str, Acl]) -> Operation:
+def set_or_create(path: str, data: bytes, node: Znode | ReadFailure, acls: Mapping[str, Acl]) -> Operation:
+    """Return the operation that writes ``data``: a set at the version just read, or a create if there is no znode."""
     if isinstance(node, Znode):
         return Operation(OperationType.SET, path, data, node.version)
     return Operation(OperationType.CREATE, path, data, acl=acls[path.rpartition("/")[0]])

@@ -1,0 +1,99 @@
+"""Encode the reassignment request of a batch, and encode and decode topiarist's record of the batch.
+
+Kafka ignores a whole request for one field that it does not know (contract 4.7), so a request has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from topiarist.adapters.zookeeper.codec.strict_json import (
+    ZnodeError,
+    dump_object,
+    format_value,
+    load_object,
+    require_integer,
+    require_object,
+    require_text,
+    require_version,
+)
+from topiarist.kafka.types import Replicas
+from topiarist.model.moves import BatchRecord, OwnThrottles, OwnValue, ReplicaMove
+
+_VERSION = 1
+
+
+def encode_reassignment_request(moves: Sequence[ReplicaMove]) -> bytes:
+    """Return the bytes of ``/admin/reassign_partitions``."""
+    partitions = [{"topic": move.topic, "partition": move.partition, "replicas": list(move.after)} for move in moves]
+    return dump_object({"version": _VERSION, "partitions": partitions})
+
+
+def encode_batch_record(record: BatchRecord) -> bytes:
+    """Return the bytes of a batch record: equal records always have equal bytes."""
+    moves = [
+        {"topic": move.topic, "partition": move.partition, "before": list(move.before), "after": list(move.after)}
+        for move in record.moves
+    ]
+    throttles = {
+        entity: {key: own._asdict() for key, own in sorted(values.items())}
+        for entity, values in sorted(record.throttles.items())
+    }
+    position = {"batch": record.batch, "batches": record.batches}
+    return dump_object({"version": _VERSION, "owner": record.owner, **position, "moves": moves, "throttles": throttles})
+
+
+def decode_batch_record(raw: bytes) -> BatchRecord:
+    """Return the record; raise ``ZnodeError`` on content that ``encode_batch_record`` would not write."""
+    fields = load_object(raw)
+    require_version(fields, _VERSION)
+    _require_fields(fields, {"version", *BatchRecord._fields})
+    moves = fields["moves"]
+    if type(moves) is not list:
+        raise ZnodeError(f'"moves" must be a list, not {format_value(moves)}')
+    return BatchRecord(
+        owner=require_text(fields, "owner"),
+        batch=require_integer(fields, "batch"),
+        batches=require_integer(fields, "batches"),
+        moves=tuple(map(_decode_move, moves)),
+        throttles=_decode_throttles(require_object(fields, "throttles")),
+    )
+
+
+def _decode_move(fields: object) -> ReplicaMove:
+    if not isinstance(fields, dict):
+        raise ZnodeError(f"a move must be an object, not {format_value(fields)}")
+    _require_fields(fields, {"topic", "partition", "before", "after"})
+    before, after = _decode_replicas(fields["before"]), _decode_replicas(fields["after"])
+    return ReplicaMove(require_text(fields, "topic"), require_integer(fields, "partition"), before, after)
+
+
+def _decode_replicas(value: object) -> Replicas:
+    if type(value) is not list or not value or not all(type(broker) is int and broker >= 0 for broker in value):
+        raise ZnodeError(f"a replica list must have broker ids, not {format_value(value)}")
+    return tuple(value)
+
+
+def _decode_throttles(entities: Mapping[str, object]) -> OwnThrottles:
+    throttles: dict[str, dict[str, OwnValue]] = {}
+    for entity, configs in entities.items():
+        if not isinstance(configs, dict):
+            raise ZnodeError(f"the throttles of {format_value(entity)} must be an object, not {format_value(configs)}")
+        throttles[entity] = {key: _decode_own_value(value) for key, value in configs.items()}
+    return throttles
+
+
+def _decode_own_value(fields: object) -> OwnValue:
+    if not isinstance(fields, dict):
+        raise ZnodeError(f"a throttle must be an object, not {format_value(fields)}")
+    _require_fields(fields, set(OwnValue._fields))
+    before = fields["before"]
+    if before is not None and type(before) is not str:
+        raise ZnodeError(f'"before" must be text or null, not {format_value(before)}')
+    return OwnValue(before, require_text(fields, "ours"))
+
+
+def _require_fields(fields: Mapping[str, object], expected: set[str]) -> None:
+    if fields.keys() != expected:
+        wanted = ", ".join(sorted(expected))
+        raise ZnodeError(f"found fields {', '.join(map(format_value, sorted(fields)))}, wanted {wanted}")
