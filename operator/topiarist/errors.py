@@ -127,7 +127,6 @@ class Reason(str, Enum):
     NOT_ADOPTED = "NotAdopted", Exit.REFUSED
     NOT_ALLOWED = "NotAllowed", Exit.REFUSED
     NOT_OWNED = "NotOwned", Exit.REFUSED
-    NOT_IN_SYNC = "NotInSync", Exit.REFUSED, True
     NOT_INITIALIZED = "NotInitialized", Exit.REFUSED, True
     PARTITIONS_MALFORMED = "PartitionsMalformed", Exit.REFUSED
     POLICY_DENIED = "PolicyDenied", Exit.REFUSED

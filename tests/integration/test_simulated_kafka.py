@@ -277,3 +277,34 @@ def test_a_cluster_that_does_not_delete_throws_marks_away(cluster: SimulatedKafk
     assert client.get_children("/admin/delete_topics") == []
     assert client.exists("/brokers/topics/orders/partitions/0/state")
     assert client.exists("/config/topics/orders")
+
+
+def test_a_reassignment_goes_through_kafkas_steps(cluster: SimulatedKafka, client: KazooClient) -> None:
+    """In flight while a broker of the target lags; done with the target as list, leader and in-sync replicas."""
+    cluster.add_topics(Topic("orders", ((1, 2), (2, 3))))
+    cluster.moves_replicas, cluster.lagging_brokers = True, {4}
+    cluster.wait_idle()  # a controller watches the request from its start
+    entries = [
+        {"topic": "orders", "partition": 0, "replicas": [4, 2]},
+        {"topic": "gone", "partition": 0, "replicas": [1]},
+    ]
+    client.create("/admin/reassign_partitions", json.dumps({"version": 1, "partitions": entries}).encode())
+    cluster.wait_idle()
+    topic = read(client, "/brokers/topics/orders")
+    assert (topic["partitions"]["0"], topic["adding_replicas"], topic["removing_replicas"]) == (
+        [4, 2, 1],
+        {"0": [4]},
+        {"0": [1]},
+    )
+    assert [entry["topic"] for entry in read(client, "/admin/reassign_partitions")["partitions"]] == ["orders"]
+    cluster.lagging_brokers = set()
+    cluster.wait_idle()
+    topic, state = read(client, "/brokers/topics/orders"), read(client, "/brokers/topics/orders/partitions/0/state")
+    assert (topic["partitions"], topic["adding_replicas"], topic["removing_replicas"]) == (
+        {"0": [4, 2], "1": [2, 3]},
+        {},
+        {},
+    )
+    assert (state["leader"], state["isr"]) == (4, [2, 4])
+    assert client.exists("/admin/reassign_partitions") is None
+    assert cluster.controller_errors == []

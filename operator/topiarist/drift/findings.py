@@ -189,7 +189,8 @@ def _change_findings(plan: TopicPlan, change: Change) -> Iterator[DriftFinding]:
         case MoveReplicas(moves):
             for kind in MoveKind:
                 if of_kind := [move for move in moves if kind in move.kinds]:
-                    yield _moves_finding(kind, of_kind)._replace(
+                    finding = _moves_finding(plan, kind, of_kind)
+                    yield finding._replace(
                         planned=planned, risk=change.assessment.risk, explanation=change.assessment.explanation
                     )
         case UpdateConfig(items):
@@ -199,21 +200,23 @@ def _change_findings(plan: TopicPlan, change: Change) -> Iterator[DriftFinding]:
 
 
 _CLASS_BY_KIND = {
-    MoveKind.ASSIGNMENT: DriftClass.ASSIGNMENT,
     MoveKind.DRAIN: DriftClass.DRAINED,
     MoveKind.RACKS: DriftClass.RACKS,
-    MoveKind.FACTOR: DriftClass.REPLICATION_FACTOR,
     MoveKind.SPREAD: DriftClass.SPREAD,
 }
 
 
-def _moves_finding(kind: MoveKind, moves: Sequence[ReplicaMove]) -> DriftFinding:
+def _moves_finding(plan: TopicPlan, kind: MoveKind, moves: Sequence[ReplicaMove]) -> DriftFinding:
     """Return the finding of the partitions that move for one reason, with the first of them as the example."""
-    first, drift_class = moves[0], _CLASS_BY_KIND[kind]
-    field = {MoveKind.FACTOR: "replicationFactor", MoveKind.ASSIGNMENT: "replicaAssignment"}.get(kind, "")
-    count = format_count(len(moves), "partition")
-    expected, actual = f"partition {first.partition} on {list(first.after)}", f"{count}: {list(first.before)}"
-    return DriftFinding(drift_class, field, expected, actual)
+    if plan.spec is not None and plan.before is not None:
+        if kind is MoveKind.FACTOR:
+            return _replication_factor_finding(plan.spec, plan.before)
+        if kind is MoveKind.ASSIGNMENT:
+            return _assignment_finding(plan.spec, plan.before)
+    count, first = format_count(len(moves), "partition"), moves[0]
+    return DriftFinding(
+        _CLASS_BY_KIND[kind], actual=f"{count}; for example partition {first.partition} on {list(first.before)}"
+    )
 
 
 _WHOLE_TOPIC_REASONS = frozenset(

@@ -73,7 +73,8 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
     """
     context = make_plan_context(state, cluster, options)
     plans, unchanged, declared = [], 0, set()
-    for spec in specs:
+    # By name: where a topic's moves go depends on the moves of the topics before it.
+    for spec in sorted(specs, key=lambda spec: spec.topic):
         declared.add(spec.topic)
         plan = plan_topic(spec, context)
         if plan.changes or plan.refusals:
@@ -82,7 +83,6 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
             unchanged += 1
             if plan.notices:
                 plans.append(plan)
-    plans.sort(key=lambda plan: plan.topic)
     plans, warnings = enforce_size_limits(plans, state.list_sizes)
     plans = apply_write_block(plans, state.write_block)
     return Plan(
@@ -165,7 +165,8 @@ def make_plan_context(
     placer = ReplicaPlacer(state, cluster, options.without_brokers, options.allow_unknown_brokers, replica_holders)
     settings = cluster.config_rules.merge_dynamic_settings(state.broker_defaults)
     by_metric_name = index_by_metric_name(chain(state.topics, state.topic_errors, other_topics))
-    moves = MovePlanner(cluster, state.brokers, placer.excluded_brokers, lambda: placer.replica_list_counts)
+    count_lists = (lambda: placer.replica_list_counts) if replica_holders is None else None
+    moves = MovePlanner(cluster, state.brokers, placer.excluded_brokers, count_lists)
     return PlanContext(state, cluster, options, placer, moves, settings, by_metric_name)
 
 

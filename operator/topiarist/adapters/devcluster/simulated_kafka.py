@@ -2,8 +2,8 @@
 
 ``topiarist dev``, the demo and the tests use it. It reacts as Kafka's controller does, to the same watches and in the
 same order. New topic: id, then partition states. New partitions: their states. Deletion request: partitions, topic,
-config, request. It does not move leaders or replicas. ``seed`` writes the initial znodes. A client that only reads
-znodes cannot distinguish it from a real cluster.
+config, request. It carries out reassignments only with ``moves_replicas``. ``seed`` writes the initial znodes. A client
+that only reads znodes cannot distinguish it from a real cluster.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, NoNodeError,
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, WatchedEvent
 
-from topiarist.adapters.devcluster import seed
+from topiarist.adapters.devcluster import seed, simulated_reassignment
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import MAX_KAFKA_VERSION, Broker, KafkaVersion
 
@@ -40,9 +40,10 @@ class SimulatedKafka:
     """A simulated cluster at ``connect`` (``host:port/chroot``) that runs until ``close``.
 
     ``version`` decides what is written: topic ids since 2.8, and the JSON versions of that Kafka version.
-    ``deletion_enabled`` is the brokers' ``delete.topic.enable``. ``controller_errors`` collects the errors that a real
-    controller would log; without invalid znodes it stays empty. Raises ``TopiaristError`` (Unreachable) if there is no
-    ZooKeeper.
+    ``deletion_enabled`` is the brokers' ``delete.topic.enable``. With ``moves_replicas``, reassignment requests are
+    carried out; the brokers in ``lagging_brokers`` never get in sync. ``controller_errors`` collects the errors that a
+    real controller would log; without invalid znodes it stays empty. Raises ``TopiaristError`` (Unreachable) if there
+    is no ZooKeeper.
     """
 
     def __init__(
@@ -57,6 +58,8 @@ class SimulatedKafka:
         self.cluster_id = cluster_id
         self.brokers = {broker.id: broker for broker in brokers}
         self.deletion_enabled = True
+        self.moves_replicas = False
+        self.lagging_brokers: set[int] = set()
         self.controller_errors: list[str] = []
         self.client = KazooClient(connect, timeout=20.0)
         self._known_topics: set[str] = set()
@@ -144,6 +147,7 @@ class SimulatedKafka:
             _BROKER_IDS: self._sync_brokers,
             _TOPICS: self._sync_topics,
             _DELETION_REQUESTS: self._process_deletion_requests,
+            simulated_reassignment.REQUEST: self._process_reassignment_request,
         }
         if event.path:
             topic = event.path.removeprefix(_TOPICS + "/")
@@ -164,6 +168,7 @@ class SimulatedKafka:
         self._known_topics.clear()
         self._sync_topics()
         self._process_deletion_requests()
+        self._process_reassignment_request()
 
     def _sync_topics(self) -> None:
         names = set(self.client.get_children(_TOPICS, watch=self._on_watch_event))
@@ -182,6 +187,11 @@ class SimulatedKafka:
     def _process_deletion_requests(self) -> None:
         for name in sorted(self.client.get_children(_DELETION_REQUESTS, watch=self._on_watch_event)):
             self._process_deletion_request(name)
+
+    def _process_reassignment_request(self) -> None:
+        if self.moves_replicas:
+            simulated_reassignment.process(self.client, self._live_brokers() - self.lagging_brokers)
+            self.client.exists(simulated_reassignment.REQUEST, watch=self._on_watch_event)
 
     def _read_topic(self, name: str) -> bytes | None:
         """Read and watch a topic's znode; None if the topic was deleted."""

@@ -32,7 +32,7 @@ class MovePlanner:
     """The moves of one plan.
 
     ``without`` are the brokers that take no replicas, drained ones included; ``count_lists`` returns the number of each
-    replica list of the cluster.
+    replica list of the cluster; None if not all topics are known: each topic is then planned by itself.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class MovePlanner:
         cluster: ClusterSpec,
         brokers: Sequence[Broker],
         without: Collection[int],
-        count_lists: Callable[[], Counter[Replicas]],
+        count_lists: Callable[[], Counter[Replicas]] | None,
     ) -> None:
         self.drained = cluster.drain_brokers
         self._rack_mode = cluster.rack_awareness.value.lower()
@@ -49,8 +49,8 @@ class MovePlanner:
         self._count_lists = count_lists
 
     @cached_property
-    def _picker(self) -> ReplicaPicker:
-        return ReplicaPicker(self._brokers, self._without, self._count_lists())
+    def _shared_picker(self) -> ReplicaPicker | None:
+        return ReplicaPicker(self._brokers, self._without, self._count_lists()) if self._count_lists else None
 
     def plan_moves(
         self, spec: TopicSpec, partitions: Sequence[int], lists: tuple[Replicas, ...], kinds: Collection[MoveKind]
@@ -83,7 +83,8 @@ class MovePlanner:
                 for kind in kinds
                 if kind is MoveKind.ASSIGNMENT
             ]
-        picker, factor = self._picker, spec.replication_factor
+        picker = self._shared_picker or ReplicaPicker(self._brokers, self._without, Counter(lists))
+        factor = spec.replication_factor
         picker.begin_topic(lists)
         steps: dict[MoveKind, _Step] = {
             MoveKind.DRAIN: lambda lists: drain(lists, self.drained, picker),
@@ -91,22 +92,22 @@ class MovePlanner:
             MoveKind.SPREAD: lambda lists: spread(lists, picker, within_one=spec.spread_within_one),
         }
         if factor is not None:
-            steps[MoveKind.FACTOR] = lambda lists: self._change_factor(spec, lists, factor)
+            steps[MoveKind.FACTOR] = lambda lists: self._change_factor(spec, lists, factor, picker)
         if not self.drained:
             del steps[MoveKind.DRAIN]
         return [(kind, steps[kind]) for kind in MoveKind if kind in kinds and kind in steps]
 
-    def _change_factor(self, spec: TopicSpec, lists: tuple[Replicas, ...], factor: int) -> tuple[Replicas, ...]:
+    def _change_factor(
+        self, spec: TopicSpec, lists: tuple[Replicas, ...], factor: int, picker: ReplicaPicker
+    ) -> tuple[Replicas, ...]:
         if any(len(replicas) < factor for replicas in lists):
-            start_and_shift = self._derive_start_and_shift(spec.topic)
-            lists, _ = raise_factor(
-                lists, factor, self._picker, rack_mode=self._rack_mode, start_and_shift=start_and_shift
-            )
-        return lower_factor(lists, factor, self._picker)
+            start_and_shift = self._derive_start_and_shift(spec.topic, picker)
+            lists, _ = raise_factor(lists, factor, picker, rack_mode=self._rack_mode, start_and_shift=start_and_shift)
+        return lower_factor(lists, factor, picker)
 
-    def _derive_start_and_shift(self, topic: str) -> tuple[int, int] | None:
+    def _derive_start_and_shift(self, topic: str, picker: ReplicaPicker) -> tuple[int, int] | None:
         try:
-            return derive_start_and_shift(topic, prepare_brokers(self._picker.takers, self._rack_mode))
+            return derive_start_and_shift(topic, prepare_brokers(picker.takers, self._rack_mode))
         except AssignmentError:
             return None
 
