@@ -13,7 +13,7 @@ from topiarist.errors import Reason
 from topiarist.kafka import config_rules, config_table
 from topiarist.kafka.config_rules import ConfigError, ConfigRules
 from topiarist.kafka.types import KafkaVersion, format_version
-from topiarist.model.plan import Change, Issue
+from topiarist.model.plan import Change, Issue, MoveReplicas
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
@@ -99,6 +99,11 @@ class TopicPlanBuilder:
             hint = config_hint(errors, self.spec.config)
             self.add_refusal(Reason.CONFIG_INVALID, message, ("config",), hint=hint, withheld=(change,))
         return bool(errors)
+
+    @property
+    def moves_replicas(self) -> bool:
+        """Return whether the plan moves replicas of the topic."""
+        return any(isinstance(change, MoveReplicas) for change in self.changes)
 
     def has_refusal(self, reason: Reason) -> bool:
         """Return whether the topic has a refusal with this reason."""

@@ -13,7 +13,7 @@ from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.kafka.names import INTERNAL_TOPICS
 from topiarist.model.moves import MoveKind
-from topiarist.model.plan import AddPartitions, ConfigItem, Issue, MoveReplicas, UpdateConfig, config_after
+from topiarist.model.plan import AddPartitions, ConfigItem, Issue, UpdateConfig, config_after
 from topiarist.model.state import TopicState, find_replication_factors
 from topiarist.planning.builder import (
     HINT_DECLARE_VERSION,
@@ -24,7 +24,7 @@ from topiarist.planning.builder import (
     min_replica_count,
     version_warning,
 )
-from topiarist.planning.moves.topic import find_moves, permitted_kinds
+from topiarist.planning.moves.topic import find_forbidding_document, find_moves, permitted_kinds
 from topiarist.planning.risk import assess_config, assess_growth, reassess
 from topiarist.text import format_count, shorten_list
 
@@ -109,7 +109,7 @@ def _refuse_config_item(builder: TopicPlanBuilder, topic: TopicState, item: Conf
 
 def _waits_for_moves(builder: TopicPlanBuilder, item: ConfigItem) -> bool:
     """Return whether ``min.insync.replicas`` may rise while the plan moves replicas of the topic."""
-    if item.after is None or not any(isinstance(change, MoveReplicas) for change in builder.changes):
+    if item.after is None or not builder.moves_replicas:
         return False
     before = item.before or config_rules.server_default(item.key, builder.context.settings)
     return before is None or not is_min_isr_above({item.key: before}, int(item.after) - 1)
@@ -131,7 +131,7 @@ def _diff_partitions(builder: TopicPlanBuilder, topic: TopicState) -> None:
             keep = f"list {format_count(actual, 'partition')}"
         message = f"{actual} -> {desired} partitions: Kafka cannot remove partitions"
         builder.add_refusal(Reason.FEWER_PARTITIONS, message, path, hint=f"{keep}, or create a new topic")
-    elif any(isinstance(change, MoveReplicas) for change in builder.changes):
+    elif builder.moves_replicas:
         # The controller may take the new partitions over before or after the moves, and lose them in between.
         message = f"{actual} -> {desired} partitions: waits until the topic's replicas are moved"
         builder.add_refusal(Reason.AFTER_MOVES, message, path, hint="run again after the moves")
@@ -215,7 +215,7 @@ def _diff_replication_factor(builder: TopicPlanBuilder, topic: TopicState) -> No
     if kind in builder.spec.allowed_moves:
         why, hint = "topiarist does not change that of protected topics", "change it with kafka-reassign-partitions"
     else:
-        document = "Topic" if kind in builder.context.cluster.moves.allow else "Cluster"
+        document = find_forbidding_document(builder, kind)
         why, hint = f"{kind.value} moves are not allowed", f"allow {kind.value} in spec.moves of the {document}"
     if len(actual_factors) == 1:
         keep = f"list {format_count(min(actual_factors), 'broker')} for each partition"

@@ -91,11 +91,11 @@ def _refuse_unpermitted_drain(builder: TopicPlanBuilder, topic: TopicState, kind
         hint = "set spec.moves.protected: true in the Cluster, and allow Drain"
         builder.add_refusal(Reason.PROTECTED_TOPIC, f"{message}: protected topics are not moved", hint=hint)
     else:
-        hint = f"allow Drain in spec.moves of the {_narrower(builder, MoveKind.DRAIN)}"
+        hint = f"allow Drain in spec.moves of the {find_forbidding_document(builder, MoveKind.DRAIN)}"
         builder.add_refusal(Reason.MOVE_NOT_ALLOWED, message, hint=hint)
 
 
-def _narrower(builder: TopicPlanBuilder, kind: MoveKind) -> str:
+def find_forbidding_document(builder: TopicPlanBuilder, kind: MoveKind) -> str:
     """Return the kind of document that does not allow a kind of move."""
     return "Topic" if kind in builder.context.cluster.moves.allow else "Cluster"
 
