@@ -98,6 +98,8 @@ class Reason(str, Enum):
     SNAPSHOT_UNUSABLE = "SnapshotUnusable", Exit.ERROR
     SPARK_FAILED = "SparkFailed", Exit.ERROR, True
     INCOMPLETE = "Incomplete", Exit.ERROR
+    MOVES_STALLED = "MovesStalled", Exit.ERROR, True
+    STUCK_REASSIGNMENT = "StuckReassignment", Exit.ERROR
 
     # The cluster has a write block.
     KRAFT_CONTROLLER = "KRaftController", Exit.REFUSED
@@ -123,6 +125,7 @@ class Reason(str, Enum):
     INTERNAL_TOPIC = "InternalTopic", Exit.REFUSED
     MIN_ISR_ABOVE_REPLICAS = "MinIsrAboveReplicas", Exit.REFUSED
     MOVE_NOT_ALLOWED = "MoveNotAllowed", Exit.REFUSED
+    NOT_IN_SYNC = "NotInSync", Exit.REFUSED, True
     NAME_COLLISION = "NameCollision", Exit.REFUSED
     NOT_ADOPTED = "NotAdopted", Exit.REFUSED
     NOT_ALLOWED = "NotAllowed", Exit.REFUSED
@@ -157,6 +160,8 @@ class Reason(str, Enum):
 
     # Outcomes of a topic in an apply.
     STATE_CONFLICT = "StateConflict", Exit.CONFLICT, True
+    MOVES_UNFINISHED = "MovesUnfinished", Exit.ERROR, True
+    MOVE_DROPPED = "MoveDropped", Exit.ERROR, True
     NOT_SENT = "NotSent", Exit.DONE, True
     OUTCOME_UNKNOWN = "OutcomeUnknown", Exit.ERROR, True
     WRITE_FAILED = "WriteFailed", Exit.ERROR

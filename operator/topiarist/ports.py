@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
+from topiarist.model.moves import NO_MOVES, MoveProgress, MoveSettings
 from topiarist.model.outcome import FreezeResult, Outcome
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.policy import CelBindings, Rule, RuleError
@@ -36,6 +38,23 @@ class Throttle(Protocol):
         """Record the outcome of a topic."""
 
 
+@dataclass(frozen=True, slots=True)
+class MoveOptions:
+    """The options of the moves of one run.
+
+    Without ``wait`` at most one batch is sent, and nothing is waited for. ``on_progress`` is called after each poll of
+    a batch.
+    """
+
+    settings: MoveSettings = NO_MOVES
+    wait: bool = True
+    on_progress: Callable[[MoveProgress], None] = lambda progress: None
+
+
+NO_MOVE_OPTIONS = MoveOptions()
+"""The options of a run that copies nothing."""
+
+
 class Cluster(Protocol):
     """A Kafka cluster that can be read and changed."""
 
@@ -56,6 +75,27 @@ class Cluster(Protocol):
         changes.
 
         Raises ``TopiaristError`` before the first outcome if the run cannot start (no lock, no controller).
+        """
+
+    def move(
+        self,
+        plan: Plan,
+        options: MoveOptions,
+        stop: Callable[[], bool],
+    ) -> Iterator[Outcome]:
+        """Carry out the moves of ``plan`` in batches, one transaction each; the caller has made all other changes.
+
+        A batch is sent when the one before it is done, also one of an earlier run. After the last batch the throttles
+        are put back as they were, also those of an earlier run of the same owner that ended early; a plan without moves
+        does only this. Moves that were made already are not made again.
+
+        Yields one outcome for each actionable topic with moves, as soon as its last partition is done. Topics with
+        unfinished moves are ``PENDING``. After ``stop()`` returns true no further batch is sent; one that was sent
+        continues.
+
+        Raises ``TopiaristError`` after the outcomes if the moves cannot continue: no progress for
+        ``options.settings.stall_after`` seconds, or an entry of the reassignment request that the controller never
+        removes.
         """
 
 

@@ -15,16 +15,31 @@ from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
+from topiarist.planning.moves.health import withhold_unhealthy_moves
+from topiarist.planning.moves.phases import only_moves, without_moves
 from topiarist.planning.planner import make_plan
-from topiarist.ports import Cluster, Throttle
+from topiarist.ports import NO_MOVE_OPTIONS, Cluster, MoveOptions, PartitionInspector, Throttle
 
 
-def read_and_plan(cluster: Cluster, spec: ClusterSpec, topics: Sequence[TopicSpec], options: RunOptions) -> Plan:
+def read_and_plan(
+    cluster: PartitionInspector, spec: ClusterSpec, topics: Sequence[TopicSpec], options: RunOptions
+) -> Plan:
     """Read a cluster and return its plan; write nothing.
 
     Raises the errors of ``read_cluster`` and ``require_all_topics_planned``.
     """
-    return require_all_topics_planned(make_plan(read_cluster(cluster, spec.cluster_id), spec, topics, options), topics)
+    state = read_cluster(cluster, spec.cluster_id)
+    plan = require_all_topics_planned(make_plan(state, spec, topics, options), topics)
+    return refuse_unhealthy_moves(cluster, plan, state)
+
+
+def refuse_unhealthy_moves(cluster: PartitionInspector, plan: Plan, state: ClusterState) -> Plan:
+    """Return ``plan`` without moves of topics with a partition that is not healthy; read the states of those alone."""
+    moved = [topic.before for topic in plan.actionable_topics() if topic.moves() and topic.before]
+    if not moved:
+        return plan
+    settings = plan.config_rules.merge_dynamic_settings(state.broker_defaults)
+    return withhold_unhealthy_moves(plan, cluster.inspect_all(moved), settings)
 
 
 def read_cluster(cluster: Cluster, cluster_id: str, source: str = "clusterId") -> ClusterState:
@@ -77,29 +92,59 @@ def apply_plan(
     stop: Callable[[], bool],
     on_outcome: Callable[[TopicPlan, Outcome], None] = lambda topic, outcome: None,
     throttle: Throttle | None = None,
+    move_options: MoveOptions = NO_MOVE_OPTIONS,
 ) -> ReconcileReport:
     """Apply ``plan`` and nothing else, and return the report.
 
     ``stop`` returns whether to end the run. ``on_outcome`` gets the outcome of each topic, also of topics that were not
-    sent. ``throttle`` limits the work in flight at the controller.
+    sent. ``throttle`` limits the work in flight at the controller. Moves of existing replicas follow all other changes,
+    with ``move_options``; the outcome of a topic is known when its last partition is moved.
 
     A topic that changed since it was planned is reported as a conflict, for the next reconciliation. If the run ends
     early, known outcomes are kept and the other topics are ``SKIPPED``, so every topic has an outcome.
     """
     unsent = {topic.topic: topic for topic in plan.actionable_topics()}
+    moved = {name for name, topic in unsent.items() if topic.moves()}
     outcomes: list[Outcome] = []
+    changed: dict[str, Outcome] = {}
     error = None
+
+    def record(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        topic = unsent.pop(outcome.topic)
+        if throttle:
+            throttle.on_outcome(topic, outcome)
+        on_outcome(topic, outcome)
+
     try:
         # Without topics ``apply`` is not called, so that a missing lock or controller is no error.
-        for outcome in cluster.apply(plan, stop, throttle) if unsent else ():
-            outcomes.append(outcome)
-            topic = unsent.pop(outcome.topic)
-            if throttle:
-                throttle.on_outcome(topic, outcome)
-            on_outcome(topic, outcome)
+        first = without_moves(plan) if moved else plan
+        for outcome in cluster.apply(first, stop, throttle) if first.has_changes else ():
+            if outcome.topic in moved and outcome.result in (Result.DONE, Result.UNCHANGED):
+                changed[outcome.topic] = outcome
+            else:
+                moved.discard(outcome.topic)
+                record(outcome)
+        if moved or (plan.batch and plan.batch.owner == plan.owner and not plan.write_block.reason):
+            moves = only_moves(plan, moved)
+            for outcome in cluster.move(moves, move_options, stop):
+                record(_join_outcomes(changed.get(outcome.topic), outcome))
     except TopiaristError as raised:
         error = raised
-        for name, topic in unsent.items():
-            outcomes.append(Outcome(name, Result.SKIPPED))
-            on_outcome(topic, outcomes[-1])
+        for name in tuple(unsent):
+            topic, outcome = unsent.pop(name), Outcome(name, Result.SKIPPED)
+            outcomes.append(outcome)
+            on_outcome(topic, outcome)
     return ReconcileReport(plan, tuple(outcomes), error)
+
+
+def _join_outcomes(changed: Outcome | None, moved: Outcome) -> Outcome:
+    """Return the outcome of a topic from those of its other changes and of its moves."""
+    if changed is None or changed.result is not Result.DONE:
+        return moved
+    if moved.result is Result.UNCHANGED:
+        return changed
+    if moved.result is Result.SKIPPED:
+        message = "its other changes were made, and no replica was moved; run again for the moves"
+        return Outcome(moved.topic, Result.PENDING, Reason.MOVES_UNFINISHED, message)
+    return moved

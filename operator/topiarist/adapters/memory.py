@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
 from topiarist.errors import Reason
+from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.progress import TopicProgress, build_topic_progress, partitions_to_initialize
 from topiarist.model.state import ClusterState, TopicInspection, TopicState
 from topiarist.planning.preconditions import Validity, check_plan
 from topiarist.planning.simulate import simulate
-from topiarist.ports import Throttle
+from topiarist.ports import MoveOptions, Throttle
 
 
 class MemoryCluster:
@@ -41,6 +42,25 @@ class MemoryCluster:
             while throttle and partitions_to_initialize(topic) and not stop() and not throttle.try_acquire(topic):
                 throttle.wait()
             yield Outcome(topic.topic, Result.SKIPPED) if stop() else self._apply_topic(plan, topic)
+
+    def move(
+        self,
+        plan: Plan,
+        options: MoveOptions,
+        stop: Callable[[], bool],
+    ) -> Iterator[Outcome]:
+        """Carry out the moves topic by topic; each is done at once, whatever the options."""
+        topics = [topic for topic in plan.actionable_topics() if topic.moves()]
+        done, total = 0, sum(len(topic.moves()) for topic in topics)
+        for number, topic in enumerate(topics, start=1):
+            if stop():
+                yield Outcome(topic.topic, Result.SKIPPED)
+                continue
+            outcome = self._apply_topic(plan, topic)
+            finished = topic.moves() if outcome.result is Result.DONE else ()
+            done += len(finished)
+            options.on_progress(MoveProgress(number, len(topics), done, total, finished=finished))
+            yield outcome
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
         """Return the progress of the topics; an applied change is complete at once."""

@@ -29,7 +29,7 @@ from topiarist.model.outcome import worst_exit_code
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
-from topiarist.ports import Cluster, OpenCluster, PartitionInspector
+from topiarist.ports import OpenCluster, PartitionInspector
 from topiarist.reconcile import read_and_plan
 from topiarist.text import format_count, humanize_duration
 
@@ -61,7 +61,7 @@ class ClusterSessions:
     """
 
     def __init__(self, specs: Mapping[str, ClusterSpec], settings: Settings, *, keep_open: bool = True) -> None:
-        self._specs = specs
+        self.specs = specs
         self._settings = settings
         self._keep_open = keep_open
         self._open_clusters: list[OpenCluster] = []
@@ -86,7 +86,7 @@ class ClusterSessions:
         """
 
         def run(name: str) -> T:
-            cluster = self._connect(self._specs[name])
+            cluster = self._connect(self.specs[name])
             self._open_clusters.append(cluster)
             result = work(name, cluster)
             if self._keep_open:
@@ -104,7 +104,7 @@ class ClusterSessions:
         if not path:
             return self.map_sessions(work)
         snapshots = SnapshotFiles(Path(path))
-        results = self._collect_results(lambda name: work(name, MemoryCluster(snapshots.read(self._specs[name]))), 1)
+        results = self._collect_results(lambda name: work(name, MemoryCluster(snapshots.read(self.specs[name]))), 1)
         if snapshots.taken_at and self._settings.verbosity >= 0:
             oldest = min(snapshots.taken_at.values())
             age = humanize_duration(max(int((datetime.now(UTC) - oldest).total_seconds()), 0) * 1000)
@@ -120,7 +120,7 @@ class ClusterSessions:
         addresses lead to one cluster, and the right ``Cluster`` document cannot be determined.
         """
 
-        def plan(name: str, cluster: Cluster) -> Plan:
+        def plan(name: str, cluster: PartitionInspector) -> Plan:
             return read_and_plan(cluster, desired.clusters[name], desired.specs[name], run)
 
         plans = list(self.map_clusters(plan).values())
@@ -134,17 +134,17 @@ class ClusterSessions:
                 self._report_error(TopiaristError(Reason.WRONG_CLUSTER, message, hint))
         plans = [plan for plan in plans if len(names[plan.cluster_id]) == 1]
         # Every planned cluster has a result for each of its topics, so only clusters without a plan are counted.
-        missing = sum(len(desired.specs[name]) for name in self._specs.keys() - {plan.cluster for plan in plans})
-        if missing and len(self._specs) > 1:
-            total = sum(len(desired.specs[name]) for name in self._specs)
+        missing = sum(len(desired.specs[name]) for name in self.specs.keys() - {plan.cluster for plan in plans})
+        if missing and len(self.specs) > 1:
+            total = sum(len(desired.specs[name]) for name in self.specs)
             terminal.log(
-                f"{len(plans)} of {format_count(len(self._specs), 'cluster')} planned;"
+                f"{len(plans)} of {format_count(len(self.specs), 'cluster')} planned;"
                 f" without a result: {missing:,} of {format_count(total, 'topic')}"
             )
         return plans
 
     def _collect_results(self, work: Callable[[str], T], max_parallel: int) -> dict[str, T]:
-        results, self.errors = map_parallel(self._specs, work, max_parallel)
+        results, self.errors = map_parallel(self.specs, work, max_parallel)
         for name, error in self.errors.items():
             self._report_error(error, name)
         return results
@@ -166,7 +166,7 @@ class ClusterSessions:
                 remedy = "correct it there"
         else:
             origin = f"Cluster {spec.name} at {spec.source.locate(('spec', 'zookeeper', 'connect'))}"
-            if len(self._specs) > 1:  # the option would apply to all clusters
+            if len(self.specs) > 1:  # the option would apply to all clusters
                 remedy = "correct it there"
         text = terminal.sanitize_lines(f"connecting to {spec.connect.partition('/')[0]}, given by {origin}")
         notice = threading.Timer(_CONNECT_NOTICE_DELAY_S, terminal.log_over_progress, (text,))

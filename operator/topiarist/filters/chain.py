@@ -7,7 +7,7 @@ required approval. The budgets count the remaining changes.
 from __future__ import annotations
 
 from topiarist.filters.budgets import enforce_budgets
-from topiarist.filters.permissions import PlanFilter, keep_all, withhold_moves
+from topiarist.filters.permissions import PlanFilter, keep_all
 from topiarist.model.plan import Plan
 from topiarist.model.spec import Budgets
 
@@ -25,4 +25,4 @@ def apply_filters(
 
     ``approve`` keeps everything if a person is asked afterwards. See ``enforce_budgets`` for ``partial``.
     """
-    return withhold_moves(enforce_budgets(approve(policies(external(plan))), budgets, partial=partial))
+    return enforce_budgets(approve(policies(external(plan))), budgets, partial=partial)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from topiarist.errors import Reason
-from topiarist.model.plan import Change, Issue, MoveReplicas, Plan, Risk, TopicPlan, withhold
+from topiarist.model.plan import Change, Issue, Plan, Risk, TopicPlan, withhold
 from topiarist.model.run_options import RiskApproval
 
 PlanFilter = Callable[[Plan], Plan]
@@ -33,13 +33,6 @@ def filter_changes(plan: Plan, find_issue: Callable[[TopicPlan, Change], Issue |
                 topic = withhold(topic, (change,), issue)
         topics.append(topic)
     return replace(plan, topics=tuple(topics))
-
-
-def withhold_moves(plan: Plan) -> Plan:
-    """Return ``plan`` without moves of existing replicas, which no adapter applies yet; their lists are still shown."""
-    message = "this version plans moves of existing replicas, and does not apply them yet"
-    issue = Issue(Reason.MOVE_NOT_ALLOWED, message, hint="apply the lists with kafka-reassign-partitions")
-    return filter_changes(plan, lambda _topic, change: issue if isinstance(change, MoveReplicas) else None)
 
 
 def filter_unapproved(plan: Plan, approvals: tuple[RiskApproval, ...]) -> Plan:

@@ -37,7 +37,7 @@ from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, ListSizes, TopicState
 from topiarist.model.tenancy import DriftPolicy
 from topiarist.planning.planner import make_plan
-from topiarist.ports import Cluster, ProgressSource, Throttle
+from topiarist.ports import Cluster, MoveOptions, ProgressSource, Throttle
 from topiarist.reconcile import apply_plan, require_all_topics_planned, require_cluster_id
 
 
@@ -209,7 +209,9 @@ def reconcile_cluster(
         plan = _filter_plan(plan, request, candidates, len(deletions))
     except TopiaristError as error:
         return ReconcileResult(refused, state, None, error, deletions)
-    report = apply_plan(cluster, plan, stop=stop, throttle=pace)
+    # One batch a pass: statuses and other changes do not wait for copies.
+    moves = MoveOptions(request.cluster.moves, wait=False)
+    report = apply_plan(cluster, plan, stop=stop, throttle=pace, move_options=moves)
     plans = {plan.topic: plan for plan in report.plan.topics}
     outcomes = {outcome.topic: outcome for outcome in report.outcomes}
     results = [

@@ -102,6 +102,31 @@ NO_MOVES = MoveSettings()
 """The settings of a cluster without ``spec.moves``: nothing is allowed."""
 
 
+class RequestedReassignment(NamedTuple):
+    """One entry of the cluster's reassignment request: a partition, and the replicas that it is to get."""
+
+    topic: str
+    partition: int
+    replicas: Replicas
+
+
+class MoveProgress(NamedTuple):
+    """The progress of the moves of one plan, after each poll of a batch.
+
+    ``batch`` counts from 1 to ``batches``; the total may change while batches are sent. ``done`` of ``total``
+    partitions of the plan have their new lists. ``copying`` are the moves in flight, ``finished`` those that were
+    finished since the last report. ``waiting_for`` is what a batch waits for, if that is not the copies themselves.
+    """
+
+    batch: int
+    batches: int
+    done: int
+    total: int
+    copying: tuple[ReplicaMove, ...] = ()
+    finished: tuple[ReplicaMove, ...] = ()
+    waiting_for: str = ""
+
+
 class OwnValue(NamedTuple):
     """A throttle config that topiarist wrote, and the value that it replaced; None if there was none."""
 

@@ -17,7 +17,7 @@ from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion, Replicas
-from topiarist.model.moves import ReplicaMove
+from topiarist.model.moves import BatchRecord, ReplicaMove
 from topiarist.model.ownership_record import build_applied_spec
 from topiarist.model.spec import TopicSpec, ValueOrigin
 from topiarist.model.state import OwnershipRecord, TopicState, WriteBlock
@@ -238,7 +238,8 @@ class Plan:
     are topics with an ownership record that no manifest of the run names: manifests in other paths may name them.
     ``load`` is the load of each broker before the plan; it is empty if no replica is placed. ``config_rules`` (with the
     relevant settings only) and ``min_version`` are the rules used to check configs. ``controller`` and
-    ``controller_epoch`` are information for people and not part of a plan's meaning.
+    ``controller_epoch`` are information for people and not part of a plan's meaning. ``batch`` is the record of the
+    last batch of moves on the cluster: a run that applies the plan first waits for it.
     """
 
     cluster: str
@@ -256,6 +257,7 @@ class Plan:
     min_version: KafkaVersion = MIN_KAFKA_VERSION
     controller: int | None = None
     controller_epoch: int = 0
+    batch: BatchRecord | None = None
 
     def actionable_topics(self) -> Iterator[TopicPlan]:
         """Iterate over the topics that applying the plan writes to."""

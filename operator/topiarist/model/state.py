@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from topiarist.errors import Reason
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion, Replicas
+from topiarist.model.moves import BatchRecord, RequestedReassignment
 from topiarist.text import printable, shorten_list
 
 NO_LEADER, LEADER_DURING_DELETE = -1, -2
@@ -230,6 +231,11 @@ class ClusterState:
     Kafka version that is consistent with the data read. ``assigns_topic_ids`` is true if any topic has an id: the
     controller then gives ids to new topics. ``next_identity`` is the identity of the next topic that ``simulate``
     creates; nothing else uses it.
+
+    ``requested_reassignments`` are the entries of the reassignment request as far as it can be decoded, and
+    ``requested_at_ms`` is the time of its last change (an entry leaves it when its partition is done). ``batch`` is
+    topiarist's record of the last batch of moves, written at ``batch_at_ms``; None if no batch and no throttle is left.
+    Times are in ms since the epoch by the cluster's own clock; None if there is no request or record.
     """
 
     cluster_id: str
@@ -251,6 +257,10 @@ class ClusterState:
     assigns_topic_ids: bool = False
     stale_reassignments: frozenset[str] = frozenset()
     next_identity: int = 1
+    requested_reassignments: tuple[RequestedReassignment, ...] = ()
+    requested_at_ms: int | None = None
+    batch: BatchRecord | None = None
+    batch_at_ms: int | None = None
 
     def record_of(self, topic: str) -> OwnershipRecord | None:
         """Return the ownership record of a topic, valid or not, whether the topic exists or not."""

@@ -54,6 +54,7 @@ from topiarist.planning.moves.planner import MovePlanner
 from topiarist.planning.placement import ReplicaPlacer
 from topiarist.planning.risk import assess_deletion
 from topiarist.planning.size_limits import enforce_size_limits
+from topiarist.text import format_count, printable
 
 HINT_AFTER_DELETION = "run again when the controller has deleted it"
 
@@ -94,13 +95,20 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
         topics=tuple(plans),
         unchanged=unchanged,
         orphans=_find_orphans(state, options, declared),
-        warnings=(*state.warnings, *_find_cluster_warnings(state, cluster), *warnings, *_bypass_warnings(plans)),
+        warnings=(
+            *state.warnings,
+            *_find_cluster_warnings(state, cluster),
+            *_batch_warnings(state),
+            *warnings,
+            *_bypass_warnings(plans),
+        ),
         load=context.placer.current_load() if any(plan.new_replicas() or plan.moves() for plan in plans) else {},
         write_block=state.write_block,
         config_rules=cluster.config_rules.with_relevant_settings(),
         min_version=state.min_version,
         controller=state.controller,
         controller_epoch=state.controller_epoch,
+        batch=state.batch,
     )
 
 
@@ -308,6 +316,22 @@ def _find_cluster_warnings(state: ClusterState, cluster: ClusterSpec) -> Iterabl
     if cluster.version is not None and cluster.version < state.min_version:
         declared, oldest = format_version(cluster.version), format_version(state.min_version)
         yield f"kafkaVersion is {declared}, but the znodes of the cluster need {oldest} or later"
+
+
+def _batch_warnings(state: ClusterState) -> Iterable[str]:
+    # A run that ended early leaves them; the controller finishes the batch, and the next run puts the throttles back.
+    batch = state.batch
+    if batch is None:
+        return
+    partitions = {(move.topic, move.partition) for move in batch.moves}
+    left = sum((entry.topic, entry.partition) in partitions for entry in state.requested_reassignments)
+    name = f"batch {batch.batch} of {batch.batches} of moves by owner {printable(batch.owner)}"
+    if left:
+        yield f"{name} is in progress: {format_count(left, 'partition')} left; apply first waits for it"
+    elif batch.throttles:
+        yield f"{name} is done, and its throttles are still set: the next apply of that owner puts them back"
+    else:
+        yield f"{name} is done, and its record is still there: the next apply of that owner deletes it"
 
 
 def _bypass_warnings(plans: Sequence[TopicPlan]) -> Iterable[str]:

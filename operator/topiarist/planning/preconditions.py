@@ -352,6 +352,7 @@ def revalidate(plan: Plan, state: ClusterState) -> RevalidatedPlan:
         load=placer.current_load() if any(topic.new_replicas() or topic.moves() for topic in remaining) else {},
         controller=state.controller,
         controller_epoch=state.controller_epoch,
+        batch=state.batch,
     )
     conflicts = {
         topic: result.message for topic, result in validity_by_topic.items() if result.validity is Validity.CONFLICT

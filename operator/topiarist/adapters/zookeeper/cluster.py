@@ -7,6 +7,8 @@ from types import TracebackType
 from typing import Self
 
 from topiarist.adapters.zookeeper.connection.session import open_session, translate_errors
+from topiarist.adapters.zookeeper.moves.batch_writer import WriterSettings
+from topiarist.adapters.zookeeper.moves.mover import Mover
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_metadata
 from topiarist.adapters.zookeeper.read.partition_states import inspect, inspect_all
 from topiarist.adapters.zookeeper.read.progress import poll_progress
@@ -21,7 +23,7 @@ from topiarist.model.outcome import FreezeResult, Outcome, Result
 from topiarist.model.plan import Plan
 from topiarist.model.progress import TopicProgress
 from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
-from topiarist.ports import Throttle
+from topiarist.ports import MoveOptions, Throttle
 
 
 class ZooKeeperCluster:
@@ -94,6 +96,17 @@ class ZooKeeperCluster:
                     yield from (Outcome(topic.topic, Result.SKIPPED) for topic in plan.actionable_topics())
         finally:
             lock.release()
+
+    def move(
+        self,
+        plan: Plan,
+        options: MoveOptions,
+        stop: Callable[[], bool],
+    ) -> Iterator[Outcome]:
+        """Carry out the moves of ``plan`` in batches; the lock is held for each transaction only."""
+        limits = WriterSettings(self._owner, self._lock_timeout, self._jute_max_buffer)
+        mover = Mover(self._session, plan, options, limits, stop)
+        yield from mover.execute()
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
         """Return the progress of the controller on these topics."""

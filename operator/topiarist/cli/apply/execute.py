@@ -19,7 +19,7 @@ from topiarist.cli.settings import Settings
 from topiarist.model.outcome import Outcome, ReconcileReport, worst_exit_code
 from topiarist.model.plan import Plan, Risk, TopicPlan
 from topiarist.output.text.apply import format_report, format_report_summary
-from topiarist.ports import Cluster, Throttle
+from topiarist.ports import Cluster, MoveOptions, Throttle
 from topiarist.reconcile import apply_plan
 from topiarist.text import format_count
 from topiarist.throttle import ControllerWait
@@ -37,6 +37,7 @@ class ApplyPlan(Protocol):
         stop: Callable[[], bool],
         on_outcome: Callable[[TopicPlan, Outcome], None],
         throttle: Throttle | None,
+        move_options: MoveOptions,
     ) -> ReconcileReport:
         """Apply ``plan`` and return the report."""
 
@@ -84,7 +85,14 @@ def apply_plans(
                 progress.step()
                 write_outcome(topic, outcome)
 
-            return apply_one(cluster, plan, stop=stop, on_outcome=on_outcome, throttle=waits.get(plan.cluster))
+            return apply_one(
+                cluster,
+                plan,
+                stop=stop,
+                on_outcome=on_outcome,
+                throttle=waits.get(plan.cluster),
+                move_options=MoveOptions(sessions.specs[plan.cluster].moves),
+            )
 
         with terminal.ProgressBar(sum(1 for plan in plans for _ in plan.actionable_topics()), settings) as progress:
             reports = [apply_to_cluster(plan) for plan in plans]

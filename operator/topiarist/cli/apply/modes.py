@@ -23,7 +23,7 @@ from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.budgets import enforce_budgets
-from topiarist.filters.permissions import filter_unapproved, withhold_moves
+from topiarist.filters.permissions import filter_unapproved
 from topiarist.filters.review import (
     already_satisfied,
     filter_unapproved_deletions,
@@ -35,7 +35,7 @@ from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.planning.preconditions import RevalidatedPlan, revalidate
-from topiarist.ports import Cluster, Throttle
+from topiarist.ports import NO_MOVE_OPTIONS, Cluster, MoveOptions, Throttle
 from topiarist.text import format_count, quote
 
 
@@ -214,7 +214,7 @@ class ApplySavedPlan:
         )
         if self._non_interactive:
             remaining = filter_unapproved_deletions(remaining, settings.allow_risk)
-        remaining = withhold_moves(enforce_budgets(remaining, spec.budgets, partial=settings.partial))
+        remaining = enforce_budgets(remaining, spec.budgets, partial=settings.partial)
         remaining_topics = {topic.topic for topic in remaining.actionable_topics()}
         conflicts = {topic: why for topic, why in revalidated.conflicts.items() if topic in remaining_topics}
         return RevalidatedPlan(remaining, revalidated.already_applied, conflicts)
@@ -227,6 +227,7 @@ class ApplySavedPlan:
         stop: Callable[[], bool],
         on_outcome: Callable[[TopicPlan, Outcome], None],
         throttle: Throttle | None,
+        move_options: MoveOptions = NO_MOVE_OPTIONS,
     ) -> ReconcileReport:
         """Report completed topics and conflicts, then apply the remaining topics.
 
@@ -255,6 +256,7 @@ class ApplySavedPlan:
             stop=lambda: self._halted or stop(),
             on_outcome=halt_on_conflict,
             throttle=throttle,
+            move_options=move_options,
         )
         return replace(report, plan=plan, outcomes=(*known_outcomes, *report.outcomes))
 

@@ -92,14 +92,15 @@ def _forward_stderr(reading: int, target: int, passing: threading.Event) -> None
     kept = b""
     while piece := os.read(reading, 1 << 16):
         kept += piece
-        for mark in () if passing.is_set() else (_STARTED_MARK, _FAILED_MARK):
-            before, found, after = kept.partition(mark)
-            if found:
-                kept = before + after if mark == _FAILED_MARK else after
-                passing.set()
-        if passing.is_set():
+        found = passing.is_set()
+        for mark in () if found else (_STARTED_MARK, _FAILED_MARK):
+            before, text, after = kept.partition(mark)
+            if text:
+                kept, found = (before + after if mark == _FAILED_MARK else after), True
+        if found:
             os.write(target, kept)
             kept = b""
+            passing.set()  # after the write: the caller may read what was written as soon as this is set
     os.close(reading)
     os.close(target)
 

@@ -9,10 +9,15 @@ A plan calls it for the topics that it moves, and the adapter again directly bef
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 
+from topiarist.errors import Reason
+from topiarist.kafka import config_rules
+from topiarist.kafka.java_numbers import INT_MAX, java_trim, parse_integer
 from topiarist.model.moves import ReplicaMove
-from topiarist.model.state import PartitionState
+from topiarist.model.plan import Issue, MoveReplicas, Plan, TopicPlan, withhold
+from topiarist.model.state import PartitionState, TopicInspection
 from topiarist.text import format_count
 
 
@@ -40,3 +45,66 @@ def find_health_problem(
         what = "in sync" if fewest == len(state.isr) else "left"
         return f"{where} would have {format_count(fewest, 'replica')} {what}, and min.insync.replicas is {min_isr}"
     return ""
+
+
+def find_topic_health_problem(partitions: Iterable[int], states: Mapping[int, PartitionState]) -> str:
+    """Return why no partition of a topic may be moved: one has no state or no leader.
+
+    The controller writes the whole topic from its memory with each move, and would lose a partition that it does not
+    know yet.
+    """
+    for partition in partitions:
+        state = states.get(partition)
+        if state is None:
+            return f"partition {partition} has no state: the controller has not initialized it"
+        if state.leader < 0:
+            return f"partition {partition} has no leader"
+    return ""
+
+
+def effective_min_isr(config: Mapping[str, str], settings: Mapping[str, str]) -> int:
+    """Return the ``min.insync.replicas`` of a topic, given the brokers' settings; 1 if it is not known."""
+    text = config.get("min.insync.replicas") or config_rules.server_default("min.insync.replicas", settings)
+    try:
+        return parse_integer(java_trim(text), limit=INT_MAX) if text else 1
+    except ValueError:
+        return 1
+
+
+def withhold_unhealthy_moves(
+    plan: Plan, inspections: Mapping[str, TopicInspection], settings: Mapping[str, str]
+) -> Plan:
+    """Return ``plan`` without the moves of topics with a partition that is not healthy.
+
+    ``inspections`` has the partition states of the topics that the plan moves; a topic without one, or that has changed
+    since it was planned, is not checked: the adapter checks each partition again before its batch. ``settings`` are
+    those of the brokers.
+    """
+    registered = {broker.id for broker in plan.brokers}
+    topics = []
+    for topic in plan.topics:
+        inspection = inspections.get(topic.topic)
+        if inspection and inspection.states_readable and topic.is_actionable and topic.moves():
+            topic = _withhold_if_unhealthy(topic, inspection, registered, settings)
+        topics.append(topic)
+    return replace(plan, topics=tuple(topics))
+
+
+def _withhold_if_unhealthy(
+    topic: TopicPlan, inspection: TopicInspection, registered: Collection[int], settings: Mapping[str, str]
+) -> TopicPlan:
+    if topic.before is None or topic.before.identity != inspection.identity:
+        return topic
+    problems = [find_topic_health_problem(topic.before.partition_ids, inspection.states)]
+    min_isr = effective_min_isr(topic.before.config, settings)
+    for move in topic.moves():
+        if inspection.assignment.get(move.partition) == move.before:
+            state = inspection.states.get(move.partition)
+            problems.append(find_health_problem(move, state, registered, min_isr))
+    found = list(filter(None, problems))
+    if not found:
+        return topic
+    more = f"; {format_count(len(found) - 1, 'more partition')} likewise" if len(found) > 1 else ""
+    hint = "run again when the replicas are in sync; or drain the broker that does not return (drainBrokers)"
+    changes = [change for change in topic.changes if isinstance(change, MoveReplicas)]
+    return withhold(topic, changes, Issue(Reason.NOT_IN_SYNC, found[0] + more, hint=hint))

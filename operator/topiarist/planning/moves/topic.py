@@ -7,7 +7,7 @@ that the plan moves.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from topiarist.errors import Reason
 from topiarist.kafka import config_rules
@@ -15,9 +15,10 @@ from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.kafka.names import INTERNAL_TOPICS
 from topiarist.kafka.placement import AssignmentError
+from topiarist.kafka.types import Replicas
 from topiarist.model.moves import UNLIMITED, MoveKind
 from topiarist.model.plan import Issue, MoveReplicas
-from topiarist.model.state import TopicState
+from topiarist.model.state import ClusterState, TopicState
 from topiarist.planning.builder import HINT_MIN_ISR, TopicPlanBuilder
 from topiarist.planning.risk import assess_moves
 from topiarist.text import format_count, shorten_list
@@ -31,24 +32,25 @@ def find_moves(builder: TopicPlanBuilder, topic: TopicState) -> None:
     _refuse_unpermitted_drain(builder, topic, kinds)
     if not kinds:
         return
-    in_flight = set(topic.reassigning_partitions)
-    # A partition in flight ends with its target; an empty list is a separate error.
+    targets, is_foreign = find_targets_in_flight(builder.context.state, topic)
+    # A partition in flight counts with its target and is not moved; an empty list is a separate error.
     pairs = [
-        (partition, replicas)
+        (partition, targets.get(partition, replicas))
         for partition, replicas in zip(topic.partition_ids, topic.replicas, strict=True)
-        if replicas and partition not in in_flight
+        if replicas and (partition in targets or partition not in topic.reassigning_partitions)
     ]
     partitions, lists = [pair[0] for pair in pairs], tuple(pair[1] for pair in pairs)
     try:
-        moves = builder.context.moves.plan_moves(builder.spec, partitions, lists, kinds)
+        planned = builder.context.moves.plan_moves(builder.spec, partitions, lists, kinds)
     except AssignmentError as error:
         hint = "add brokers, or set a lower replicationFactor"
         builder.add_refusal(Reason.TOO_FEW_BROKERS, str(error), ("replicationFactor",), hint=hint)
         return
+    moves = tuple(move for move in planned if move.partition not in targets)
     if not moves:
         return
     change = MoveReplicas(moves, assess_moves(moves))
-    issue = _find_obstacle(builder, topic) or _find_missing_setting(builder, change)
+    issue = _find_obstacle(builder, topic, is_foreign=is_foreign) or _find_missing_setting(builder, change)
     issue = issue or _find_target_problem(builder, change) or _find_min_isr_problem(builder, topic, change)
     if issue:
         builder.refusals.append(issue._replace(withheld=(change,)))
@@ -100,14 +102,38 @@ def find_forbidding_document(builder: TopicPlanBuilder, kind: MoveKind) -> str:
     return "Topic" if kind in builder.context.cluster.moves.allow else "Cluster"
 
 
-def _find_obstacle(builder: TopicPlanBuilder, topic: TopicState) -> Issue | None:
+def find_targets_in_flight(state: ClusterState, topic: TopicState) -> tuple[Mapping[int, Replicas], bool]:
+    """Return the targets of the partitions that topiarist's last batch moves, and whether others are in flight.
+
+    The lists are compared by value with the record of the batch. Partitions that another client moves have no known
+    target.
+    """
+    requested = {entry.partition for entry in state.requested_reassignments if entry.topic == topic.name}
+    in_flight = requested.union(topic.reassigning_partitions)
+    if topic.name in state.stale_reassignments or (topic.name in state.reassigning_topics and not requested):
+        return {}, True
+    if not in_flight or state.batch is None:
+        return {}, bool(in_flight)
+    wanted = {entry.partition: entry.replicas for entry in state.requested_reassignments if entry.topic == topic.name}
+    lists = dict(zip(topic.partition_ids, topic.replicas, strict=True))
+    targets = {
+        move.partition: move.after
+        for move in state.batch.moves
+        if move.topic == topic.name and move.partition in in_flight
+        if wanted.get(move.partition, move.after) == move.after
+        if lists.get(move.partition) in (move.before, move.in_flight, move.after)
+    }
+    return targets, not in_flight <= targets.keys()
+
+
+def _find_obstacle(builder: TopicPlanBuilder, topic: TopicState, *, is_foreign: bool) -> Issue | None:
     """Return why the topic's own state, or the brokers, forbid every move."""
     state, missing = builder.context.state, builder.context.placer.missing_brokers
     if not topic.has_contiguous_partitions or () in topic.replicas:
         found = shorten_list(topic.partition_ids)
         message = f"found partition ids {found}, and {topic.replicas.count(())} without replicas: nothing is moved"
         return Issue(Reason.PARTITIONS_MALFORMED, message, hint="fix the topic with Kafka's own tools first")
-    if topic.reassigning_partitions or topic.name in state.reassigning_topics:
+    if is_foreign:
         message = "its replicas are being reassigned already, so nothing else of it is moved"
         return Issue(Reason.REASSIGNMENT_IN_PROGRESS, message, hint="run again when the reassignment is done")
     if topic.topic_id is None and state.assigns_topic_ids:

@@ -68,6 +68,21 @@ def build_batch_operations(
     return [*operations, Operation(OperationType.CREATE, paths.REASSIGNMENT_REQUEST, request, acl=acl)]
 
 
+def build_throttle_operations(
+    record: BatchRecord, configs_after: EntityConfigs, znodes: BatchZnodes, template: TransactionTemplate
+) -> list[Operation]:
+    """Return the operations that give a batch under way another throttle: ``record`` with its values replaces its own.
+
+    The reassignment request is not written.
+    """
+    data = moves.encode_batch_record(record)
+    return [
+        *template.fence,
+        *_build_config_operations(configs_after, znodes, template),
+        set_or_create(paths.MOVES, data, znodes.record, template.acls),
+    ]
+
+
 def build_end_operations(
     configs_after: EntityConfigs, znodes: BatchZnodes, template: TransactionTemplate
 ) -> list[Operation]:
@@ -95,7 +110,8 @@ def _build_config_operations(
         ]
         kind, _, name = entity.partition("/")
         owned = znodes.topics[name].record if kind == "topics" and name in znodes.topics else ReadFailure.MISSING
-        if isinstance(owned, Znode):
-            # Written again unchanged: a record older than the config would mean a change by another client.
+        if isinstance(owned, Znode) and not (isinstance(node, Znode) and node.mzxid > owned.mzxid):
+            # Written again unchanged: a record older than the config means a change by another client, and a record
+            # that is older already must keep showing one.
             operations.append(Operation(OperationType.SET, paths.record_path(name), owned.data, owned.version))
     return operations

@@ -10,13 +10,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
 
-from topiarist.adapters.zookeeper.codec import cluster, configs, own_znodes, paths, strict_json
+from topiarist.adapters.zookeeper.codec import cluster, configs, moves, own_znodes, paths, strict_json
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ChildNames, ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.adapters.zookeeper.read.topic import require_readable
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion
+from topiarist.model.moves import BatchRecord, RequestedReassignment
 from topiarist.model.state import WriteBlock
 
 _METADATA_PATHS = (
@@ -25,6 +26,7 @@ _METADATA_PATHS = (
     paths.MIGRATION,
     paths.FREEZE,
     paths.REASSIGNMENT_REQUEST,
+    paths.MOVES,
     paths.CONFIG_CHANGES,
     paths.FEATURE,
     paths.IP_CONFIGS,
@@ -44,13 +46,16 @@ class ReassignmentRequest(NamedTuple):
     """The topics that a reassignment request names, with the version and the czxid of its znode.
 
     ``version`` and ``czxid`` are None if there is no request. ``error`` says why a request cannot be decoded, and is
-    empty otherwise. After an error ``czxid`` is None, and ``topics`` has every name that the request could contain.
+    empty otherwise. After an error ``czxid`` is None, ``entries`` is empty, and ``topics`` has every name that the
+    request could contain. ``mtime`` is the time of the last change, in ms since the epoch by the server's clock.
     """
 
     topics: frozenset[str] = frozenset()
     version: int | None = None
     czxid: int | None = None
     error: str = ""
+    entries: tuple[RequestedReassignment, ...] = ()
+    mtime: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +64,8 @@ class ClusterMetadata:
 
     ``epoch_version`` and ``freeze_version`` are znode versions for the checks of a transaction, None if the znode is
     missing. ``topic_names`` and ``record_names`` are sorted. ``pending_deletions`` has the topics with a deletion
-    request. ``notifications`` is the number of outstanding config change notifications.
+    request. ``batch`` is the record of topiarist's last batch of moves, written at ``batch_mtime`` (ms since the epoch,
+    by the server's clock). ``notifications`` is the number of outstanding config change notifications.
     """
 
     cluster_id: str
@@ -75,6 +81,8 @@ class ClusterMetadata:
     record_names: ChildNames
     pending_deletions: frozenset[str]
     reassignment_request: ReassignmentRequest
+    batch: BatchRecord | None
+    batch_mtime: int | None
     notifications: int
     warnings: tuple[str, ...]
 
@@ -124,6 +132,8 @@ def read_metadata(session: Session) -> ClusterMetadata:
         record_names=_sorted_child_names(lists[paths.RECORDS]),
         pending_deletions=frozenset(_sorted_child_names(lists[paths.DELETION_REQUESTS])),
         reassignment_request=request,
+        batch=znodes.decode_optional(paths.MOVES, moves.decode_batch_record),
+        batch_mtime=znodes.nodes[paths.MOVES].mtime if paths.MOVES in znodes.nodes else None,
         notifications=znodes.nodes[paths.CONFIG_CHANGES].child_count if paths.CONFIG_CHANGES in znodes.nodes else 0,
         warnings=tuple(znodes.warnings),
     )
@@ -152,8 +162,10 @@ def decode_reassignment_request(
         # one that does not exist yet.
         quoted = {name.decode() for name in _QUOTED_NAME.findall(node.data)}
         possible = frozenset(quoted - (_REQUEST_FIELDS - frozenset(names)))
-        return ReassignmentRequest(possible, node.version, error=str(error))
-    return ReassignmentRequest(frozenset(topic for topic, _, _ in entries), node.version, node.czxid)
+        return ReassignmentRequest(possible, node.version, error=str(error), mtime=node.mtime)
+    requested = tuple(RequestedReassignment(*entry) for entry in entries)
+    names = frozenset(entry.topic for entry in requested)
+    return ReassignmentRequest(names, node.version, node.czxid, entries=requested, mtime=node.mtime)
 
 
 def refresh_metadata(session: Session, metadata: ClusterMetadata, brokers: Sequence[int]) -> ClusterMetadata:

@@ -68,6 +68,10 @@ def read_state(session: Session, *, jute_max_buffer: int, cache: DecodeCache | N
         list_sizes=measure_list_sizes(metadata, jute_max_buffer),
         warnings=(*collected.warnings, *requested_warnings(stale, collected.topics)),
         deletion_records=collected.deletion_records,
+        requested_reassignments=requested.entries,
+        requested_at_ms=requested.mtime,
+        batch=metadata.batch,
+        batch_at_ms=metadata.batch_mtime,
     )
 
 

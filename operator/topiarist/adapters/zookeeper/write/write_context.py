@@ -140,10 +140,11 @@ class WriteContext:
 
 
 def read_transaction_template(
-    session: Session, lock_path: str, hint: str = HINT_NOTHING_WRITTEN
+    session: Session, lock_path: str, hint: str = HINT_NOTHING_WRITTEN, more_parents: Sequence[str] = ()
 ) -> tuple[TransactionTemplate, ClusterMetadata]:
     """Return the template for transactions, and the cluster metadata that it was built from.
 
+    ``more_parents`` are the parents of further znodes that the transactions create.
     Raises ``TopiaristError`` with the reason of the write block, and ``hint``, if nothing may be written.
     """
     metadata = read_metadata(session)
@@ -152,9 +153,9 @@ def read_transaction_template(
         # It is the freeze znode: without an epoch there is no controller, and the write block above has raised.
         raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.FREEZE} was deleted during the run", "run again")
     # ACLs are read at every start: a wrong one would lock the brokers out of a new znode.
-    acls = {parent: _read_acl(session, parent) for parent in _PARENT_PATHS}
-    # Ownership records get the ACL of Kafka's topics, like the root znodes of ``ensure_own_znodes``.
-    acls[paths.RECORDS] = acls[paths.TOPICS]
+    acls = {parent: _read_acl(session, parent) for parent in (*_PARENT_PATHS, *more_parents)}
+    # Topiarist's own znodes get the ACL of Kafka's topics, like the root znodes of ``ensure_own_znodes``.
+    acls[paths.RECORDS] = acls[paths.TOPIARIST_ROOT] = acls[paths.TOPICS]
     fence = build_fence(lock_path, metadata.epoch_version, metadata.freeze_version)
     brokers = {broker.id: Operation(OperationType.CHECK, paths.broker_path(broker.id)) for broker in metadata.brokers}
     return TransactionTemplate(fence, brokers, acls), metadata

@@ -1,0 +1,381 @@
+"""Carry out the moves of a plan: batch after batch, each in one checked transaction, until all are done.
+
+The mover holds the lock for each transaction, and not while brokers copy. Before a batch it compares the topics of the
+batch by value (``planning/moves/gate.py``); after it, only a topic's znode shows whether a move was carried out. The
+mover never sets or deletes the reassignment request: the controller removes it with its last entry.
+
+The cluster is the only memory: the topics' lists, the request, and the record of the last batch. A run that ends at any
+moment leaves a batch that the controller finishes, and the next run continues::
+
+    a request is there, of topiarist or another client     wait until the controller removes it
+    no request, moves are left                             send the next batch, with its throttles and its record
+    no request, no moves are left, a record is there       put the throttles back, and delete the record
+
+``batch_reader`` reads, ``request_wait`` waits for the controller, ``batch_writer`` writes under the lock.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from topiarist.adapters.zookeeper.codec import paths
+from topiarist.adapters.zookeeper.connection.session import Session, translate_errors
+from topiarist.adapters.zookeeper.moves.batch_reader import (
+    JudgedZnodes,
+    decode_moved_topic,
+    read_moved_topics,
+    read_partition_states,
+)
+from topiarist.adapters.zookeeper.moves.batch_writer import (
+    HINT_CONTINUE,
+    BatchWriter,
+    TooLarge,
+    WriterSettings,
+    decode_record,
+    lock_for_batch,
+)
+from topiarist.adapters.zookeeper.moves.request_wait import RequestWait
+from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, read_znodes, sync
+from topiarist.adapters.zookeeper.read.topic import TopicZnodes
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.moves import UNLIMITED, BatchRecord, MoveProgress, ReplicaMove
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import Plan, TopicPlan
+from topiarist.planning.moves.batches import make_batches
+from topiarist.planning.moves.gate import Judgement, judge_topic
+from topiarist.ports import MoveOptions
+from topiarist.text import format_count
+
+HEALTH_TIMEOUT_S = 60.0
+"""Seconds that moves wait for their partitions to become healthy when nothing else is left to send."""
+
+_HEALTH_POLL_S = 2.0
+_STOP_CHECK_S = 0.1
+_MAX_ATTEMPTS = 5
+
+Batch = tuple[ReplicaMove, ...]
+Partition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class _OpenTopic:
+    """A topic with moves that are not known to be done, by partition; ``was_moved`` if this run saw one move."""
+
+    plan: TopicPlan
+    left: dict[int, ReplicaMove]
+    was_moved: bool = False
+
+
+class Mover:
+    """A run that carries out the moves of one plan; ``execute`` may be called once."""
+
+    def __init__(
+        self,
+        session: Session,
+        plan: Plan,
+        options: MoveOptions,
+        writer_settings: WriterSettings,
+        stop: Callable[[], bool],
+    ) -> None:
+        self._session = session
+        self._plan = plan
+        self._options = options
+        self._settings = options.settings
+        self._writer_settings = writer_settings
+        self._stop = stop
+        self._assumptions = plan.assumptions()
+        topics = [topic for topic in plan.actionable_topics() if topic.moves()]
+        self._open = {
+            topic.topic: _OpenTopic(topic, {each.partition: each for each in topic.moves()}) for topic in topics
+        }
+        self._total = sum(len(topic.moves()) for topic in topics)
+        self._queue: deque[Batch] = deque()
+        self._held: dict[Partition, tuple[ReplicaMove, str]] = {}
+        self._held_until: float | None = None
+        self._in_flight: dict[Partition, ReplicaMove] = {}
+        self._finished: list[ReplicaMove] = []
+        self._outcomes: deque[Outcome] = deque()
+        self._sent, self._done = 0, 0
+        self._remarks: list[str] = []
+
+    def execute(self) -> Iterator[Outcome]:
+        """Yield one outcome for each topic with moves; raise the error that ended the run after the last one."""
+        ended_by = None
+        try:
+            with translate_errors(self._session):
+                self._find_finished_moves()
+                continues = True
+                while continues:
+                    continues = self._step()
+                    yield from self._take_outcomes()
+        except TopiaristError as error:
+            ended_by = error
+        yield from self._take_outcomes()
+        yield from self._unfinished_outcomes()
+        if ended_by:
+            raise ended_by
+
+    def _step(self) -> bool:
+        """Do the next thing that is to be done; return whether there is more to do."""
+        sync(self._session)
+        request, record = read_znodes(self._session, [paths.REASSIGNMENT_REQUEST, paths.MOVES])
+        if request is not ReadFailure.MISSING:
+            return self._options.wait and not self._stop() and self._await_request(decode_record(record))
+        self._judge_finished_batch()
+        if not self._queue and self._held and not self._stop():
+            self._requeue_held()
+        if self._queue and not self._stop():
+            return self._send_next()
+        return self._end_batches(decode_record(record))
+
+    def _find_finished_moves(self) -> None:
+        """Read all topics once: the moves of an interrupted run that are done, or in flight, need no batch."""
+        sync(self._session)
+        for topic, judgement in self._judge(self._open, read_moved_topics(self._session, sorted(self._open))):
+            self._close_finished(topic, judgement)
+            for move in judgement.under_way:
+                self._in_flight[move.topic, move.partition] = move
+                topic.was_moved = True
+        left = (move for topic in self._open.values() for move in topic.left.values())
+        moves = [move for move in left if (move.topic, move.partition) not in self._in_flight]
+        self._queue = deque(make_batches(moves, self._settings.batch))
+
+    def _await_request(self, record: BatchRecord | None) -> bool:
+        """Wait until the controller has removed the request; return False if the run was stopped."""
+        rate = self._settings.throttle
+        if record and rate is not None and _has_other_rate(record, rate):
+            self._write(lambda writer: writer.record is None or writer.replace_throttle(rate), self._stop)
+        for poll in RequestWait(self._session, rate, self._settings.stall_after, self._stop).polls():
+            copying = [move for key, move in self._in_flight.items() if key in poll.left]
+            waiting_for = poll.blocker
+            if not copying and not waiting_for:
+                waiting_for = _describe_request(poll.left, record)
+            self._report(copying, waiting_for, len(self._in_flight) - len(copying))
+        return not self._stop()
+
+    def _judge_finished_batch(self) -> None:
+        """Compare the topics of a batch, after the controller has removed the request, with their lists of after."""
+        in_flight, self._in_flight = self._in_flight, {}
+        names = sorted({move.topic for move in in_flight.values()} & self._open.keys())
+        for topic, judgement in self._judge(names, read_moved_topics(self._session, names)):
+            self._close_finished(topic, judgement)
+            waiting = [*judgement.ready, *(move for move, _ in judgement.held)]
+            dropped = [move for move in waiting if (move.topic, move.partition) in in_flight]
+            if judgement.under_way:
+                partition = judgement.under_way[0].partition
+                message = f"partition {partition} is being reassigned, and no reassignment request names it"
+                self._close(topic, Outcome(topic.plan.topic, Result.FAILED, Reason.REASSIGNMENT_IN_PROGRESS, message))
+            elif dropped:
+                first = dropped[0]
+                message = (
+                    f"the controller dropped {format_count(len(dropped), 'move')}: partition {first.partition} is still"
+                    f" on {list(first.before)}; the controller's log has the cause"
+                )
+                self._close(topic, Outcome(topic.plan.topic, Result.FAILED, Reason.MOVE_DROPPED, message))
+        if in_flight:
+            self._report()
+
+    def _requeue_held(self) -> None:
+        """Queue the held moves again after a pause, or refuse their topics if they were held for too long."""
+        now = time.monotonic()
+        if self._held_until is None:
+            self._held_until = now + (HEALTH_TIMEOUT_S if self._options.wait else 0.0)
+        if now < self._held_until:
+            self._report(waiting_for=next(iter(self._held.values()))[1])
+            self._sleep(_HEALTH_POLL_S)
+            moves = [move for move, _ in self._held.values()]
+            self._queue = deque(make_batches(moves, self._settings.batch))
+            return
+        causes: dict[str, list[str]] = {}
+        for (name, _), (_, cause) in sorted(self._held.items()):
+            causes.setdefault(name, []).append(cause)
+        for name, found in causes.items():
+            message = f"{found[0]}; {format_count(len(found), 'partition')} not moved"
+            self._close(self._open[name], Outcome(name, Result.REFUSED, Reason.NOT_IN_SYNC, message))
+        self._held.clear()
+
+    def _send_next(self) -> bool:
+        """Send the next batch; return whether there is more to do."""
+        batch = self._queue.popleft()
+
+        def send(writer: BatchWriter) -> bool:
+            nonlocal batch
+            if writer.has_request:
+                self._queue.appendleft(batch)
+                return True
+            ready, judged = self._select(batch, writer)
+            if not ready:
+                return True
+            try:
+                sent = self._send(ready, judged, writer)
+            except TooLarge as error:
+                if len(ready) == 1:
+                    topic = self._open[ready[0].topic]
+                    self._close(topic, Outcome(topic.plan.topic, Result.REFUSED, Reason.TOO_LARGE, str(error)))
+                else:
+                    self._queue.extendleft((ready[len(ready) // 2 :], ready[: len(ready) // 2]))
+                return True
+            batch = ready
+            return sent
+
+        before = self._sent
+        if not self._write(send, self._stop):
+            return False
+        return self._options.wait or self._sent == before
+
+    def _select(self, batch: Batch, writer: BatchWriter) -> tuple[Batch, JudgedZnodes]:
+        """Return the ready moves of a batch; hold the others, or close their topics."""
+        wanted = {
+            (move.topic, move.partition): move
+            for move in batch
+            if move.topic in self._open and move.partition in self._open[move.topic].left
+        }
+        names = sorted({name for name, _ in wanted})
+        topics = read_moved_topics(self._session, names)
+        judged = JudgedZnodes(topics, read_partition_states(self._session, topics.values()))
+        ready: set[Partition] = set()
+        for topic, judgement in self._judge(names, topics, writer, judged):
+            self._close_finished(topic, judgement)
+            ready.update((move.topic, move.partition) for move in judgement.ready)
+            held = [*judgement.held, *((move, "it is being reassigned already") for move in judgement.under_way)]
+            for move, cause in held:
+                if (move.topic, move.partition) in wanted:
+                    self._held[move.topic, move.partition] = move, cause
+        return tuple(move for key, move in wanted.items() if key in ready), judged
+
+    def _send(self, batch: Batch, judged: JudgedZnodes, writer: BatchWriter) -> bool:
+        rate = self._settings.throttle
+        if rate is None:
+            if copies := sum(len(move.added) for move in batch):
+                message = f"{format_count(copies, 'replica')} to copy, and no throttle is declared"
+                raise TopiaristError(Reason.THROTTLE_MISSING, message, "set throttle in spec.moves of the Cluster")
+            rate = UNLIMITED
+        waiting = (
+            move for key, (move, _) in self._held.items() if key not in {(each.topic, each.partition) for each in batch}
+        )
+        batches = self._sent + 1 + len(self._queue) + len(make_batches(waiting, self._settings.batch))
+        if not writer.send(batch, judged, rate, (self._sent + 1, batches)):
+            return False
+        self._sent += 1
+        self._held_until = None
+        for move in batch:
+            self._held.pop((move.topic, move.partition), None)
+            self._in_flight[move.topic, move.partition] = move
+            self._open[move.topic].was_moved = True
+        self._report(batch)
+        return True
+
+    def _end_batches(self, record: BatchRecord | None) -> bool:
+        """Put the throttles of the last batch back, if no request needs them; return False: nothing is left to do."""
+        if record and (record.owner == self._writer_settings.owner or self._sent):
+            # Also after ``stop()``: it is one transaction, and it leaves no throttle behind.
+            self._write(lambda writer: writer.record is None or writer.has_request or writer.end(), lambda: False)
+        return False
+
+    def _write(self, write: Callable[[BatchWriter], bool], stop: Callable[[], bool]) -> bool:
+        """Call ``write`` under the lock until it returns True; return False if ``stop()`` became true before."""
+        for _ in range(_MAX_ATTEMPTS):
+            with lock_for_batch(self._session, self._writer_settings, stop, self._remark) as writer:
+                if writer is None:
+                    return False
+                if write(writer):
+                    return True
+        message = f"the znodes of a batch changed {_MAX_ATTEMPTS} times in a row while it was written"
+        raise TopiaristError(Reason.STATE_CONFLICT, message, HINT_CONTINUE)
+
+    def _judge(
+        self,
+        names: Collection[str],
+        nodes: Mapping[str, TopicZnodes],
+        writer: BatchWriter | None = None,
+        judged: JudgedZnodes | None = None,
+    ) -> Iterator[tuple[_OpenTopic, Judgement]]:
+        """Yield each open topic with its judgement; close topics that have a conflict.
+
+        Brokers and partition states are judged only with ``writer`` and ``judged``, directly before a batch.
+        """
+        brokers = {each.id: each for each in writer.metadata.brokers} if writer else self._assumptions.brokers
+        defaults = writer.metadata.broker_defaults if writer else {}
+        settings = self._plan.config_rules.merge_dynamic_settings(defaults)
+        for name in list(names):
+            topic = self._open[name]
+            try:
+                current = decode_moved_topic(nodes[name], brokers, settings, judged.states if judged else None)
+            except TopiaristError as error:
+                self._close(topic, Outcome(name, Result.CONFLICT, error.reason, str(error)))
+                continue
+            judgement = judge_topic(topic.left.values(), topic.plan, self._assumptions.brokers, current)
+            if judgement.conflict:
+                self._close(topic, Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, judgement.conflict))
+            else:
+                yield topic, judgement
+
+    def _close_finished(self, topic: _OpenTopic, judgement: Judgement) -> None:
+        """Count the moves that are done; close the topic after its last one."""
+        for move in judgement.done:
+            del topic.left[move.partition]
+            self._held.pop((move.topic, move.partition), None)
+            self._done += 1
+            self._finished.append(move)
+        if not topic.left:
+            result = Result.DONE if topic.was_moved else Result.UNCHANGED
+            self._close(topic, Outcome(topic.plan.topic, result))
+
+    def _close(self, topic: _OpenTopic, outcome: Outcome) -> None:
+        """End the work on a topic; a move of it that is in flight continues at the controller."""
+        name = topic.plan.topic
+        if self._open.pop(name, None):
+            self._outcomes.append(outcome)
+        for key in [key for key in self._held if key[0] == name]:
+            del self._held[key]
+
+    def _take_outcomes(self) -> Iterator[Outcome]:
+        while self._outcomes:
+            yield self._outcomes.popleft()
+
+    def _unfinished_outcomes(self) -> Iterator[Outcome]:
+        for name, topic in self._open.items():
+            moves = topic.plan.moves()
+            if not topic.was_moved and len(topic.left) == len(moves):
+                yield Outcome(name, Result.SKIPPED)
+                continue
+            flying = sum(topic == name for topic, _ in self._in_flight)
+            message = f"{len(moves) - len(topic.left)} of {format_count(len(moves), 'partition')} moved"
+            message += f", {flying} in flight" if flying else ""
+            yield Outcome(name, Result.PENDING, Reason.MOVES_UNFINISHED, f"{message}; run again for the rest")
+
+    def _report(self, copying: Iterable[ReplicaMove] = (), waiting_for: str = "", done_more: int = 0) -> None:
+        finished, self._finished = tuple(self._finished), []
+        batches = self._sent + len(self._queue) + bool(self._held)
+        done = self._done + done_more
+        self._options.on_progress(
+            MoveProgress(self._sent, max(batches, self._sent), done, self._total, tuple(copying), finished, waiting_for)
+        )
+
+    def _remark(self, remark: str) -> None:
+        if remark not in self._remarks:
+            self._remarks.append(remark)
+            self._report(waiting_for=remark)
+
+    def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._stop() and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _STOP_CHECK_S))
+
+
+def _describe_request(left: Collection[Partition], record: BatchRecord | None) -> str:
+    """Return the source of a request without a move of the plan."""
+    count = format_count(len(left), "partition")
+    if record and {(move.topic, move.partition) for move in record.moves}.issuperset(left):
+        return f"batch {record.batch} of {record.batches} of an earlier run: {count} left"
+    return f"a reassignment of {count} by another client"
+
+
+def _has_other_rate(record: BatchRecord, rate: int) -> bool:
+    """Return whether a batch has another rate than ``rate``; rates of other clients stay and do not count."""
+    own = [own for entity, own in record.throttles.items() if entity.startswith("brokers/")]
+    rates = {value.ours for values in own for value in values.values()}
+    return bool(rates) and rates != (set() if rate == UNLIMITED else {str(rate)})

@@ -1,0 +1,136 @@
+"""Wait until the controller has removed the reassignment request, and notice when it never will.
+
+Each poll reads the request and the topics that it names: an entry leaves the request when its partition is done. The
+wait ends with an error if nothing changes for a long time, or if only entries are left that the controller never
+removes. Nothing is undone then: a partition in flight continues.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from topiarist.adapters.zookeeper.codec import paths
+from topiarist.adapters.zookeeper.connection.session import Session
+from topiarist.adapters.zookeeper.moves.batch_reader import (
+    decode_reassignments,
+    decode_states,
+    read_moved_topics,
+    read_partition_states,
+)
+from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, sync
+from topiarist.adapters.zookeeper.read.cluster_metadata import ReassignmentRequest, read_reassignment_request
+from topiarist.adapters.zookeeper.read.topic import TopicZnodes
+from topiarist.errors import Reason, TopiaristError
+from topiarist.planning.moves.stall import PartitionInFlight, explain_stall, find_blocker, find_stuck_entry
+from topiarist.text import format_count
+
+_FAST_POLLS = 20
+_FIRST_POLL_S, _FAST_POLL_S, _SLOW_POLL_S, _STATES_S = 0.1, 1.0, 5.0, 30.0
+_STOP_CHECK_S = 0.1
+_STUCK_POLLS = 2
+"""Polls in a row that must find only stuck entries: one read may fall between two writes of the controller."""
+
+HINT_RUN_AGAIN = "what is in flight continues at the controller; run again to wait for it"
+
+
+class Poll(NamedTuple):
+    """The result of one poll: the partitions that the request still names, and what blocks them, if that is known."""
+
+    left: frozenset[tuple[str, int]]
+    blocker: str = ""
+
+
+class RequestWait:
+    """A wait for the reassignment request; ``rate`` is the throttle of its copies, None if that is not known.
+
+    ``stall_after`` is in seconds.
+    """
+
+    def __init__(self, session: Session, rate: int | None, stall_after: float, stop: Callable[[], bool]) -> None:
+        self._session = session
+        self._rate = rate
+        self._stall_after = stall_after
+        self._stop = stop
+
+    def polls(self) -> Iterator[Poll]:
+        """Yield each poll until the request is removed or ``stop()`` is true.
+
+        Raises ``TopiaristError``: MovesStalled after ``stall_after`` seconds without progress, StuckReassignment if the
+        controller never removes what is left.
+        """
+        least: tuple[int, int] | None = None
+        deadline = states_due = 0.0
+        blocker, lagging, count, stuck_polls = "", 0, 0, 0
+        in_flight: tuple[PartitionInFlight, ...] = ()
+        while (request := self._read_request()).version is not None:
+            topics = read_moved_topics(self._session, sorted(request.topics))
+            stuck = _find_stuck(request, topics)
+            stuck_polls = stuck_polls + 1 if stuck else 0
+            if stuck_polls >= _STUCK_POLLS:
+                raise TopiaristError(Reason.STUCK_REASSIGNMENT, f"{paths.REASSIGNMENT_REQUEST}: {stuck}")
+            now = time.monotonic()
+            if now >= min(states_due, deadline):
+                in_flight = self._read_in_flight(request, topics)
+                blocker, states_due = find_blocker(in_flight, self._registered_brokers()), now + _STATES_S
+                lagging = sum(len(each.lagging) for each in in_flight)
+            if least is None or (len(request.entries), lagging) < least:
+                least, deadline = (len(request.entries), lagging), now + self._stall_after
+            elif now >= deadline:
+                raise self._stalled(in_flight)
+            yield Poll(frozenset((entry.topic, entry.partition) for entry in request.entries), blocker)
+            if self._stop():
+                return
+            count += 1
+            pause = _FIRST_POLL_S if count == 1 or stuck else _FAST_POLL_S if count < _FAST_POLLS else _SLOW_POLL_S
+            self._sleep(min(pause, self._stall_after))
+
+    def _read_request(self) -> ReassignmentRequest:
+        sync(self._session)
+        return read_reassignment_request(self._session, ())
+
+    def _registered_brokers(self) -> frozenset[int]:
+        (names,) = read_children(self._session, [paths.BROKER_IDS])
+        return frozenset() if isinstance(names, ReadFailure) else frozenset(map(int, names))
+
+    def _read_in_flight(
+        self, request: ReassignmentRequest, topics: Mapping[str, TopicZnodes]
+    ) -> tuple[PartitionInFlight, ...]:
+        states = read_partition_states(self._session, topics.values())
+        decoded = {name: decode_states(name, states) for name in topics}
+        reassignments = {name: decode_reassignments(nodes) for name, nodes in topics.items()}
+        found = []
+        for topic, partition, target in request.entries:
+            if state := decoded[topic].get(partition):
+                reassignment = reassignments[topic].get(partition)
+                adding = reassignment.adding if reassignment else ()
+                found.append(PartitionInFlight(topic, partition, target, adding, state.isr))
+        return tuple(found)
+
+    def _stalled(self, in_flight: tuple[PartitionInFlight, ...]) -> TopiaristError:
+        cause = explain_stall(in_flight, self._registered_brokers(), self._rate)
+        message = f"no progress for {self._stall_after:g} s: {cause}"
+        if len(in_flight) > 1:
+            message += f"; {format_count(len(in_flight), 'partition')} in flight"
+        return TopiaristError(Reason.MOVES_STALLED, message, HINT_RUN_AGAIN)
+
+    def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._stop() and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _STOP_CHECK_S))
+
+
+def _find_stuck(request: ReassignmentRequest, topics: Mapping[str, TopicZnodes]) -> str:
+    """Return why nothing of the request can be removed by the controller; empty if something can."""
+    if request.error:
+        return f"cannot be read, and blocks every reassignment: {request.error}"
+    first = ""
+    for entry in request.entries:
+        node = topics[entry.topic].topic
+        is_younger = isinstance(node, Znode) and request.czxid is not None and node.czxid > request.czxid
+        stuck = find_stuck_entry(entry, exists=node is not ReadFailure.MISSING, is_younger=is_younger)
+        if not stuck:
+            return ""
+        first = first or stuck
+    return first

@@ -1,0 +1,89 @@
+"""Explains what the partitions of a reassignment request wait for, in the order in which an operator should look.
+
+1. A broker of the target is not registered: nothing can be copied to it, and the move waits until it returns.
+2. A replica that stays is not in sync: the controller ends a move only when all of the target is in sync.
+3. Otherwise brokers copy, or a throttle below the rate of production holds them back.
+
+Entries that the controller never removes by itself are a separate case: ``find_stuck_entry``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from topiarist.kafka.types import Replicas
+from topiarist.model.moves import UNLIMITED, RequestedReassignment
+from topiarist.planning.existing_problems import explain_stale_entry
+from topiarist.text import format_count, printable
+
+
+class PartitionInFlight(NamedTuple):
+    """A partition that a request names: its target, the added brokers among it, and its in-sync replicas."""
+
+    topic: str
+    partition: int
+    target: Replicas
+    adding: Replicas
+    isr: Replicas
+
+    @property
+    def lagging(self) -> Replicas:
+        """Return the brokers of the target that are not in sync."""
+        return tuple(broker for broker in self.target if broker not in self.isr)
+
+
+def find_blocker(partitions: Sequence[PartitionInFlight], registered: Collection[int]) -> str:
+    """Return what keeps partitions from ending however fast brokers copy; empty if nothing is known."""
+    offline: dict[int, list[PartitionInFlight]] = {}
+    unsynced: dict[int, list[PartitionInFlight]] = {}
+    for each in partitions:
+        for broker in each.lagging:
+            if broker not in registered:
+                offline.setdefault(broker, []).append(each)
+            elif broker not in each.adding:
+                unsynced.setdefault(broker, []).append(each)
+    if offline:
+        broker = min(offline)
+        return f"broker {broker} is not registered: {_name(offline[broker])} for it"
+    if unsynced:
+        broker = min(unsynced)
+        return f"broker {broker} keeps a replica that is not in sync: {_name(unsynced[broker])} for it"
+    return ""
+
+
+def explain_stall(partitions: Sequence[PartitionInFlight], registered: Collection[int], rate: int | None) -> str:
+    """Return what the partitions wait for; ``rate`` is the throttle in bytes a second, None if it is not known."""
+    if blocker := find_blocker(partitions, registered):
+        return blocker
+    copying = [each for each in partitions if each.lagging]
+    if not copying:
+        return "all replicas are in sync, and the controller has not ended the reassignment: read its log"
+    held = "" if rate in (None, UNLIMITED) else f", or a throttle of {rate:,} bytes/s is below what is produced"
+    brokers = sorted({broker for each in copying for broker in each.lagging})
+    return f"{format_count(len(copying), 'partition')} copied to broker {', '.join(map(str, brokers))}{held}"
+
+
+def find_stuck_entry(entry: RequestedReassignment, *, exists: bool, is_younger: bool) -> str:
+    """Return why the controller never removes an entry by itself, and what removes it; empty if it can be removed.
+
+    ``exists`` is whether its topic does, ``is_younger`` whether the topic was created after the request.
+    """
+    where = f"{printable(entry.topic)}, partition {entry.partition}"
+    if not exists or is_younger:
+        stale = explain_stale_entry(topic_exists=exists)
+        return f"{where}: {stale.message}; {stale.hint}"
+    if len(set(entry.replicas)) < len(entry.replicas):
+        return (
+            f"{where}: the target {list(entry.replicas)} has a broker twice, and the controller ignores it; request the"
+            " present replicas of the partition, with kafka-reassign-partitions --bootstrap-server"
+        )
+    return ""
+
+
+def _name(partitions: Sequence[PartitionInFlight]) -> str:
+    first, count = partitions[0], len(partitions)
+    named = f"{printable(first.topic)} {first.partition}"
+    if count == 1:
+        return f"partition {named} waits"
+    return f"{format_count(count, 'partition')} wait ({named} is the first)"
