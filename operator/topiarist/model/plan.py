@@ -17,7 +17,7 @@ from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion, Replicas
-from topiarist.model.moves import BatchRecord, ReplicaMove
+from topiarist.model.moves import NO_MOVES, BatchRecord, MoveSettings, ReplicaMove
 from topiarist.model.ownership_record import build_applied_spec
 from topiarist.model.spec import TopicSpec, ValueOrigin
 from topiarist.model.state import OwnershipRecord, TopicState, WriteBlock
@@ -239,7 +239,9 @@ class Plan:
     ``load`` is the load of each broker before the plan; it is empty if no replica is placed. ``config_rules`` (with the
     relevant settings only) and ``min_version`` are the rules used to check configs. ``controller`` and
     ``controller_epoch`` are information for people and not part of a plan's meaning. ``batch`` is the record of the
-    last batch of moves on the cluster: a run that applies the plan first waits for it.
+    last batch of moves on the cluster: a run that applies the plan first waits for it. ``drain_brokers`` and
+    ``move_settings`` are for the texts about moves, and not part of a plan's meaning either: they are their cause and
+    their pace.
     """
 
     cluster: str
@@ -258,6 +260,8 @@ class Plan:
     controller: int | None = None
     controller_epoch: int = 0
     batch: BatchRecord | None = None
+    drain_brokers: frozenset[int] = frozenset()
+    move_settings: MoveSettings = NO_MOVES
 
     def actionable_topics(self) -> Iterator[TopicPlan]:
         """Iterate over the topics that applying the plan writes to."""
