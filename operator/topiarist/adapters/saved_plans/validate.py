@@ -153,6 +153,27 @@ def _move_errors(moves: Sequence[ReplicaMove]) -> Iterator[str]:
                 yield f"{where}: {message}"
         if not move.kinds or not _is_ascending([kinds.index(kind) for kind in move.kinds]):
             yield f"{where}: found no reasons, or reasons that are duplicate or not in order"
+        elif problem := _find_reason_problem(move):
+            yield f"{where}: {problem}"
+
+
+def _find_reason_problem(move: ReplicaMove) -> str:
+    """Return why no planner moves a partition for these reasons to this list; empty if one does."""
+    before, after, kinds = move.before, move.after, set(move.kinds)
+    if MoveKind.ASSIGNMENT in kinds:
+        return "found another reason beside Assignment" if len(kinds) > 1 else ""
+    if MoveKind.FACTOR not in kinds and len(before) != len(after):
+        return "found another number of replicas without the reason Factor"
+    if kinds == {MoveKind.FACTOR}:
+        kept = tuple(broker for broker in before if broker in after)
+        is_raised = len(after) > len(before) and after[: len(before)] == before
+        is_lowered = len(after) < len(before) and after == kept and after[0] == before[0]
+        return "" if is_raised or is_lowered else "found a list that another replication factor does not give"
+    if kinds <= {MoveKind.DRAIN, MoveKind.RACKS}:
+        changed = [at for at, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+        if any(after[at] in before for at in changed) or (MoveKind.DRAIN not in kinds and 0 in changed):
+            return "found a replica at another position, or another leader, that its reasons do not give"
+    return ""
 
 
 def _replica_list_errors(replicas: Sequence[Replicas]) -> Iterator[str]:

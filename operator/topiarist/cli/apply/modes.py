@@ -210,7 +210,11 @@ class ApplySavedPlan:
             replace(plan, config_rules=spec.config_rules.with_relevant_settings(), min_version=state.min_version), state
         )
         remaining = recheck_saved_plan(
-            revalidated.plan, spec, planned_brokers=plan.brokers, allow_unknown_brokers=settings.allow_unknown_brokers
+            revalidated.plan,
+            spec,
+            state,
+            planned_brokers=plan.brokers,
+            allow_unknown_brokers=settings.allow_unknown_brokers,
         )
         if self._non_interactive:
             remaining = filter_unapproved_deletions(remaining, settings.allow_risk)

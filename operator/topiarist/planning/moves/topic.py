@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from topiarist.errors import Reason
-from topiarist.kafka import config_rules
-from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.kafka.names import INTERNAL_TOPICS
 from topiarist.kafka.placement import AssignmentError
@@ -19,11 +17,14 @@ from topiarist.kafka.types import Replicas
 from topiarist.model.moves import UNLIMITED, MoveKind
 from topiarist.model.plan import Issue, MoveReplicas
 from topiarist.model.state import ClusterState, TopicState
-from topiarist.planning.builder import HINT_MIN_ISR, TopicPlanBuilder
+from topiarist.planning.builder import TopicPlanBuilder
+from topiarist.planning.moves.requirements import (
+    KINDS_OF_PROTECTED_TOPICS,
+    find_low_replica_count,
+    find_missing_throttle,
+)
 from topiarist.planning.risk import assess_moves
 from topiarist.text import format_count, shorten_list
-
-_KINDS_OF_PROTECTED_TOPICS = frozenset({MoveKind.DRAIN, MoveKind.RACKS})
 
 
 def find_moves(builder: TopicPlanBuilder, topic: TopicState) -> None:
@@ -64,7 +65,7 @@ def permitted_kinds(builder: TopicPlanBuilder, topic: str) -> frozenset[MoveKind
     if builder.spec.assignment is not None:
         kinds &= {MoveKind.ASSIGNMENT}
     if topic in INTERNAL_TOPICS or builder.context.cluster.is_protected(topic):
-        kinds &= _KINDS_OF_PROTECTED_TOPICS if builder.context.cluster.moves.protected else frozenset()
+        kinds &= KINDS_OF_PROTECTED_TOPICS if builder.context.cluster.moves.protected else frozenset()
     if "replicationFactor" in ignored:
         kinds -= {MoveKind.FACTOR}
     if "replicaAssignment" in ignored:
@@ -152,12 +153,8 @@ def _find_obstacle(builder: TopicPlanBuilder, topic: TopicState, *, is_foreign: 
 
 def _find_missing_setting(builder: TopicPlanBuilder, change: MoveReplicas) -> Issue | None:
     throttle = builder.context.cluster.moves.throttle
-    if not change.copies:
-        return None
-    if throttle is None:
-        message = f"{format_count(change.copies, 'replica')} to copy, and no throttle is declared"
-        hint = "set throttle in spec.moves of the Cluster, such as 50MiB, or Unlimited"
-        return Issue(Reason.THROTTLE_MISSING, message, hint=hint)
+    if not change.copies or throttle is None:
+        return find_missing_throttle(change, throttle)
     if throttle != UNLIMITED and (keys := sorted(THROTTLE_CONFIGS & builder.spec.config.keys())):
         message = f"{keys[0]}: the manifest sets it, and a throttled move must set it too"
         hint = "remove it from the manifest; moves set it and put back what was there"
@@ -181,22 +178,7 @@ def _find_target_problem(builder: TopicPlanBuilder, change: MoveReplicas) -> Iss
 
 
 def _find_min_isr_problem(builder: TopicPlanBuilder, topic: TopicState, change: MoveReplicas) -> Issue | None:
-    """Return why fewer replicas would stop producers with ``acks=all``.
-
-    A value that is not known counts as 2 where a partition has three replicas or more.
-    """
-    lowered = [move for move in change.moves if len(move.after) < len(move.before)]
-    if not lowered:
-        return None
-    fewest, key = min(len(move.after) for move in lowered), "min.insync.replicas"
-    default = config_rules.server_default(key, builder.context.settings)
-    text = builder.spec.config.get(key) or topic.config.get(key) or default
-    assumed = "2" if text is None and max(len(move.before) for move in lowered) > 2 else text or "1"
-    if not is_min_isr_above({key: assumed}, fewest):
-        return None
-    shown = "not known and may be 2: declare it in brokerConfig of the Cluster" if text is None else text
-    message = f"the moves leave {format_count(fewest, 'replica')} for a partition, and {key} is {shown}"
-    return Issue(Reason.MIN_ISR_ABOVE_REPLICAS, message, ("replicationFactor",), HINT_MIN_ISR)
+    return find_low_replica_count(change, {**topic.config, **builder.spec.config}, builder.context.settings)
 
 
 def _join(brokers: Iterable[int]) -> str:
