@@ -155,8 +155,8 @@ class Issue(NamedTuple):
     """A refusal or a notice about a topic; ``reason.exit_code`` distinguishes the two.
 
     ``field`` is the path below the spec (empty: the topic as a whole), ``hint`` the advice, ``withheld`` the refused
-    changes, if any. ``rule_origin`` is the location of the policy rule that caused the issue; it is not part of a
-    plan's meaning.
+    changes, if any. ``cause_origin`` is the location of the policy rule, or of the field of the Cluster, that caused
+    the issue; it is not part of a plan's meaning.
     """
 
     reason: Reason
@@ -164,7 +164,7 @@ class Issue(NamedTuple):
     field: tuple[str, ...] = ()
     hint: str = ""
     withheld: tuple[Change, ...] = ()
-    rule_origin: ValueOrigin | None = None
+    cause_origin: ValueOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,7 +136,7 @@ class Rule:
             self.reason,
             f"{self.message} ({self.title})",
             ("replicaAssignment",) if sized else self.field,
-            rule_origin=ValueOrigin(self.source, self.path),
+            cause_origin=ValueOrigin(self.source, self.path),
         )
 
 

@@ -50,6 +50,7 @@ from topiarist.planning import diff
 from topiarist.planning.builder import HINT_INTERNAL_TOPIC, HINT_PROTECTED_TOPIC, PlanContext, TopicPlanBuilder
 from topiarist.planning.create import plan_creation
 from topiarist.planning.existing_problems import NAMED_BY_REQUEST, explain_stale_entry, find_problems
+from topiarist.planning.moves.drain_warnings import find_drain_warnings
 from topiarist.planning.moves.planner import MovePlanner
 from topiarist.planning.placement import ReplicaPlacer
 from topiarist.planning.risk import assess_deletion
@@ -100,6 +101,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
             *state.warnings,
             *_find_cluster_warnings(state, cluster),
             *_batch_warnings(state),
+            *find_drain_warnings(state, cluster.drain_brokers, declared, plans),
             *warnings,
             *_bypass_warnings(plans),
         ),

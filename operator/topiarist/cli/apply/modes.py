@@ -221,6 +221,7 @@ class ApplySavedPlan:
         remaining = enforce_budgets(remaining, spec.budgets, partial=settings.partial)
         remaining_topics = {topic.topic for topic in remaining.actionable_topics()}
         conflicts = {topic: why for topic, why in revalidated.conflicts.items() if topic in remaining_topics}
+        remaining = replace(remaining, drain_brokers=spec.drain_brokers, move_settings=spec.moves)
         return RevalidatedPlan(remaining, revalidated.already_applied, conflicts)
 
     def apply_plan(

@@ -36,7 +36,7 @@ from topiarist.output.text.layout import (
     sanitize,
     wrap,
 )
-from topiarist.output.text.plan import format_cluster_header, format_exceeded_budgets
+from topiarist.output.text.plan import format_cluster_header, format_exceeded_limits
 from topiarist.output.text.values import format_value, humanize_config_value
 from topiarist.text import format_count
 
@@ -75,7 +75,7 @@ def format_descriptions(descriptions: Sequence[Description], layout: TextLayout)
             layout.format_warnings(description.state.warnings),
             _format_pending(description, replace(layout, action_column=choose_action_column([description.topic]))),
             # A block only marks changes as withheld by a budget; the budget is explained once, at the end.
-            format_exceeded_budgets(layout, plan),
+            format_exceeded_limits(layout, plan),
         ]
     return join_sections(sections) + "\n" if sections else ""
 

@@ -45,6 +45,8 @@ def find_moves(builder: TopicPlanBuilder, topic: TopicState) -> None:
         planned = builder.context.moves.plan_moves(builder.spec, partitions, lists, kinds)
     except AssignmentError as error:
         hint = "add brokers, or set a lower replicationFactor"
+        if builder.context.moves.drained:
+            hint = f"drain fewer brokers, {hint}"
         builder.add_refusal(Reason.TOO_FEW_BROKERS, str(error), ("replicationFactor",), hint=hint)
         return
     moves = tuple(move for move in planned if move.partition not in targets)
@@ -87,15 +89,37 @@ def _refuse_unpermitted_drain(builder: TopicPlanBuilder, topic: TopicState, kind
     count = sum(not drained.isdisjoint(replicas) for replicas in final)
     message = f"stays on drained broker {_join(held)} with {format_count(count, 'partition')}"
     if builder.spec.assignment is not None:
+        hint = "list other brokers in replicaAssignment"
+        if MoveKind.ASSIGNMENT not in kinds:
+            hint += f", and {describe_permission(builder, MoveKind.ASSIGNMENT)}"
         message += ": its replicaAssignment binds them"
-        hint = "list other brokers in replicaAssignment, and allow Assignment in spec.moves of the Cluster"
         builder.add_refusal(Reason.EXCLUDED_BROKERS, message, ("replicaAssignment",), hint=hint)
     elif topic.name in INTERNAL_TOPICS or builder.context.cluster.is_protected(topic.name):
-        hint = "set spec.moves.protected: true in the Cluster, and allow Drain"
-        builder.add_refusal(Reason.PROTECTED_TOPIC, f"{message}: protected topics are not moved", hint=hint)
+        _refuse_protected_drain(builder, f"{message}: protected topics are not moved")
     else:
-        hint = f"allow Drain in spec.moves of the {find_forbidding_document(builder, MoveKind.DRAIN)}"
-        builder.add_refusal(Reason.MOVE_NOT_ALLOWED, message, hint=hint)
+        _refuse_kind(builder, Reason.MOVE_NOT_ALLOWED, message, MoveKind.DRAIN)
+
+
+def _refuse_protected_drain(builder: TopicPlanBuilder, message: str) -> None:
+    steps = [] if builder.context.cluster.moves.protected else ["set spec.moves.protected: true in the Cluster"]
+    if MoveKind.DRAIN not in builder.spec.allowed_moves:
+        steps.append(describe_permission(builder, MoveKind.DRAIN))
+    origin = builder.cluster_origin("moves", "protected")
+    builder.add_refusal(Reason.PROTECTED_TOPIC, message, hint=", and ".join(steps), origin=origin)
+
+
+def _refuse_kind(builder: TopicPlanBuilder, reason: Reason, message: str, kind: MoveKind) -> None:
+    """Refuse moves of one kind; the location is that of the permission, in the Topic or in the Cluster."""
+    hint = describe_permission(builder, kind)
+    if find_forbidding_document(builder, kind) == "Topic":
+        builder.add_refusal(reason, message, ("moves", "allow"), hint=hint)
+    else:
+        builder.add_refusal(reason, message, hint=hint, origin=builder.cluster_origin("moves", "allow"))
+
+
+def describe_permission(builder: TopicPlanBuilder, kind: MoveKind) -> str:
+    """Return the advice to allow a kind of move, with its document: ``allow Drain in spec.moves of the Cluster``."""
+    return f"allow {kind.value} in spec.moves of the {find_forbidding_document(builder, kind)}"
 
 
 def find_forbidding_document(builder: TopicPlanBuilder, kind: MoveKind) -> str:
@@ -146,7 +170,7 @@ def _find_obstacle(builder: TopicPlanBuilder, topic: TopicState, *, is_foreign: 
         return Issue(Reason.UNKNOWN_FIELDS, message, hint="move its replicas with the vendor's own tool")
     if missing:
         message = f"broker {_join(missing)} holds replicas but is not registered: a move could wait for it without end"
-        hint = "wait until it is registered again, or drain it: drainBrokers of the Cluster"
+        hint = "wait until it is registered again, or drain it: drainBrokers of the Cluster, or --drain-brokers"
         return Issue(Reason.BROKERS_MISSING, message, hint=hint)
     return None
 
@@ -154,7 +178,8 @@ def _find_obstacle(builder: TopicPlanBuilder, topic: TopicState, *, is_foreign: 
 def _find_missing_setting(builder: TopicPlanBuilder, change: MoveReplicas) -> Issue | None:
     throttle = builder.context.cluster.moves.throttle
     if not change.copies or throttle is None:
-        return find_missing_throttle(change, throttle)
+        issue = find_missing_throttle(change, throttle)
+        return issue and issue._replace(cause_origin=builder.cluster_origin("moves", "throttle"))
     if throttle != UNLIMITED and (keys := sorted(THROTTLE_CONFIGS & builder.spec.config.keys())):
         message = f"{keys[0]}: the manifest sets it, and a throttled move must set it too"
         hint = "remove it from the manifest; moves set it and put back what was there"

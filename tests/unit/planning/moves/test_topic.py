@@ -79,7 +79,7 @@ def test_a_lowered_factor_says_what_is_lost() -> None:
     seen = state(topic(replicas=replica_lists("123", "234")), brokers=RACKLESS_BROKERS)
     to_two = plan_single_topic(seen, spec(on=movable(), partitions=2, replicationFactor=2))
     assert lists_after(to_two) == {0: "12", 1: "23"}
-    assert to_two.changes[0].assessment == (Risk.DISRUPTIVE, "3 -> 2 replicas: fewer brokers may fail")
+    assert to_two.changes[0].assessment == (Risk.DISRUPTIVE, "3 -> 2 replicas: one broker less may fail")
     known = movable(broker_config={"min.insync.replicas": "1"})
     to_one = plan_single_topic(seen, spec(on=known, partitions=2, replicationFactor=1))
     assert to_one.risk is Risk.DATA_LOSS
