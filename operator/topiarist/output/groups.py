@@ -18,7 +18,7 @@ from topiarist.model.plan import ConfigItem, CreateTopic, Issue, Plan, TakeOwner
 _MIN_TOPICS = 4
 """Minimum number of topics that form a group."""
 
-LIMIT_LABELS = {Reason.BUDGET_EXCEEDED: "over budget", Reason.MOVES_LIMITED: "over the limit"}
+LIMIT_LABELS = {Reason.BUDGET_EXCEEDED: "over budget", Reason.MOVES_LIMITED: "over --max-moves"}
 """Names of the limits that withhold changes, by the reason of the refusals."""
 
 ClusterDefault = tuple[str, str | None]

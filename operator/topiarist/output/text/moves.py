@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from topiarist.errors import Location
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveType, ReplicaMove
 from topiarist.model.plan import Plan
-from topiarist.model.spec import TopicSpec, find_origin
+from topiarist.model.spec import TopicSpec
 from topiarist.planning.moves.batches import make_batches
 from topiarist.text import format_count, humanize_bytes
 
@@ -102,20 +102,14 @@ def _describe_drained(brokers: Iterable[int], source: str) -> str:
 
 
 def find_move_location(moves: Sequence[ReplicaMove], spec: TopicSpec | None) -> Location | None:
-    """Return the field that asks for the moves, if it is not the factor, which the topic itself has.
+    """Return the location of the drained brokers that moves leave, since the topic's own document does not have them.
 
-    None if nothing but an option of the run or a permission of the cluster asks for them.
+    None if the moves have other reasons, or if an option of the run names the brokers.
     """
-    kinds = {kind for move in moves for kind in move.kinds}
-    if spec is None:
+    if spec is None or spec.cluster.source is None:
         return None
-    if MoveKind.ASSIGNMENT in kinds:
-        return find_origin(spec, "replicaAssignment").locate()
-    removed = {broker for move in moves for broker in move.removed}
-    cluster = spec.cluster
-    if MoveKind.DRAIN in kinds and cluster.source and removed & cluster.drain_brokers:
-        return cluster.source.locate(("spec", "drainBrokers"))
-    return None
+    removed = {broker for move in moves if MoveKind.DRAIN in move.kinds for broker in move.removed}
+    return spec.cluster.source.locate(("spec", "drainBrokers")) if removed & spec.cluster.drain_brokers else None
 
 
 def describe_new_leaders(moves: Iterable[ReplicaMove]) -> str:

@@ -12,7 +12,6 @@ from topiarist.kafka import config_rules
 from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.model.moves import MoveKind
 from topiarist.model.plan import Issue, MoveReplicas
-from topiarist.planning.builder import HINT_MIN_ISR
 from topiarist.text import format_count
 
 KINDS_OF_PROTECTED_TOPICS = frozenset({MoveKind.DRAIN, MoveKind.RACKS})
@@ -46,4 +45,5 @@ def find_low_replica_count(
         return None
     shown = "not known and may be 2: declare it in brokerConfig of the Cluster" if text is None else text
     message = f"the moves leave {format_count(fewest, 'replica')} for a partition, and {key} is {shown}"
-    return Issue(Reason.MIN_ISR_ABOVE_REPLICAS, message, ("replicationFactor",), HINT_MIN_ISR)
+    hint = f"keep {format_count(int(assumed), 'replica')}, or lower {key} first: writes with acks=all would fail"
+    return Issue(Reason.MIN_ISR_ABOVE_REPLICAS, message, ("replicationFactor",), hint)

@@ -80,13 +80,16 @@ def _refuse_unpermitted_drain(builder: TopicPlanBuilder, topic: TopicState, kind
     drained = builder.context.moves.drained
     if not drained or MoveKind.DRAIN in kinds:
         return
-    # An explicit list that may be carried out decides where the topic goes.
+    # An explicit list that may be carried out decides which replicas stay. If it adds a drained broker, that is refused
+    # as the target of a move.
     final = (builder.spec.assignment if MoveKind.ASSIGNMENT in kinds else None) or topic.replicas
-    final = final[: len(topic.replicas)]
-    held = {broker for replicas in final for broker in replicas if broker in drained}
+    staying = [
+        drained.intersection(present, replicas) for present, replicas in zip(topic.replicas, final, strict=False)
+    ]
+    held = frozenset[int]().union(*staying)
     if not held:
         return
-    count = sum(not drained.isdisjoint(replicas) for replicas in final)
+    count = sum(map(bool, staying))
     message = f"stays on drained broker {_join(held)} with {format_count(count, 'partition')}"
     if builder.spec.assignment is not None:
         hint = "list other brokers in replicaAssignment"
