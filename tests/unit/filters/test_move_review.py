@@ -171,7 +171,7 @@ def test_all_load_on_one_broker_is_not_plausible() -> None:
 
 
 def test_a_target_that_left_or_is_excluded_now() -> None:
-    """A reviewed list with a broker that is gone, in another rack, excluded or drained by the run is not used."""
+    """A reviewed list with a broker that left, in another rack, excluded or drained by the run is not used."""
     target = only(REVIEWED).moves()[0].added[0]
     brokers = tuple(broker for broker in JOINED.brokers if broker.id != target)
     left = filter_unreviewed(plan(replace(JOINED, brokers=brokers), WANTED), REVIEWED)

@@ -69,7 +69,10 @@ def _format_moved(
         incoming, outgoing = (sum(moved.get(broker, (0, 0))[at] for broker in brokers) for at in (0, 1))
         draining = [broker for broker in brokers if broker in plan.drain_brokers]
         left = sum(after[broker].replicas for broker in draining if broker in after)
-        note = (f"draining: {left:,} left" if left else "drained") if draining else ""
+        note = ""
+        if draining:
+            emptied = "drained" if len(draining) == len(brokers) else f"{len(draining):,} drained"
+            note = f"draining: {left:,} left" if left else emptied
         lines.append(f"{incoming:>{_MOVED_WIDTH},}{outgoing:>{_MOVED_WIDTH},}   {note}")
     return lines
 
