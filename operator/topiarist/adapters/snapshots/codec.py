@@ -1,7 +1,7 @@
 """The codec of snapshots: a ``ClusterState`` as rows, and rows as a ``ClusterState``.
 
-``files`` and ``lenient_reader`` call it. Encoding loses nothing except fractions of seconds, and broker settings that no
-plan uses: such a setting may hold a password or a path of a machine. Rows from a file are trusted here, because
+``files`` and ``lenient_reader`` call it. Encoding loses nothing except fractions of seconds, and broker settings that
+no plan uses: such a setting may hold a password or a path of a machine. Rows from a file are trusted here, because
 ``validate`` has checked them.
 """
 
