@@ -17,7 +17,6 @@ from topiarist.model.moves import UNLIMITED, RequestedReassignment
 from topiarist.planning.existing_problems import StaleEntry, explain_stale_entry
 from topiarist.text import format_count, printable
 
-
 _HINT_DUPLICATE = "request the present replicas of the partition, with kafka-reassign-partitions --bootstrap-server"
 _HINT_NEGATIVE = (
     "request the replicas that it had before, with kafka-reassign-partitions --bootstrap-server; or end it with"
