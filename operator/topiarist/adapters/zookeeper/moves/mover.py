@@ -99,7 +99,8 @@ class Mover:
         self._finished: list[ReplicaMove] = []
         self._outcomes: deque[Outcome] = deque()
         self._sent, self._done = 0, 0
-        self._remarks: list[str] = []
+        self._remarks: set[str] = set()
+        self._new_remarks: list[str] = []
 
     def execute(self) -> Iterator[Outcome]:
         """Yield one outcome for each topic with moves; raise the error that ended the run after the last one."""
@@ -114,6 +115,8 @@ class Mover:
         except TopiaristError as error:
             ended_by = error
         yield from self._take_outcomes()
+        if self._finished:
+            self._report()
         yield from self._unfinished_outcomes()
         if ended_by:
             raise ended_by
@@ -281,8 +284,11 @@ class Mover:
             with lock_for_batch(self._session, self._writer_settings, stop, self._remark) as writer:
                 if writer is None:
                     return False
-                if write(writer):
-                    return True
+                written = write(writer)
+            if self._new_remarks:
+                self._report(self._in_flight.values())
+            if written:
+                return True
         message = f"the znodes of a batch changed {_MAX_ATTEMPTS} times in a row while it was written"
         raise TopiaristError(Reason.STATE_CONFLICT, message, HINT_CONTINUE)
 
@@ -349,16 +355,18 @@ class Mover:
 
     def _report(self, copying: Iterable[ReplicaMove] = (), waiting_for: str = "", done_more: int = 0) -> None:
         finished, self._finished = tuple(self._finished), []
+        remarks, self._new_remarks = tuple(self._new_remarks), []
         batches = self._sent + len(self._queue) + bool(self._held)
         done = self._done + done_more
         self._options.on_progress(
-            MoveProgress(self._sent, max(batches, self._sent), done, self._total, tuple(copying), finished, waiting_for)
+            MoveProgress(self._sent, batches, done, self._total, tuple(copying), finished, waiting_for, remarks)
         )
 
     def _remark(self, remark: str) -> None:
+        # A transaction that is tried again finds the same facts.
         if remark not in self._remarks:
-            self._remarks.append(remark)
-            self._report(waiting_for=remark)
+            self._remarks.add(remark)
+            self._new_remarks.append(remark)
 
     def _sleep(self, seconds: float) -> None:
         until = time.monotonic() + seconds
