@@ -307,6 +307,12 @@ waiting = _combine_options(
     ),
 )
 
+no_wait = _env_option(
+    "--no-wait",
+    "Send one batch of moves of replicas at most, and do not wait for it; run again for the next.",
+    is_flag=True,
+)
+
 freezing = _combine_options(
     _env_option(
         "--user",
