@@ -54,7 +54,9 @@ def confirm_plans(plans: Sequence[Plan], action: str) -> None:
         question = f"{format_count(risky, 'topic')} may lose data. Type {risky} to confirm the whole plan"
         terminal.confirm(question, str(risky))
     else:
-        terminal.confirm(f"{action} {format_count(len(topics), 'topic')}? Type yes")
+        copies = sum(len(move.added) for topic in topics for move in topic.moves())
+        also = f", and copy {format_count(copies, 'replica')}" if copies else ""
+        terminal.confirm(f"{action} {format_count(len(topics), 'topic')}{also}? Type yes")
 
 
 def apply_plans(

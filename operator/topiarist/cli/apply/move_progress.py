@@ -1,7 +1,8 @@
 """The progress of moves on standard error: one line that is replaced on a terminal, plain lines otherwise.
 
-Without a terminal a line is printed for each batch, when a batch begins or ends to wait for something else than copies,
-and every minute. ``-q`` prints nothing. Remarks about throttles of other clients are printed once each.
+Without a terminal a line is printed for a batch, when a batch begins or ends to wait for something else than copies, and
+every minute; never more than one in five seconds. ``-q`` prints nothing. Remarks about throttles of other clients are
+printed once each.
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from topiarist.output.text.move_progress import format_move_progress
 _LINE_INTERVAL_S = 60.0
 """Seconds between two lines about the same batch, if standard error is not a terminal."""
 
+_MIN_LINE_INTERVAL_S = 5.0
+"""Seconds between any two lines: batches without copies end at once, and there may be hundreds."""
+
 
 class MovePace:
     """An estimate of the time that the moves of a plan still need.
@@ -34,7 +38,7 @@ class MovePace:
         self._started: tuple[float, int] | None = None
 
     def estimate(self, progress: MoveProgress, now: float) -> float | None:
-        """Return the estimated seconds that are left; None while no copy is done, and when nothing is left."""
+        """Return the estimated seconds that are left; None while no copy is done, and for less than a second."""
         # Moves without copies have the first batches.
         done = max(progress.done - self._without_copies, 0)
         if self._started is None:
@@ -44,7 +48,8 @@ class MovePace:
         started_at, done_before = self._started
         if done <= done_before or done >= self._total:
             return None
-        return (now - started_at) * (self._total - done) / (done - done_before)
+        left = (now - started_at) * (self._total - done) / (done - done_before)
+        return left if left >= 1 else None
 
 
 class MoveProgressLog:
@@ -58,7 +63,7 @@ class MoveProgressLog:
         self._pace = MovePace(moves)
         self._started_at: float | None = None
         self._printed: tuple[int, bool] | None = None
-        self._next_line_at = 0.0
+        self._printed_at: float | None = None
 
     def show(self, progress: MoveProgress) -> None:
         """Show one report of the adapter."""
@@ -74,7 +79,8 @@ class MoveProgressLog:
         if sys.stderr.isatty():
             self._bar.draw_text(f"{self._label}{text}")
             return
-        now_shown = progress.batch, bool(progress.waiting_for)
-        if now_shown != self._printed or now >= self._next_line_at:
-            self._printed, self._next_line_at = now_shown, now + _LINE_INTERVAL_S
+        subject = progress.batch, bool(progress.waiting_for)
+        interval = _LINE_INTERVAL_S if subject == self._printed else _MIN_LINE_INTERVAL_S
+        if self._printed_at is None or now >= self._printed_at + interval:
+            self._printed, self._printed_at = subject, now
             terminal.log(f"{self._label}{text}")
