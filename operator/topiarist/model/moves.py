@@ -153,3 +153,10 @@ class BatchRecord(NamedTuple):
     batches: int
     moves: tuple[ReplicaMove, ...]
     throttles: OwnThrottles
+
+
+class ClearedMoves(NamedTuple):
+    """The record of a batch that was cleared, and facts about throttles that could not be put back by value."""
+
+    record: BatchRecord
+    remarks: tuple[str, ...] = ()

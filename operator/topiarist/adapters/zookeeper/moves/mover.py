@@ -31,6 +31,7 @@ from topiarist.adapters.zookeeper.moves.batch_reader import (
 )
 from topiarist.adapters.zookeeper.moves.batch_writer import (
     HINT_CONTINUE,
+    MAX_ATTEMPTS,
     BatchWriter,
     TooLarge,
     WriterSettings,
@@ -54,7 +55,6 @@ HEALTH_TIMEOUT_S = 60.0
 
 _HEALTH_POLL_S = 2.0
 _STOP_CHECK_S = 0.1
-_MAX_ATTEMPTS = 5
 
 Batch = tuple[ReplicaMove, ...]
 Partition = tuple[str, int]
@@ -280,7 +280,7 @@ class Mover:
 
     def _write(self, write: Callable[[BatchWriter], bool], stop: Callable[[], bool]) -> bool:
         """Call ``write`` under the lock until it returns True; return False if ``stop()`` became true before."""
-        for _ in range(_MAX_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             with lock_for_batch(self._session, self._writer_settings, stop, self._remark) as writer:
                 if writer is None:
                     return False
@@ -289,7 +289,7 @@ class Mover:
                 self._report(self._in_flight.values())
             if written:
                 return True
-        message = f"the znodes of a batch changed {_MAX_ATTEMPTS} times in a row while it was written"
+        message = f"the znodes of a batch changed {MAX_ATTEMPTS} times in a row while it was written"
         raise TopiaristError(Reason.STATE_CONFLICT, message, HINT_CONTINUE)
 
     def _judge(
