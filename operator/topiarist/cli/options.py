@@ -356,6 +356,11 @@ saved_plan = _combine_options(
 )
 
 
+out = option(
+    "--out", type=click.Path(), metavar="FILE", help="Save the plan to this file, for apply --plan or --reviewed."
+)
+
+
 def build_settings(values: dict[str, Any]) -> Settings:
     """Return the settings of a run, built from the parameters that click passes to a command."""
     quiet, verbose = values.pop("quiet", False), values.pop("verbose", 0)

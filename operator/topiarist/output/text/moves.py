@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 from topiarist.inspection.moves import MoveStatus, MovingPartition, RecordedThrottle
 from topiarist.model.moves import BatchRecord
-from topiarist.output.text.layout import BOLD, BOLD_RED, YELLOW, TextLayout, join_sections, sanitize
-from topiarist.text import format_count, humanize_duration, shorten_list
+from topiarist.output.text.layout import BOLD, BOLD_RED, YELLOW, TextLayout, join_sections, sanitize, wrap
+from topiarist.output.text.move_progress import format_elapsed
+from topiarist.text import format_count, shorten_list
 
 _MAX_SHOWN = 20
 
@@ -26,8 +27,8 @@ def format_recorded_throttles(record: BatchRecord, layout: TextLayout) -> str:
         for entity, configs in sorted(record.throttles.items())
         for config, value in sorted(configs.items())
     ]
-    lines = [_format_lines(f"{_name(each)}  {each.ours} -> {_put_back(each)}", layout) for each in values]
-    return "\n".join(line for part in lines for line in part)
+    texts = [f"{_name(each)}  {each.ours} -> {'not set' if each.before is None else each.before}" for each in values]
+    return "\n".join(f"  {line}" for text in texts for line in wrap(text, layout.width - 2))
 
 
 def _format_status(status: MoveStatus, now_ms: int, layout: TextLayout) -> Iterator[str]:
@@ -43,7 +44,7 @@ def _format_status(status: MoveStatus, now_ms: int, layout: TextLayout) -> Itera
     for stuck in status.stuck:
         yield from layout.format_text_section("! stuck", stuck, BOLD_RED)
     yield from _format_throttles(status, layout)
-    yield layout.colorize(_format_conclusion(status), BOLD)
+    yield from (layout.colorize(line, BOLD) for line in wrap(_format_conclusion(status), layout.width))
 
 
 def _format_batch(status: MoveStatus, now_ms: int, layout: TextLayout) -> Iterator[str]:
@@ -112,23 +113,17 @@ def _format_conclusion(status: MoveStatus) -> str:
     if status.batch is not None:
         owner = sanitize(status.batch.owner)
         left = "its throttles are" if status.throttles else "its record is"
-        return f"The batch is done, and {left} left: the next apply of owner {owner} clears it, or moves clear."
+        return (
+            f"The batch is done, and {left} left: the next apply of owner {owner}, or topiarist moves clear, ends that."
+        )
     return "Nothing moves."
 
 
 def _format_time(ms: int, now_ms: int) -> str:
     # The clock of the server may be ahead of that of this machine.
-    age = max(now_ms - ms, 0) // 1000 * 1000
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}, {humanize_duration(age)} ago"
+    age = format_elapsed(max(now_ms - ms, 0) / 1000)
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}, {age} ago"
 
 
 def _name(throttle: RecordedThrottle) -> str:
     return f"{throttle.entity} {throttle.config}"
-
-
-def _put_back(throttle: RecordedThrottle) -> str:
-    return "not set" if throttle.before is None else throttle.before
-
-
-def _format_lines(text: str, layout: TextLayout) -> list[str]:
-    return [f"  {line}" for line in layout.wrap(text)]

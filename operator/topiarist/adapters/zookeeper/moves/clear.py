@@ -42,4 +42,6 @@ def clear_moves(session: Session, settings: WriterSettings) -> ClearedMoves | No
     raise TopiaristError(Reason.STATE_CONFLICT, message, "run the command again")
 
 
-REQUEST_MESSAGE = "there is a reassignment request: brokers may still copy, and the throttles would be removed too early"
+REQUEST_MESSAGE = (
+    "there is a reassignment request: brokers may still copy, and the throttles would be removed too early"
+)

@@ -345,7 +345,8 @@ class Mover:
     def _unfinished_outcomes(self) -> Iterator[Outcome]:
         for name, topic in self._open.items():
             moves = topic.plan.moves()
-            if not topic.was_moved and len(topic.left) == len(moves):
+            # Without ``wait`` a run ends in order while moves are left: that is unfinished work, not an interruption.
+            if self._options.wait and not topic.was_moved and len(topic.left) == len(moves):
                 yield Outcome(name, Result.SKIPPED)
                 continue
             flying = sum(topic == name for topic, _ in self._in_flight)
