@@ -1,8 +1,8 @@
 """The progress of moves on standard error: one line that is replaced on a terminal, plain lines otherwise.
 
-Without a terminal a line is printed for a batch, when a batch begins or ends to wait for something else than copies, and
-every minute; never more than one in five seconds. ``-q`` prints nothing. Remarks about throttles of other clients are
-printed once each.
+Without a terminal a line is printed for a batch, when a batch begins or ends to wait for something else than copies,
+and every minute; never more than one in five seconds. ``-q`` prints nothing. Remarks about throttles of other clients
+are printed once each.
 """
 
 from __future__ import annotations

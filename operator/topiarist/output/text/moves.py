@@ -37,7 +37,7 @@ def _format_status(status: MoveStatus, now_ms: int, layout: TextLayout) -> Itera
     yield from layout.format_warnings(status.warnings)
     yield from _format_batch(status, now_ms, layout)
     yield from _format_partitions(f"{len(status.own):,} left", status.own, layout)
-    yield from _format_partitions("by others", status.foreign, layout)
+    yield from _format_partitions("foreign", status.foreign, layout)
     if status.changed_at_ms is not None:
         yield from layout.format_text_section("last change", _format_time(status.changed_at_ms, now_ms))
     yield from layout.format_text_section("waits", status.blocker, YELLOW) if status.blocker else ()

@@ -18,6 +18,8 @@ from topiarist.adapters.zookeeper.read.bulk_read import read_znodes, sync
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import ClearedMoves
 
+_REQUEST_MESSAGE = "there is a reassignment request: brokers may still copy, and need the throttles until they are done"
+
 
 def clear_moves(session: Session, settings: WriterSettings) -> ClearedMoves | None:
     """Clear the record of the last batch under the lock; return None, with nothing written, if there is none.
@@ -35,13 +37,8 @@ def clear_moves(session: Session, settings: WriterSettings) -> ClearedMoves | No
             if writer.record is None:
                 return None
             if writer.has_request:
-                raise TopiaristError(Reason.REASSIGNMENT_IN_PROGRESS, REQUEST_MESSAGE, HINT_CONTINUE)
+                raise TopiaristError(Reason.REASSIGNMENT_IN_PROGRESS, _REQUEST_MESSAGE, HINT_CONTINUE)
             if writer.end():
                 return ClearedMoves(writer.record, tuple(remarks))
     message = f"the znodes of the throttles changed {MAX_ATTEMPTS} times in a row while they were written"
     raise TopiaristError(Reason.STATE_CONFLICT, message, "run the command again")
-
-
-REQUEST_MESSAGE = (
-    "there is a reassignment request: brokers may still copy, and the throttles would be removed too early"
-)
