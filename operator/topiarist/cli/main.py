@@ -58,7 +58,7 @@ ALIASES = {"get": "list", "moves status": "moves"}
 class LazyGroup(click.Group):
     """A command group that imports a command's module only when the command is called, not for its own help.
 
-    The name of a command may have two words, of which the first one is a command too.
+    The name of a command may have two words. Its first word is a command too.
     """
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -96,7 +96,7 @@ def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
 
 
 def _moves_by_topic(report: ReconcileReport) -> Mapping[str, Sequence[ReplicaMove]]:
-    """Return the moves of the topics whose moves are all made by this run."""
+    """Return the moves of each topic with only finished moves."""
     done = {outcome.topic for outcome in report.outcomes_with(Result.DONE)}
     return {topic.topic: topic.moves() for topic in report.plan.topics if topic.topic in done and topic.moves()}
 

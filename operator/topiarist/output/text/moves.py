@@ -113,9 +113,7 @@ def _format_conclusion(status: MoveStatus) -> str:
     if status.batch is not None:
         owner = sanitize(status.batch.owner)
         left = "its throttles are" if status.throttles else "its record is"
-        return (
-            f"The batch is done, and {left} left: the next apply of owner {owner}, or topiarist moves clear, ends that."
-        )
+        return f"The batch is done, and {left} left: run apply as owner {owner} again, or topiarist moves clear."
     return "Nothing moves."
 
 

@@ -18,13 +18,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from topiarist.errors import Reason
+from topiarist.kafka.types import Replicas
 from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.plan import Issue, MoveReplicas, Plan, TopicPlan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, TopicState
 from topiarist.planning.builder import PlanContext
-from topiarist.planning.moves.gate import describe_list_conflict
 from topiarist.planning.moves.standing import MoveStanding, find_standing
 from topiarist.planning.moves.topic import find_move_problem, find_targets_in_flight, without_protected_kinds
 from topiarist.planning.planner import make_plan_context, plan_without_specs, unreadable_issue
@@ -44,7 +44,7 @@ class MovedTopic(NamedTuple):
 def merge_moves(moves: Iterable[ReplicaMove]) -> tuple[ReplicaMove, ...]:
     """Return one move for each partition of a topic, from all its moves in order of time.
 
-    Of moves that do not follow on each other the last one counts. A partition that has its first list again is left out.
+    Of moves that do not follow on each other the last one counts. A partition with its first list again is left out.
     """
     merged: dict[int, ReplicaMove] = {}
     for move in moves:
@@ -77,9 +77,10 @@ def plan_revert(
 def _plan_topic(context: PlanContext, name: str, moved: MovedTopic) -> TopicPlan:
     """Return the plan of one topic; empty if all its partitions are moved back already."""
     topic, record = context.state.topics.get(name), context.state.record_of(name)
-    if topic is None or (issue := _find_topic_conflict(context, topic, moved)):
-        issue = _describe_missing(context.state, name) if topic is None else issue
-        return TopicPlan(name, topic, record, record, refusals=(issue,))
+    if topic is None:
+        return TopicPlan(name, None, record, record, refusals=(_describe_missing(context.state, name),))
+    if conflict := _find_topic_conflict(context, topic, moved):
+        return TopicPlan(name, topic, record, record, refusals=(conflict,))
     moves, refusals = _reverse_moves(context, topic, moved.moves)
     if not moves:
         return TopicPlan(name, topic, record, record, refusals=refusals)
@@ -127,11 +128,16 @@ def _reverse_moves(
         elif standing is MoveStanding.AFTER:
             back.append(ReplicaMove(topic.name, move.partition, move.after, move.before, move.kinds))
         elif standing is not MoveStanding.BEFORE:
-            conflicts.append(describe_list_conflict(move, lists.get(move.partition)))
+            conflicts.append(_describe_conflict(move, lists.get(move.partition)))
     if not conflicts:
         return tuple(back), ()
     more = f"; {format_count(len(conflicts) - 1, 'more partition')} likewise" if len(conflicts) > 1 else ""
     return tuple(back), (Issue(Reason.STATE_CONFLICT, conflicts[0] + more, hint=_HINT_CONFLICT),)
+
+
+def _describe_conflict(move: ReplicaMove, replicas: Replicas | None) -> str:
+    now = "does not exist now" if replicas is None else f"is on {list(replicas)} now"
+    return f"partition {move.partition} was moved to {list(move.after)}, and {now}"
 
 
 def _find_problem(context: PlanContext, topic: TopicState, change: MoveReplicas) -> Issue | None:
