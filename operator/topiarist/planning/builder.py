@@ -48,6 +48,10 @@ class PlanContext:
         """Return the Kafka versions that values are validated for."""
         return self.cluster.config_rules.versions_to_check(self.state.min_version)
 
+    def cluster_origin(self, *path: str) -> ValueOrigin | None:
+        """Return the origin of a field below ``spec`` of the Cluster; None if the run has no document of it."""
+        return ValueOrigin(self.cluster.source, ("spec", *path)) if self.cluster.source else None
+
     def find_config_errors(self, config: Mapping[str, str]) -> Sequence[ConfigError]:
         """Return the errors of a complete map of overrides.
 
@@ -78,11 +82,6 @@ class TopicPlanBuilder:
     ) -> None:
         """Add a refusal; ``withheld`` are the changes that it withholds, ``origin`` its cause in another document."""
         self.refusals.append(Issue(reason, message, path, hint, tuple(withheld), origin))
-
-    def cluster_origin(self, *path: str) -> ValueOrigin | None:
-        """Return the origin of a field below ``spec`` of the Cluster; None if the run has no document of it."""
-        source = self.context.cluster.source
-        return ValueOrigin(source, ("spec", *path)) if source else None
 
     def add_notice(self, reason: Reason, message: str, path: tuple[str, ...] = ()) -> None:
         """Add a notice, which withholds no change."""

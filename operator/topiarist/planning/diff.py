@@ -225,7 +225,7 @@ def _diff_replication_factor(builder: TopicPlanBuilder, topic: TopicState) -> No
     else:
         why, hint = f"{kind.value} moves are not allowed", describe_permission(builder, kind)
         if find_forbidding_document(builder, kind) == "Cluster":
-            origin = builder.cluster_origin("moves", "allow")
+            origin = builder.context.cluster_origin("moves", "allow")
     if len(actual_factors) == 1:
         keep = f"list {format_count(min(actual_factors), 'broker')} for each partition"
         hint = f"{keep if has_lists else f'set replicationFactor: {actual}'}, or {hint}"

@@ -158,21 +158,18 @@ def _move_errors(moves: Sequence[ReplicaMove]) -> Iterator[str]:
 
 
 def _find_reason_problem(move: ReplicaMove) -> str:
-    """Return why no planner moves a partition for these reasons to this list; empty if one does."""
+    """Return why these reasons do not move a partition to this list, forward or back; empty if they may.
+
+    A reason is also the permission that a move needs, so it must not be one that gives another result. The plan of
+    ``moves revert`` has the reasons of the moves that it takes back, of several runs perhaps.
+    """
     before, after, kinds = move.before, move.after, set(move.kinds)
-    if MoveKind.ASSIGNMENT in kinds:
-        return "found another reason beside Assignment" if len(kinds) > 1 else ""
-    if MoveKind.FACTOR not in kinds and len(before) != len(after):
-        return "found another number of replicas without the reason Factor"
-    if kinds == {MoveKind.FACTOR}:
-        kept = tuple(broker for broker in before if broker in after)
-        is_raised = len(after) > len(before) and after[: len(before)] == before
-        is_lowered = len(after) < len(before) and after == kept and after[0] == before[0]
-        return "" if is_raised or is_lowered else "found a list that another replication factor does not give"
-    if kinds <= {MoveKind.DRAIN, MoveKind.RACKS}:
-        changed = [at for at, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
-        if any(after[at] in before for at in changed) or (MoveKind.DRAIN not in kinds and 0 in changed):
-            return "found a replica at another position, or another leader, that its reasons do not give"
+    if len(before) != len(after) and kinds.isdisjoint({MoveKind.FACTOR, MoveKind.ASSIGNMENT}):
+        return "found another number of replicas without the reason Factor or Assignment"
+    if kinds <= {MoveKind.DRAIN, MoveKind.RACKS} and not move.added:
+        return "found another order of the same brokers for a reason that replaces brokers"
+    if kinds <= {MoveKind.RACKS, MoveKind.FACTOR} and before[0] != after[0]:
+        return "found another preferred leader for a reason that keeps it"
     return ""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from topiarist.model.plan import AddPartitions, Change, ConfigItem, CreateTopic, DeleteTopic, MoveReplicas, UpdateConfig
 from topiarist.output.text.changes import FROM_CLUSTER_DEFAULTS, SharedDefaults, filter_own_items
 from topiarist.output.text.layout import TextLayout, sanitize
-from topiarist.output.text.moves import describe_move_kinds
+from topiarist.output.text.planned_moves import describe_move_kinds
 from topiarist.output.text.values import (
     BROKER_DEFAULT,
     format_moves,

@@ -23,7 +23,7 @@ from topiarist.output.markdown.escape import (
     format_code_list,
     relative_path,
 )
-from topiarist.output.text import brokers, moves, topic_block
+from topiarist.output.text import brokers, planned_moves, topic_block
 from topiarist.output.text.changes import (
     FROM_CLUSTER_DEFAULTS,
     group_risks,
@@ -69,7 +69,7 @@ def build_sections(plan: Plan, root: str) -> list[Section]:
     sections.sort(key=lambda section: section.priority)
     if table := list(brokers.format_broker_table(COMMENT_LAYOUT, plan)):
         effect = "#### Effect on the brokers\n\n" + format_code_block(line.removeprefix("  ") for line in table)
-        if pace := moves.describe_pace(plan):
+        if pace := planned_moves.describe_pace(plan):
             effect += f"\n\nMoves: {escape_prose(pace)}"
         sections.append(Section(PRIORITY_BROKERS, (), lambda: effect))
     if plan.warnings:
@@ -151,12 +151,12 @@ def _format_move_lines(topic: TopicPlan, changes: Iterable[Change], root: str) -
     """Yield the reasons of moves, the field that asks for them, and the new preferred leaders."""
     for change in changes:
         if isinstance(change, MoveReplicas):
-            if reasons := moves.describe_move_reasons(change.moves, topic.spec):
-                place = moves.find_move_location(change.moves, topic.spec)
+            if reasons := planned_moves.describe_move_reasons(change.moves, topic.spec):
+                place = planned_moves.find_move_location(change.moves, topic.spec)
                 yield f"because {escape_prose(reasons)}" + (f", at {_format_location(place, root)}" if place else "")
             # The risk names the leaders that leave; those that stay as followers are only in the lists.
             if any(move.before[0] in move.after[1:] for move in change.moves):
-                yield escape_prose(moves.describe_new_leaders(change.moves))
+                yield escape_prose(planned_moves.describe_new_leaders(change.moves))
 
 
 def _format_refusal(members: Sequence[tuple[TopicPlan, Issue]], root: str) -> str:

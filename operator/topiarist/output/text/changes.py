@@ -26,7 +26,7 @@ from topiarist.model.plan import (
 )
 from topiarist.model.spec import TopicSpec
 from topiarist.output.text.layout import BOLD_RED, DIM, YELLOW, TextLayout, wrap
-from topiarist.output.text.moves import (
+from topiarist.output.text.planned_moves import (
     describe_move_reasons,
     describe_new_leaders,
     find_move_location,

@@ -1,142 +1,127 @@
-"""Moves of existing replicas as text: what moves, for which reason, with which leaders, in how many batches.
-
-``changes`` puts the fields below the heading of a topic, ``plan`` the pace below the table of brokers. The comment on a
-pull request has the same texts.
-"""
+"""The status of moves as text: one block for each cluster, and the next step where there is one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
-from topiarist.errors import Location
-from topiarist.model.moves import UNLIMITED, MoveKind, MoveType, ReplicaMove
-from topiarist.model.plan import Plan
-from topiarist.model.spec import TopicSpec
-from topiarist.planning.moves.batches import make_batches
-from topiarist.text import format_count, humanize_bytes
+from topiarist.inspection.moves import MoveStatus, MovingPartition, RecordedThrottle
+from topiarist.model.moves import BatchRecord
+from topiarist.output.text.layout import BOLD, BOLD_RED, YELLOW, TextLayout, join_sections, sanitize, wrap
+from topiarist.output.text.move_progress import format_elapsed
+from topiarist.text import format_count, shorten_list
 
-
-def summarize_moves(moves: Sequence[ReplicaMove], partition_count: int = 0) -> str:
-    """Return moves in a few words: ``factor 2 -> 3, 6 partitions, 6 copies``.
-
-    ``partition_count`` is the number of partitions of the topic; 0 if it is not known.
-    """
-    before, after = ({len(lists) for lists in each} for each in zip(*[move[2:4] for move in moves], strict=True))
-    count = format_count(len(moves), "partition")
-    if partition_count > len(moves):
-        count = f"{len(moves):,} of {format_count(partition_count, 'partition')}"
-    copies = sum(len(move.added) for move in moves)
-    end = f", {count_copies(copies)}" if copies else ""
-    if len(after) == 1 and before.isdisjoint(after):
-        return f"factor {' and '.join(map(str, sorted(before)))} -> {min(after)}, {count}{end}"
-    reorders = all(move.type is MoveType.REORDER for move in moves)
-    return f"reorder the replicas of {count}" if reorders else f"move {count}{end}"
+_MAX_SHOWN = 20
 
 
-def count_copies(copies: int) -> str:
-    """Return a number of copied replicas: ``1 copy``, ``12 copies``."""
-    return f"{copies:,} {'copy' if copies == 1 else 'copies'}"
+def format_statuses(statuses: Sequence[MoveStatus], now_ms: int, layout: TextLayout) -> str:
+    """Return the status of each cluster; ``now_ms`` is the present time, in ms since the epoch."""
+    text = join_sections(_format_status(status, now_ms, layout) for status in statuses)
+    return f"{text}\n" if text else ""
 
 
-def describe_move_kinds(moves: Sequence[ReplicaMove]) -> str:
-    """Return the reasons of moves by name, each with its number of partitions: ``Drain (6), Racks (2)``."""
-    return ", ".join(f"{kind.value} ({len(found):,})" for kind, found in _group_by_kind(moves))
+def format_recorded_throttles(record: BatchRecord, layout: TextLayout) -> str:
+    """Return the throttle values of a record, each with the value that it replaced."""
+    values = [
+        RecordedThrottle(entity, config, value.before, value.ours, value.ours)
+        for entity, configs in sorted(record.throttles.items())
+        for config, value in sorted(configs.items())
+    ]
+    texts = [f"{_name(each)}  {each.ours} -> {'not set' if each.before is None else each.before}" for each in values]
+    return "\n".join(f"  {line}" for text in texts for line in wrap(text, layout.width - 2))
 
 
-def describe_move_reasons(moves: Sequence[ReplicaMove], spec: TopicSpec | None) -> str:
-    """Return why replicas move: ``broker 5 is drained (Cluster.spec.drainBrokers)``.
-
-    Several reasons each have their number of partitions. Empty if a changed factor, which the heading has, is the only
-    one. ``spec`` is None for a saved plan.
-    """
-    groups = _group_by_kind(moves)
-    if [kind for kind, _ in groups] == [MoveKind.FACTOR]:
-        return ""
-    texts = [(_describe_reason(kind, found, spec), len(found)) for kind, found in groups]
-    if len(texts) == 1:
-        return texts[0][0]
-    return "; ".join(f"{text}: {format_count(count, 'partition')}" for text, count in texts)
-
-
-def _group_by_kind(moves: Sequence[ReplicaMove]) -> list[tuple[MoveKind, list[ReplicaMove]]]:
-    groups = [(kind, [move for move in moves if kind in move.kinds]) for kind in MoveKind]
-    return [(kind, found) for kind, found in groups if found]
+def _format_status(status: MoveStatus, now_ms: int, layout: TextLayout) -> Iterator[str]:
+    name = f"{sanitize(status.cluster)}   " if status.cluster else ""
+    yield layout.colorize(f"{name}cluster {sanitize(status.cluster_id)}", BOLD)
+    yield from layout.format_warnings(status.warnings)
+    yield from _format_batch(status, now_ms, layout)
+    yield from _format_partitions(f"{len(status.own):,} left", status.own, layout)
+    yield from _format_partitions("foreign", status.foreign, layout)
+    if status.changed_at_ms is not None:
+        yield from layout.format_text_section("last change", _format_time(status.changed_at_ms, now_ms))
+    yield from layout.format_text_section("waits", status.blocker, YELLOW) if status.blocker else ()
+    for stuck in status.stuck:
+        yield from layout.format_text_section("! stuck", stuck, BOLD_RED)
+    yield from _format_throttles(status, layout)
+    yield from (layout.colorize(line, BOLD) for line in wrap(_format_conclusion(status), layout.width))
 
 
-def _describe_reason(kind: MoveKind, moves: Sequence[ReplicaMove], spec: TopicSpec | None) -> str:
-    match kind:
-        case MoveKind.DRAIN:
-            return _describe_drain(moves, spec)
-        case MoveKind.RACKS:
-            return "replicas are in fewer racks than they could be"
-        case MoveKind.FACTOR:
-            return f"replicationFactor is {len(moves[0].after)}"
-        case MoveKind.ASSIGNMENT:
-            reorders = all(move.type is MoveType.REORDER for move in moves)
-            return f"replicaAssignment lists {'this order' if reorders else 'these brokers'}"
-        case MoveKind.SPREAD:
-            bounds = "One" if spec and spec.spread_within_one else "Kafka"
-            return f"replicas or leaders are uneven (spread: {bounds})"
-    return str(kind.value)
+def _format_batch(status: MoveStatus, now_ms: int, layout: TextLayout) -> Iterator[str]:
+    batch = status.batch
+    if batch is None:
+        return
+    text = f"{batch.batch} of {batch.batches} by owner {batch.owner}, {format_count(len(batch.moves), 'partition')}"
+    sent = "" if status.batch_at_ms is None else f", sent {_format_time(status.batch_at_ms, now_ms)}"
+    yield from layout.format_text_section("batch", text + sent)
 
 
-def _describe_drain(moves: Sequence[ReplicaMove], spec: TopicSpec | None) -> str:
-    # A move that has other reasons too also removes replicas from brokers that are not drained.
-    declared = spec.cluster.drain_brokers if spec else frozenset()
-    removed = {broker for move in moves for broker in move.removed}
-    by_option = {broker for move in moves if move.kinds == (MoveKind.DRAIN,) for broker in move.removed} - declared
-    if spec is None:
-        return _describe_drained(by_option or removed, "")
-    texts = (
-        _describe_drained(removed & declared, " (Cluster.spec.drainBrokers)"),
-        _describe_drained(by_option, " (--drain-brokers)"),
-    )
-    return " and ".join(filter(None, texts))
+def _format_partitions(label: str, partitions: Sequence[MovingPartition], layout: TextLayout) -> Iterator[str]:
+    shown = partitions if layout.verbose or len(partitions) <= _MAX_SHOWN else partitions[: _MAX_SHOWN - 1]
+    lines = [line for each in shown for line in layout.wrap(_format_partition(each))]
+    if len(shown) < len(partitions):
+        lines.append(f"{len(partitions) - len(shown):,} more (-v shows them)")
+    yield from layout.format_section(label, lines)
 
 
-def _describe_drained(brokers: Iterable[int], source: str) -> str:
-    ids = [*map(str, sorted(brokers))]
-    if not ids:
-        return ""
-    return f"broker {ids[0]} is drained{source}" if len(ids) == 1 else f"brokers {', '.join(ids)} are drained{source}"
+def _format_partition(partition: MovingPartition) -> str:
+    text = f"{partition.topic} {partition.partition}  to {list(partition.target)}"
+    if not partition.is_requested:
+        text += " (Admin API)"
+    if partition.lagging is None or partition.adding is None:
+        return f"{text}: no partition state"
+    copying = [broker for broker in partition.lagging if broker in partition.adding]
+    unsynced = [broker for broker in partition.lagging if broker not in partition.adding]
+    parts = [f"{shorten_list(copying)} copying" if copying else "", _format_unsynced(unsynced)]
+    return f"{text}: {', '.join(filter(None, parts)) or 'all in sync'}"
 
 
-def find_move_location(moves: Sequence[ReplicaMove], spec: TopicSpec | None) -> Location | None:
-    """Return the location of the drained brokers that moves leave, since the topic's own document does not have them.
-
-    None if the moves have other reasons, or if an option of the run names the brokers.
-    """
-    if spec is None or spec.cluster.source is None:
-        return None
-    removed = {broker for move in moves if MoveKind.DRAIN in move.kinds for broker in move.removed}
-    return spec.cluster.source.locate(("spec", "drainBrokers")) if removed & spec.cluster.drain_brokers else None
+def _format_unsynced(brokers: Sequence[int]) -> str:
+    return f"{shorten_list(brokers)} not in sync" if brokers else ""
 
 
-def describe_new_leaders(moves: Iterable[ReplicaMove]) -> str:
-    """Return how many partitions get another preferred leader; empty if none does."""
-    count = sum(move.before[0] != move.after[0] for move in moves)
-    if not count:
-        return ""
-    return f"{format_count(count, 'partition')} get{'s' if count == 1 else ''} another preferred leader"
+def _format_throttles(status: MoveStatus, layout: TextLayout) -> Iterator[str]:
+    kept = [each for each in status.throttles if each.now == each.ours]
+    changed = [each for each in status.throttles if each.now != each.ours]
+    if kept:
+        text = f"{format_count(len(kept), 'value')} of the batch set; before: {_summarize_before(kept)}"
+        lines = layout.wrap(text)
+        lines += [line for each in kept if layout.verbose for line in layout.wrap(f"{_name(each)}  {each.ours}")]
+        yield from layout.format_section("throttle", lines)
+    for each in changed:
+        text = f"{_name(each)}: topiarist set {each.ours}, and it is {each.now or 'not set'} now; it stays"
+        yield from layout.format_text_section("changed", text, YELLOW)
+    for other in status.unexplained:
+        if not any((other.entity, other.config) == (each.entity, each.config) for each in changed):
+            text = f"{other.entity} {other.config} = {other.value}: not set by a batch of topiarist"
+            yield from layout.format_text_section("throttle", text, YELLOW)
 
 
-def describe_pace(plan: Plan) -> str:
-    """Return the size and the pace of a plan's moves; empty if it moves nothing.
-
-    ``12 partitions, 12 copies, 3 batches, at most 50 MiB/s a broker``.
-    """
-    moves = [move for topic in plan.actionable_topics() for move in topic.moves()]
-    return ", ".join(_list_pace(plan, moves)) if moves else ""
+def _summarize_before(throttles: Sequence[RecordedThrottle]) -> str:
+    count = sum(each.before is not None for each in throttles)
+    return f"{count} with a value of another client, which is put back" if count else "none"
 
 
-def _list_pace(plan: Plan, moves: Sequence[ReplicaMove]) -> Iterator[str]:
-    settings = plan.move_settings
-    copies = sum(len(move.added) for move in moves)
-    batches = len(make_batches(moves, settings.batch))
-    yield format_count(len(moves), "partition")
-    yield count_copies(copies) if copies else "nothing is copied"
-    yield f"{batches:,} batch{'' if batches == 1 else 'es'}"
-    if copies and settings.throttle == UNLIMITED:
-        yield "not throttled"
-    elif copies and settings.throttle:
-        yield f"at most {humanize_bytes(settings.throttle)}/s a broker"
+def _format_conclusion(status: MoveStatus) -> str:
+    """Return the state in one sentence, and the next step."""
+    if status.stuck:
+        return "Stuck: the controller never ends the request, and nothing can be moved until its entries are removed."
+    if status.own:
+        return f"Moving: {format_count(len(status.own), 'partition')} left of the batch; apply waits for it."
+    if status.changed_at_ms is not None or status.foreign:
+        return "Another client moves replicas: apply waits for it."
+    if status.batch is not None:
+        owner = sanitize(status.batch.owner)
+        left = "its throttles are" if status.throttles else "its record is"
+        return f"The batch is done, and {left} left: run apply as owner {owner} again, or topiarist moves clear."
+    return "Nothing moves."
+
+
+def _format_time(ms: int, now_ms: int) -> str:
+    # The clock of the server may be ahead of that of this machine.
+    age = format_elapsed(max(now_ms - ms, 0) / 1000)
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}, {age} ago"
+
+
+def _name(throttle: RecordedThrottle) -> str:
+    return f"{throttle.entity} {throttle.config}"

@@ -14,7 +14,7 @@ from itertools import chain
 from topiarist.errors import Reason
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.output.groups import GroupedItems, group_items, list_exceeded_limits
-from topiarist.output.text import brokers, moves, summary, topic_block
+from topiarist.output.text import brokers, planned_moves, summary, topic_block
 from topiarist.output.text.changes import RISK_STYLES
 from topiarist.output.text.layout import (
     BOLD,
@@ -94,7 +94,7 @@ def _format_plan(plan: Plan, layout: TextLayout, *, applying: bool) -> Iterator[
     yield format_cluster_header(plan, layout)
     yield _format_topic_blocks(plan, layout, grouped)
     yield brokers.format_broker_table(layout, plan)
-    pace = moves.describe_pace(plan)
+    pace = planned_moves.describe_pace(plan)
     yield layout.format_text_section("moves", pace) if pace else ()
     yield _format_cluster_fields(plan, layout, grouped)
     yield _format_end(plan, layout, applying=applying)

@@ -101,7 +101,7 @@ def _internal(content: dict[str, Any]) -> None:
     content["clusters"][0]["topics"] = [raised]
 
 
-DRAINED, LISTED, RAISED = range(3)
+DRAINED, RAISED = 0, 2
 FORGED: dict[str, tuple[Edit, str]] = {
     "a broker twice": (edit(DRAINED, 0, after=[1, 1]), ""),
     "no broker": (edit(DRAINED, 0, after=[]), ""),
@@ -117,12 +117,12 @@ FORGED: dict[str, tuple[Edit, str]] = {
     "a smaller risk": (_calm, "another risk"),
     "two moves": (_two_changes, "exclude each other"),
     "drained to fewer replicas": (edit(DRAINED, 0, after=[1]), "without the reason Factor"),
-    "drained to another order": (edit(DRAINED, 0, after=[1, 2]), "another position"),
-    "racks with another leader": (edit(DRAINED, 0, after=[2, 1], reasons=["Racks"]), "another leader"),
-    "a list beside another reason": (edit(LISTED, 0, reasons=["Assignment", "Drain"]), "beside Assignment"),
-    "raised with another leader": (edit(RAISED, 0, after=[2, 1, 3]), "another replication factor"),
-    "raised with a replica less": (edit(RAISED, 0, after=[1, 3, 4]), "another replication factor"),
-    "lowered to the second replica": (edit(RAISED, 0, after=[2]), "another replication factor"),
+    "racks with a replica more": (edit(DRAINED, 0, after=[4, 1, 2], reasons=["Racks"]), "without the reason Factor"),
+    "spread to fewer replicas": (edit(DRAINED, 0, after=[1], reasons=["Spread"]), "without the reason Factor"),
+    "drained to another order": (edit(DRAINED, 0, after=[1, 4]), "another order of the same brokers"),
+    "racks with another leader": (edit(DRAINED, 0, after=[2, 1], reasons=["Racks"]), "another preferred leader"),
+    "raised with another leader": (edit(RAISED, 0, after=[2, 1, 3]), "another preferred leader"),
+    "lowered to the second replica": (edit(RAISED, 0, after=[2]), "another preferred leader"),
     "a Kafka topic with another factor": (_internal, "internal to Kafka"),
 }
 

@@ -24,14 +24,14 @@ from topiarist.model.plan import Plan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.output.text.layout import TextLayout
-from topiarist.output.text.moves import (
+from topiarist.output.text.plan import format_plans
+from topiarist.output.text.planned_moves import (
     describe_move_reasons,
     describe_new_leaders,
     describe_pace,
     find_move_location,
     summarize_moves,
 )
-from topiarist.output.text.plan import format_plans
 
 KINDS = MoveSettings(allow=frozenset(MoveKind) - {MoveKind.SPREAD}, throttle=50 << 20)
 SOURCE = DocumentSource("prod.yaml", {"kind": "Cluster", "spec": {"drainBrokers": [4]}})
@@ -73,7 +73,7 @@ def test_a_drain_names_its_brokers_and_where_they_are_declared() -> None:
     (found,) = plan(seen, wanted).topics
     assert describe_move_reasons(found.moves(), wanted) == "broker 4 is drained (Cluster.spec.drainBrokers)"
     assert str(find_move_location(found.moves(), wanted)) == "prod.yaml:4:3"
-    assert describe_move_reasons(found.moves(), None) == "broker 4 is drained"
+    assert describe_move_reasons(found.moves(), None) == "Drain (2)"
     (found,) = plan(seen, wanted, run=RunOptions(drain_brokers=frozenset({1}))).topics
     assert describe_move_reasons(found.moves(), wanted) == (
         "broker 4 is drained (Cluster.spec.drainBrokers) and broker 1 is drained (--drain-brokers)"
