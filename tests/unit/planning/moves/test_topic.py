@@ -261,7 +261,7 @@ def test_a_second_plan_moves_nothing(
 
 
 def test_a_run_drains_one_more_broker() -> None:
-    """``--drain-brokers`` adds to those of the cluster, whose permission it needs; new replicas avoid both."""
+    """``--drain-brokers`` adds to those of the cluster, and needs its permission; new replicas avoid both."""
     seen = state(topic(replicas=replica_lists("12", "23", "34")), brokers=RACKLESS_BROKERS)
     on = movable(drain_brokers=frozenset({4}))
     wanted = spec(on=on, partitions=3, replicationFactor=2)
