@@ -27,7 +27,7 @@ IN_SYNC = PartitionInFlight("orders", 2, (1, 4), (4,), (1, 4))
 def test_added_brokers_are_known_before_the_controller_begins(
     present: Replicas, reassignment: Reassignment | None, added: Replicas
 ) -> None:
-    """A broker that will copy is no kept replica out of sync, whether the controller has begun with the entry or not."""
+    """A broker that will copy is no kept replica, also before the controller has begun with the entry."""
     assert find_added((1, 4), present, reassignment) == added
 
 
@@ -74,7 +74,7 @@ def test_a_reassignment_that_the_controller_does_not_end() -> None:
 def test_entries_that_the_controller_never_removes(
     replicas: Replicas, exists: bool, is_younger: bool, stuck: str
 ) -> None:
-    """The entry of a deleted or recreated topic, and a target with a broker twice, stay until a client replaces them."""
+    """The entry of a deleted or recreated topic stays, and so does a target with a broker twice."""
     found = find_stuck_entry(RequestedReassignment("orders", 0, replicas), exists=exists, is_younger=is_younger)
     assert stuck in found
     assert bool(found) == bool(stuck)
