@@ -80,7 +80,7 @@ def test_a_line_that_topiarist_never_writes_is_an_error(spoiled: dict[str, Any])
 
 
 def test_one_name_is_one_cluster() -> None:
-    """Two clusters of one name in a report cannot be told apart."""
+    """Two clusters of one name in a report cannot be distinguished."""
     with pytest.raises(TopiaristError, match="line 3"):
         _parse(HEADER, LINE, {**LINE, "clusterId": "another"})
 

@@ -131,7 +131,7 @@ def test_a_lower_factor_obeys_min_insync_replicas() -> None:
     ids=["deleted", "recreated", "unmanaged", "of another owner", "marked", "unreadable"],
 )
 def test_a_topic_that_is_not_that_of_the_report_is_refused(seen: ClusterState, reason: Reason) -> None:
-    """Nothing of a topic moves back that is gone, another one, or not that of the run."""
+    """Nothing of a topic moves back that was deleted or recreated, or that is not of the run."""
     found = _only(_plan(seen, topic_id="A" * 22))
     assert [issue.reason for issue in found.refusals] == [reason]
     assert not found.changes

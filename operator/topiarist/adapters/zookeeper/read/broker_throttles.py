@@ -9,7 +9,7 @@ from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.errors import Reason, TopiaristError
-from topiarist.planning.moves.throttle_configs import RATE_CONFIGS
+from topiarist.kafka.config_table import RATE_CONFIGS
 
 
 def read_broker_throttles(session: Session) -> Mapping[str, Mapping[str, str]]:
