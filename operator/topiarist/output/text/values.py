@@ -131,7 +131,7 @@ def format_elections(layout: TextLayout, partitions: Sequence[LeaderChange]) -> 
     whole = layout.verbose or len(partitions) <= _MAX_SHOWN_LISTS
     shown = partitions if whole else partitions[: _MAX_SHOWN_LISTS - 1]
     digits = len(str(max(each.partition for each in shown)))
-    cells = [f"{each.partition:>{digits}} {each.before} -> {each.after}" for each in shown]
+    cells = [f"{each.partition:>{digits}}: {each.before} -> {each.after}" for each in shown]
     if not whole:
         cells.append(f"... {len(partitions) - len(shown):,} more")
     return format_grid(cells, layout.text_width)

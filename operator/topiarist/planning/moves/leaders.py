@@ -128,7 +128,7 @@ def add_elections(
             plans[spec.topic] = after
             # A topic with notices alone counts as unchanged.
             unchanged -= bool(after.changes) and not (before.changes or before.refusals)
-    warning = f"Leaders: no election is planned for {format_count(unknown, 'topic')}: no leader of them can be read"
+    warning = f"Leaders: no election is planned for {format_count(unknown, 'topic')} with leaders that cannot be read"
     return replace(
         plan,
         topics=tuple(plans[name] for name in sorted(plans)),
