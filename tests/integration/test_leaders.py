@@ -31,6 +31,7 @@ SETTINGS = MoveSettings(frozenset({MoveKind.LEADERS}), stall_after=20)
 ELECTING = ClusterSpec("prod", version=(3, 9), moves=SETTINGS)
 LISTS = ((1, 2, 3), (2, 3, 4), (3, 4, 5), (4, 5, 6))
 ADOPT = RunOptions(adopt=("*",))
+WAITING, SENDING = MoveOptions(SETTINGS), MoveOptions(SETTINGS, wait=False)
 
 
 def _spec(name: str = "orders", on: ClusterSpec = ELECTING, **fields: Any) -> TopicSpec:
@@ -57,16 +58,13 @@ def _plan(kafka: SimulatedKafka, *specs: TopicSpec, on: ClusterSpec = ELECTING, 
 def _apply(
     kafka: SimulatedKafka,
     plan: Plan,
+    options: MoveOptions = WAITING,
     *,
-    settings: MoveSettings = SETTINGS,
-    wait: bool = True,
     stop: Callable[[], bool] = lambda: False,
-    on_progress: Callable[[MoveProgress], None] = lambda progress: None,
     connect: str = "",
     max_buffer: int = 1_048_575,
 ) -> ReconcileReport:
     with connect_cluster(connect or kafka.connect, max_buffer=max_buffer) as cluster:
-        options = MoveOptions(settings, wait, on_progress)
         return apply_plan(cluster, plan, stop=stop, move_options=options)
 
 
@@ -138,7 +136,7 @@ def test_only_what_can_be_elected_is_listed(adopted: SimulatedKafka) -> None:
     assert plan.topics[0].elections() == (LeaderChange(3, 5, 4),)
     notice = plan.topics[0].notices[-1].message
     assert notice.startswith("the first replica of 3 partitions cannot be elected as leader: broker 1")
-    outcome = _only(_apply(adopted, plan, wait=False))
+    outcome = _only(_apply(adopted, plan, SENDING))
     assert (outcome.result, outcome.reason) == (Result.PENDING, Reason.NOT_ELECTED)
     assert "0 of 1 leader elected: the controller carries the election out by itself" in outcome.message
     assert _listed(adopted) == [("orders", 3)]
@@ -173,7 +171,7 @@ def test_what_the_controller_gives_up_is_named(adopted: SimulatedKafka) -> None:
             _set_state(adopted, 2, isr=[4, 5])
             _elect_now(adopted)
 
-    outcome = _only(_apply(adopted, plan, on_progress=elect))
+    outcome = _only(_apply(adopted, plan, MoveOptions(SETTINGS, on_progress=elect)))
     assert outcome.result is Result.PENDING
     assert "3 of 4 leaders elected: broker 3, the first replica of partition 2, is not in sync" in outcome.message
     assert adopted.client.exists(REQUEST) is None
@@ -193,7 +191,7 @@ def test_another_election_is_waited_for(adopted: SimulatedKafka) -> None:
             assert (progress.batch, data, stat.version) == (0, theirs, 0)
             _elect_now(adopted)
 
-    assert _only(_apply(adopted, plan, on_progress=elect)) == Outcome("orders", Result.DONE)
+    assert _only(_apply(adopted, plan, MoveOptions(SETTINGS, on_progress=elect))) == Outcome("orders", Result.DONE)
     assert _leaders(adopted) == [1, 2, 3, 4]
 
 
@@ -203,12 +201,12 @@ def test_without_waiting_another_election_is_left_alone(adopted: SimulatedKafka)
     plan = _plan(adopted)
     adopted.elects_leaders = False
     adopted.client.create(REQUEST, b'{"version":1,"partitions":[]}')
-    outcome = _only(_apply(adopted, plan, wait=False))
+    outcome = _only(_apply(adopted, plan, SENDING))
     assert (outcome.result, outcome.reason) == (Result.PENDING, Reason.NOT_ELECTED)
     assert "another election is in progress" in outcome.message
     assert _listed(adopted) == []
     _elect_now(adopted)
-    assert _only(_apply(adopted, plan, wait=False)).result is Result.PENDING
+    assert _only(_apply(adopted, plan, SENDING)).result is Result.PENDING
     adopted.wait_idle()
     assert _leaders(adopted) == [1, 2, 3, 4]
 
@@ -227,7 +225,7 @@ def test_a_request_that_appears_during_the_write_is_waited_for(adopted: Simulate
         if progress.batch == 0:
             _elect_now(adopted)
 
-    outcome = _only(_apply(adopted, plan, connect=connect, on_progress=elect))
+    outcome = _only(_apply(adopted, plan, MoveOptions(SETTINGS, on_progress=elect), connect=connect))
     assert (proxy.triggered.is_set(), outcome) == (True, Outcome("orders", Result.DONE))
     assert seen[0].batch == 0
 
@@ -237,7 +235,7 @@ def test_a_request_that_stays_ends_the_run(adopted: SimulatedKafka) -> None:
     _move_leaders(adopted)
     plan = _plan(adopted)
     adopted.elects_leaders = False
-    report = _apply(adopted, plan, settings=replace(SETTINGS, stall_after=1))
+    report = _apply(adopted, plan, MoveOptions(replace(SETTINGS, stall_after=1)))
     assert report.error is not None
     assert report.error.reason is Reason.MOVES_STALLED
     assert f"{REQUEST}: the controller has not removed it for 1 s" in str(report.error)
@@ -318,12 +316,12 @@ def test_elections_follow_the_moves_of_other_topics(adopted: SimulatedKafka) -> 
     plan = _plan(adopted, *wanted, on=on)
     assert [bool(topic.moves()) for topic in plan.topics] == [True, False]
     adopted.lagging_brokers = {broker for move in plan.topics[0].moves() for broker in move.added}
-    stalled = _apply(adopted, plan, settings=settings)
+    stalled = _apply(adopted, plan, MoveOptions(settings))
     assert [outcome.result for outcome in stalled.outcomes] == [Result.PENDING, Result.SKIPPED]
     assert _leaders(adopted) == [2, 3, 4, 5]
     adopted.lagging_brokers = set()
     adopted.run_and_wait(adopted._process_reassignment_request)
-    done = _apply(adopted, plan, settings=replace(settings, stall_after=20))
+    done = _apply(adopted, plan, MoveOptions(replace(settings, stall_after=20)))
     assert [outcome.result for outcome in done.outcomes] == [Result.DONE, Result.DONE], done
     assert _leaders(adopted) == [1, 2, 3, 4]
 

@@ -38,7 +38,7 @@ AWAY = {0: PartitionState(2, (1, 2)), 1: PartitionState(2, (2, 3)), 2: Partition
 def inspection(found: TopicState, states: Mapping[int, PartitionState], **fields: Any) -> TopicInspection:
     """Return the partitions of a topic with these states."""
     lists = dict(zip(found.partition_ids, found.replicas, strict=True))
-    return TopicInspection(**{"identity": found.identity, "assignment": lists, "states": states} | fields)
+    return replace(TopicInspection(found.identity, lists, states), **fields)
 
 
 def elect(

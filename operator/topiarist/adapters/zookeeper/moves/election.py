@@ -232,7 +232,7 @@ class Elector:
         return judged, judgements
 
     def _judge_sent(self, partitions: tuple[Partition, ...], *, is_certain: bool) -> None:
-        """Compare the leaders of partitions after their election; request those again whose request may be lost."""
+        """Compare the leaders of partitions after their election; after a lost reply, request the rest again."""
         open_again: list[Partition] = []
         sync(self._session)
         (names,) = read_children(self._session, [paths.BROKER_IDS])

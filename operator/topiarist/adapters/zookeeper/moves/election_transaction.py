@@ -35,7 +35,7 @@ def build_election_operations(
     znodes: JudgedZnodes,
     template: TransactionTemplate,
 ) -> list[Operation]:
-    """Return the operations that request an election of ``partitions``, given the znodes by which they were judged.
+    """Return the operations that request an election of ``partitions``, given the znodes that they were judged from.
 
     ``leaders`` are the brokers that are to lead; each is in ``template.broker_checks``.
     """

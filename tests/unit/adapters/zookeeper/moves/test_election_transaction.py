@@ -27,7 +27,7 @@ def _topic(name: str, version: int) -> TopicZnodes:
 
 
 def test_an_election_checks_what_it_depends_on() -> None:
-    """Lock, controller, freeze, the brokers that are to lead, each topic, each state; the request has the parent's ACL."""
+    """The fence, the brokers that are to lead, each topic, each state; the request has the ACL of its parent."""
     topics = {"orders": _topic("orders", 5), "audit": _topic("audit", 2)}
     states = {("orders", 4): _node(14), ("orders", 0): _node(10), ("audit", 1): _node(11), ("audit", 2): _node(12)}
     wanted = (("orders", 4), ("audit", 1), ("orders", 0))
