@@ -17,7 +17,9 @@ from support.cli.runs import document, run_topiarist
 from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.errors import Reason
+from topiarist.adapters.zookeeper.connection.session import PendingReply, Session
+from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
+from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchLimits, LeaderChange, MoveKind, MoveProgress, MoveSettings
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import Plan
@@ -202,8 +204,7 @@ def test_without_waiting_another_election_is_left_alone(adopted: SimulatedKafka)
     adopted.elects_leaders = False
     adopted.client.create(REQUEST, b'{"version":1,"partitions":[]}')
     outcome = _only(_apply(adopted, plan, SENDING))
-    assert (outcome.result, outcome.reason) == (Result.PENDING, Reason.NOT_ELECTED)
-    assert "another election is in progress" in outcome.message
+    assert outcome == Outcome("orders", Result.SKIPPED, Reason.NOT_ELECTED, "another election is in progress")
     assert _listed(adopted) == []
     _elect_now(adopted)
     assert _only(_apply(adopted, plan, SENDING)).result is Result.PENDING
@@ -267,6 +268,56 @@ def test_a_lost_reply_is_decided_by_the_states(adopted: SimulatedKafka, proxy: P
     assert outcome == Outcome("orders", Result.DONE)
     assert _leaders(adopted) == [1, 2, 3, 4]
     assert adopted.client.exists(REQUEST) is None
+
+
+def test_a_session_that_ends_leaves_an_unknown_outcome(
+    adopted: SimulatedKafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The request may have arrived: the run ends with the error, and the next run compares the leaders."""
+    _move_leaders(adopted)
+    plan, result = _plan(adopted), Session.result
+
+    def end_session(session: Session, pending: PendingReply) -> Any:
+        answer = result(session, pending)
+        if isinstance(answer, list) and set(answer) == {True}:
+            raise TopiaristError(Reason.SESSION_LOST, "the session has ended")
+        return answer
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "result", end_session)
+        report = _apply(adopted, plan)
+    assert report.error is not None
+    assert (report.error.reason, _only(report).reason) == (Reason.SESSION_LOST, Reason.OUTCOME_UNKNOWN)
+    adopted.wait_idle()
+    assert _only(_apply(adopted, plan)) == Outcome("orders", Result.UNCHANGED)
+
+
+def test_an_unusable_reply_is_decided_by_the_states(adopted: SimulatedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reply with fewer results than operations proves nothing; the leaders do."""
+    _move_leaders(adopted)
+    plan = _plan(adopted)
+    monkeypatch.setattr(MultiRequest, "deserialize", lambda self, buffer, offset: [])
+    assert _only(_apply(adopted, plan)) == Outcome("orders", Result.DONE)
+    assert _leaders(adopted) == [1, 2, 3, 4]
+
+
+def test_a_takeover_by_kraft_ends_the_wait(adopted: SimulatedKafka) -> None:
+    """No controller carries out the request any more: the run ends with the reason, long before it stalls."""
+    _move_leaders(adopted)
+    plan = _plan(adopted)
+    adopted.elects_leaders = False
+    data, _ = adopted.client.get("/controller")
+
+    def take_over(_: MoveProgress) -> None:
+        adopted.client.set("/controller", json.dumps({**json.loads(data), "kraftControllerEpoch": 3}).encode())
+
+    report = _apply(adopted, plan, MoveOptions(SETTINGS, on_progress=take_over))
+    adopted.client.set("/controller", data)
+    assert report.error is not None
+    assert report.error.reason is Reason.KRAFT_CONTROLLER
+    assert "is in place, and is not carried out any more" in str(report.error)
+    assert _only(report).result is Result.PENDING
+    _elect_now(adopted)
 
 
 def test_a_large_request_is_split(adopted: SimulatedKafka, proxy: Proxy) -> None:
@@ -339,7 +390,8 @@ def test_a_topic_that_changed_since_the_plan_is_a_conflict(adopted: SimulatedKaf
     plan = _plan(adopted)
     data, _ = adopted.client.get("/brokers/topics/orders")
     topic = json.loads(data)
-    adopted.client.set("/brokers/topics/orders", json.dumps({**topic, "partitions": {"0": [3, 2, 1]}}).encode())
+    topic["partitions"]["0"] = [3, 2, 1]
+    adopted.client.set("/brokers/topics/orders", json.dumps(topic).encode())
     outcome = _only(_apply(adopted, plan))
     assert (outcome.result, outcome.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
     assert outcome.message == "broker 1 was the first replica of partition 0, which is on [3, 2, 1] now"

@@ -83,8 +83,9 @@ def may_elect_leaders(spec: TopicSpec) -> bool:
 def find_candidates(plan: Plan, specs: Iterable[TopicSpec], state: ClusterState) -> Mapping[str, TopicState]:
     """Return the topics with leaders that may be elected, by name: the states of their partitions must be read.
 
-    A candidate has an ownership record of the plan's owner before the run. It has no move, planned or refused, and is
-    neither reassigned nor deleted. There is none if nothing may be written to the cluster.
+    A candidate has an ownership record of the plan's owner before the run, and no field that Kafka does not write. It
+    has no move, planned or refused, and is neither reassigned nor deleted. There is no candidate if nothing may be
+    written to the cluster.
     """
     if plan.write_block.reason:
         return {}
@@ -92,7 +93,7 @@ def find_candidates(plan: Plan, specs: Iterable[TopicSpec], state: ClusterState)
     candidates = {}
     for spec in specs:
         topic = state.topics.get(spec.topic)
-        if topic is None or not may_elect_leaders(spec) or spec.topic in left_out:
+        if topic is None or not may_elect_leaders(spec) or spec.topic in left_out or topic.unknown_fields:
             continue
         record, in_flight = topic.valid_record, spec.topic in state.reassigning_topics
         if record and record.owner == plan.owner and not (in_flight or topic.reassigning_partitions):

@@ -14,8 +14,14 @@ from typing import NamedTuple
 
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import UNLIMITED, RequestedReassignment
-from topiarist.planning.existing_problems import explain_stale_entry
+from topiarist.planning.existing_problems import StaleEntry, explain_stale_entry
 from topiarist.text import format_count, printable
+
+_HINT_DUPLICATE = "request the present replicas of the partition, with kafka-reassign-partitions --bootstrap-server"
+_HINT_NEGATIVE = (
+    "request the replicas that it had before, with kafka-reassign-partitions --bootstrap-server; or end it with"
+    " --cancel, which may change their order"
+)
 
 
 class PartitionInFlight(NamedTuple):
@@ -73,12 +79,21 @@ def find_stuck_entry(entry: RequestedReassignment, *, exists: bool, is_younger: 
     if not exists or is_younger:
         stale = explain_stale_entry(topic_exists=exists)
         return f"{where}: {stale.message}; {stale.hint}"
-    if len(set(entry.replicas)) < len(entry.replicas):
-        return (
-            f"{where}: the target {list(entry.replicas)} has a broker twice, and the controller ignores it; request the"
-            " present replicas of the partition, with kafka-reassign-partitions --bootstrap-server"
-        )
+    if invalid := explain_invalid_entry(entry):
+        return f"{where}: {invalid.message}; {invalid.hint}"
     return ""
+
+
+def explain_invalid_entry(entry: RequestedReassignment) -> StaleEntry | None:
+    """Return why the controller never removes an entry with such a target, and a hint; None for a valid target."""
+    target = list(entry.replicas)
+    if any(broker < 0 for broker in target):
+        message = f"the target {target} has a negative broker id, and the controller waits for that broker without end"
+        return StaleEntry(message, _HINT_NEGATIVE)
+    if len(set(target)) < len(target):
+        message = f"the target {target} has a broker twice, and the controller ignores it"
+        return StaleEntry(message, _HINT_DUPLICATE)
+    return None
 
 
 def _name(partitions: Sequence[PartitionInFlight]) -> str:

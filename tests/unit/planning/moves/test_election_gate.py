@@ -79,7 +79,10 @@ CONFLICTS: dict[str, tuple[dict[str, Any], str]] = {
         {"topic": topic(replicas=replica_lists("21", "23", "34"))},
         "broker 1 was the first replica of partition 0, which is on [2, 1] now",
     ),
-    "fewer partitions": ({"topic": topic(replicas=replica_lists("12"))}, "partition 2 existed, and does not exist now"),
+    "fewer partitions": (
+        {"topic": topic(replicas=replica_lists("12", "23"))},
+        "partition 2 existed, and does not exist now",
+    ),
 }
 
 

@@ -169,6 +169,7 @@ NO_CANDIDATES: Mapping[str, tuple[ClusterState, ClusterSpec, dict[str, Any]]] = 
     "without a record": (state(topic(record=None)), ELECTING, {}),
     "of another owner": (state(topic(record=OwnershipRecord("other"))), ELECTING, {}),
     "with a stale record": (state(topic(record_valid=False)), ELECTING, {}),
+    "with unknown fields": (state(topic(unknown_fields=("observers",))), ELECTING, {}),
     "in flight": (state(topic(reassigning_partitions=(1,))), ELECTING, {}),
     "named by a request": (state(topic(), reassigning_topics=frozenset({"orders"})), ELECTING, {}),
     "marked for deletion": (state(topic(), pending_deletions=frozenset({"orders"})), ELECTING, {}),

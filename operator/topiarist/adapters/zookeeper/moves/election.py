@@ -30,7 +30,9 @@ from topiarist.adapters.zookeeper.moves.batch_reader import (
 )
 from topiarist.adapters.zookeeper.moves.batch_writer import BatchWriter, WriterSettings, lock_for_batch
 from topiarist.adapters.zookeeper.moves.election_transaction import build_election_operations
+from topiarist.adapters.zookeeper.moves.request_wait import KRAFT_REASONS
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
+from topiarist.adapters.zookeeper.read.cluster_metadata import read_request_and_write_block
 from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
 from topiarist.adapters.zookeeper.write.transaction import Operation, find_first_failure
 from topiarist.errors import Reason, TopiaristError
@@ -66,13 +68,15 @@ class _Sent(Enum):
 class _OpenTopic:
     """A topic with elections that are not known to be done, by partition.
 
-    ``causes`` says why partitions keep another leader; ``was_sent`` if this run requested an election of the topic.
+    ``causes`` says why partitions keep another leader. ``was_sent`` is True if this run requested an election of the
+    topic, ``is_unknown`` if the session ended before the reply.
     """
 
     plan: TopicPlan
     left: dict[int, LeaderChange]
     causes: dict[int, str] = field(default_factory=dict)
     was_sent: bool = False
+    is_unknown: bool = False
 
 
 class Elector:
@@ -102,6 +106,7 @@ class Elector:
         )
         self._outcomes: deque[Outcome] = deque()
         self._requests, self._lost_replies, self._elected = 0, 0, 0
+        self._blocked_by = ""
 
     def execute(self) -> Iterator[Outcome]:
         """Yield one outcome for each topic with elections; raise the error that ended the run after the last one."""
@@ -136,18 +141,16 @@ class Elector:
     def _await_no_request(self) -> bool:
         """Wait until there is no election request; return False if the run was stopped or does not wait.
 
-        Raises ``TopiaristError`` (MovesStalled) if one request stays for ``stall_after`` seconds.
+        Raises ``TopiaristError``: MovesStalled if one request stays for ``stall_after`` seconds, the reason of the
+        write block if KRaft takes the cluster over.
         """
         stall_after, seen, deadline, pause = self._options.settings.stall_after, -1, 0.0, _FIRST_POLL_S
         while not self._stop():
-            sync(self._session)
-            (request,) = read_znodes(self._session, [paths.ELECTION_REQUEST])
-            if request is ReadFailure.MISSING:
+            request = self._read_request()
+            if request is None:
                 return True
-            if not isinstance(request, Znode):
-                raise TopiaristError(Reason.NO_PERMISSION, f"no permission to read {paths.ELECTION_REQUEST}")
             if not self._options.wait:
-                self._hold_queue("another election is in progress")
+                self._blocked_by = "another election is in progress"
                 return False
             now = time.monotonic()
             if request.czxid != seen:
@@ -159,6 +162,20 @@ class Elector:
             self._sleep(min(pause, stall_after))
             pause = _POLL_S
         return False
+
+    def _read_request(self) -> Znode | None:
+        """Read the election request; raise the reason of the write block if KRaft has taken the cluster over."""
+        sync(self._session)
+        (request,) = read_znodes(self._session, [paths.ELECTION_REQUEST])
+        if request is ReadFailure.MISSING:
+            return None
+        if not isinstance(request, Znode):
+            raise TopiaristError(Reason.NO_PERMISSION, f"no permission to read {paths.ELECTION_REQUEST}")
+        _, block = read_request_and_write_block(self._session)
+        if block.reason in KRAFT_REASONS:
+            message = f"{block.message}; {paths.ELECTION_REQUEST} is in place, and is not carried out any more"
+            raise TopiaristError(block.reason, message)
+        return request
 
     def _send(self, partitions: tuple[Partition, ...]) -> tuple[_Sent, tuple[Partition, ...]]:
         """Request the election of those partitions that can be elected; return them, empty if nothing was sent."""
@@ -175,7 +192,12 @@ class Elector:
                 if multi.size > self._writer_settings.jute_max_buffer * 9 // 10:
                     self._split(ready, multi.size)
                     return _Sent.YES, ()
-                sent = self._commit(writer, multi, operations)
+                try:
+                    sent = self._commit(writer, multi, operations)
+                except TopiaristError as error:
+                    for topic, _ in ready:
+                        self._open[topic].is_unknown = error.reason is Reason.SESSION_LOST
+                    raise
             if sent is _Sent.REQUEST_EXISTS:
                 return sent, ()
             if sent is not _Sent.CONFLICT:
@@ -211,8 +233,11 @@ class Elector:
             if name in self._open and partition in self._open[name].left:
                 wanted.setdefault(name, []).append(self._open[name].left[partition])
         in_flight = {(entry.topic, entry.partition) for entry in requested}
+        # The states are read before the topics that are judged, as for a batch: a topic that was recreated in between
+        # has other states.
+        states = read_partition_states(self._session, read_moved_topics(self._session, sorted(wanted)).values())
         nodes = read_moved_topics(self._session, sorted(wanted))
-        judged = JudgedZnodes(nodes, read_partition_states(self._session, nodes.values()))
+        judged = JudgedZnodes(nodes, states)
         judgements = []
         for name, elections in sorted(wanted.items()):
             topic = self._open[name]
@@ -236,7 +261,8 @@ class Elector:
         open_again: list[Partition] = []
         sync(self._session)
         (names,) = read_children(self._session, [paths.BROKER_IDS])
-        brokers = {} if isinstance(names, ReadFailure) else {int(name): Broker(int(name)) for name in names}
+        registered = () if isinstance(names, ReadFailure) else map(int, filter(str.isdecimal, names))
+        brokers = {broker: Broker(broker) for broker in registered}
         for topic, judgement in self._judge(partitions, brokers)[1]:
             topic.causes.update((each.partition, cause) for each, cause in judgement.held)
             for each in judgement.ready:
@@ -258,6 +284,8 @@ class Elector:
             return _Sent.UNKNOWN
         except KazooException as error:
             raise TopiaristError(Reason.WRITE_FAILED, f"ZooKeeper returned {error!r}", HINT_ELECT_AGAIN) from error
+        if len(results) != len(operations):
+            return _Sent.UNKNOWN  # the reply is not usable
         failure = find_first_failure(writer.template, operations, results)
         if failure is None:
             return _Sent.YES
@@ -287,11 +315,6 @@ class Elector:
             result = Result.DONE if topic.was_sent else Result.UNCHANGED
             self._close(topic, Outcome(topic.plan.topic, result))
 
-    def _hold_queue(self, cause: str) -> None:
-        for name, partition in (each for partitions in self._queue for each in partitions):
-            if name in self._open:
-                self._open[name].causes.setdefault(partition, cause)
-
     def _close(self, topic: _OpenTopic, outcome: Outcome) -> None:
         if self._open.pop(topic.plan.topic, None):
             self._outcomes.append(outcome)
@@ -302,8 +325,12 @@ class Elector:
 
     def _unfinished_outcome(self, topic: _OpenTopic) -> Outcome:
         name, wanted = topic.plan.topic, len(topic.plan.elections())
+        if topic.is_unknown:
+            message = "the session ended before the reply: the next run compares the leaders"
+            return Outcome(name, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
         if not topic.was_sent and not topic.causes:
-            return Outcome(name, Result.SKIPPED)
+            reason = Reason.NOT_ELECTED if self._blocked_by else None
+            return Outcome(name, Result.SKIPPED, reason, self._blocked_by)
         message = f"{wanted - len(topic.left)} of {format_count(wanted, 'leader')} elected"
         cause = next(iter(topic.causes.values()), "the controller carries the election out by itself")
         return Outcome(name, Result.PENDING, Reason.NOT_ELECTED, f"{message}: {cause}; run again")
