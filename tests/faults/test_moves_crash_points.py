@@ -221,9 +221,7 @@ def test_m02_cut_at_every_write(
 
 
 @pytest.mark.parametrize("timing", list(CutTiming), ids=lambda timing: timing.value)
-def test_m02_cut_at_another_throttle(
-    zookeeper: EmbeddedZooKeeper, requests: RequestProxy, timing: CutTiming
-) -> None:
+def test_m02_cut_at_another_throttle(zookeeper: EmbeddedZooKeeper, requests: RequestProxy, timing: CutTiming) -> None:
     """The transaction that gives a batch under way another rate is applied once, and its values are put back."""
     with moving_cluster(zookeeper.connect, *TOPICS) as kafka:
         plan = kafka.plan(*SPECS)
@@ -240,7 +238,9 @@ def test_m02_cut_at_another_throttle(
             plan,
             settings=faster,
             connect=requests.through(kafka.kafka.connect),
-            on_progress=lambda progress: seen.extend(value for each in kafka.throttles().values() for value in each.values()),
+            on_progress=lambda progress: seen.extend(
+                value for each in kafka.throttles().values() for value in each.values()
+            ),
         )
         assert requests.triggered.is_set()
         assert report.error is None
@@ -248,9 +248,7 @@ def test_m02_cut_at_another_throttle(
         assert kafka.problems(plan) == []
 
 
-def test_m03_cut_at_every_request(
-    zookeeper: EmbeddedZooKeeper, requests: RequestProxy, tally: FaultStatistics
-) -> None:
+def test_m03_cut_at_every_request(zookeeper: EmbeddedZooKeeper, requests: RequestProxy, tally: FaultStatistics) -> None:
     """The connection is lost before each request, reads included: the run ends with the same lists."""
     total = 0
     for number in count(1):

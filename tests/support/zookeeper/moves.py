@@ -128,7 +128,9 @@ class MovingCluster(NamedTuple):
         copies = self.kafka.reassignments.copies
         for name, planned in moves_by_topic(plan).items():
             lists = self.lists(name)
-            found += [f"{move} is on {lists[move.partition]}" for move in planned if lists[move.partition] != move.after]
+            found += [
+                f"{move} is on {lists[move.partition]}" for move in planned if lists[move.partition] != move.after
+            ]
             expected = {(name, move.partition, broker): 1 for move in planned for broker in move.added}
             copied = {key: number for key, number in copies.items() if key[0] == name}
             if copied != expected:
@@ -183,9 +185,7 @@ class OnceInFlight:
 
 
 @contextmanager
-def moving_cluster(
-    connect: str, *topics: Topic, version: KafkaVersion = MAX_KAFKA_VERSION
-) -> Iterator[MovingCluster]:
+def moving_cluster(connect: str, *topics: Topic, version: KafkaVersion = MAX_KAFKA_VERSION) -> Iterator[MovingCluster]:
     """Run a cluster of six brokers with ``topics``, by default ``orders``; its controller must report no error."""
     with SimulatedKafka(f"{connect}/moving-{next(_numbers)}", BROKERS, version) as kafka:
         kafka.moves_replicas = True
