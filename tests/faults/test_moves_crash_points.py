@@ -9,6 +9,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from multiprocessing.process import BaseProcess
@@ -232,15 +233,13 @@ def test_m02_cut_at_another_throttle(zookeeper: EmbeddedZooKeeper, requests: Req
         assert kafka.apply(plan, wait=False).error is None
         requests.reset()
         requests.cut(2, timing, action=kafka.catch_up)  # the first write is that of the lock
-        faster = scene.SETTINGS.__class__(scene.SETTINGS.allow, 5_000_000, scene.SETTINGS.batch, stall_after=20)
-        seen: list[str] = []
+        faster = replace(scene.SETTINGS, throttle=5_000_000)
+        seen: set[str] = set()
         report = kafka.apply(
             plan,
             settings=faster,
             connect=requests.through(kafka.kafka.connect),
-            on_progress=lambda progress: seen.extend(
-                value for each in kafka.throttles().values() for value in each.values()
-            ),
+            on_progress=lambda _: seen.update(*(each.values() for each in kafka.throttles().values())),
         )
         assert requests.triggered.is_set()
         assert report.error is None
@@ -283,7 +282,7 @@ class Assassin:
         return code != 0
 
     def _write_manifests(self, connect: str) -> Path:
-        moves = {"allow": ["Drain", "Factor"], "throttle": scene.RATE, "batch": {"partitions": 2}}
+        moves = {"allow": ["Drain", "Factor"], "throttle": "1MiB", "batch": {"partitions": 2}}
         place = self._folder / "manifests"
         place.mkdir(exist_ok=True)
         fields = {"zookeeper": {"connect": connect}, "kafkaVersion": "3.9", "drainBrokers": [6], "moves": moves}

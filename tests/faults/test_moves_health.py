@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import pytest
@@ -13,9 +12,7 @@ import pytest
 from conftest import BROKERS
 from faults.conftest import FaultStatistics
 from integration.write_fixtures import InterceptingProxy, connect_cluster
-from support.zookeeper import moves as scene
 from support.zookeeper.moves import (
-    DRAINING,
     LISTS,
     RECORD,
     REQUEST,
@@ -25,10 +22,10 @@ from support.zookeeper.moves import (
     moving_cluster,
     outcome_of,
 )
-from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.moves import mover
 from topiarist.errors import Reason
+from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
 from topiarist.ports import MoveOptions
@@ -118,7 +115,7 @@ def test_m14_a_target_goes_away_during_the_batch_and_comes_back(moving: MovingCl
     moving.lag()
     remarks: list[str] = []
 
-    def on_progress(progress: Any) -> None:
+    def on_progress(progress: MoveProgress) -> None:
         if not remarks:
             moving.kafka.remove_broker(target.id)
             remarks.append("")
@@ -184,7 +181,7 @@ def test_m16_it_gets_in_sync_while_the_run_waits(moving: MovingCluster, monkeypa
     move = plan.topics[0].moves()[0]
     moving.set_state(move.partition, isr=[6])
 
-    def on_progress(progress: Any) -> None:
+    def on_progress(progress: MoveProgress) -> None:
         if "not in sync" in progress.waiting_for:
             moving.set_state(move.partition, isr=list(move.before))
 
@@ -295,7 +292,7 @@ def test_m20_a_partition_is_added_just_after_and_lost(moving: MovingCluster) -> 
     moving.kafka.moves_replicas = False  # the test writes what a controller writes that was stopped
     polls: list[int] = []
 
-    def on_progress(progress: Any) -> None:
+    def on_progress(progress: MoveProgress) -> None:
         polls.append(progress.batch)
         if len(polls) == 1:
             grow(moving)

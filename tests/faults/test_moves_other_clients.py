@@ -73,7 +73,7 @@ def test_m04_another_controller_during_a_batch(moving: MovingCluster, tally: Fau
 
     lists: list[object] = []
     callbacks = [OnceInFlight(elect, batch) for batch in (1, 2, 3)]
-    report = moving.apply(plan, on_progress=lambda progress: [each(progress) for each in callbacks] and None)
+    report = moving.apply(plan, on_progress=scene.call_each(*callbacks))
     assert (report.error, outcome_of(report).result) == (None, Result.DONE)
     assert len(lists) == 3
     assert moving.problems(plan) == []
@@ -217,7 +217,7 @@ def test_m09_another_client_removes_all_throttles(moving: MovingCluster) -> None
         moving.catch_up()
 
     first, second = OnceInFlight(verify), OnceInFlight(look, batch=2)
-    report = moving.apply(plan, on_progress=lambda progress: (first(progress), second(progress)) and None)
+    report = moving.apply(plan, on_progress=scene.call_each(first, second))
     assert outcome_of(report).result is Result.DONE
     assert "another client changed leader.replication.throttled.rate to no value" in first.remarks
     assert str(scene.RATE) in rates[0]

@@ -15,7 +15,7 @@ from integration.write_fixtures import connect_cluster
 from support.builders import spec
 from support.zookeeper import write_checker
 from support.zookeeper.simulated_kafka import SimulatedKafka
-from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.seed import Topic, config_bytes
 from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, Replicas
 from topiarist.model.moves import BatchLimits, MoveKind, MoveProgress, MoveSettings, ReplicaMove
 from topiarist.model.outcome import Outcome, ReconcileReport
@@ -64,10 +64,9 @@ class MovingCluster(NamedTuple):
         stop: Callable[[], bool] = lambda: False,
         on_progress: Callable[[MoveProgress], None] = lambda progress: None,
         connect: str = "",
-        max_buffer: int = 1_048_575,
     ) -> ReconcileReport:
         """Apply a plan with its moves, in a session of its own."""
-        with connect_cluster(connect or self.kafka.connect, lock_timeout=30, max_buffer=max_buffer) as cluster:
+        with connect_cluster(connect or self.kafka.connect, lock_timeout=30) as cluster:
             return apply_plan(cluster, plan, stop=stop, move_options=MoveOptions(settings, wait, on_progress))
 
     def lists(self, name: str = "orders") -> tuple[Replicas, ...]:
@@ -90,7 +89,7 @@ class MovingCluster(NamedTuple):
     def set_config(self, entity: str, config: Mapping[str, str]) -> None:
         """Set the overrides of a topic or broker, as another client."""
         self.client.ensure_path(f"/config/{entity}")
-        self.client.set(f"/config/{entity}", json.dumps({"version": 1, "config": config}).encode())
+        self.client.set(f"/config/{entity}", config_bytes(config))
 
     def request(self, *entries: tuple[str, int, Sequence[int]]) -> None:
         """Request a reassignment, as another client."""
@@ -159,6 +158,16 @@ def outcome_of(report: ReconcileReport, name: str = "orders") -> Outcome:
     return found
 
 
+def call_each(*callbacks: Callable[[MoveProgress], None]) -> Callable[[MoveProgress], None]:
+    """Return a progress callback that calls all of these."""
+
+    def on_progress(progress: MoveProgress) -> None:
+        for callback in callbacks:
+            callback(progress)
+
+    return on_progress
+
+
 class OnceInFlight:
     """A progress callback that calls ``action`` once, at the first poll with a batch in flight.
 
@@ -180,8 +189,8 @@ class OnceInFlight:
 
     @property
     def remarks(self) -> str:
-        """Return everything that a batch waited for."""
-        return "\n".join(dict.fromkeys(progress.waiting_for for progress in self.seen))
+        """Return everything that was said about throttles of other clients."""
+        return "\n".join(remark for progress in self.seen for remark in progress.remarks)
 
 
 @contextmanager
