@@ -18,11 +18,13 @@ from topiarist.filters.move_review import find_move_issue, review_moves
 from topiarist.filters.permissions import filter_changes, filter_unapproved
 from topiarist.filters.reviewed_lists import BrokerSets, ReviewedChange, describe_risk_increase
 from topiarist.kafka.types import Broker, KafkaVersion, Replicas
+from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
     AddPartitions,
     Change,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     Issue,
     MoveReplicas,
     Plan,
@@ -35,6 +37,7 @@ from topiarist.model.run_options import RiskApproval
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.builder import HINT_DECLARE_VERSION, HINT_PROTECTED_TOPIC, version_warning
+from topiarist.planning.risk import assess_elections
 
 ReplicaChange = TypeVar("ReplicaChange", CreateTopic, AddPartitions)
 
@@ -112,6 +115,9 @@ def recheck_saved_plan(
             if not allow_unknown_brokers and (unknown := sorted(named - planned_ids)):
                 message = f"broker {', '.join(map(str, unknown))} was not registered when the plan was made"
                 return Issue(Reason.UNKNOWN_BROKERS, message, hint="to allow this, pass --allow-unknown-brokers")
+        if isinstance(change, ElectLeaders) and MoveKind.LEADERS not in cluster.moves.allow:
+            message = "spec.moves of the Cluster does not allow the election of preferred leaders"
+            return Issue(Reason.MOVE_NOT_ALLOWED, message, hint="allow Leaders in spec.moves of the Cluster")
         if _is_denied_if_protected(change) and cluster.is_protected(topic.topic):
             message = "belongs to other software, which relies on its present state"
             hint = f"{HINT_PROTECTED_TOPIC} (--clusters gives the document)"
@@ -191,6 +197,8 @@ def _review_change(
             return [(change, "the reviewed plan has no change of this kind for the topic")]
         case UpdateConfig(), UpdateConfig():
             return _review_update(change, reviewed_change)
+        case ElectLeaders(), ElectLeaders():
+            return _review_election(change, reviewed_change)
         case CreateTopic(), CreateTopic():
             why = "was reviewed with another config" if change.config != reviewed_change.config else ""
             return [_review_replicas(topic, change, reviewed_change, broker_sets, why)]
@@ -220,6 +228,21 @@ def _review_update(change: UpdateConfig, reviewed: UpdateConfig) -> list[Reviewe
         parts.append((UpdateConfig(agreed), ""))
     if differences:
         parts.append((UpdateConfig(tuple(differences)), "; ".join(differences.values())))
+    return parts
+
+
+def _review_election(change: ElectLeaders, reviewed: ElectLeaders) -> list[ReviewedChange]:
+    """Return the reviewed elections and the others, each as one change; either change may be missing.
+
+    Which broker leads a partition before its election may have changed since the review.
+    """
+    agreed = {(each.partition, each.after) for each in reviewed.partitions}
+    parts: list[ReviewedChange] = []
+    for is_reviewed, why in ((True, ""), (False, "the reviewed plan does not elect these leaders")):
+        if found := tuple(
+            each for each in change.partitions if ((each.partition, each.after) in agreed) is is_reviewed
+        ):
+            parts.append((ElectLeaders(found, assess_elections(found)), why))
     return parts
 
 

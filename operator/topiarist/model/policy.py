@@ -73,8 +73,8 @@ CHANGE_VARIABLES: dict[str, CelVariable] = TOPIC_VARIABLES | {
     "cluster.brokers": CelVariable(CelType.INT, "Brokers that are registered."),
     "change.kind": CelVariable(
         CelType.STRING,
-        "`CreateTopic`, `AddPartitions`, `MoveReplicas`, `UpdateConfig`, `DeleteTopic` or `TakeOwnership`; "
-        "in a comparison, `move` is short for `MoveReplicas`.",
+        "`CreateTopic`, `AddPartitions`, `MoveReplicas`, `UpdateConfig`, `ElectLeaders`, `DeleteTopic` or "
+        "`TakeOwnership`; in a comparison, `move` is short for `MoveReplicas`.",
     ),
     "change.risk": CelVariable(CelType.STRING, "`Safe`, `Disruptive` or `DataLoss`."),
     "change.explanation": CelVariable(CelType.STRING, "Why the risk is not `Safe`; empty if it is."),

@@ -16,6 +16,7 @@ from topiarist.model.plan import (
     ConfigItem,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     MoveReplicas,
     Nudge,
     ReleaseOwnership,
@@ -32,7 +33,13 @@ from topiarist.output.text.planned_moves import (
     find_move_location,
     summarize_moves,
 )
-from topiarist.output.text.values import ConfigRow, format_config_lines, format_moves, format_replica_lists
+from topiarist.output.text.values import (
+    ConfigRow,
+    format_config_lines,
+    format_elections,
+    format_moves,
+    format_replica_lists,
+)
 from topiarist.planning.risk import assess_lowering
 from topiarist.text import format_count
 
@@ -48,6 +55,7 @@ _CHANGE_SUBJECTS = {
     CreateTopic: "creation",
     AddPartitions: "growth",
     MoveReplicas: "move",
+    ElectLeaders: "election",
     DeleteTopic: "deletion",
     TakeOwnership: "record",
     ReleaseOwnership: "record",
@@ -74,6 +82,8 @@ def _summarize_change(change: Change, partition_count: int) -> str:
             return f"grow {change.before:,} -> {format_count(change.total, 'partition')}"
         case MoveReplicas(moves):
             return summarize_moves(moves, partition_count)
+        case ElectLeaders(partitions):
+            return f"elect the preferred leaders of {format_count(len(partitions), 'partition')}"
         case UpdateConfig():
             return "configure"
         case DeleteTopic(partitions):
@@ -124,6 +134,8 @@ def format_changes(
                 yield from layout.format_text_field("at", str(find_move_location(moves, spec) or ""))
                 yield from layout.format_field("replicas", format_moves(layout, moves))
                 yield from layout.format_text_field("leaders", describe_new_leaders(moves))
+            case ElectLeaders(partitions):
+                yield from layout.format_field("leaders", format_elections(layout, partitions))
             case UpdateConfig(items):
                 own = filter_own_items(items, shared_defaults)
                 rows = [ConfigRow(item, FROM_CLUSTER_DEFAULTS if item.inherited else "") for item in own]
