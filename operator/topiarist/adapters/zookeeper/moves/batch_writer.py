@@ -52,6 +52,9 @@ from topiarist.planning.moves.throttle_configs import (
 Batch = tuple[ReplicaMove, ...]
 
 HINT_CONTINUE = "a batch that was sent continues at the controller; the next run waits for it"
+MAX_ATTEMPTS = 5
+"""Attempts of one write: each reads again what another client has changed meanwhile."""
+
 _PARENTS = (paths.REASSIGNMENT_REQUEST.rpartition("/")[0], paths.BROKER_CONFIGS)
 
 

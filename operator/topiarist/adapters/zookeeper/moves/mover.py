@@ -31,6 +31,7 @@ from topiarist.adapters.zookeeper.moves.batch_reader import (
 )
 from topiarist.adapters.zookeeper.moves.batch_writer import (
     HINT_CONTINUE,
+    MAX_ATTEMPTS,
     BatchWriter,
     TooLarge,
     WriterSettings,
@@ -55,7 +56,6 @@ HEALTH_TIMEOUT_S = 60.0
 
 _HEALTH_POLL_S = 2.0
 _STOP_CHECK_S = 0.1
-_MAX_ATTEMPTS = 5
 
 Batch = tuple[ReplicaMove, ...]
 Partition = tuple[str, int]
@@ -106,7 +106,8 @@ class Mover:
         self._finished: list[ReplicaMove] = []
         self._outcomes: deque[Outcome] = deque()
         self._sent, self._done = 0, 0
-        self._remarks: list[str] = []
+        self._remarks: set[str] = set()
+        self._new_remarks: list[str] = []
         self._blocked_by = ""
 
     def execute(self) -> Iterator[Outcome]:
@@ -122,6 +123,8 @@ class Mover:
         except TopiaristError as error:
             ended_by = error
         yield from self._take_outcomes()
+        if self._finished:
+            self._report()
         yield from self._unfinished_outcomes()
         if ended_by:
             raise ended_by
@@ -309,13 +312,16 @@ class Mover:
 
     def _write(self, write: Callable[[BatchWriter], bool], stop: Callable[[], bool]) -> bool:
         """Call ``write`` under the lock until it returns True; return False if ``stop()`` became true before."""
-        for _ in range(_MAX_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             with lock_for_batch(self._session, self._writer_settings, stop, self._remark) as writer:
                 if writer is None:
                     return False
-                if write(writer):
-                    return True
-        message = f"the znodes of a batch changed {_MAX_ATTEMPTS} times in a row while it was written"
+                written = write(writer)
+            if self._new_remarks:
+                self._report(self._in_flight.values())
+            if written:
+                return True
+        message = f"the znodes of a batch changed {MAX_ATTEMPTS} times in a row while it was written"
         raise TopiaristError(Reason.STATE_CONFLICT, message, HINT_CONTINUE)
 
     def _judge(
@@ -376,7 +382,8 @@ class Mover:
                 message = "the session ended before the reply: the next run detects whether its moves were sent"
                 yield Outcome(name, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
                 continue
-            if not topic.was_moved and len(topic.left) == len(moves):
+            # Without ``wait`` a run ends in order while moves are left: that is unfinished work, not an interruption.
+            if self._options.wait and not topic.was_moved and len(topic.left) == len(moves):
                 reason = Reason.REASSIGNMENT_IN_PROGRESS if self._blocked_by else None
                 yield Outcome(name, Result.SKIPPED, reason, self._blocked_by)
                 continue
@@ -387,16 +394,18 @@ class Mover:
 
     def _report(self, copying: Iterable[ReplicaMove] = (), waiting_for: str = "", done_more: int = 0) -> None:
         finished, self._finished = tuple(self._finished), []
+        remarks, self._new_remarks = tuple(self._new_remarks), []
         batches = self._sent + len(self._queue) + bool(self._held)
         done = self._done + done_more
         self._options.on_progress(
-            MoveProgress(self._sent, max(batches, self._sent), done, self._total, tuple(copying), finished, waiting_for)
+            MoveProgress(self._sent, batches, done, self._total, tuple(copying), finished, waiting_for, remarks)
         )
 
     def _remark(self, remark: str) -> None:
+        # A transaction that is tried again finds the same facts.
         if remark not in self._remarks:
-            self._remarks.append(remark)
-            self._report(waiting_for=remark)
+            self._remarks.add(remark)
+            self._new_remarks.append(remark)
 
     def _sleep(self, seconds: float) -> None:
         until = time.monotonic() + seconds

@@ -25,7 +25,13 @@ from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read
 from topiarist.adapters.zookeeper.read.cluster_metadata import ReassignmentRequest, read_request_and_write_block
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
 from topiarist.errors import Reason, TopiaristError
-from topiarist.planning.moves.stall import PartitionInFlight, explain_stall, find_blocker, find_stuck_entry
+from topiarist.planning.moves.stall import (
+    PartitionInFlight,
+    explain_stall,
+    find_added,
+    find_blocker,
+    find_stuck_entry,
+)
 from topiarist.text import format_count
 
 _FAST_POLLS = 20
@@ -115,11 +121,12 @@ class RequestWait:
         states = read_partition_states(self._session, topics.values())
         decoded = {name: decode_states(name, states) for name in topics}
         reassignments = {name: decode_reassignments(nodes) for name, nodes in topics.items()}
+        lists = {name: decode_lists(nodes) for name, nodes in topics.items()}
         found = []
         for topic, partition, target in request.entries:
             if state := decoded.get(topic, {}).get(partition):
-                reassignment = reassignments[topic].get(partition)
-                adding = reassignment.adding if reassignment else ()
+                present = lists[topic].get(partition, ())
+                adding = find_added(target, present, reassignments[topic].get(partition))
                 found.append(PartitionInFlight(topic, partition, target, adding, state.isr))
         return tuple(found)
 
