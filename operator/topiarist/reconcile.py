@@ -155,6 +155,7 @@ def _join_outcomes(changed: Outcome | None, moved: Outcome) -> Outcome:
     if moved.result is Result.UNCHANGED:
         return changed
     if moved.result is Result.SKIPPED:
-        message = "its other changes were made, and no replica or leader was moved; run again for that"
+        cause = f": {moved.message}" if moved.message else ""
+        message = f"its other changes were made, and no replica or leader was moved{cause}; run again for that"
         return Outcome(moved.topic, Result.PENDING, Reason.MOVES_UNFINISHED, message)
     return moved

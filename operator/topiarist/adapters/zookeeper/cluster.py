@@ -109,17 +109,16 @@ class ZooKeeperCluster:
         stop: Callable[[], bool],
     ) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in batches, and then its elections; each transaction has its own lock."""
-        limits = self._writer_settings
         electing = any(topic.elections() for topic in plan.actionable_topics())
         try:
             # A plan of elections alone does not wait for the reassignments of other clients.
             if not electing or _has_own_batch(plan) or any(topic.moves() for topic in plan.actionable_topics()):
-                yield from Mover(self._session, plan, options, limits, stop).execute()
+                yield from Mover(self._session, plan, options, self._writer_settings, stop).execute()
         except TopiaristError:
             yield from (Outcome(each.topic, Result.SKIPPED) for each in plan.actionable_topics() if each.elections())
             raise
         if electing:
-            yield from Elector(self._session, plan, options, limits, stop).execute()
+            yield from Elector(self._session, plan, options, self._writer_settings, stop).execute()
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
         """Return the progress of the controller on these topics."""
