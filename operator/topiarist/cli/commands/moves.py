@@ -121,7 +121,11 @@ def clear_command(yes: bool, **values: Any) -> None:
         _show_records(records, settings)
         if records and not yes:
             terminal.confirm(f"Clear the last batch of {format_count(len(records), 'cluster')}? Type yes")
-        codes = [fleet.error_code, *(_clear(name, fleet.clusters[name]) for name in found)]
+        try:
+            codes = [fleet.error_code, *(_clear(name, fleet.clusters[name]) for name in found)]
+        except KeyboardInterrupt:
+            terminal.log("interrupted: some clusters may not be cleared yet; run the command again")
+            raise click.exceptions.Exit(130) from None
     raise click.exceptions.Exit(int(worst_exit_code(codes)))
 
 
@@ -148,6 +152,5 @@ def _clear(name: str, cluster: OpenCluster) -> Exit:
 def _describe_cleared(cleared: ClearedMoves | None) -> str:
     if cleared is None:
         return "nothing to clear: there is no record of a batch"
-    count = sum(map(len, cleared.record.throttles.values())) - len(cleared.remarks)
-    text = f"cleared: {format_count(count, 'throttle value')} put back, the record is deleted"
-    return "\n".join([text, *(f"    {remark}" for remark in cleared.remarks)])
+    put_back = "its throttles are put back, and " if cleared.record.throttles else ""
+    return "\n".join([f"cleared: {put_back}its record is deleted", *(f"    {remark}" for remark in cleared.remarks)])
