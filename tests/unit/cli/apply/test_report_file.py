@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -42,11 +41,11 @@ def test_finished_moves_are_written_as_they_are_reported(tmp_path: Path) -> None
 
 def test_a_report_that_cannot_be_written_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The first failure is kept as the error of the report, and nothing more is written."""
-    calls = []
+    calls: list[str] = []
 
-    def fail(self: atomic_files.LineFile, line: str, *, last: bool = False) -> None:
+    def fail(_file: atomic_files.LineFile, line: str) -> None:
         calls.append(line)
-        raise TopiaristError(Reason.UNWRITABLE, os.strerror(28))
+        raise TopiaristError(Reason.UNWRITABLE, "no space left on device")
 
     with ReportFile(str(tmp_path / "report.jsonl")) as report:
         monkeypatch.setattr(atomic_files.LineFile, "add_line", fail)
