@@ -137,7 +137,9 @@ def test_what_is_equal_as_stored_is_said_in_one_way(spark: SparkSession, seed: i
         close = [make_near_equal(world, seed + number) for number, world in enumerate(found) for _ in range(3)]
         fleet = Fleet([*found, *close], run, Path(folder))
         rows = engine.join_specs(
-            spark, specs_.make_cluster_groups(fleet.specs()), engine.select_valid_rows(fleet.lines(spark))
+            spark,
+            specs_.make_cluster_groups(fleet.specs(), fleet.frames()),
+            engine.select_valid_rows(fleet.lines(spark)),
         )
         verdicts = rows.where("own and kind = 'topic'").select(
             "cluster",
@@ -149,7 +151,10 @@ def test_what_is_equal_as_stored_is_said_in_one_way(spark: SparkSession, seed: i
             (row.cluster, row.topic): (row.equal, int(row.equal and not row.recorded)) for row in verdicts.collect()
         }
         here = {
-            (name, row["topic"]): (bool((counted := check_row(spec, row, run.owner)).names), counted.missing_record)
+            (name, row["topic"]): (
+                bool((counted := check_row(spec, row, run.owner, world.state.brokers)).names),
+                counted.missing_record,
+            )
             for name, world in fleet.worlds.items()
             for row in map(json.loads, list(dump_snapshot(Snapshot(name, SNAPSHOT_TIME, world.state)))[1:])
             for spec in world.specs
@@ -208,7 +213,7 @@ def test_no_worker_sees_a_row_that_is_equal(spark: SparkSession, quiet: Fleet) -
     found = quiet.there(spark)
     assert len(found.row_results) == 1
     assert [row["class"] for row in found.row_results[0].rows] == ["partitions"]
-    known = specs_.make_cluster_groups(quiet.specs())
+    known = specs_.make_cluster_groups(quiet.specs(), quiet.frames())
     parts = engine.aggregate_rows(spark, known, engine.select_valid_rows(quiet.lines(spark)), "default")
     assert not re.search("python|arrow|udf", _plan(parts), re.IGNORECASE)
 
