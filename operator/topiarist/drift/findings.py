@@ -142,8 +142,8 @@ def make_findings(plan: TopicPlan, actual: Iterable[DriftFinding] = ()) -> tuple
     for finding in _iter_findings(plan):
         key = (finding.drift_class.value, finding.field)
         findings[key] = _merge_findings(findings[key], finding) if key in findings else finding
-    is_refused = any(refusal.reason in _WHOLE_TOPIC_REASONS for refusal in plan.refusals)
-    for finding in () if is_refused else actual:
+    is_foreign = any(refusal.reason in _FOREIGN_TOPIC_REASONS for refusal in plan.refusals)
+    for finding in () if is_foreign else actual:
         key = (finding.drift_class.value, finding.field)
         planned = findings.get(key)
         findings[key] = planned._replace(expected=finding.expected, actual=finding.actual) if planned else finding
@@ -235,6 +235,10 @@ _WHOLE_TOPIC_REASONS = frozenset(
     {Reason.TOPIC_UNREADABLE, Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.DELETION_IN_PROGRESS}
 )
 """Reasons that refuse a topic as a whole: its differences are unknown, or other findings report them."""
+
+
+_FOREIGN_TOPIC_REASONS = _WHOLE_TOPIC_REASONS - {Reason.NOT_ADOPTED}
+"""Reasons for which nothing of a topic is compared; a topic that waits for adoption is compared."""
 
 
 def _refused_field_finding(plan: TopicPlan, refusal: Issue) -> DriftFinding:

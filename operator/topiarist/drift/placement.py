@@ -113,8 +113,8 @@ def find_placement_findings(
     """Yield at most one finding of each class for a topic.
 
     ``requested`` has the targets of the reassignment request by partition. Partitions in flight have replicas only for
-    a time: they count as drained if they stay on a drained broker, and nothing is said of a topic's evenness before
-    they are done. Explicit lists in the manifest decide racks, widths and evenness.
+    a time: they count as drained if they stay on a drained broker, and the evenness of the topic is not compared
+    before they are done. Explicit lists in the manifest decide racks, widths and evenness.
     """
     moving = {*topic.reassigning_partitions, *requested}
     placed = {

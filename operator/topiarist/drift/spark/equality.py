@@ -71,7 +71,7 @@ def is_equal_to_spec(owner: str) -> Column:
 
 
 def is_regular() -> Column:
-    """Return a condition: ``PlacementChecker.is_regular``, for a topic whose lists have one or more replicas each."""
+    """Return a condition: ``PlacementChecker.is_regular``, for lists of one or more replicas each."""
     lists = f.col("replicas")
     # A function of an array with one element evaluates the element once, for all its uses in the condition.
     brokers_of_topic = f.array(f.array_union("c_takers", f.flatten(lists)))
