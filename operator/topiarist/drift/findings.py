@@ -215,6 +215,7 @@ _CLASS_BY_KIND = {
     MoveKind.DRAIN: DriftClass.DRAINED,
     MoveKind.RACKS: DriftClass.RACKS,
     MoveKind.SPREAD: DriftClass.SPREAD,
+    MoveKind.LEADERS: DriftClass.SPREAD,
 }
 
 

@@ -55,6 +55,7 @@ OF_KIND = {
     MoveKind.RACKS: (DriftClass.RACKS, ""),
     MoveKind.FACTOR: (DriftClass.REPLICATION_FACTOR, "replicationFactor"),
     MoveKind.SPREAD: (DriftClass.SPREAD, ""),
+    MoveKind.LEADERS: (DriftClass.SPREAD, ""),
 }
 
 
