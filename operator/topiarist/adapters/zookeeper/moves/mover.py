@@ -99,6 +99,7 @@ class Mover:
         self._finished: list[ReplicaMove] = []
         self._outcomes: deque[Outcome] = deque()
         self._sent, self._done = 0, 0
+        self._sent_earlier = 0
         self._remarks: list[str] = []
 
     def execute(self) -> Iterator[Outcome]:
@@ -123,7 +124,10 @@ class Mover:
         sync(self._session)
         request, record = read_znodes(self._session, [paths.REASSIGNMENT_REQUEST, paths.MOVES])
         if request is not ReadFailure.MISSING:
-            return self._options.wait and not self._stop() and self._await_request(decode_record(record))
+            if self._stop():
+                return False
+            self._adjust_throttle(decode_record(record))
+            return self._options.wait and self._await_request(decode_record(record))
         self._judge_finished_batch()
         if not self._queue and self._held and not self._stop():
             self._requeue_held()
@@ -143,12 +147,18 @@ class Mover:
         moves = [move for move in left if (move.topic, move.partition) not in self._in_flight]
         self._queue = deque(make_batches(moves, self._settings.batch))
 
+    def _adjust_throttle(self, record: BatchRecord | None) -> None:
+        """Give the batch in flight the declared rate; that of another owner keeps its rate."""
+        rate = self._settings.throttle
+        if record is None or rate is None or record.owner != self._writer_settings.owner:
+            return
+        if _has_other_rate(record, rate):
+            self._write(lambda writer: writer.record is None or writer.replace_throttle(rate), self._stop)
+
     def _await_request(self, record: BatchRecord | None) -> bool:
         """Wait until the controller has removed the request; return False if the run was stopped."""
-        rate = self._settings.throttle
-        if record and rate is not None and _has_other_rate(record, rate):
-            self._write(lambda writer: writer.record is None or writer.replace_throttle(rate), self._stop)
-        for poll in RequestWait(self._session, rate, self._settings.stall_after, self._stop).polls():
+        rate, stall_after = self._settings.throttle, self._settings.stall_after
+        for poll in RequestWait(self._session, rate, stall_after, self._stop).polls():
             copying = [move for key, move in self._in_flight.items() if key in poll.left]
             waiting_for = poll.blocker
             if not copying and not waiting_for:
@@ -256,8 +266,12 @@ class Mover:
         waiting = (
             move for key, (move, _) in self._held.items() if key not in {(each.topic, each.partition) for each in batch}
         )
-        batches = self._sent + 1 + len(self._queue) + len(make_batches(waiting, self._settings.batch))
-        if not writer.send(batch, judged, rate, (self._sent + 1, batches)):
+        if not self._options.wait and writer.record and writer.record.owner == self._writer_settings.owner:
+            # Each run of the operator sends one batch: the record has the number of the one before.
+            self._sent_earlier = writer.record.batch
+        number = self._sent_earlier + self._sent + 1
+        batches = number + len(self._queue) + len(make_batches(waiting, self._settings.batch))
+        if not writer.send(batch, judged, rate, (number, batches)):
             return False
         self._sent += 1
         self._held_until = None
@@ -349,10 +363,11 @@ class Mover:
 
     def _report(self, copying: Iterable[ReplicaMove] = (), waiting_for: str = "", done_more: int = 0) -> None:
         finished, self._finished = tuple(self._finished), []
-        batches = self._sent + len(self._queue) + bool(self._held)
+        batch = self._sent_earlier + self._sent
+        batches = batch + len(self._queue) + bool(self._held)
         done = self._done + done_more
         self._options.on_progress(
-            MoveProgress(self._sent, max(batches, self._sent), done, self._total, tuple(copying), finished, waiting_for)
+            MoveProgress(batch, batches, done, self._total, tuple(copying), finished, waiting_for)
         )
 
     def _remark(self, remark: str) -> None:
