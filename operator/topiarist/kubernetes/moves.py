@@ -153,9 +153,9 @@ def count_drained_replicas(topics: Iterable[TopicState], brokers: Collection[int
 
 @dataclass(slots=True)
 class _RequestWait:
-    """The wait for a reassignment request that has not changed since ``changed_at_ms``; times are monotonic."""
+    """The wait for a reassignment request with the same entries of the same batch; times are monotonic."""
 
-    changed_at_ms: int
+    awaited: object
     progress_at: float
     states_due: float
     lagging: int | None = None
@@ -217,10 +217,11 @@ class MoveTracker:
         if state.requested_at_ms is None:
             self._wait = None
             return "", None
-        # The controller sets the request whenever a partition is done, so its time shows each progress.
-        if self._wait is None or self._wait.changed_at_ms != state.requested_at_ms:
+        # An entry leaves the request when its partition is done: each other list of entries is progress.
+        awaited = state.requested_reassignments, state.batch_at_ms
+        if self._wait is None or self._wait.awaited != awaited:
             now = time.monotonic()
-            self._wait = _RequestWait(state.requested_at_ms, now, now + STATES_INTERVAL_S)
+            self._wait = _RequestWait(awaited, now, now + STATES_INTERVAL_S)
         problem = self._wait.update(cluster, state, moves)
         return self._wait.blocker, problem
 

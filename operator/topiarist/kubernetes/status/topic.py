@@ -52,6 +52,7 @@ _SELF_EXPLANATORY_STATES = READY_STATES | {SyncState.PAUSED}
 
 _STATE_MESSAGES = {
     SyncState.CHANGED: "written, not yet initialized by the controller",
+    SyncState.MOVING: "replicas are moved",
     SyncState.PAUSED: "not changed while topiarist.dev/paused is set",
     SyncState.WAITING: "the controller has not finished yet",
 }
