@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
-from topiarist.model.moves import NO_MOVES, MoveProgress, MoveSettings
+from topiarist.model.moves import NO_MOVES, ClearedMoves, MoveProgress, MoveSettings
 from topiarist.model.outcome import FreezeResult, Outcome
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.policy import CelBindings, Rule, RuleError
@@ -144,6 +144,16 @@ class OpenCluster(PartitionInspector, ProgressSource, Protocol):
 
     def read_cluster_id(self) -> str:
         """Return the cluster id."""
+
+    def read_broker_throttles(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the rates of throttled copies of each entity that has one, such as ``brokers/5``, by config."""
+
+    def clear_moves(self) -> ClearedMoves | None:
+        """Put back the throttles that the record of the last batch names, by value, and delete the record.
+
+        Takes the lock. Returns None, with nothing written, if there is no record. Raises ``TopiaristError``
+        (ReassignmentInProgress) while there is a reassignment request.
+        """
 
     def set_freeze(self, freeze: Freeze | None, *, by: str, force: bool) -> FreezeResult:
         """Freeze the cluster, or unfreeze it if ``freeze`` is None, without the lock.

@@ -132,7 +132,8 @@ def apply_plan(
     except TopiaristError as raised:
         error = raised
         for name in tuple(unsent):
-            topic, outcome = unsent.pop(name), Outcome(name, Result.SKIPPED)
+            # Changes that were made before the error are known, also of a topic that has moves left.
+            topic, outcome = unsent.pop(name), _join_outcomes(changed.get(name), Outcome(name, Result.SKIPPED))
             outcomes.append(outcome)
             on_outcome(topic, outcome)
     return ReconcileReport(plan, tuple(outcomes), error)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
-from integration.write_fixtures import connect_cluster
 
+from integration.write_fixtures import connect_cluster
 from support.builders import spec
 from support.zookeeper import write_checker
 from support.zookeeper.simulated_kafka import SimulatedKafka

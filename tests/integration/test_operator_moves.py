@@ -10,8 +10,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-from integration.write_fixtures import connect_cluster
 
+from integration.write_fixtures import connect_cluster
 from support.kubernetes import resource_bodies
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
@@ -43,8 +43,7 @@ class Passes:
         self.kafka = kafka
         self.port = port
         self.cluster = self.declare()
-        size = {"partitions": len(LISTS), "replicationFactor": 2}
-        self.topic = resource_bodies.topic("orders", **size)
+        self.topic = resource_bodies.topic("orders", partitions=len(LISTS), replicationFactor=2)
         self.cache, self.tracker, self.metrics = PlanCache(), MoveTracker(), Metrics()
         self.events: list[str] = []
 
@@ -52,8 +51,8 @@ class Passes:
         """Declare the Cluster; its status stays."""
         status = self.cluster.status if hasattr(self, "cluster") else {}
         meta = {"annotations": {"topiarist.dev/paused": "true"}} if paused else {}
-        spec = {"adopt": ["*"], "drainBrokers": list(drain), "moves": {**MOVES, **moves}}
-        self.cluster = resource_bodies.updated_body(resource_bodies.cluster(meta=meta, **spec), status=status)
+        declared = resource_bodies.cluster(meta=meta, adopt=["*"], drainBrokers=list(drain), moves={**MOVES, **moves})
+        self.cluster = resource_bodies.updated_body(declared, status=status)
         return self.cluster
 
     def run(self) -> ReconcileResult:
@@ -120,8 +119,8 @@ def passes(cluster: SimulatedKafka) -> Iterator[Passes]:
 
 
 def test_each_pass_sends_one_batch(passes: Passes) -> None:
-    """The batches are numbered over the passes; the status says what is left, and the last pass clears the throttles."""
-    seen = []
+    """The batches are numbered over the passes; the status says what is left, and the last one clears throttles."""
+    seen: list[tuple[str | None, bool]] = []
     while not seen or passes.state is SyncState.MOVING:
         result = passes.run()
         assert result.moves is not None
@@ -314,8 +313,7 @@ def test_an_unhealthy_partition_is_refused(passes: Passes) -> None:
 def test_refused_moves_have_their_reason(passes: Passes, moves: Any, reason: str, state: SyncState) -> None:
     """A Topic that may not be moved shows the reason like every other refusal, and is not Moving."""
     declared = {key: value for key, value in {**MOVES, **moves}.items() if value is not None}
-    spec = {"adopt": ["*"], "drainBrokers": [6], "moves": declared}
-    passes.cluster = resource_bodies.cluster(**spec)
+    passes.cluster = resource_bodies.cluster(adopt=["*"], drainBrokers=[6], moves=declared)
     passes.run()
     assert passes.state is state
     assert passes.condition("Ready", "topic")[:2] == ("False", reason)
@@ -323,7 +321,7 @@ def test_refused_moves_have_their_reason(passes: Passes, moves: Any, reason: str
 
 
 def test_a_replica_that_another_client_moves_back_leaves_again(passes: Passes) -> None:
-    """A drained broker stays drained: lists are a state of the Cluster, and ``driftPolicy: Report`` does not keep them."""
+    """A drained broker stays drained: ``driftPolicy: Report`` keeps no replica list, as the Cluster declares it."""
     while passes.run().moves is not None and passes.state is SyncState.MOVING:
         passes.copy()
     node = json.loads(passes.kafka.client.get("/brokers/topics/orders")[0])

@@ -38,7 +38,6 @@ from topiarist.kubernetes.status.finalizers import needs_finalizer
 from topiarist.kubernetes.status.topic import topic_status
 from topiarist.kubernetes.status.writer import StatusWriter
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop
-from topiarist.model.outcome import Result
 from topiarist.output.change_details import describe_changes
 
 CLUSTER_READ_TIMEOUT_S = 5.0
@@ -191,7 +190,8 @@ class Manager:
         self.metrics.count_zookeeper_requests(name, worker.new_requests())
         for each in result.topic_results:
             # A drain of a thousand topics would otherwise log each of them in each pass.
-            if each.outcome and each.plan and not (each.moves and each.outcome.result is Result.SKIPPED):
+            is_news = not each.moves or before.get(each.candidate.resource.key) != each
+            if each.outcome and each.plan and is_news:
                 what = {"cluster": name, "topic": each.outcome.topic, "changes": describe_changes(each.plan.changes)}
                 log.info(each.outcome.message or each.outcome.result.value, extra=what)
         events: Events = []

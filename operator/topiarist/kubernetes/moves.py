@@ -21,8 +21,8 @@ from typing import NamedTuple
 
 from topiarist.errors import Reason
 from topiarist.model.moves import MoveSettings, ReplicaMove
-from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Issue, MoveReplicas, TopicPlan
+from topiarist.model.outcome import Outcome
+from topiarist.model.plan import Issue, TopicPlan
 from topiarist.model.state import ClusterState, TopicState
 from topiarist.planning.moves.stall import PartitionInFlight, explain_stall, find_blocker, find_stuck_entry
 from topiarist.planning.moves.topic import find_targets_in_flight
@@ -134,11 +134,7 @@ def has_unfinished_moves(plan: TopicPlan, outcome: Outcome | None) -> bool:
 
     The topic waits for a batch, or some of its partitions were sent. Its other changes are made.
     """
-    if outcome is None or not plan.moves():
-        return False
-    if outcome.result is Result.SKIPPED:
-        return all(isinstance(change, MoveReplicas) for change in plan.changes)
-    return outcome.result is Result.PENDING and outcome.reason is Reason.MOVES_UNFINISHED
+    return outcome is not None and outcome.reason is Reason.MOVES_UNFINISHED and bool(plan.moves())
 
 
 def count_drained_replicas(topics: Iterable[TopicState], brokers: Collection[int]) -> Mapping[int, int]:

@@ -115,7 +115,9 @@ class MoveProgress(NamedTuple):
 
     ``batch`` counts from 1 to ``batches``; the total may change while batches are sent. ``done`` of ``total``
     partitions of the plan have their new lists. ``copying`` are the moves in flight, ``finished`` those that were
-    finished since the last report. ``waiting_for`` is what a batch waits for, if that is not the copies themselves.
+    finished since the last report; with ``batch`` 0 an earlier run sent them. ``waiting_for`` is what a batch waits
+    for, if that is not the copies themselves. ``remarks`` are facts about throttles of other clients, each in one
+    report only.
     """
 
     batch: int
@@ -125,6 +127,7 @@ class MoveProgress(NamedTuple):
     copying: tuple[ReplicaMove, ...] = ()
     finished: tuple[ReplicaMove, ...] = ()
     waiting_for: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 class OwnValue(NamedTuple):
@@ -150,3 +153,10 @@ class BatchRecord(NamedTuple):
     batches: int
     moves: tuple[ReplicaMove, ...]
     throttles: OwnThrottles
+
+
+class ClearedMoves(NamedTuple):
+    """The record of a batch that was cleared, and facts about throttles that could not be put back by value."""
+
+    record: BatchRecord
+    remarks: tuple[str, ...] = ()

@@ -41,9 +41,9 @@ class SimulatedKafka:
 
     ``version`` decides what is written: topic ids since 2.8, and the JSON versions of that Kafka version.
     ``deletion_enabled`` is the brokers' ``delete.topic.enable``. With ``moves_replicas``, reassignment requests are
-    carried out; the brokers in ``lagging_brokers`` never get in sync. ``controller_errors`` collects the errors that a
-    real controller would log; without invalid znodes it stays empty. Raises ``TopiaristError`` (Unreachable) if there
-    is no ZooKeeper.
+    carried out by ``reassignments``; the brokers in ``lagging_brokers`` never get in sync. ``controller_errors``
+    collects the errors that a real controller would log; without invalid znodes it stays empty. Raises
+    ``TopiaristError`` (Unreachable) if there is no ZooKeeper.
     """
 
     def __init__(
@@ -62,6 +62,7 @@ class SimulatedKafka:
         self.lagging_brokers: set[int] = set()
         self.controller_errors: list[str] = []
         self.client = KazooClient(connect, timeout=20.0)
+        self.reassignments = simulated_reassignment.SimulatedReassignments(self.client)
         self._known_topics: set[str] = set()
         self._epoch_and_version = (0, 0)
         self._work_queue: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
@@ -158,6 +159,7 @@ class SimulatedKafka:
         for missing in self.brokers.keys() - self._live_brokers():
             seed.register_broker(self.client, self.brokers[missing], self.version)
         if self.client.exists("/controller") is None:
+            self.reassignments.forget()
             self._epoch_and_version = seed.elect_controller(self.client, min(self.brokers), self.version)
         self._known_topics.clear()
         self._sync_brokers()
@@ -190,8 +192,8 @@ class SimulatedKafka:
 
     def _process_reassignment_request(self) -> None:
         if self.moves_replicas:
-            simulated_reassignment.process(self.client, self._live_brokers() - self.lagging_brokers)
             self.client.exists(simulated_reassignment.REQUEST, watch=self._on_watch_event)
+            self.reassignments.process(self._live_brokers() - self.lagging_brokers)
 
     def _read_topic(self, name: str) -> bytes | None:
         """Read and watch a topic's znode; None if the topic was deleted."""

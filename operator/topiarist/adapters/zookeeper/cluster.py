@@ -8,7 +8,9 @@ from typing import Self
 
 from topiarist.adapters.zookeeper.connection.session import open_session, translate_errors
 from topiarist.adapters.zookeeper.moves.batch_writer import WriterSettings
+from topiarist.adapters.zookeeper.moves.clear import clear_moves
 from topiarist.adapters.zookeeper.moves.mover import Mover
+from topiarist.adapters.zookeeper.read.broker_throttles import read_broker_throttles
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_metadata
 from topiarist.adapters.zookeeper.read.partition_states import inspect, inspect_all
 from topiarist.adapters.zookeeper.read.progress import poll_progress
@@ -19,6 +21,7 @@ from topiarist.adapters.zookeeper.write.lock import Lock
 from topiarist.adapters.zookeeper.write.write_context import ensure_own_znodes, require_writable, wait_for_controller
 from topiarist.adapters.zookeeper.write.writer import Writer
 from topiarist.model.credentials import ANONYMOUS, Credentials
+from topiarist.model.moves import ClearedMoves
 from topiarist.model.outcome import FreezeResult, Outcome, Result
 from topiarist.model.plan import Plan
 from topiarist.model.progress import TopicProgress
@@ -104,8 +107,7 @@ class ZooKeeperCluster:
         stop: Callable[[], bool],
     ) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in batches; the lock is held for each transaction only."""
-        limits = WriterSettings(self._owner, self._lock_timeout, self._jute_max_buffer)
-        mover = Mover(self._session, plan, options, limits, stop)
+        mover = Mover(self._session, plan, options, self._writer_settings, stop)
         yield from mover.execute()
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
@@ -128,6 +130,16 @@ class ZooKeeperCluster:
         with translate_errors(self._session):
             return read_metadata(self._session).cluster_id
 
+    def read_broker_throttles(self) -> Mapping[str, Mapping[str, str]]:
+        """Read the rates of throttled copies of all brokers."""
+        with translate_errors(self._session):
+            return read_broker_throttles(self._session)
+
+    def clear_moves(self) -> ClearedMoves | None:
+        """Put the throttles of the last batch back under the lock, and delete its record."""
+        with translate_errors(self._session):
+            return clear_moves(self._session, self._writer_settings)
+
     def set_freeze(self, freeze: Freeze | None, *, by: str, force: bool) -> FreezeResult:
         """Freeze the cluster, or unfreeze it if ``freeze`` is None, without the lock.
 
@@ -135,6 +147,10 @@ class ZooKeeperCluster:
         """
         with translate_errors(self._session):
             return set_freeze(self._session, freeze, by=by, force=force)
+
+    @property
+    def _writer_settings(self) -> WriterSettings:
+        return WriterSettings(self._owner, self._lock_timeout, self._jute_max_buffer)
 
     def _acquire_lock(self, lock: Lock, stop: Callable[[], bool]) -> bool:
         wait_for_controller(lambda: require_writable(read_metadata(self._session)), stop)

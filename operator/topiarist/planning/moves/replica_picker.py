@@ -113,11 +113,7 @@ class ReplicaPicker:
         if not candidates:
             raise too_few_brokers_error(len(kept) + 1, len(turn))
         chosen = min(candidates, key=self._leader_key if leads else self._score.__getitem__)
-        self._held[chosen] += 1
-        self._score[chosen] += _UNIT + 1
-        if leads:
-            self._led[chosen] += 1
-            self._topic_led[chosen] += 1
+        self.add(chosen, leads=leads)
         return chosen
 
     def remove(self, broker: int, *, leads: bool = False) -> None:
@@ -129,11 +125,14 @@ class ReplicaPicker:
             self._led[broker] -= leads
             self._topic_led[broker] -= leads
 
-    def add(self, broker: int) -> None:
+    def add(self, broker: int, *, leads: bool = False) -> None:
         """Count a replica that was chosen without ``pick``."""
         self._count_topic()
-        self._held[broker] += 1
-        self._score[broker] += _UNIT + 1
+        if broker in self._held:
+            self._held[broker] += 1
+            self._score[broker] += _UNIT + 1
+            self._led[broker] += leads
+            self._topic_led[broker] += leads
 
     def load(self) -> dict[int, Load]:
         """Return the counts of the registered brokers."""

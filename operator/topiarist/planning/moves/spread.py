@@ -46,9 +46,22 @@ def is_uneven(lists: Sequence[Replicas], picker: ReplicaPicker) -> bool:
 def spread(lists: Sequence[Replicas], picker: ReplicaPicker, *, within_one: bool = False) -> tuple[Replicas, ...]:
     """Return the lists, spread to Kafka's bounds; ``within_one`` goes on until no two brokers differ by two.
 
-    Only brokers that may take replicas give any. No list loses a rack, and none gets a broker twice.
+    Only brokers that may take replicas give any. No list loses a rack, and none gets a broker twice. ``picker`` has
+    begun the topic.
     """
-    return _TopicSpread(lists, picker).run(within_one)
+    after = _TopicSpread(lists, picker).run(within_one)
+    for old, new in zip(lists, after, strict=True):
+        if old != new:
+            _count_change(old, new, picker)
+    return after
+
+
+def _count_change(old: Replicas, new: Replicas, picker: ReplicaPicker) -> None:
+    """Give the picker the counts of a changed list, for the topics that are planned next."""
+    for at, broker in enumerate(old):
+        picker.remove(broker, leads=at == 0)
+    for at, broker in enumerate(new):
+        picker.add(broker, leads=at == 0)
 
 
 class _Step(NamedTuple):

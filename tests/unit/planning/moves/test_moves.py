@@ -15,6 +15,7 @@ from topiarist.planning.moves.drain import drain
 from topiarist.planning.moves.factor import RaiseMethod, lower_factor, raise_factor
 from topiarist.planning.moves.racks import repair_racks
 from topiarist.planning.moves.replica_picker import ReplicaPicker
+from topiarist.planning.moves.spread import spread
 
 Lists = tuple[Replicas, ...]
 
@@ -158,12 +159,13 @@ def test_a_rack_repair_makes_the_fewest_copies_and_keeps_leaders(
 def test_the_counts_of_the_picker_are_those_of_the_lists(
     cluster: tuple[tuple[Broker, ...], Lists], factor: int, drained: set[int]
 ) -> None:
-    """After a drain, a repair and another factor the counts are what a new count of the lists gives."""
+    """After a drain, a repair, another factor and a spread the counts are what a new count of the lists gives."""
     brokers, lists = cluster
     picker = make_picker(brokers, lists, drained)
     try:
         lists = repair_racks(drain(lists, drained, picker), picker)
         lists = lower_factor(raise_factor(lists, factor, picker)[0], factor, picker)
+        lists = spread(lists, picker, within_one=True)
     except AssignmentError:
         return
     assert picker.load() == make_picker(brokers, lists).load()

@@ -12,15 +12,19 @@ from topiarist.adapters.zookeeper.codec.strict_json import (
     dump_object,
     format_value,
     load_object,
+    parse_id,
     require_integer,
     require_object,
     require_text,
     require_version,
 )
+from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import BatchRecord, OwnThrottles, OwnValue, ReplicaMove
 
 _VERSION = 1
+_CONFIGS = {"topics": THROTTLE_CONFIGS, "brokers": frozenset(RATE_CONFIGS)}
+"""The configs that throttle moves, by the kind of their entity."""
 
 
 def encode_reassignment_request(moves: Sequence[ReplicaMove]) -> bytes:
@@ -79,6 +83,12 @@ def _decode_throttles(entities: Mapping[str, object]) -> OwnThrottles:
     for entity, configs in entities.items():
         if not isinstance(configs, dict):
             raise ZnodeError(f"the throttles of {format_value(entity)} must be an object, not {format_value(configs)}")
+        kind, _, name = entity.partition("/")
+        if kind == "brokers":
+            parse_id(name)
+        # The end of the moves writes these configs: another config could change more than a throttle.
+        if kind not in _CONFIGS or not _CONFIGS[kind].issuperset(configs):
+            raise ZnodeError(f"found throttles of {format_value(entity)} that topiarist does not set")
         throttles[entity] = {key: _decode_own_value(value) for key, value in configs.items()}
     return throttles
 

@@ -77,7 +77,12 @@ def broker_path(broker: int) -> str:
     return f"{BROKER_IDS}/{broker:d}"
 
 
+def is_znode_name(name: str) -> bool:
+    """Return whether a name can be one path component."""
+    return not ("/" in name or "\0" in name or name in ("", ".", ".."))
+
+
 def _validate_component(name: str) -> str:
-    if "/" in name or "\0" in name or name in ("", ".", ".."):
+    if not is_znode_name(name):
         raise ZnodeError(f"{quote(name)} cannot be the name of a znode")
     return name
