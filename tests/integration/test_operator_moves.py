@@ -197,7 +197,7 @@ def test_a_stall_names_its_cause_and_ends(passes: Passes, monkeypatch: pytest.Mo
     for clock[0] in (602.0, 640.0):
         passes.run()
         assert passes.condition("Moving")[1] == "MovesStalled"
-    assert "no progress for 600 s: 2 partitions copied to broker" in passes.condition("Moving")[2]
+    assert "no progress for 600 s: broker " in passes.condition("Moving")[2]
     assert passes.condition("Stalled", "topic")[:2] == ("True", "MovesStalled")
     assert passes.condition("Ready")[0] == "True"
     passes.copy()

@@ -93,7 +93,7 @@ def test_what_reads_kstatus_gets_it_right(state: SyncState) -> None:
     topic = resource_bodies.topic("orders")
     wanted = {
         **dict.fromkeys(("ABSENT", "SYNCED", "OBSERVED"), "Current"),
-        **dict.fromkeys(("CHANGED", "PAUSED", "WAITING"), "InProgress"),
+        **dict.fromkeys(("CHANGED", "MOVING", "PAUSED", "WAITING"), "InProgress"),
         **dict.fromkeys(("DRIFTED", "REFUSED"), "Failed"),
     }
     status = status_of(topic, {"prod": make_result(topic, state)})
