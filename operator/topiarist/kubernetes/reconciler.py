@@ -47,9 +47,16 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, ListSizes, TopicState
 from topiarist.model.tenancy import DriftPolicy
+from topiarist.planning.moves.leaders import may_elect_leaders
 from topiarist.planning.planner import make_plan
 from topiarist.ports import MoveOptions, PartitionInspector, ProgressSource, Throttle
-from topiarist.reconcile import apply_plan, refuse_unhealthy_moves, require_all_topics_planned, require_cluster_id
+from topiarist.reconcile import (
+    apply_plan,
+    plan_elections,
+    refuse_unhealthy_moves,
+    require_all_topics_planned,
+    require_cluster_id,
+)
 
 
 class Deletion(NamedTuple):
@@ -137,6 +144,8 @@ class PlanCache:
             self._cached.pop(spec.topic, None)
 
     def _is_cached(self, spec: TopicSpec, found: TopicState | None) -> bool:
+        if may_elect_leaders(spec):
+            return False  # a topic's znode does not show its leaders
         known = self._cached.get(spec.topic)
         # Identity suffices: specs and states keep their identity until they change, and "is" does not compare fields.
         return known is not None and known[0] is spec and known[1] is found
@@ -251,6 +260,7 @@ def reconcile_cluster(
         specs = request.plan_cache.changed_specs(state, request.cluster, run, desired.values())
         plan = require_all_topics_planned(make_plan(state, request.cluster, specs, run), specs)
         plan = refuse_unhealthy_moves(cluster, plan, state)
+        plan = plan_elections(cluster, plan, state, specs)
         plan = _filter_plan(plan, request, candidates, len(deletions))
         blocker, problem = request.move_tracker.observe(cluster, state, request.cluster.moves)
     except TopiaristError as error:

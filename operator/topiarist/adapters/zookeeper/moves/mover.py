@@ -447,9 +447,7 @@ def _find_lost_partition(seen: Collection[int], current: MovedTopic) -> str:
 
 def _has_other_rate(record: BatchRecord, rate: int) -> bool:
     """Return whether a batch may have another rate than ``rate``; a rate of another client stays, and counts too."""
-    needed = find_needed_throttles(record.moves, rate)
-    brokers = {entity for entity in {*needed, *record.throttles} if entity.startswith("brokers/")}
-    return any(
-        {value.ours for value in record.throttles.get(broker, {}).values()} != set(needed.get(broker, {}).values())
-        for broker in brokers
-    )
+    brokers = {entity for entity in record.throttles if entity.startswith("brokers/")}
+    rates = {own.ours for broker in brokers for own in record.throttles[broker].values()}
+    needed = {entity for entity in find_needed_throttles(record.moves, rate) if entity.startswith("brokers/")}
+    return bool(needed - brokers or rates - {str(rate)})
