@@ -25,6 +25,8 @@ TESTS, BROKERS = (ROOT / "tests" / name for name in ("faults", "kafka"))
 OTHER_FOLDERS = {"kubernetes": "a real API server", "spark": "a real Spark cluster"}
 """Folders with tests of faults that concern one part of topiarist, and the system that they need."""
 
+FIRST_OF_MOVES = "M1"
+
 Faults = Mapping[str, Mapping[str, Any]]
 
 
@@ -38,10 +40,10 @@ def summarize_tests(folder: Path) -> Mapping[str, list[str]]:
     sentences = defaultdict(list)
     for path in sorted(folder.rglob("test_*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            match = isinstance(node, ast.FunctionDef) and re.match(r"test_f(\d\d)_", node.name)
+            match = isinstance(node, ast.FunctionDef) and re.match(r"test_([fm])(\d\d)_", node.name)
             if match and isinstance(node, ast.FunctionDef):
                 text = " ".join((ast.get_docstring(node) or "").split("\n\n")[0].split())
-                sentences[f"F{int(match[1])}"].append(text.replace("``", "`"))
+                sentences[f"{match[1].upper()}{int(match[2])}"].append(text.replace("``", "`"))
     return sentences
 
 
@@ -54,6 +56,8 @@ def matrix_part() -> str:
     total = sum(fault["cases"] for fault in record["faults"].values())
     text = f"\nThe run of {record['date']}: {len(record['faults'])} faults, {total:,} cases, none failed.\n"
     for number, fault in load_matrix().items():
+        if number == FIRST_OF_MOVES:
+            text += "\n## Faults while replicas are moved\n"
         text += f"\n### {number}: {fault['title']}\n\n"
         text += (
             f"Injected: {fault['inject']}\n\nMust hold: {fault['hold']}\n\nShown{_evidence(number, fault, record)}:\n\n"

@@ -217,7 +217,7 @@ def report_part() -> str:
     document = load_schema("report")
     fields = FieldTable(document, linked=True)
     parts = []
-    for name in ("header", "topic", "summary"):
+    for name in ("header", "topic", "move", "summary"):
         schema = document["definitions"][name]
         parts.append(f"### {name}\n\n{schema['description']}\n\n{_field_table(fields, schema)}")
     return ("\n" + "\n".join(parts) + "\n").replace("](#", "](plan-format.md#")
@@ -351,6 +351,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "metrics": metric_part,
     "describe-fields": describe_part,
     "list-fields": lambda: document_part(load_schema("list")),
+    "moves-fields": lambda: document_part(load_schema("moves")),
     "drift-fields": drift_part,
     "drift-classes": drift_class_part,
     "modules": module_part,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
-from topiarist.model.moves import NO_MOVES, MoveProgress, MoveSettings
+from topiarist.model.moves import NO_MOVES, ClearedMoves, MoveProgress, MoveSettings
 from topiarist.model.outcome import FreezeResult, Outcome
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.policy import CelBindings, Rule, RuleError
@@ -42,8 +42,8 @@ class Throttle(Protocol):
 class MoveOptions:
     """The options of the moves of one run.
 
-    Without ``wait`` at most one batch is sent, and nothing is waited for. ``on_progress`` is called after each poll of
-    a batch.
+    Without ``wait`` at most one batch and one election are sent, and nothing is waited for. ``on_progress`` is called
+    after each poll of a batch or an election.
     """
 
     settings: MoveSettings = NO_MOVES
@@ -83,19 +83,21 @@ class Cluster(Protocol):
         options: MoveOptions,
         stop: Callable[[], bool],
     ) -> Iterator[Outcome]:
-        """Carry out the moves of ``plan`` in batches, one transaction each; the caller has made all other changes.
+        """Carry out the moves of ``plan`` in batches, then its elections; the caller has made all other changes.
 
         A batch is sent when the one before it is done, also one of an earlier run. After the last batch the throttles
         are put back as they were, also those of an earlier run of the same owner that ended early; a plan without moves
         does only this. Moves that were made already are not made again.
 
-        Yields one outcome for each actionable topic with moves, as soon as its last partition is done. Topics with
-        unfinished moves are ``PENDING``. After ``stop()`` returns true no further batch is sent; one that was sent
-        continues.
+        One election is requested at a time, for partitions that the controller can elect; leaders that are elected
+        already are not elected again.
+
+        Yields one outcome for each actionable topic with moves or elections, as soon as its last partition is done.
+        Topics with unfinished moves or elections are ``PENDING``. After ``stop()`` returns true no further batch is
+        sent; one that was sent continues.
 
         Raises ``TopiaristError`` after the outcomes if the moves cannot continue: no progress for
-        ``options.settings.stall_after`` seconds, or an entry of the reassignment request that the controller never
-        removes.
+        ``options.settings.stall_after`` seconds, or an entry of a request that the controller never removes.
         """
 
 
@@ -144,6 +146,16 @@ class OpenCluster(PartitionInspector, ProgressSource, Protocol):
 
     def read_cluster_id(self) -> str:
         """Return the cluster id."""
+
+    def read_broker_throttles(self) -> Mapping[str, Mapping[str, str]]:
+        """Return the rates of throttled copies of each entity that has one, such as ``brokers/5``, by config."""
+
+    def clear_moves(self) -> ClearedMoves | None:
+        """Put back the throttles that the record of the last batch names, by value, and delete the record.
+
+        Takes the lock. Returns None, with nothing written, if there is no record. Raises ``TopiaristError``
+        (ReassignmentInProgress) while there is a reassignment request.
+        """
 
     def set_freeze(self, freeze: Freeze | None, *, by: str, force: bool) -> FreezeResult:
         """Freeze the cluster, or unfreeze it if ``freeze`` is None, without the lock.

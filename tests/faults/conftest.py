@@ -1,6 +1,6 @@
 """Counts of the fault tests, and the record of a run: cases and observations of each fault.
 
-A test belongs to the fault of its number: ``test_f07_...`` to F7. With ``TOPIARIST_FAULTS`` in the environment the
+A test belongs to the fault of its number: ``test_f07_...`` to F7, ``test_m07_...`` to M7. With ``TOPIARIST_FAULTS`` in the environment the
 record is written to that file; ``docs/reliability.md`` is generated from it.
 """
 
@@ -85,10 +85,10 @@ def meddler(zookeeper: EmbeddedZooKeeper) -> Iterator[InterceptingProxy]:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Count a passed test; with several worker processes, the main process gets all reports."""
-    match = re.search(r"test_f(\d\d)_", report.nodeid.rpartition("::")[2])
+    match = re.search(r"test_([fm])(\d\d)_", report.nodeid.rpartition("::")[2])
     if not match or report.when != "call" or not report.passed or os.environ.get("PYTEST_XDIST_WORKER"):
         return
-    fault = _fault_records[f"F{int(match[1])}"]
+    fault = _fault_records[f"{match[1].upper()}{int(match[2])}"]
     properties = [(name, value) for name, value in report.user_properties if isinstance(value, int | float)]
     fault["tests"] += 1
     fault["cases"] += dict(properties).get("cases", 1)
@@ -104,6 +104,8 @@ def pytest_sessionfinish(exitstatus: int) -> None:
     """Write the record of a run without failures."""
     place = os.environ.get("TOPIARIST_FAULTS")
     if place and exitstatus == 0 and not os.environ.get("PYTEST_XDIST_WORKER"):
-        faults = {name: _fault_records[name] for name in sorted(_fault_records, key=lambda name: int(name[1:]))}
+        faults = {
+            name: _fault_records[name] for name in sorted(_fault_records, key=lambda name: (name[0], int(name[1:])))
+        }
         record = {"date": datetime.now(UTC).date().isoformat(), "soak": SOAK, "faults": faults}
         Path(place).write_text(json.dumps(record, indent=2, sort_keys=False) + "\n")

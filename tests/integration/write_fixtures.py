@@ -44,9 +44,17 @@ class InterceptingProxy(Proxy):
         kind = "connect" if first else connection.request_names[int.from_bytes(body[:4], "big", signed=True)]
         return (
             going_on
-            and self.may_forward(kind)
+            and self._ask(kind)
             and not (self.break_on_bytes and self.break_on_bytes in body and kind == "multi")
         )
+
+    def _ask(self, kind: str) -> bool:
+        """Return the result of ``may_forward``; an exception is raised again when the proxy ends."""
+        try:
+            return self.may_forward(kind)
+        except Exception as error:
+            self._failures.append(error)
+            return True
 
 
 @contextmanager

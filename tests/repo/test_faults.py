@@ -34,13 +34,15 @@ def names(folder: str) -> list[str]:
 
 def numbers(folder: str) -> set[str]:
     """Return the fault numbers in the names of the tests of a folder."""
-    return {f"F{int(found[1])}" for name in names(folder) if (found := re.match(r"f(\d\d)_", name))}
+    found = (re.match(r"([fm])(\d\d)_", name) for name in names(folder))
+    return {f"{match[1].upper()}{int(match[2])}" for match in found if match}
 
 
 def test_every_fault_has_tests_and_every_test_its_fault() -> None:
-    """The matrix has every reproducible fault from F1 to F34, and the test names have the same numbers."""
-    assert [name for name in names("faults") if not re.match(r"f\d\d_", name)] == []
-    assert MATRIX.keys() == {f"F{number}" for number in range(1, 35)}
+    """The matrix has every reproducible fault from F1 to F34 and of moves from M1 to M40; test names have their numbers."""
+    assert [name for name in names("faults") if not re.match(r"[fm]\d\d_", name)] == []
+    of_moves = {f"M{number}" for number in range(1, 41)}
+    assert MATRIX.keys() == {f"F{number}" for number in range(1, 35)} | of_moves
     folders = {
         folder: {number for number, fault in MATRIX.items() if fault.get("folder", "faults") == folder}
         for folder in FOLDERS
@@ -71,7 +73,7 @@ def test_the_record_has_every_fault() -> None:
     assert RECORD["soak"] is False
 
 
-@pytest.mark.parametrize("missing", ["F1", "F33"])
+@pytest.mark.parametrize("missing", ["F1", "F33", "M3"])
 def test_a_record_that_lacks_a_fault_is_not_taken(missing: str, tmp_path: Path) -> None:
     """The tool names the faults without a test result and leaves the page unchanged."""
     record = tmp_path / "faults.json"

@@ -9,6 +9,7 @@ from pathlib import Path
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
+from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
 from topiarist.model.state import ClusterState, ListSizes, OwnershipRecord, ReadError, TopicState, WriteBlock
 
 SNAPSHOT_TIME = datetime(2025, 1, 31, 12, 0, 59, tzinfo=UTC)
@@ -50,6 +51,16 @@ FULL_STATE = ClusterState(
     assigns_topic_ids=True,
     stale_reassignments=frozenset({"never"}),
     next_identity=99,
+    requested_reassignments=(RequestedReassignment("orders", 0, (2, 1)), RequestedReassignment("never", -1, (3, -5))),
+    requested_at_ms=1_738_324_800_000,
+    batch=BatchRecord(
+        "k8s/a/b",
+        2,
+        3,
+        (ReplicaMove("orders", 0, (1,), (2, 1)),),
+        {"brokers/1": {"leader.replication.throttled.rate": OwnValue(None, "1000")}},
+    ),
+    batch_at_ms=1_738_324_790_000,
 )
 """Nothing in it is at its default."""
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from support.states import cluster, spec, topic
+from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import Issue, Plan, TopicPlan
@@ -23,10 +24,11 @@ LOST = TopiaristError(Reason.SESSION_LOST, "gone")
 Step = Result | TopiaristError
 
 
-class Scripted:
+class Scripted(MemoryCluster):
     """A cluster with one read and a scripted apply: results in order, or an error."""
 
     def __init__(self, *steps: Step) -> None:
+        super().__init__(cluster())
         self._steps = steps
         self._reads = 1
 

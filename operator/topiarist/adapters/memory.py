@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 
-from topiarist.errors import Reason
-from topiarist.model.moves import MoveProgress
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.moves import ClearedMoves, MoveProgress
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.progress import TopicProgress, build_topic_progress, partitions_to_initialize
 from topiarist.model.state import ClusterState, TopicInspection, TopicState
+from topiarist.planning.moves.throttle_configs import update_throttles
 from topiarist.planning.preconditions import Validity, check_plan
 from topiarist.planning.simulate import simulate
 from topiarist.ports import MoveOptions, Throttle
@@ -49,8 +50,11 @@ class MemoryCluster:
         options: MoveOptions,
         stop: Callable[[], bool],
     ) -> Iterator[Outcome]:
-        """Carry out the moves topic by topic; each is done at once, whatever the options."""
-        topics = [topic for topic in plan.actionable_topics() if topic.moves()]
+        """Carry out the moves topic by topic; each is done at once, whatever the options.
+
+        A state holds no leaders. The first replica of each partition counts as its leader, so no election is needed.
+        """
+        topics = [topic for topic in plan.actionable_topics() if topic.moves() or topic.elections()]
         done, total = 0, sum(len(topic.moves()) for topic in topics)
         for number, topic in enumerate(topics, start=1):
             if stop():
@@ -61,6 +65,27 @@ class MemoryCluster:
             done += len(finished)
             options.on_progress(MoveProgress(number, len(topics), done, total, finished=finished))
             yield outcome
+
+    def clear_moves(self) -> ClearedMoves | None:
+        """Put the throttles of the last batch back in the configs of its topics; a state has no configs of brokers."""
+        state, record = self.state, self.state.batch
+        if record is None:
+            return None
+        if state.requested_at_ms is not None or state.reassigning_topics:
+            raise TopiaristError(Reason.REASSIGNMENT_IN_PROGRESS, "there is a reassignment request")
+        own = {entity: values for entity, values in record.throttles.items() if entity.startswith("topics/")}
+        current = {
+            entity: state.topics[name].config
+            for entity in own
+            if (name := entity.removeprefix("topics/")) in state.topics
+        }
+        update = update_throttles({}, current, own, final=True)
+        topics = dict(state.topics)
+        for entity, config in update.configs.items():
+            name = entity.removeprefix("topics/")
+            topics[name] = replace(topics[name], config=config)
+        self.state = replace(state, topics=topics, batch=None, batch_at_ms=None)
+        return ClearedMoves(record, update.remarks)
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
         """Return the progress of the topics; an applied change is complete at once."""
@@ -79,7 +104,7 @@ class MemoryCluster:
         ((_, check),) = check_plan(replace(plan, topics=(topic,)), self.state)
         if check.validity is Validity.CONFLICT:
             return Outcome(topic.topic, Result.CONFLICT, Reason.STATE_CONFLICT, check.message)
-        if check.validity is Validity.ALREADY_APPLIED:
+        if check.validity is Validity.ALREADY_APPLIED or topic.elections():
             return Outcome(topic.topic, Result.UNCHANGED)
         self.state = simulate(self.state, [topic])
         self.writes += 1

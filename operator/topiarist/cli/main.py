@@ -30,6 +30,9 @@ COMMANDS = {
     "snapshot": "Save the state of clusters, for plans without a connection.",
     "drift": "Report differences between many clusters and their manifests.",
     "unmanage": "Remove ownership records; the topics stay.",
+    "moves": "Show the moves of replicas that are in progress, and throttles.",
+    "moves clear": "Put back the throttles of moves that no run continues.",
+    "moves revert": "Make a plan that moves replicas back, from the report of an apply.",
     "nudge": "Make the controller initialize topics that it has missed.",
     "freeze": "Stop topiarist from writing to clusters.",
     "unfreeze": "Allow writes again.",
@@ -40,27 +43,34 @@ COMMANDS = {
 
 _COMMAND_MODULES = {
     "apply": ("apply.command", "command"),
+    "moves clear": ("commands.moves", "clear_command"),
+    "moves revert": ("commands.moves_revert", "command"),
     "nudge": ("apply.nudge", "command"),
     "unmanage": ("apply.unmanage", "command"),
     "unfreeze": ("commands.freeze", "unfreeze_command"),
 }
 """Module and attribute of each command that is not ``command`` in the module of its name."""
 
-ALIASES = {"get": "list"}
+ALIASES = {"get": "list", "moves status": "moves"}
 """Other names of commands, not listed separately."""
 
 
 class LazyGroup(click.Group):
-    """A command group that imports a command's module only when the command is called, not for its own help."""
+    """A command group that imports a command's module only when the command is called, not for its own help.
+
+    The name of a command may have two words. Its first word is a command too.
+    """
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order in which users need them."""
-        return list(COMMANDS)
+        """Return the first words of the commands in the order in which users need them."""
+        return [name for name in COMMANDS if " " not in name]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve a command as click does; suggest a similar name for an unknown command."""
+        if (two_words := " ".join(args[:2])) in COMMANDS | ALIASES:
+            args = [two_words, *args[2:]]
         if args and args[0] not in COMMANDS | ALIASES:
             close = get_close_matches(args[0], COMMANDS, n=1)
             ctx.fail(f"no such command: {quote(args[0])}" + (f"; did you mean {close[0]}?" if close else ""))

@@ -307,6 +307,12 @@ waiting = _combine_options(
     ),
 )
 
+no_wait = _env_option(
+    "--no-wait",
+    "Send one batch of moves of replicas at most, and do not wait for it; run again for the next.",
+    is_flag=True,
+)
+
 freezing = _combine_options(
     _env_option(
         "--user",
@@ -347,6 +353,11 @@ saved_plan = _combine_options(
     _file_option("--plan", "plan_file", help="Apply this plan of plan --out, and read no Topic manifests."),
     _file_option("--reviewed", help="Make a new plan, and apply only the changes that this saved plan contains too."),
     _file_option("--report", help="Append the outcome of each topic to this file, as one line of JSON."),
+)
+
+
+out = option(
+    "--out", type=click.Path(), metavar="FILE", help="Save the plan to this file, for apply --plan or --reviewed."
 )
 
 

@@ -41,6 +41,7 @@ class Settings:
     lock_timeout: float = 60.0
     wait: bool = False
     wait_timeout: float = 300.0
+    no_wait: bool = False
     max_inflight_replicas: int = MAX_INFLIGHT_REPLICAS_PER_BROKER
     verbosity: int = 0
     summary: bool = False

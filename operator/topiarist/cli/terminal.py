@@ -107,11 +107,15 @@ def make_layout(stream: TextIO, settings: Settings) -> TextLayout:
 
 
 class ProgressBar:
-    """A progress bar of written topics on stderr; not drawn if stderr is no terminal, or with ``-q``."""
+    """A progress bar of written topics on stderr; not drawn if stderr is no terminal, or with ``-q``.
+
+    Once a text was drawn in its place, the bar itself is not drawn any more.
+    """
 
     def __init__(self, total: int, settings: Settings) -> None:
         self._total = total
         self._done = 0
+        self._has_text = False
         self._is_visible = sys.stderr.isatty() and total > 0 and settings.verbosity >= 0
         self._next_draw = 0.0
 
@@ -125,8 +129,17 @@ class ProgressBar:
     def step(self) -> None:
         """Count one more finished topic; draws at most ten times a second."""
         self._done = min(self._done + 1, self._total)
-        if self._is_visible and (now := time.monotonic()) >= self._next_draw:
+        if self._is_visible and not self._has_text and (now := time.monotonic()) >= self._next_draw:
             self._next_draw = now + 0.1
             click.echo(
                 "\r" + format_progress_bar(self._done, self._total, terminal_width(sys.stderr)), nl=False, err=True
             )
+
+    def draw_text(self, text: str) -> None:
+        """Draw one line of text in the place of the bar, cut to the width of the terminal."""
+        if self._is_visible:
+            self._has_text = True
+            # A line as wide as the terminal would make some terminals begin a new one.
+            width = shutil.get_terminal_size((80, 24)).columns - 1
+            cut = text if len(text) <= width else f"{text[: max(width - 3, 0)]}..."
+            click.echo(f"\r\x1b[K{cut}", nl=False, err=True)

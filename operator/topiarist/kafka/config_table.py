@@ -391,3 +391,6 @@ TOPIC_CONFIGS: Mapping[str, ConfigDef] = {definition.name: definition for defini
 
 THROTTLE_CONFIGS = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
 """Configs that Kafka's own reassignments set and remove: topiarist manages them only if a spec names them."""
+
+RATE_CONFIGS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+"""The configs of a broker that limit the throttled replicas, in bytes a second."""

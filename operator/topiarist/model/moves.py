@@ -21,6 +21,7 @@ class MoveKind(str, Enum):
     RACKS = "Racks"
     FACTOR = "Factor"
     SPREAD = "Spread"
+    LEADERS = "Leaders"
 
 
 class MoveType(str, Enum):
@@ -66,6 +67,14 @@ class ReplicaMove(NamedTuple):
     def in_flight(self) -> Replicas:
         """Return the list that the topic's znode has while the controller moves the partition (contract 2.1)."""
         return (*self.after, *self.removed)
+
+
+class LeaderChange(NamedTuple):
+    """The election of the preferred leader of one partition: the leader before, and the first replica of its list."""
+
+    partition: int
+    before: int
+    after: int
 
 
 class BatchLimits(NamedTuple):
@@ -115,7 +124,9 @@ class MoveProgress(NamedTuple):
 
     ``batch`` counts from 1 to ``batches``; the total may change while batches are sent. ``done`` of ``total``
     partitions of the plan have their new lists. ``copying`` are the moves in flight, ``finished`` those that were
-    finished since the last report. ``waiting_for`` is what a batch waits for, if that is not the copies themselves.
+    finished since the last report; with ``batch`` 0 an earlier run sent them. ``waiting_for`` is what a batch waits
+    for, if that is not the copies themselves. ``remarks`` are facts about throttles of other clients, each in one
+    report only.
     """
 
     batch: int
@@ -125,6 +136,7 @@ class MoveProgress(NamedTuple):
     copying: tuple[ReplicaMove, ...] = ()
     finished: tuple[ReplicaMove, ...] = ()
     waiting_for: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 class OwnValue(NamedTuple):
@@ -150,3 +162,10 @@ class BatchRecord(NamedTuple):
     batches: int
     moves: tuple[ReplicaMove, ...]
     throttles: OwnThrottles
+
+
+class ClearedMoves(NamedTuple):
+    """The record of a batch that was cleared, and facts about throttles that could not be put back by value."""
+
+    record: BatchRecord
+    remarks: tuple[str, ...] = ()

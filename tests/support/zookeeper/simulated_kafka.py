@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -29,6 +29,10 @@ class SimulatedKafka(simulated_kafka.SimulatedKafka):
         """Make another broker the controller; the epoch is incremented."""
         self.run_and_wait(partial(self._replace_controller, broker))
 
+    def reassign(self, topic: str, partition: int, target: Sequence[int] | None) -> None:
+        """Reassign a partition as a request by the Admin API does; None cancels its reassignment."""
+        self.run_and_wait(partial(self.reassignments.replace, topic, partition, target))
+
     @contextmanager
     def pause_controller(self) -> Iterator[None]:
         """Pause the controller inside the ``with``, as if it was stuck; afterwards it processes the backlog.
@@ -44,5 +48,6 @@ class SimulatedKafka(simulated_kafka.SimulatedKafka):
 
     def _replace_controller(self, broker: int) -> None:
         self.client.delete("/controller")
+        self.reassignments.forget()
         self._epoch_and_version = seed.elect_controller(self.client, broker, self.version)
         self._sync_all()

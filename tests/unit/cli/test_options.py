@@ -27,6 +27,7 @@ REQUIRED = {
     "describe": ["orders"],
     "export": ["--out", "to"],
     "drift": ["--out", "to"],
+    "moves revert": ["report.jsonl"],
     "nudge": ["orders"],
     "unmanage": ["orders"],
     "freeze": ["--reason", "why"],

@@ -44,7 +44,9 @@ TOPICS = (
 @contextmanager
 def run_cluster(connect: str, cluster_id: str = CLUSTER_ID) -> Iterator[SimulatedKafka]:
     """Run the demo cluster at ``connect`` (``host:port/chroot``) inside the ``with``; the chroot is created."""
-    with SimulatedKafka(connect, BROKERS, cluster_id=cluster_id) as playground:
+    playground = SimulatedKafka(connect, BROKERS, cluster_id=cluster_id)
+    playground.moves_replicas = True
+    with playground:
         playground.add_topics(*TOPICS)
         yield playground
 

@@ -20,6 +20,7 @@ from topiarist.model.plan import (
     ConfigItem,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     Issue,
     MoveReplicas,
     Nudge,
@@ -148,7 +149,9 @@ def encode_change(change: Change) -> dict[str, Any]:
             grown = {"partitions": change.total, "newReplicas": _encode_replica_lists(change.replicas)}
             return {**fields, "before": before, "after": grown}
         case MoveReplicas(moves):
-            return {**fields, "moves": [_encode_move(move) for move in moves]}
+            return {**fields, "moves": [encode_move(move) for move in moves]}
+        case ElectLeaders(partitions):
+            return {**fields, "partitions": [each._asdict() for each in partitions]}
         case UpdateConfig(items):
             return {**fields, "config": [_encode_config_item(item) for item in items]}
         case DeleteTopic(partitions, replica_count):
@@ -163,7 +166,8 @@ def _encode_replica_lists(replicas: Sequence[Sequence[int]]) -> list[list[int]]:
     return [list(brokers) for brokers in replicas]
 
 
-def _encode_move(move: ReplicaMove) -> dict[str, Any]:
+def encode_move(move: ReplicaMove) -> dict[str, Any]:
+    """Encode the move of one partition, with its reasons."""
     reasons = [kind.value for kind in move.kinds]
     return {"partition": move.partition, "before": list(move.before), "after": list(move.after), "reasons": reasons}
 

@@ -1,15 +1,15 @@
 """The codec of snapshots: a ``ClusterState`` as rows, and rows as a ``ClusterState``.
 
-``files`` and ``lenient_reader`` call it. Encoding loses nothing except broker settings that no plan uses: such a
-setting may hold a password or a path of a machine. Rows from a file are trusted here, because ``validate`` has checked
-them.
+``files`` and ``lenient_reader`` call it. Encoding loses nothing except fractions of seconds, and broker settings that
+no plan uses: such a setting may hold a password or a path of a machine. Rows from a file are trusted here, because
+``validate`` has checked them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from sys import intern
 from typing import Any
@@ -17,6 +17,7 @@ from typing import Any
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
 from topiarist.kafka.types import Broker, Replicas, parse_version
+from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
 from topiarist.model.state import (
     AppliedSpec,
     ClusterState,
@@ -31,6 +32,8 @@ FORMAT_VERSION = 1
 
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 """The format of a time in a row, always UTC."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 Row = dict[str, Any]
 
@@ -90,6 +93,13 @@ def decode_state(cluster_row: Row, rows: Sequence[Row]) -> ClusterState:
         else any(row["topicId"] for row in topics),
         next_identity=cluster_row["nextIdentity"],
         stale_reassignments=frozenset(cluster_row.get("staleReassignments", ())),
+        requested_reassignments=tuple(
+            RequestedReassignment(entry["topic"], entry["partition"], tuple(entry["replicas"]))
+            for entry in cluster_row.get("requestedReassignments", ())
+        ),
+        requested_at_ms=_to_ms(cluster_row.get("requestedAt")),
+        batch=_decode_batch(cluster_row.get("batch")),
+        batch_at_ms=_to_ms(cluster_row.get("batchAt")),
     )
 
 
@@ -120,7 +130,41 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
         "warnings": list(state.warnings),
         "assignsTopicIds": state.assigns_topic_ids,
         "staleReassignments": sorted(state.stale_reassignments),
+        "requestedReassignments": [entry._asdict() for entry in state.requested_reassignments],
+        "requestedAt": _from_ms(state.requested_at_ms),
+        "batch": state.batch and _encode_batch(state.batch),
+        "batchAt": _from_ms(state.batch_at_ms),
     }
+
+
+def _encode_batch(batch: BatchRecord) -> Row:
+    return {
+        "owner": batch.owner,
+        "batch": batch.batch,
+        "batches": batch.batches,
+        "moves": [
+            {"topic": move.topic, "partition": move.partition, "before": move.before, "after": move.after}
+            for move in batch.moves
+        ],
+        "throttles": [
+            {"entity": entity, "config": key, **own._asdict()}
+            for entity, values in sorted(batch.throttles.items())
+            for key, own in sorted(values.items())
+        ],
+    }
+
+
+def _decode_batch(row: Row | None) -> BatchRecord | None:
+    if row is None:
+        return None
+    throttles: dict[str, dict[str, OwnValue]] = {}
+    for each in row["throttles"]:
+        throttles.setdefault(each["entity"], {})[each["config"]] = OwnValue(each["before"], each["ours"])
+    moves = (
+        ReplicaMove(move["topic"], move["partition"], tuple(move["before"]), tuple(move["after"]))
+        for move in row["moves"]
+    )
+    return BatchRecord(row["owner"], row["batch"], row["batches"], tuple(moves), throttles)
 
 
 def _topic_row(state: ClusterState, topic: TopicState) -> Row:
@@ -174,6 +218,22 @@ def format_time(time: datetime) -> str:
     Uses ``isoformat``, because ``strftime`` does not guarantee four digits for the year.
     """
     return f"{time.astimezone(UTC).replace(tzinfo=None, microsecond=0).isoformat()}Z"
+
+
+def format_ms(ms: int) -> str:
+    """Format a time in ms since the epoch for a row, in whole seconds."""
+    return format_time(_EPOCH + timedelta(milliseconds=ms))
+
+
+def _from_ms(ms: int | None) -> str | None:
+    try:
+        return None if ms is None else format_ms(ms)
+    except OverflowError:  # a clock beyond the year 9999: a time that no row can have
+        return None
+
+
+def _to_ms(text: str | None) -> int | None:
+    return None if text is None else (parse_time(text) - _EPOCH) // timedelta(milliseconds=1)
 
 
 class _RowDecoder:

@@ -89,10 +89,11 @@ def is_valid_row(row: Row) -> bool:
 
 
 def _cluster_row_errors(row: Row) -> Iterator[str]:
-    try:
-        datetime.strptime(row["takenAt"], TIME_FORMAT)
-    except ValueError:
-        yield f"takenAt: {_describe_found(row['takenAt'])}, wanted a valid time"
+    for field in ("takenAt", "requestedAt", "batchAt"):
+        try:
+            datetime.strptime(row.get(field) or row["takenAt"], TIME_FORMAT)
+        except ValueError:
+            yield f"{field}: {_describe_found(row.get(field))}, wanted a valid time"
     yield from _order_errors("brokers", [broker["id"] for broker in row["brokers"]])
 
 

@@ -8,7 +8,10 @@ from typing import Self
 
 from topiarist.adapters.zookeeper.connection.session import open_session, translate_errors
 from topiarist.adapters.zookeeper.moves.batch_writer import WriterSettings
+from topiarist.adapters.zookeeper.moves.clear import clear_moves
+from topiarist.adapters.zookeeper.moves.election import Elector
 from topiarist.adapters.zookeeper.moves.mover import Mover
+from topiarist.adapters.zookeeper.read.broker_throttles import read_broker_throttles
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_metadata
 from topiarist.adapters.zookeeper.read.partition_states import inspect, inspect_all
 from topiarist.adapters.zookeeper.read.progress import poll_progress
@@ -18,7 +21,9 @@ from topiarist.adapters.zookeeper.write.freeze import set_freeze
 from topiarist.adapters.zookeeper.write.lock import Lock
 from topiarist.adapters.zookeeper.write.write_context import ensure_own_znodes, require_writable, wait_for_controller
 from topiarist.adapters.zookeeper.write.writer import Writer
+from topiarist.errors import TopiaristError
 from topiarist.model.credentials import ANONYMOUS, Credentials
+from topiarist.model.moves import ClearedMoves
 from topiarist.model.outcome import FreezeResult, Outcome, Result
 from topiarist.model.plan import Plan
 from topiarist.model.progress import TopicProgress
@@ -103,10 +108,17 @@ class ZooKeeperCluster:
         options: MoveOptions,
         stop: Callable[[], bool],
     ) -> Iterator[Outcome]:
-        """Carry out the moves of ``plan`` in batches; the lock is held for each transaction only."""
-        limits = WriterSettings(self._owner, self._lock_timeout, self._jute_max_buffer)
-        mover = Mover(self._session, plan, options, limits, stop)
-        yield from mover.execute()
+        """Carry out the moves of ``plan`` in batches, and then its elections; each transaction has its own lock."""
+        electing = any(topic.elections() for topic in plan.actionable_topics())
+        try:
+            # A plan of elections alone does not wait for the reassignments of other clients.
+            if not electing or _has_own_batch(plan) or any(topic.moves() for topic in plan.actionable_topics()):
+                yield from Mover(self._session, plan, options, self._writer_settings, stop).execute()
+        except TopiaristError:
+            yield from (Outcome(each.topic, Result.SKIPPED) for each in plan.actionable_topics() if each.elections())
+            raise
+        if electing:
+            yield from Elector(self._session, plan, options, self._writer_settings, stop).execute()
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
         """Return the progress of the controller on these topics."""
@@ -128,6 +140,16 @@ class ZooKeeperCluster:
         with translate_errors(self._session):
             return read_metadata(self._session).cluster_id
 
+    def read_broker_throttles(self) -> Mapping[str, Mapping[str, str]]:
+        """Read the rates of throttled copies of all brokers."""
+        with translate_errors(self._session):
+            return read_broker_throttles(self._session)
+
+    def clear_moves(self) -> ClearedMoves | None:
+        """Put the throttles of the last batch back under the lock, and delete its record."""
+        with translate_errors(self._session):
+            return clear_moves(self._session, self._writer_settings)
+
     def set_freeze(self, freeze: Freeze | None, *, by: str, force: bool) -> FreezeResult:
         """Freeze the cluster, or unfreeze it if ``freeze`` is None, without the lock.
 
@@ -136,6 +158,15 @@ class ZooKeeperCluster:
         with translate_errors(self._session):
             return set_freeze(self._session, freeze, by=by, force=force)
 
+    @property
+    def _writer_settings(self) -> WriterSettings:
+        return WriterSettings(self._owner, self._lock_timeout, self._jute_max_buffer)
+
     def _acquire_lock(self, lock: Lock, stop: Callable[[], bool]) -> bool:
         wait_for_controller(lambda: require_writable(read_metadata(self._session)), stop)
         return lock.acquire(ensure_own_znodes(self._session), self._lock_timeout, stop)
+
+
+def _has_own_batch(plan: Plan) -> bool:
+    """Return whether an earlier run of the same owner left a batch, or its throttles."""
+    return plan.batch is not None and plan.batch.owner == plan.owner

@@ -44,6 +44,7 @@ Exit codes (1 takes precedence, then the highest):
 @options.applying
 @options.summary
 @options.waiting
+@options.no_wait
 @options.saved_plan
 def command(yes: bool, report: str | None, **values: Any) -> None:
     """Make a plan, show it, ask for confirmation, and apply it.
@@ -52,6 +53,9 @@ def command(yes: bool, report: str | None, **values: Any) -> None:
     all others are changed. Ctrl-C finishes the transactions in progress and lists the topics that were not sent. A
     second run finds nothing to change.
 
+    Moves of existing replicas come last, in batches, and the run waits for them; with --no-wait it sends one batch. A
+    run that ends early continues with the next one: no replica is copied twice.
+
     With --plan, a saved plan is applied, as far as the clusters have not changed since. With --reviewed, a new plan is
     made, and only the changes that the reviewed plan contains too are applied.
     """
@@ -59,6 +63,8 @@ def command(yes: bool, report: str | None, **values: Any) -> None:
     if values["summary"] and not yes:
         raise click.UsageError("--summary shows too little for a confirmation: add --yes to apply without confirmation")
     settings = options.build_settings(values)
+    if settings.wait and settings.no_wait:
+        raise click.UsageError("--wait and --no-wait exclude each other: --no-wait ends the run while brokers copy")
     mode = _select_mode(settings, values["plan_file"], values["reviewed"], non_interactive=yes)
     with ReportFile(report) as report_file, ClusterSessions(mode.clusters, settings) as sessions:
         plans = mode.make_plans(sessions)

@@ -12,10 +12,12 @@ from typing import Protocol
 
 from topiarist.cli import terminal
 from topiarist.cli.apply import wait
+from topiarist.cli.apply.move_progress import MoveProgressLog
 from topiarist.cli.apply.report_file import ReportFile
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.interrupt import Interrupt
 from topiarist.cli.settings import Settings
+from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, ReconcileReport, worst_exit_code
 from topiarist.model.plan import Plan, Risk, TopicPlan
 from topiarist.output.text.apply import format_report, format_report_summary
@@ -52,7 +54,9 @@ def confirm_plans(plans: Sequence[Plan], action: str) -> None:
         question = f"{format_count(risky, 'topic')} may lose data. Type {risky} to confirm the whole plan"
         terminal.confirm(question, str(risky))
     else:
-        terminal.confirm(f"{action} {format_count(len(topics), 'topic')}? Type yes")
+        copies = sum(len(move.added) for topic in topics for move in topic.moves())
+        also = f", and copy {format_count(copies, 'replica')}" if copies else ""
+        terminal.confirm(f"{action} {format_count(len(topics), 'topic')}{also}? Type yes")
 
 
 def apply_plans(
@@ -81,9 +85,15 @@ def apply_plans(
             if settings.wait:
                 waits[plan.cluster] = wait.make_controller_wait(cluster, settings, stop, write_outcome)
 
+            move_log = MoveProgressLog(plan, settings, progress)
+
             def on_outcome(topic: TopicPlan, outcome: Outcome) -> None:
                 progress.step()
                 write_outcome(topic, outcome)
+
+            def on_move_progress(moved: MoveProgress) -> None:
+                report_file.write_moves(plan, moved)
+                move_log.show(moved)
 
             return apply_one(
                 cluster,
@@ -91,7 +101,9 @@ def apply_plans(
                 stop=stop,
                 on_outcome=on_outcome,
                 throttle=waits.get(plan.cluster),
-                move_options=MoveOptions(sessions.specs[plan.cluster].moves),
+                move_options=MoveOptions(
+                    sessions.specs[plan.cluster].moves, not settings.no_wait, on_progress=on_move_progress
+                ),
             )
 
         with terminal.ProgressBar(sum(1 for plan in plans for _ in plan.actionable_topics()), settings) as progress:

@@ -9,7 +9,7 @@ trusted: it can only restrict a run, never add to it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 
 import click
@@ -146,7 +146,7 @@ class ApplySavedPlan:
         if settings.cluster is not None:
             plans = tuple(plan for plan in plans if plan.cluster == settings.cluster)
         self._plans = {plan.cluster: plan for plan in plans}
-        self.clusters = _match_clusters(self._plans, settings)
+        self.clusters = match_clusters(self._plans, settings, "the plan")
         self.remarks: list[str] = []
         self._revalidated: dict[str, RevalidatedPlan] = {}
         self._halted = False
@@ -284,30 +284,32 @@ def _planning_flags(settings: Settings) -> list[str]:
     return [f"--{field.replace('_', '-')}" for field in fields]
 
 
-def _match_clusters(plans: Mapping[str, Plan], settings: Settings) -> Mapping[str, ClusterSpec]:
-    """Return the run's cluster for each plan.
+def match_clusters(names: Collection[str], settings: Settings, source: str) -> Mapping[str, ClusterSpec]:
+    """Return the run's cluster for each name in a file; ``source`` is the file for messages, such as ``the plan``.
 
-    If there is one plan and one cluster, and one of them has no name, they match; the cluster id is compared later.
+    If there is one name and one cluster, and one of them has no name, they match; the cluster id is compared later.
     """
     clusters = load.load_clusters(replace(settings, cluster=None))
-    if len(plans) == len(clusters) == 1 and "" in (*plans, *clusters):
-        clusters = dict(zip(plans, clusters.values(), strict=True))
-    elif settings.zookeeper and len(plans) > 1:
-        names = ", ".join(plans)
-        raise click.UsageError(f"--zookeeper is the address of one cluster, and the plan has {len(plans)}: {names}")
-    require_known_clusters(plans, clusters)
-    if not plans:
+    if len(names) == len(clusters) == 1 and "" in (*names, *clusters):
+        clusters = dict(zip(names, clusters.values(), strict=True))
+    elif settings.zookeeper and len(names) > 1:
+        listed = ", ".join(names)
+        raise click.UsageError(f"--zookeeper is the address of one cluster, and {source} has {len(names)}: {listed}")
+    require_known_clusters(names, clusters, source)
+    if not names:
         if settings.cluster is not None:
-            raise TopiaristError(Reason.UNKNOWN_CLUSTER, f"the plan has no cluster {settings.cluster}")
-        terminal.log("the plan has no cluster: nothing to do")
-    return {name: clusters[name] for name in plans}
+            raise TopiaristError(Reason.UNKNOWN_CLUSTER, f"{source} has no cluster {settings.cluster}")
+        terminal.log(f"{source} has no cluster: nothing to do")
+    return {name: clusters[name] for name in names}
 
 
-def require_known_clusters(plans: Mapping[str, Plan], clusters: Mapping[str, ClusterSpec]) -> None:
-    """Raise ``TopiaristError`` (UnknownCluster) if the run has no cluster for one of the plans."""
-    if unknown := [name or "without a name" for name in plans if name not in clusters]:
+def require_known_clusters(
+    names: Collection[str], clusters: Mapping[str, ClusterSpec], source: str = "the plan"
+) -> None:
+    """Raise ``TopiaristError`` (UnknownCluster) if the run has no cluster for one of the names in a file."""
+    if unknown := [name or "without a name" for name in names if name not in clusters]:
         known = ", ".join(filter(None, clusters)) or "one without a name"
-        message = f"the plan is for cluster {', '.join(unknown)}, which is not a cluster of this run; it has {known}"
+        message = f"{source} is for cluster {', '.join(unknown)}, which is not a cluster of this run; it has {known}"
         raise TopiaristError(Reason.UNKNOWN_CLUSTER, message, "give its Cluster document with --clusters")
 
 

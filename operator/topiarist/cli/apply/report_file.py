@@ -1,4 +1,4 @@
-"""The file of ``--report``: one JSON line per topic, written when its outcome is final.
+"""The file of ``--report``: one JSON line per topic and per moved partition, written when its outcome is final.
 
 ``apply`` writes it during the run. A run that cannot write its report sends nothing more.
 """
@@ -13,6 +13,7 @@ from typing import Self
 
 from topiarist.adapters.atomic_files import LineFile
 from topiarist.errors import Exit, TopiaristError
+from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, ReconcileReport, worst_exit_code
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.output.json import report as rendering
@@ -65,6 +66,18 @@ class ReportFile:
                 self._write_topic(plan, topic, outcome)
             except TopiaristError as error:
                 self.error = error
+
+    def write_moves(self, plan: Plan, progress: MoveProgress) -> None:
+        """Write the moves that were finished since the last report; store the first failure in ``error``."""
+        if self._file is None or self.error is not None or not progress.finished:
+            return
+        topics = {topic.topic: topic for topic in plan.topics}
+        try:
+            for move in progress.finished:
+                line = rendering.format_move(plan, topics[move.topic], move, batch=progress.batch, at=_utc_timestamp())
+                self._file.add_line(line)
+        except TopiaristError as error:
+            self.error = error
 
     def write_changed_outcomes(self, reports: Sequence[ReconcileReport]) -> None:
         """Write the outcomes again that changed during the wait."""

@@ -23,7 +23,7 @@ _WELCOME_TEXT = """
 The test cluster is running at   {connect}
 
   ZooKeeper is real. Kafka is simulated: six brokers in three racks, and the controller, which assigns topic ids,
-  initializes partitions and deletes topics. Nothing can be produced or consumed.
+  initializes partitions, moves replicas and deletes topics. Nothing can be produced or consumed.
   The cluster has three topics. Sample manifests, which you can edit: {manifests}
   Their Cluster, {name}, has the address and the id of this cluster. The id is new each time.
 
@@ -34,6 +34,11 @@ Five commands to try, in another terminal:
   topiarist apply {manifests}
   topiarist apply {manifests} --adopt=clicks
   topiarist plan {manifests} --format json
+
+To see replicas move, add two fields to the spec of the Cluster, and apply again:
+
+  drainBrokers: [6]
+  moves: {{allow: [Drain], throttle: 50MiB}}
 
 Press Ctrl-C to stop the cluster; nothing is kept.
 """

@@ -41,9 +41,7 @@ With --exit-code also: 3 changes are pending; 4 there are only refusals.
 @options.planning
 @options.summary
 @options.format_option(formats.PLAN_FORMATS)
-@options.option(
-    "--out", type=click.Path(), metavar="FILE", help="Save the plan to this file, for apply --plan or --reviewed."
-)
+@options.out
 @options.option(
     "--exit-code", is_flag=True, help="End with exit code 3 if changes are pending, 4 if there are only refusals."
 )

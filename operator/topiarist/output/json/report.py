@@ -1,4 +1,4 @@
-"""The report of an ``apply`` as lines of JSON: a header, one line per topic, and a summary.
+"""The report of an ``apply`` as lines of JSON: a header, one line per topic and per moved partition, and a summary.
 
 ``apply --report`` writes each line when its event happens, so that an audit has the lines even if the run was
 interrupted. The caller supplies all times. ``schemas/report.json`` describes each field. The report contains no
@@ -13,8 +13,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from topiarist import __version__
-from topiarist.adapters.saved_plans.encode import encode_change, encode_record, encode_refusal
+from topiarist.adapters.saved_plans.encode import encode_change, encode_move, encode_record, encode_refusal
 from topiarist.errors import Reason
+from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Issue, Plan, TopicPlan
 
@@ -47,6 +48,20 @@ def format_topic(plan: Plan, topic_plan: TopicPlan, outcome: Outcome, *, at: str
         record={"before": encode_record(topic_plan.record_before), "after": encode_record(topic_plan.record_after)},
         changes=list(map(encode_change, topic_plan.changes)),
         refusals=list(map(_encode_refusal, topic_plan.refusals)),
+    )
+
+
+def format_move(plan: Plan, topic_plan: TopicPlan, move: ReplicaMove, *, batch: int, at: str) -> str:
+    """Return the line of a partition with a finished move; ``batch`` is 0 if an earlier run sent it."""
+    return _format_line(
+        "move",
+        at=at,
+        cluster=plan.cluster,
+        clusterId=plan.cluster_id,
+        topic=move.topic,
+        topicId=topic_plan.before.topic_id if topic_plan.before else None,
+        **encode_move(move),
+        batch=batch or None,
     )
 
 

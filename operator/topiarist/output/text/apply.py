@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from topiarist.errors import Reason
+from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.output.text.layout import (
     BOLD,
@@ -22,6 +24,7 @@ from topiarist.output.text.layout import (
     wrap,
 )
 from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS
+from topiarist.text import format_count
 
 _CONDENSED_RESULTS = {Result.DONE: ("+", GREEN), Result.UNCHANGED: ("=", ""), Result.SKIPPED: (".", DIM)}
 """Sign and style of the results that need no explanation; their topics are listed together."""
@@ -42,6 +45,10 @@ _RESULT_HINTS = {
     Result.PENDING: "pending: written, but the controller has not finished; no action is needed",
     Result.SKIPPED: "skipped: the run ended first; the next run continues",
 }
+_HINT_MOVES_UNFINISHED = (
+    "pending: a batch that was sent continues at the controller, with its throttle, and no further batch is sent; run"
+    " the same command again for the rest (topiarist moves shows what is left)"
+)
 
 
 def format_report(report: ReconcileReport, layout: TextLayout) -> str:
@@ -66,23 +73,46 @@ def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
             detailed.append(outcome)
         else:
             condensed.setdefault(outcome.result, []).append(outcome.topic)
+    moved = _moves_by_topic(report)
     layout = replace(layout, action_column=choose_action_column(outcome.topic for outcome in detailed))
     if name := sanitize(report.plan.cluster):
         yield from (layout.colorize(part, BOLD) for part in wrap(name, layout.width))
     for result, (sign, style) in _CONDENSED_RESULTS.items():
         if names := condensed.get(result):
             yield from layout.format_section(f"{sign} {result.value}", layout.format_names(names), style)
+    if moved:
+        count = format_count(sum(map(len, moved.values())), "partition")
+        text = f"{count} of {format_count(len(moved), 'topic')}, {format_count(_count_copies(moved), 'replica')} copied"
+        yield from layout.format_section("+ moved", [text], GREEN)
     for outcome in detailed:
         sign, style = _STYLES[outcome.result]
         action = f"{outcome.result.value}: {outcome.message}" if outcome.message else outcome.result.value
         yield from layout.format_heading(sign, outcome.topic, action=action, styles=(style, ""))
         if outcome.reason and outcome.result is not Result.CONFLICT:
             yield from layout.format_field("reason", [outcome.reason.value])
-    results = {outcome.result for outcome in report.outcomes}
-    for result, hint in _RESULT_HINTS.items():
-        if result in results:
-            yield from (f"  {part}" for part in wrap(hint, layout.width - 2))
+    for hint in _find_hints(report.outcomes):
+        yield from (f"  {part}" for part in wrap(hint, layout.width - 2))
     yield layout.colorize(_format_summary(report), BOLD)
+
+
+def _moves_by_topic(report: ReconcileReport) -> Mapping[str, Sequence[ReplicaMove]]:
+    """Return the moves of each topic with only finished moves."""
+    done = {outcome.topic for outcome in report.outcomes_with(Result.DONE)}
+    return {topic.topic: topic.moves() for topic in report.plan.topics if topic.topic in done and topic.moves()}
+
+
+def _count_copies(moves: Mapping[str, Sequence[ReplicaMove]]) -> int:
+    return sum(len(move.added) for each in moves.values() for move in each)
+
+
+def _find_hints(outcomes: Iterable[Outcome]) -> Iterator[str]:
+    """Yield the next step for each kind of unfinished result."""
+    kinds = {(outcome.result, outcome.reason is Reason.MOVES_UNFINISHED) for outcome in outcomes}
+    for result, hint in _RESULT_HINTS.items():
+        if (result, False) in kinds:
+            yield hint
+        if (result, True) in kinds:
+            yield _HINT_MOVES_UNFINISHED
 
 
 def _format_summary(report: ReconcileReport) -> str:

@@ -3,7 +3,8 @@
 The adapter reads the topic under the lock and calls ``judge_topic``. A move that began must be able to end, because it
 cannot be cancelled through ZooKeeper, so a partition that is not healthy is held and looked at again later::
 
-    another topic, owner or list, another rack of a target         conflict: nothing more of the topic is moved
+    another topic, owner or list, fewer partitions,
+    a target in another rack, or not planned with                  conflict: nothing more of the topic is moved
     list and standing are AFTER                                    done
     UNDERWAY                                                       under way: the controller works on it
     an offline target, a replica that is not in sync, no leader    held, with the cause
@@ -52,7 +53,7 @@ def judge_topic(
     moves: Iterable[ReplicaMove], plan: TopicPlan, planned_brokers: Mapping[int, Broker], current: MovedTopic
 ) -> Judgement:
     """Return what is to be done with ``moves``, which are those of ``plan`` that are not known to be done."""
-    if conflict := _find_topic_conflict(plan, current):
+    if conflict := find_topic_conflict(plan, current):
         return Judgement(conflict)
     topic = current.topic
     assert topic is not None
@@ -66,7 +67,9 @@ def judge_topic(
     waiting = by_standing[MoveStanding.BEFORE]
     for broker in sorted({broker for move in waiting for broker in move.added}):
         planned, now = planned_brokers.get(broker), current.brokers.get(broker)
-        if planned and now and planned.rack != now.rack:
+        if planned is None:
+            return Judgement(f"broker {broker}, a target, was not registered when the plan was made")
+        if now and planned.rack != now.rack:
             return Judgement(f"broker {broker} was in rack {planned.rack}, and is in {now.rack} now")
     in_flight = current.reassignments.keys() - {move.partition for move in by_standing[MoveStanding.UNDERWAY]}
     ready, held = [], []
@@ -87,7 +90,8 @@ def describe_list_conflict(move: ReplicaMove, replicas: Replicas | None) -> str:
     return f"partition {move.partition} was on {was}, was to be on {wanted}, and is on {list(replicas)} now"
 
 
-def _find_topic_conflict(plan: TopicPlan, current: MovedTopic) -> str:
+def find_topic_conflict(plan: TopicPlan, current: MovedTopic) -> str:
+    """Return why nothing of the topic may be moved: it is another one, or has another owner; empty if it may."""
     before, topic = plan.before, current.topic
     if topic is None:
         return "existed, and does not exist now"
@@ -99,6 +103,8 @@ def _find_topic_conflict(plan: TopicPlan, current: MovedTopic) -> str:
         return "is marked for deletion now"
     if topic.unknown_fields:
         return f"has fields now that Kafka does not write: {', '.join(topic.unknown_fields)}"
+    if before is not None and (lost := set(before.partition_ids) - set(topic.partition_ids)):
+        return f"partition {min(lost)} existed, and does not exist now"
     record, planned = topic.valid_record, plan.record_after
     if planned is not None and (record is None or record.owner != planned.owner):
         now = f"owner {record.owner}" if record else "no owner"

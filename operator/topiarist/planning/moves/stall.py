@@ -14,8 +14,15 @@ from typing import NamedTuple
 
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import UNLIMITED, RequestedReassignment
-from topiarist.planning.existing_problems import explain_stale_entry
+from topiarist.model.state import Reassignment
+from topiarist.planning.existing_problems import StaleEntry, explain_stale_entry
 from topiarist.text import format_count, printable
+
+_HINT_DUPLICATE = "request the present replicas of the partition, with kafka-reassign-partitions --bootstrap-server"
+_HINT_NEGATIVE = (
+    "request the replicas that it had before, with kafka-reassign-partitions --bootstrap-server; or end it with"
+    " --cancel, which may change their order"
+)
 
 
 class PartitionInFlight(NamedTuple):
@@ -33,6 +40,16 @@ class PartitionInFlight(NamedTuple):
         return tuple(broker for broker in self.target if broker not in self.isr)
 
 
+def find_added(target: Replicas, present: Replicas, reassignment: Reassignment | None) -> Replicas:
+    """Return the brokers of ``target`` that copy the partition, given its list and reassignment in the topic's znode.
+
+    Until the controller begins with an entry, the znode has the list of before and no reassignment.
+    """
+    if reassignment:
+        return reassignment.adding
+    return tuple(broker for broker in target if broker not in present)
+
+
 def find_blocker(partitions: Sequence[PartitionInFlight], registered: Collection[int]) -> str:
     """Return what keeps partitions from ending however fast brokers copy; empty if nothing is known."""
     offline: dict[int, list[PartitionInFlight]] = {}
@@ -45,10 +62,10 @@ def find_blocker(partitions: Sequence[PartitionInFlight], registered: Collection
                 unsynced.setdefault(broker, []).append(each)
     if offline:
         broker = min(offline)
-        return f"broker {broker} is not registered: {_name(offline[broker])} for it"
+        return f"broker {broker} is not registered: {_name(offline[broker])}"
     if unsynced:
         broker = min(unsynced)
-        return f"broker {broker} keeps a replica that is not in sync: {_name(unsynced[broker])} for it"
+        return f"broker {broker} keeps a replica that is not in sync: {_name(unsynced[broker])}"
     return ""
 
 
@@ -61,7 +78,8 @@ def explain_stall(partitions: Sequence[PartitionInFlight], registered: Collectio
         return "all replicas are in sync, and the controller has not ended the reassignment: read its log"
     held = "" if rate in (None, UNLIMITED) else f", or a throttle of {rate:,} bytes/s is below what is produced"
     brokers = sorted({broker for each in copying for broker in each.lagging})
-    return f"{format_count(len(copying), 'partition')} copied to broker {', '.join(map(str, brokers))}{held}"
+    count = format_count(len(copying), "partition")
+    return f"broker {', '.join(map(str, brokers))} has not copied all of {count} yet{held}"
 
 
 def find_stuck_entry(entry: RequestedReassignment, *, exists: bool, is_younger: bool) -> str:
@@ -73,17 +91,26 @@ def find_stuck_entry(entry: RequestedReassignment, *, exists: bool, is_younger: 
     if not exists or is_younger:
         stale = explain_stale_entry(topic_exists=exists)
         return f"{where}: {stale.message}; {stale.hint}"
-    if len(set(entry.replicas)) < len(entry.replicas):
-        return (
-            f"{where}: the target {list(entry.replicas)} has a broker twice, and the controller ignores it; request the"
-            " present replicas of the partition, with kafka-reassign-partitions --bootstrap-server"
-        )
+    if invalid := explain_invalid_entry(entry):
+        return f"{where}: {invalid.message}; {invalid.hint}"
     return ""
+
+
+def explain_invalid_entry(entry: RequestedReassignment) -> StaleEntry | None:
+    """Return why the controller never removes an entry with such a target, and a hint; None for a valid target."""
+    target = list(entry.replicas)
+    if any(broker < 0 for broker in target):
+        message = f"the target {target} has a negative broker id, and the controller waits for that broker without end"
+        return StaleEntry(message, _HINT_NEGATIVE)
+    if len(set(target)) < len(target):
+        message = f"the target {target} has a broker twice, and the controller ignores it"
+        return StaleEntry(message, _HINT_DUPLICATE)
+    return None
 
 
 def _name(partitions: Sequence[PartitionInFlight]) -> str:
     first, count = partitions[0], len(partitions)
     named = f"{printable(first.topic)} {first.partition}"
     if count == 1:
-        return f"partition {named} waits"
-    return f"{format_count(count, 'partition')} wait ({named} is the first)"
+        return f"partition {named} waits for it"
+    return f"{format_count(count, 'partition')} wait for it ({named} is the first)"

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from topiarist.kafka.config_table import THROTTLE_CONFIGS
+from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
 from topiarist.model.moves import UNLIMITED, OwnThrottles, OwnValue, ReplicaMove
 from topiarist.planning.moves.throttles import (
     find_throttled_brokers,
@@ -30,7 +30,6 @@ from topiarist.planning.moves.throttles import (
 
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
-RATE_CONFIGS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 _ALL_REPLICAS = "*"
 
 
@@ -104,7 +103,7 @@ def update_throttles(
 
 def _add_replicas(theirs: str | None, added: str | None) -> str | None:
     """Return the list of another client with ours added; theirs alone if it covers ours."""
-    if added is None or theirs == _ALL_REPLICAS:
+    if added is None or (theirs and theirs.strip() == _ALL_REPLICAS):
         return theirs
     listed = theirs.split(",") if theirs else []
     missing = [replica for replica in added.split(",") if replica not in listed]

@@ -18,8 +18,9 @@ from topiarist.kafka.placement import AssignmentError
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import UNLIMITED, MoveKind
 from topiarist.model.plan import Issue, MoveReplicas
+from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, TopicState
-from topiarist.planning.builder import HINT_MIN_ISR, TopicPlanBuilder
+from topiarist.planning.builder import HINT_MIN_ISR, PlanContext, TopicPlanBuilder
 from topiarist.planning.risk import assess_moves
 from topiarist.text import format_count, shorten_list
 
@@ -50,26 +51,45 @@ def find_moves(builder: TopicPlanBuilder, topic: TopicState) -> None:
     if not moves:
         return
     change = MoveReplicas(moves, assess_moves(moves))
-    issue = _find_obstacle(builder, topic, is_foreign=is_foreign) or _find_missing_setting(builder, change)
-    issue = issue or _find_target_problem(builder, change) or _find_min_isr_problem(builder, topic, change)
-    if issue:
+    if issue := find_move_problem(builder.context, topic, change, builder.spec.config, is_foreign=is_foreign):
         builder.refusals.append(issue._replace(withheld=(change,)))
     else:
         builder.changes.append(change)
 
 
 def permitted_kinds(builder: TopicPlanBuilder, topic: str) -> frozenset[MoveKind]:
-    """Return the kinds of moves that the Cluster and the Topic allow, and that apply to the topic."""
-    kinds, ignored = builder.spec.allowed_moves, builder.spec.ignored_fields
+    """Return the kinds of moves of replicas that the Cluster and the Topic allow, and that apply to the topic."""
+    kinds, ignored = builder.spec.allowed_moves - {MoveKind.LEADERS}, builder.spec.ignored_fields
     if builder.spec.assignment is not None:
         kinds &= {MoveKind.ASSIGNMENT}
-    if topic in INTERNAL_TOPICS or builder.context.cluster.is_protected(topic):
-        kinds &= _KINDS_OF_PROTECTED_TOPICS if builder.context.cluster.moves.protected else frozenset()
+    kinds = without_protected_kinds(builder.context.cluster, topic, kinds)
     if "replicationFactor" in ignored:
         kinds -= {MoveKind.FACTOR}
     if "replicaAssignment" in ignored:
         kinds -= {MoveKind.ASSIGNMENT}
     return kinds
+
+
+def without_protected_kinds(cluster: ClusterSpec, topic: str, kinds: frozenset[MoveKind]) -> frozenset[MoveKind]:
+    """Return ``kinds`` without those that do not apply to the topic because it is internal or protected."""
+    if topic not in INTERNAL_TOPICS and not cluster.is_protected(topic):
+        return kinds
+    return kinds & _KINDS_OF_PROTECTED_TOPICS if cluster.moves.protected else frozenset()
+
+
+def find_move_problem(
+    context: PlanContext, topic: TopicState, change: MoveReplicas, config: Mapping[str, str], *, is_foreign: bool
+) -> Issue | None:
+    """Return why the moves of a topic must not be made; None if they may.
+
+    ``config`` are the overrides of its manifest. ``is_foreign`` is whether another client reassigns its replicas.
+    """
+    return (
+        _find_obstacle(context, topic, is_foreign=is_foreign)
+        or _find_missing_setting(context, change, config)
+        or _find_target_problem(context, change)
+        or _find_min_isr_problem(context, topic, change, config)
+    )
 
 
 def _refuse_unpermitted_drain(builder: TopicPlanBuilder, topic: TopicState, kinds: frozenset[MoveKind]) -> None:
@@ -126,9 +146,9 @@ def find_targets_in_flight(state: ClusterState, topic: TopicState) -> tuple[Mapp
     return targets, not in_flight <= targets.keys()
 
 
-def _find_obstacle(builder: TopicPlanBuilder, topic: TopicState, *, is_foreign: bool) -> Issue | None:
+def _find_obstacle(context: PlanContext, topic: TopicState, *, is_foreign: bool) -> Issue | None:
     """Return why the topic's own state, or the brokers, forbid every move."""
-    state, missing = builder.context.state, builder.context.placer.missing_brokers
+    state, missing = context.state, context.placer.missing_brokers
     if not topic.has_contiguous_partitions or () in topic.replicas:
         found = shorten_list(topic.partition_ids)
         message = f"found partition ids {found}, and {topic.replicas.count(())} without replicas: nothing is moved"
@@ -150,28 +170,28 @@ def _find_obstacle(builder: TopicPlanBuilder, topic: TopicState, *, is_foreign: 
     return None
 
 
-def _find_missing_setting(builder: TopicPlanBuilder, change: MoveReplicas) -> Issue | None:
-    throttle = builder.context.cluster.moves.throttle
+def _find_missing_setting(context: PlanContext, change: MoveReplicas, config: Mapping[str, str]) -> Issue | None:
+    throttle = context.cluster.moves.throttle
     if not change.copies:
         return None
     if throttle is None:
         message = f"{format_count(change.copies, 'replica')} to copy, and no throttle is declared"
         hint = "set throttle in spec.moves of the Cluster, such as 50MiB, or Unlimited"
         return Issue(Reason.THROTTLE_MISSING, message, hint=hint)
-    if throttle != UNLIMITED and (keys := sorted(THROTTLE_CONFIGS & builder.spec.config.keys())):
+    if throttle != UNLIMITED and (keys := sorted(THROTTLE_CONFIGS & config.keys())):
         message = f"{keys[0]}: the manifest sets it, and a throttled move must set it too"
         hint = "remove it from the manifest; moves set it and put back what was there"
         return Issue(Reason.THROTTLE_DECLARED, message, ("config", keys[0]), hint=hint)
     return None
 
 
-def _find_target_problem(builder: TopicPlanBuilder, change: MoveReplicas) -> Issue | None:
+def _find_target_problem(context: PlanContext, change: MoveReplicas) -> Issue | None:
     """Return why an explicit list cannot be made: only registered brokers that may take replicas can be added."""
     added = {broker for move in change.moves for broker in move.added}
-    able = {broker.id for broker in builder.context.placer.eligible_brokers}
+    able = {broker.id for broker in context.placer.eligible_brokers}
     if added <= able:
         return None
-    path, registered = ("replicaAssignment",), {broker.id for broker in builder.context.state.brokers}
+    path, registered = ("replicaAssignment",), {broker.id for broker in context.state.brokers}
     if unknown := added - registered:
         known = _join(registered) or "none"
         message = f"broker {_join(unknown)} is not registered; registered: {known}"
@@ -180,7 +200,9 @@ def _find_target_problem(builder: TopicPlanBuilder, change: MoveReplicas) -> Iss
     return Issue(Reason.EXCLUDED_BROKERS, message, path, "list other brokers, or change the exclusion")
 
 
-def _find_min_isr_problem(builder: TopicPlanBuilder, topic: TopicState, change: MoveReplicas) -> Issue | None:
+def _find_min_isr_problem(
+    context: PlanContext, topic: TopicState, change: MoveReplicas, config: Mapping[str, str]
+) -> Issue | None:
     """Return why fewer replicas would stop producers with ``acks=all``.
 
     A value that is not known counts as 2 where a partition has three replicas or more.
@@ -189,8 +211,8 @@ def _find_min_isr_problem(builder: TopicPlanBuilder, topic: TopicState, change: 
     if not lowered:
         return None
     fewest, key = min(len(move.after) for move in lowered), "min.insync.replicas"
-    default = config_rules.server_default(key, builder.context.settings)
-    text = builder.spec.config.get(key) or topic.config.get(key) or default
+    default = config_rules.server_default(key, context.settings)
+    text = config.get(key) or topic.config.get(key) or default
     assumed = "2" if text is None and max(len(move.before) for move in lowered) > 2 else text or "1"
     if not is_min_isr_above({key: assumed}, fewest):
         return None

@@ -95,7 +95,14 @@ def validator() -> jsonschema.Draft7Validator:
     return jsonschema.Draft7Validator(load_.load_schema("snapshot"))
 
 
-YOUNGER = {"assignsTopicIds", "staleReassignments"}
+YOUNGER = {
+    "assignsTopicIds",
+    "staleReassignments",
+    "requestedReassignments",
+    "requestedAt",
+    "batch",
+    "batchAt",
+}
 """Fields that the rows of earlier releases do not have."""
 
 
@@ -104,7 +111,14 @@ def test_a_snapshot_of_an_earlier_release_is_read(tmp_path: Path) -> None:
     for topic_id in (None, "one"):
         topics = {"orders": TopicState("orders", 1, ((1,),), topic_id=topic_id)}
         state = replace(
-            FULL_STATE, topics=topics, assigns_topic_ids=topic_id is not None, stale_reassignments=frozenset()
+            FULL_STATE,
+            topics=topics,
+            assigns_topic_ids=topic_id is not None,
+            stale_reassignments=frozenset(),
+            requested_reassignments=(),
+            requested_at_ms=None,
+            batch=None,
+            batch_at_ms=None,
         )
         first, *rows = map(json.loads, snapshot_lines(state))
         older = {key: value for key, value in first.items() if key not in YOUNGER}
@@ -112,6 +126,14 @@ def test_a_snapshot_of_an_earlier_release_is_read(tmp_path: Path) -> None:
             write_snapshot_rows(tmp_path, [json.dumps(row).encode() + b"\n" for row in (older, *rows)])
         )
         assert found.state == state
+
+
+def test_times_are_kept_in_whole_seconds_and_no_clock_breaks_a_snapshot(tmp_path: Path) -> None:
+    """Fractions of a second are dropped; a time after the year 9999 is left out."""
+    for found, kept in ((1_738_324_800_999, 1_738_324_800_000), (2**62, None)):
+        rows = snapshot_lines(replace(FULL_STATE, requested_at_ms=found, batch_at_ms=found))
+        state = load_snapshot(write_snapshot_rows(tmp_path, rows)).state
+        assert (state.requested_at_ms, state.batch_at_ms) == (kept, kept)
 
 
 def test_every_row_is_as_its_schema_says() -> None:

@@ -69,6 +69,11 @@ WRONG: list[tuple[list[bytes], int, str]] = [
         1,
         'takenAt: found "2025-02-30T00:00:00Z", wanted a valid time',
     ),
+    (
+        changed(1, requestedAt="2025-13-01T00:00:00Z"),
+        1,
+        'requestedAt: found "2025-13-01T00:00:00Z", wanted a valid time',
+    ),
     (changed(1, takenAt="yesterday"), 1, 'takenAt: found "yesterday", wanted a time such as 2025-01-31T12:00:00Z'),
     (
         changed(1, writeBlockReason="Locked"),

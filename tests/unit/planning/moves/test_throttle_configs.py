@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topiarist.kafka.config_table import RATE_CONFIGS
 from topiarist.model.moves import UNLIMITED, OwnValue, ReplicaMove
 from topiarist.planning.moves.throttle_configs import (
     FOLLOWER_REPLICAS,
     LEADER_REPLICAS,
-    RATE_CONFIGS,
     find_needed_throttles,
     update_throttles,
 )

@@ -96,7 +96,8 @@ def decode_migration_copied(raw: bytes) -> bool:
 def decode_requested_reassignments(raw: bytes) -> tuple[tuple[str, int, Replicas], ...]:
     """Return the requested reassignments of ``/admin/reassign_partitions``.
 
-    Each has topic, partition and target replicas, in the order of the request.
+    Each has topic, partition and target replicas, in the order of the request. Negative and duplicate ids are kept:
+    the controller reads them, and never removes such an entry.
     """
     fields = load_object(raw)
     require_version(fields, 1)
@@ -111,7 +112,7 @@ def _decode_reassignment_entry(entry: object) -> tuple[str, int, Replicas]:
         raise ZnodeError(f"a reassignment has topic, partition and replicas, not {format_value(entry)}")
     topic, partition, replicas = require_text(entry, "topic"), entry["partition"], entry["replicas"]
     if type(replicas) is not list or any(
-        type(each) is not int or not 0 <= each <= MAX_ID for each in (partition, *replicas)
+        type(each) is not int or not -MAX_ID - 1 <= each <= MAX_ID for each in (partition, *replicas)
     ):
-        raise ZnodeError(f"partition and replicas must be ids, not {format_value(entry)}")
+        raise ZnodeError(f"partition and replicas must be integers of 32 bits, not {format_value(entry)}")
     return topic, partition, tuple(replicas)

@@ -1,32 +1,42 @@
-"""Encode the reassignment request of a batch, and encode and decode topiarist's record of the batch.
+"""Encode the requests of a batch and of an election, and encode and decode topiarist's record of the batch.
 
 Kafka ignores a whole request for one field that it does not know (contract 4.7), so a request has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from topiarist.adapters.zookeeper.codec.strict_json import (
     ZnodeError,
     dump_object,
     format_value,
     load_object,
+    parse_id,
     require_integer,
     require_object,
     require_text,
     require_version,
 )
+from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import BatchRecord, OwnThrottles, OwnValue, ReplicaMove
 
 _VERSION = 1
+_CONFIGS = {"topics": THROTTLE_CONFIGS, "brokers": frozenset(RATE_CONFIGS)}
+"""The configs that throttle moves, by the kind of their entity."""
 
 
 def encode_reassignment_request(moves: Sequence[ReplicaMove]) -> bytes:
     """Return the bytes of ``/admin/reassign_partitions``."""
     partitions = [{"topic": move.topic, "partition": move.partition, "replicas": list(move.after)} for move in moves]
     return dump_object({"version": _VERSION, "partitions": partitions})
+
+
+def encode_election_request(partitions: Iterable[tuple[str, int]]) -> bytes:
+    """Return the bytes of ``/admin/preferred_replica_election``; ``partitions`` are topics with a partition."""
+    entries = [{"topic": topic, "partition": partition} for topic, partition in partitions]
+    return dump_object({"version": _VERSION, "partitions": entries})
 
 
 def encode_batch_record(record: BatchRecord) -> bytes:
@@ -79,6 +89,12 @@ def _decode_throttles(entities: Mapping[str, object]) -> OwnThrottles:
     for entity, configs in entities.items():
         if not isinstance(configs, dict):
             raise ZnodeError(f"the throttles of {format_value(entity)} must be an object, not {format_value(configs)}")
+        kind, _, name = entity.partition("/")
+        if kind == "brokers":
+            parse_id(name)
+        # The end of the moves writes these configs: another config could change more than a throttle.
+        if kind not in _CONFIGS or not _CONFIGS[kind].issuperset(configs):
+            raise ZnodeError(f"found throttles of {format_value(entity)} that topiarist does not set")
         throttles[entity] = {key: _decode_own_value(value) for key, value in configs.items()}
     return throttles
 

@@ -23,6 +23,7 @@ CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
 DELETION_REQUESTS = "/admin/delete_topics"
 REASSIGNMENT_REQUEST = "/admin/reassign_partitions"
+ELECTION_REQUEST = "/admin/preferred_replica_election"
 
 REQUIRED_PATHS = (CLUSTER_ID, BROKER_IDS, TOPICS, TOPIC_CONFIGS)
 """Paths that every Kafka cluster has (contract 2)."""
@@ -77,7 +78,12 @@ def broker_path(broker: int) -> str:
     return f"{BROKER_IDS}/{broker:d}"
 
 
+def is_znode_name(name: str) -> bool:
+    """Return whether a name can be one path component."""
+    return not ("/" in name or "\0" in name or name in ("", ".", ".."))
+
+
 def _validate_component(name: str) -> str:
-    if "/" in name or "\0" in name or name in ("", ".", ".."):
+    if not is_znode_name(name):
         raise ZnodeError(f"{quote(name)} cannot be the name of a znode")
     return name

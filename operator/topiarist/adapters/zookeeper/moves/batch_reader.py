@@ -14,7 +14,7 @@ from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read
 from topiarist.adapters.zookeeper.read.state import read_topics
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes, decode_topic_state
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.types import Broker
+from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.state import PartitionState, ReadError, Reassignment
 from topiarist.planning.moves.gate import MovedTopic
 from topiarist.planning.moves.health import effective_min_isr
@@ -104,12 +104,13 @@ def decode_reassignments(nodes: TopicZnodes) -> Mapping[int, Reassignment]:
         return {}
 
 
-def decode_lists(nodes: TopicZnodes) -> Collection[int]:
-    """Return the partition ids of a topic; none if it is malformed."""
+def decode_lists(nodes: TopicZnodes) -> Mapping[int, Replicas]:
+    """Return the replica lists of a topic by partition; none if it does not exist or is malformed."""
     try:
-        return ZnodeDecoder().decode_topic(nodes.topic.data).partition_ids if isinstance(nodes.topic, Znode) else ()
+        decoded = ZnodeDecoder().decode_topic(nodes.topic.data) if isinstance(nodes.topic, Znode) else None
     except ZnodeError:
-        return ()
+        return {}
+    return dict(zip(decoded.partition_ids, decoded.replicas, strict=True)) if decoded else {}
 
 
 def read_entity_configs(

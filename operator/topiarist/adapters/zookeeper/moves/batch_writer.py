@@ -52,6 +52,9 @@ from topiarist.planning.moves.throttle_configs import (
 Batch = tuple[ReplicaMove, ...]
 
 HINT_CONTINUE = "a batch that was sent continues at the controller; the next run waits for it"
+MAX_ATTEMPTS = 5
+"""Attempts of one write: each reads again what another client has changed meanwhile."""
+
 _PARENTS = (paths.REASSIGNMENT_REQUEST.rpartition("/")[0], paths.BROKER_CONFIGS)
 
 
@@ -63,8 +66,12 @@ class WriterSettings(NamedTuple):
     jute_max_buffer: int
 
 
-class TooLarge(Exception):
-    """A transaction that is larger than the servers accept, by its number of bytes."""
+class TooLarge(TopiaristError):
+    """A transaction that is larger than the servers accept."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        message = f"its transaction has {size:,} bytes; the maximum is {limit:,}, 90 % of a request"
+        super().__init__(Reason.TOO_LARGE, message, HINT_CONTINUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +107,22 @@ class BatchWriter:
         return self._commit(operations, encode_batch_record(record))
 
     def replace_throttle(self, rate: int) -> bool:
-        """Give the batch under way another rate; return as ``send``."""
-        assert self.record is not None
+        """Give the batch of the record another rate, if the request still has a move of it; return as ``send``."""
+        requested = {(entry.topic, entry.partition) for entry in self.metadata.reassignment_request.entries}
+        if self.record is None or requested.isdisjoint((move.topic, move.partition) for move in self.record.moves):
+            return True
         needed = find_needed_throttles(self.record.moves, rate)
         znodes, update = self._read_throttles(needed, NOTHING_JUDGED, final=True)
         record = self.record._replace(throttles=update.own)
+        if record == self.record and not update.configs:
+            return True
         operations = build_throttle_operations(record, update.configs, znodes, self.template)
         return self._commit(operations, encode_batch_record(record))
 
     def end(self) -> bool:
-        """Put the throttles back and delete the record; return as ``send``."""
+        """Put the throttles back and delete the record, if there is one; return as ``send``."""
+        if self.record is None:
+            return True
         znodes, update = self._read_throttles({}, NOTHING_JUDGED, final=True)
         return self._commit(build_end_operations(update.configs, znodes, self.template), None)
 
@@ -130,7 +143,7 @@ class BatchWriter:
     def _commit(self, operations: Sequence[Operation], record: bytes | None) -> bool:
         multi, limit = MultiRequest(self.session.chroot, operations), self.settings.jute_max_buffer * 9 // 10
         if multi.size > limit:
-            raise TooLarge(f"its transaction has {multi.size:,} bytes; the maximum is {limit:,}, 90 % of a request")
+            raise TooLarge(multi.size, limit)
         try:
             results = self.session.result(self.session.send(multi))
         except ConnectionInterrupted:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.connection.session import Session, translate_errors
@@ -31,6 +31,7 @@ from topiarist.adapters.zookeeper.moves.batch_reader import (
 )
 from topiarist.adapters.zookeeper.moves.batch_writer import (
     HINT_CONTINUE,
+    MAX_ATTEMPTS,
     BatchWriter,
     TooLarge,
     WriterSettings,
@@ -45,7 +46,8 @@ from topiarist.model.moves import UNLIMITED, BatchRecord, MoveProgress, ReplicaM
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.planning.moves.batches import make_batches
-from topiarist.planning.moves.gate import Judgement, judge_topic
+from topiarist.planning.moves.gate import Judgement, MovedTopic, judge_topic
+from topiarist.planning.moves.throttle_configs import find_needed_throttles
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
 
@@ -54,7 +56,6 @@ HEALTH_TIMEOUT_S = 60.0
 
 _HEALTH_POLL_S = 2.0
 _STOP_CHECK_S = 0.1
-_MAX_ATTEMPTS = 5
 
 Batch = tuple[ReplicaMove, ...]
 Partition = tuple[str, int]
@@ -62,11 +63,17 @@ Partition = tuple[str, int]
 
 @dataclass(slots=True)
 class _OpenTopic:
-    """A topic with moves that are not known to be done, by partition; ``was_moved`` if this run saw one move."""
+    """A topic with moves that are not known to be done, by partition.
+
+    ``was_moved`` is True if this run saw one move, ``is_unknown`` if the session ended before the reply to a batch.
+    ``seen`` are the partitions that the topic had while it was moved.
+    """
 
     plan: TopicPlan
     left: dict[int, ReplicaMove]
     was_moved: bool = False
+    is_unknown: bool = False
+    seen: set[int] = field(default_factory=set)
 
 
 class Mover:
@@ -99,7 +106,9 @@ class Mover:
         self._finished: list[ReplicaMove] = []
         self._outcomes: deque[Outcome] = deque()
         self._sent, self._done = 0, 0
-        self._remarks: list[str] = []
+        self._remarks: set[str] = set()
+        self._new_remarks: list[str] = []
+        self._blocked_by = ""
 
     def execute(self) -> Iterator[Outcome]:
         """Yield one outcome for each topic with moves; raise the error that ended the run after the last one."""
@@ -114,6 +123,8 @@ class Mover:
         except TopiaristError as error:
             ended_by = error
         yield from self._take_outcomes()
+        if self._finished:
+            self._report()
         yield from self._unfinished_outcomes()
         if ended_by:
             raise ended_by
@@ -123,7 +134,11 @@ class Mover:
         sync(self._session)
         request, record = read_znodes(self._session, [paths.REASSIGNMENT_REQUEST, paths.MOVES])
         if request is not ReadFailure.MISSING:
-            return self._options.wait and not self._stop() and self._await_request(decode_record(record))
+            if self._options.wait and not self._stop():
+                self._await_request(decode_record(record))
+                return True
+            self._blocked_by = "a reassignment request is in progress"
+            return False
         self._judge_finished_batch()
         if not self._queue and self._held and not self._stop():
             self._requeue_held()
@@ -143,18 +158,20 @@ class Mover:
         moves = [move for move in left if (move.topic, move.partition) not in self._in_flight]
         self._queue = deque(make_batches(moves, self._settings.batch))
 
-    def _await_request(self, record: BatchRecord | None) -> bool:
-        """Wait until the controller has removed the request; return False if the run was stopped."""
+    def _await_request(self, record: BatchRecord | None) -> None:
+        """Wait until the controller has removed the request, or the run is stopped."""
         rate = self._settings.throttle
-        if record and rate is not None and _has_other_rate(record, rate):
-            self._write(lambda writer: writer.record is None or writer.replace_throttle(rate), self._stop)
+        is_own = record is not None and record.owner == self._writer_settings.owner
+        if record and is_own and rate is not None and _has_other_rate(record, rate):
+            self._write(lambda writer: writer.replace_throttle(rate), self._stop)
         for poll in RequestWait(self._session, rate, self._settings.stall_after, self._stop).polls():
+            for name in self._open.keys() & poll.partition_ids.keys():
+                self._open[name].seen.update(poll.partition_ids[name])
             copying = [move for key, move in self._in_flight.items() if key in poll.left]
             waiting_for = poll.blocker
             if not copying and not waiting_for:
                 waiting_for = _describe_request(poll.left, record)
             self._report(copying, waiting_for, len(self._in_flight) - len(copying))
-        return not self._stop()
 
     def _judge_finished_batch(self) -> None:
         """Compare the topics of a batch, after the controller has removed the request, with their lists of after."""
@@ -164,15 +181,17 @@ class Mover:
             self._close_finished(topic, judgement)
             waiting = [*judgement.ready, *(move for move, _ in judgement.held)]
             dropped = [move for move in waiting if (move.topic, move.partition) in in_flight]
-            if judgement.under_way:
-                partition = judgement.under_way[0].partition
+            under_way = [move for move in judgement.under_way if (move.topic, move.partition) in in_flight]
+            if under_way:
+                partition = under_way[0].partition
                 message = f"partition {partition} is being reassigned, and no reassignment request names it"
                 self._close(topic, Outcome(topic.plan.topic, Result.FAILED, Reason.REASSIGNMENT_IN_PROGRESS, message))
             elif dropped:
                 first = dropped[0]
                 message = (
-                    f"the controller dropped {format_count(len(dropped), 'move')}: partition {first.partition} is still"
-                    f" on {list(first.before)}; the controller's log has the cause"
+                    f"{format_count(len(dropped), 'move')} ended without effect: partition {first.partition} is still"
+                    f" on {list(first.before)}; the controller dropped it (its log has the cause), or another client"
+                    " cancelled it"
                 )
                 self._close(topic, Outcome(topic.plan.topic, Result.FAILED, Reason.MOVE_DROPPED, message))
         if in_flight:
@@ -214,7 +233,7 @@ class Mover:
             except TooLarge as error:
                 if len(ready) == 1:
                     topic = self._open[ready[0].topic]
-                    self._close(topic, Outcome(topic.plan.topic, Result.REFUSED, Reason.TOO_LARGE, str(error)))
+                    self._close(topic, Outcome(topic.plan.topic, Result.REFUSED, Reason.TOO_LARGE, str(error.args[0])))
                 else:
                     self._queue.extendleft((ready[len(ready) // 2 :], ready[: len(ready) // 2]))
                 return True
@@ -223,7 +242,8 @@ class Mover:
 
         before = self._sent
         if not self._write(send, self._stop):
-            return False
+            self._queue.appendleft(batch)  # stopped: the next step puts the throttles back
+            return True
         return self._options.wait or self._sent == before
 
     def _select(self, batch: Batch, writer: BatchWriter) -> tuple[Batch, JudgedZnodes]:
@@ -234,8 +254,11 @@ class Mover:
             if move.topic in self._open and move.partition in self._open[move.topic].left
         }
         names = sorted({name for name, _ in wanted})
+        # The states are read before the topics that are judged. A state read after its topic could belong to a topic
+        # that was recreated in between, and the check of that state would then pass.
+        states = read_partition_states(self._session, read_moved_topics(self._session, names).values())
         topics = read_moved_topics(self._session, names)
-        judged = JudgedZnodes(topics, read_partition_states(self._session, topics.values()))
+        judged = JudgedZnodes(topics, states)
         ready: set[Partition] = set()
         for topic, judgement in self._judge(names, topics, writer, judged):
             self._close_finished(topic, judgement)
@@ -257,8 +280,13 @@ class Mover:
             move for key, (move, _) in self._held.items() if key not in {(each.topic, each.partition) for each in batch}
         )
         batches = self._sent + 1 + len(self._queue) + len(make_batches(waiting, self._settings.batch))
-        if not writer.send(batch, judged, rate, (self._sent + 1, batches)):
-            return False
+        try:
+            if not writer.send(batch, judged, rate, (self._sent + 1, batches)):
+                return False
+        except TopiaristError as error:
+            for move in batch:
+                self._open[move.topic].is_unknown = error.reason is Reason.SESSION_LOST
+            raise
         self._sent += 1
         self._held_until = None
         for move in batch:
@@ -269,21 +297,31 @@ class Mover:
         return True
 
     def _end_batches(self, record: BatchRecord | None) -> bool:
-        """Put the throttles of the last batch back, if no request needs them; return False: nothing is left to do."""
+        """Put the throttles of the last batch back; return whether a new request must be awaited first."""
+        has_request = False
+
+        def end(writer: BatchWriter) -> bool:
+            nonlocal has_request
+            has_request = writer.has_request
+            return has_request or writer.end()
+
         if record and (record.owner == self._writer_settings.owner or self._sent):
             # Also after ``stop()``: it is one transaction, and it leaves no throttle behind.
-            self._write(lambda writer: writer.record is None or writer.has_request or writer.end(), lambda: False)
-        return False
+            self._write(end, lambda: False)
+        return has_request
 
     def _write(self, write: Callable[[BatchWriter], bool], stop: Callable[[], bool]) -> bool:
         """Call ``write`` under the lock until it returns True; return False if ``stop()`` became true before."""
-        for _ in range(_MAX_ATTEMPTS):
+        for _ in range(MAX_ATTEMPTS):
             with lock_for_batch(self._session, self._writer_settings, stop, self._remark) as writer:
                 if writer is None:
                     return False
-                if write(writer):
-                    return True
-        message = f"the znodes of a batch changed {_MAX_ATTEMPTS} times in a row while it was written"
+                written = write(writer)
+            if self._new_remarks:
+                self._report(self._in_flight.values())
+            if written:
+                return True
+        message = f"the znodes of a batch changed {MAX_ATTEMPTS} times in a row while it was written"
         raise TopiaristError(Reason.STATE_CONFLICT, message, HINT_CONTINUE)
 
     def _judge(
@@ -308,8 +346,9 @@ class Mover:
                 self._close(topic, Outcome(name, Result.CONFLICT, error.reason, str(error)))
                 continue
             judgement = judge_topic(topic.left.values(), topic.plan, self._assumptions.brokers, current)
-            if judgement.conflict:
-                self._close(topic, Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, judgement.conflict))
+            conflict = judgement.conflict or _find_lost_partition(topic.seen, current)
+            if conflict:
+                self._close(topic, Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, conflict))
             else:
                 yield topic, judgement
 
@@ -339,8 +378,14 @@ class Mover:
     def _unfinished_outcomes(self) -> Iterator[Outcome]:
         for name, topic in self._open.items():
             moves = topic.plan.moves()
-            if not topic.was_moved and len(topic.left) == len(moves):
-                yield Outcome(name, Result.SKIPPED)
+            if topic.is_unknown:
+                message = "the session ended before the reply: the next run detects whether its moves were sent"
+                yield Outcome(name, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
+                continue
+            # Without ``wait`` a run ends in order while moves are left: that is unfinished work, not an interruption.
+            if self._options.wait and not topic.was_moved and len(topic.left) == len(moves):
+                reason = Reason.REASSIGNMENT_IN_PROGRESS if self._blocked_by else None
+                yield Outcome(name, Result.SKIPPED, reason, self._blocked_by)
                 continue
             flying = sum(topic == name for topic, _ in self._in_flight)
             message = f"{len(moves) - len(topic.left)} of {format_count(len(moves), 'partition')} moved"
@@ -349,16 +394,18 @@ class Mover:
 
     def _report(self, copying: Iterable[ReplicaMove] = (), waiting_for: str = "", done_more: int = 0) -> None:
         finished, self._finished = tuple(self._finished), []
+        remarks, self._new_remarks = tuple(self._new_remarks), []
         batches = self._sent + len(self._queue) + bool(self._held)
         done = self._done + done_more
         self._options.on_progress(
-            MoveProgress(self._sent, max(batches, self._sent), done, self._total, tuple(copying), finished, waiting_for)
+            MoveProgress(self._sent, batches, done, self._total, tuple(copying), finished, waiting_for, remarks)
         )
 
     def _remark(self, remark: str) -> None:
+        # A transaction that is tried again finds the same facts.
         if remark not in self._remarks:
-            self._remarks.append(remark)
-            self._report(waiting_for=remark)
+            self._remarks.add(remark)
+            self._new_remarks.append(remark)
 
     def _sleep(self, seconds: float) -> None:
         until = time.monotonic() + seconds
@@ -374,8 +421,20 @@ def _describe_request(left: Collection[Partition], record: BatchRecord | None) -
     return f"a reassignment of {count} by another client"
 
 
+def _find_lost_partition(seen: Collection[int], current: MovedTopic) -> str:
+    """Return the message for a partition that the topic had while it was moved, and has no more; empty if none."""
+    lost = set(seen) - set(current.topic.partition_ids if current.topic else seen)
+    if not lost:
+        return ""
+    return (
+        f"partition {min(lost)} was added by another client while the topic was moved, and is lost: the controller did"
+        " not know it yet, and wrote the topic from its memory; add it again"
+    )
+
+
 def _has_other_rate(record: BatchRecord, rate: int) -> bool:
-    """Return whether a batch has another rate than ``rate``; rates of other clients stay and do not count."""
-    own = [own for entity, own in record.throttles.items() if entity.startswith("brokers/")]
-    rates = {value.ours for values in own for value in values.values()}
-    return bool(rates) and rates != (set() if rate == UNLIMITED else {str(rate)})
+    """Return whether a batch may have another rate than ``rate``; a rate of another client stays, and counts too."""
+    brokers = {entity for entity in record.throttles if entity.startswith("brokers/")}
+    rates = {own.ours for broker in brokers for own in record.throttles[broker].values()}
+    needed = {entity for entity in find_needed_throttles(record.moves, rate) if entity.startswith("brokers/")}
+    return bool(needed - brokers or rates - {str(rate)})

@@ -8,22 +8,30 @@ removes. Nothing is undone then: a partition in flight continues.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from topiarist.adapters.zookeeper.codec import paths
+from topiarist.adapters.zookeeper.codec.paths import is_znode_name
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.moves.batch_reader import (
+    decode_lists,
     decode_reassignments,
     decode_states,
     read_moved_topics,
     read_partition_states,
 )
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, sync
-from topiarist.adapters.zookeeper.read.cluster_metadata import ReassignmentRequest, read_reassignment_request
+from topiarist.adapters.zookeeper.read.cluster_metadata import ReassignmentRequest, read_request_and_write_block
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
 from topiarist.errors import Reason, TopiaristError
-from topiarist.planning.moves.stall import PartitionInFlight, explain_stall, find_blocker, find_stuck_entry
+from topiarist.planning.moves.stall import (
+    PartitionInFlight,
+    explain_stall,
+    find_added,
+    find_blocker,
+    find_stuck_entry,
+)
 from topiarist.text import format_count
 
 _FAST_POLLS = 20
@@ -32,14 +40,21 @@ _STOP_CHECK_S = 0.1
 _STUCK_POLLS = 2
 """Polls in a row that must find only stuck entries: one read may fall between two writes of the controller."""
 
+KRAFT_REASONS = (Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION)
+"""The write blocks after which no controller carries out a request in ZooKeeper."""
+
 HINT_RUN_AGAIN = "what is in flight continues at the controller; run again to wait for it"
 
 
 class Poll(NamedTuple):
-    """The result of one poll: the partitions that the request still names, and what blocks them, if that is known."""
+    """The result of one poll: the partitions that the request still names, and what blocks them, if that is known.
+
+    ``partition_ids`` has the partitions of each topic that the request names.
+    """
 
     left: frozenset[tuple[str, int]]
-    blocker: str = ""
+    blocker: str
+    partition_ids: Mapping[str, Collection[int]]
 
 
 class RequestWait:
@@ -58,14 +73,14 @@ class RequestWait:
         """Yield each poll until the request is removed or ``stop()`` is true.
 
         Raises ``TopiaristError``: MovesStalled after ``stall_after`` seconds without progress, StuckReassignment if the
-        controller never removes what is left.
+        controller never removes what is left, the reason of the write block if KRaft takes the cluster over.
         """
         least: tuple[int, int] | None = None
         deadline = states_due = 0.0
         blocker, lagging, count, stuck_polls = "", 0, 0, 0
         in_flight: tuple[PartitionInFlight, ...] = ()
         while (request := self._read_request()).version is not None:
-            topics = read_moved_topics(self._session, sorted(request.topics))
+            topics = read_moved_topics(self._session, sorted(filter(is_znode_name, request.topics)))
             stuck = _find_stuck(request, topics)
             stuck_polls = stuck_polls + 1 if stuck else 0
             if stuck_polls >= _STUCK_POLLS:
@@ -79,7 +94,8 @@ class RequestWait:
                 least, deadline = (len(request.entries), lagging), now + self._stall_after
             elif now >= deadline:
                 raise self._stalled(in_flight)
-            yield Poll(frozenset((entry.topic, entry.partition) for entry in request.entries), blocker)
+            partition_ids = {name: decode_lists(nodes) for name, nodes in topics.items()}
+            yield Poll(frozenset((entry.topic, entry.partition) for entry in request.entries), blocker, partition_ids)
             if self._stop():
                 return
             count += 1
@@ -88,11 +104,16 @@ class RequestWait:
 
     def _read_request(self) -> ReassignmentRequest:
         sync(self._session)
-        return read_reassignment_request(self._session, ())
+        request, block = read_request_and_write_block(self._session)
+        if block.reason in KRAFT_REASONS and request.version is not None:
+            count = format_count(len(request.entries), "partition")
+            message = f"{block.message}; {count} of the reassignment request in flight"
+            raise TopiaristError(block.reason, message, "compare the replica lists with Kafka's own tools")
+        return request
 
     def _registered_brokers(self) -> frozenset[int]:
         (names,) = read_children(self._session, [paths.BROKER_IDS])
-        return frozenset() if isinstance(names, ReadFailure) else frozenset(map(int, names))
+        return frozenset() if isinstance(names, ReadFailure) else frozenset(map(int, filter(str.isdecimal, names)))
 
     def _read_in_flight(
         self, request: ReassignmentRequest, topics: Mapping[str, TopicZnodes]
@@ -100,11 +121,12 @@ class RequestWait:
         states = read_partition_states(self._session, topics.values())
         decoded = {name: decode_states(name, states) for name in topics}
         reassignments = {name: decode_reassignments(nodes) for name, nodes in topics.items()}
+        lists = {name: decode_lists(nodes) for name, nodes in topics.items()}
         found = []
         for topic, partition, target in request.entries:
-            if state := decoded[topic].get(partition):
-                reassignment = reassignments[topic].get(partition)
-                adding = reassignment.adding if reassignment else ()
+            if state := decoded.get(topic, {}).get(partition):
+                present = lists[topic].get(partition, ())
+                adding = find_added(target, present, reassignments[topic].get(partition))
                 found.append(PartitionInFlight(topic, partition, target, adding, state.isr))
         return tuple(found)
 
@@ -127,7 +149,7 @@ def _find_stuck(request: ReassignmentRequest, topics: Mapping[str, TopicZnodes])
         return f"cannot be read, and blocks every reassignment: {request.error}"
     first = ""
     for entry in request.entries:
-        node = topics[entry.topic].topic
+        node = topics[entry.topic].topic if entry.topic in topics else ReadFailure.MISSING
         is_younger = isinstance(node, Znode) and request.czxid is not None and node.czxid > request.czxid
         stuck = find_stuck_entry(entry, exists=node is not ReadFailure.MISSING, is_younger=is_younger)
         if not stuck:

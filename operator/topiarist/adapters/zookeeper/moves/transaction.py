@@ -104,14 +104,28 @@ def _build_config_operations(
         data = configs.replace_config(node.data, config) if isinstance(node, Znode) else configs.encode_config(config)
         notification = own_znodes.encode_change_notification(entity)
         acl = template.acls[paths.CONFIG_CHANGES]
+        kind, _, name = entity.partition("/")
+        if kind == "topics" and not isinstance(node, Znode):
+            # A config without its topic would become that of a later topic of this name.
+            operations.append(Operation(OperationType.CHECK, paths.topic_path(name)))
         operations += [
             set_or_create(path, data, node, template.acls),
             Operation(OperationType.CREATE, paths.CONFIG_CHANGE_PREFIX, notification, acl=acl, sequential=True),
         ]
-        kind, _, name = entity.partition("/")
-        owned = znodes.topics[name].record if kind == "topics" and name in znodes.topics else ReadFailure.MISSING
-        if isinstance(owned, Znode) and not (isinstance(node, Znode) and node.mzxid > owned.mzxid):
-            # Written again unchanged: a record older than the config means a change by another client, and a record
-            # that is older already must keep showing one.
-            operations.append(Operation(OperationType.SET, paths.record_path(name), owned.data, owned.version))
+        if kind == "topics" and name in znodes.topics:
+            operations += _renew_record(znodes.topics[name], node)
     return operations
+
+
+def _renew_record(nodes: TopicZnodes, config: Znode | ReadFailure) -> list[Operation]:
+    """Return the operation that writes a topic's ownership record again, unchanged, if it is up to date.
+
+    A record older than the config means a change by another client, and one older than the topic means another topic:
+    such a record must keep showing that.
+    """
+    topic, record = nodes.topic, nodes.record
+    if not isinstance(record, Znode) or not isinstance(topic, Znode) or record.mzxid < topic.czxid:
+        return []
+    if isinstance(config, Znode) and config.mzxid > record.mzxid:
+        return []
+    return [Operation(OperationType.SET, paths.record_path(nodes.name), record.data, record.version)]

@@ -145,6 +145,17 @@ def read_reassignment_request(session: Session, names: Sequence[str]) -> Reassig
     return decode_reassignment_request(session, node, names)
 
 
+def read_request_and_write_block(session: Session) -> tuple[ReassignmentRequest, WriteBlock]:
+    """Read the reassignment request, and the reason why nothing may be written now, in one read."""
+    order = (paths.REASSIGNMENT_REQUEST, paths.CONTROLLER_EPOCH, paths.CONTROLLER, paths.MIGRATION, paths.FREEZE)
+    nodes = dict(zip(order, read_znodes(session, order), strict=True))
+    _require_permission(session, nodes)
+    znodes = _ReadZnodes({path: node for path, node in nodes.items() if isinstance(node, Znode)}, [])
+    controller = znodes.decode_required(paths.CONTROLLER, cluster.decode_controller)
+    request = decode_reassignment_request(session, nodes[paths.REASSIGNMENT_REQUEST], ())
+    return request, _determine_write_block(znodes, controller)
+
+
 def decode_reassignment_request(
     session: Session, node: Znode | ReadFailure, names: Collection[str]
 ) -> ReassignmentRequest:

@@ -13,13 +13,16 @@ from hypothesis import strategies as st
 from topiarist.adapters.zookeeper.codec.moves import (
     decode_batch_record,
     encode_batch_record,
+    encode_election_request,
     encode_reassignment_request,
 )
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
 
 MOVES = (ReplicaMove("orders", 0, (1, 2), (3, 2)), ReplicaMove("orders", 1, (2,), (2, 1)))
-RECORD = BatchRecord("default", 2, 5, MOVES, {"topics/orders": {"key": OwnValue(None, "0:3")}, "brokers/3": {}})
+LIST, RATE = "leader.replication.throttled.replicas", "leader.replication.throttled.rate"
+OWN_RATE = {RATE: {"before": None, "ours": "9"}}
+RECORD = BatchRecord("default", 2, 5, MOVES, {"topics/orders": {LIST: OwnValue(None, "0:3")}, "brokers/3": {}})
 
 
 def test_a_request_has_the_fields_that_kafka_reads() -> None:
@@ -27,6 +30,13 @@ def test_a_request_has_the_fields_that_kafka_reads() -> None:
     assert encode_reassignment_request(MOVES) == (
         b'{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[3,2]},'
         b'{"topic":"orders","partition":1,"replicas":[2,1]}]}'
+    )
+
+
+def test_an_election_has_the_fields_that_kafka_reads() -> None:
+    """Version, and each partition in the given order."""
+    assert encode_election_request([("orders", 3), ("audit", 0)]) == (
+        b'{"version":1,"partitions":[{"topic":"orders","partition":3},{"topic":"audit","partition":0}]}'
     )
 
 
@@ -60,10 +70,14 @@ def _changed(**fields: Any) -> bytes:
         _changed(moves=[{"topic": "t", "partition": 0, "before": [1], "after": "2"}]),
         _changed(throttles=[]),
         _changed(throttles={"topics/t": 7}),
-        _changed(throttles={"topics/t": {"key": "9"}}),
-        _changed(throttles={"topics/t": {"key": {"before": 7, "ours": "9"}}}),
-        _changed(throttles={"topics/t": {"key": {"before": None, "ours": None}}}),
-        _changed(throttles={"topics/t": {"key": {"ours": "9"}}}),
+        _changed(throttles={"topics/t": {LIST: "9"}}),
+        _changed(throttles={"topics/t": {LIST: {"before": 7, "ours": "9"}}}),
+        _changed(throttles={"topics/t": {LIST: {"before": None, "ours": None}}}),
+        _changed(throttles={"topics/t": {LIST: {"ours": "9"}}}),
+        _changed(throttles={"topics/t": {"retention.ms": {"before": "1", "ours": "9"}}}),
+        _changed(throttles={"topics/t": OWN_RATE}),
+        _changed(throttles={"users/t": OWN_RATE}),
+        _changed(throttles={"brokers/<default>": OWN_RATE}),
     ],
 )
 def test_a_malformed_record_is_an_error(raw: bytes) -> None:

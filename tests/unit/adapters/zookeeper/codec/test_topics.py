@@ -320,6 +320,17 @@ def test_reassignments_are_read_in_their_order() -> None:
             cluster.decode_requested_reassignments(odd)
 
 
+def test_entries_that_the_controller_never_removes_are_read() -> None:
+    """Kafka reads negative and duplicate ids, so that topiarist can name the stuck entry; larger numbers are no ids."""
+    entry = '{"version":1,"partitions":[{"topic":"a","partition":%s,"replicas":%s}]}'
+    for partition, replicas in ((0, (1, 1)), (-1, (1, -5)), (0, (-(2**31), 2**31 - 1))):
+        raw = (entry % (partition, list(replicas))).encode()
+        assert cluster.decode_requested_reassignments(raw) == (("a", partition, replicas),)
+    for odd in (entry % (0, [2**31]), entry % (-(2**31) - 1, [1]), entry % (0, "[1.0]"), entry % (0, "[true]")):
+        with pytest.raises(ZnodeError):
+            cluster.decode_requested_reassignments(odd.encode())
+
+
 @pytest.mark.parametrize("entity", ["/topics/T", "topics", "topics/", "config/topics/T", "/config/topics/T", "users/u"])
 def test_notifications_that_brokers_would_skip_are_not_written(entity: str) -> None:
     """A change notification with a leading slash or a prefix is refused, because brokers would skip it."""

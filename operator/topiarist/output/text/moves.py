@@ -1,0 +1,127 @@
+"""The status of moves as text: one block for each cluster, and the next step where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+
+from topiarist.inspection.moves import MoveStatus, MovingPartition, RecordedThrottle
+from topiarist.model.moves import BatchRecord
+from topiarist.output.text.layout import BOLD, BOLD_RED, YELLOW, TextLayout, join_sections, sanitize, wrap
+from topiarist.output.text.move_progress import format_elapsed
+from topiarist.text import format_count, shorten_list
+
+_MAX_SHOWN = 20
+
+
+def format_statuses(statuses: Sequence[MoveStatus], now_ms: int, layout: TextLayout) -> str:
+    """Return the status of each cluster; ``now_ms`` is the present time, in ms since the epoch."""
+    text = join_sections(_format_status(status, now_ms, layout) for status in statuses)
+    return f"{text}\n" if text else ""
+
+
+def format_recorded_throttles(record: BatchRecord, layout: TextLayout) -> str:
+    """Return the throttle values of a record, each with the value that it replaced."""
+    values = [
+        RecordedThrottle(entity, config, value.before, value.ours, value.ours)
+        for entity, configs in sorted(record.throttles.items())
+        for config, value in sorted(configs.items())
+    ]
+    texts = [f"{_name(each)}  {each.ours} -> {'not set' if each.before is None else each.before}" for each in values]
+    return "\n".join(f"  {line}" for text in texts for line in wrap(text, layout.width - 2))
+
+
+def _format_status(status: MoveStatus, now_ms: int, layout: TextLayout) -> Iterator[str]:
+    name = f"{sanitize(status.cluster)}   " if status.cluster else ""
+    yield layout.colorize(f"{name}cluster {sanitize(status.cluster_id)}", BOLD)
+    yield from layout.format_warnings(status.warnings)
+    yield from _format_batch(status, now_ms, layout)
+    yield from _format_partitions(f"{len(status.own):,} left", status.own, layout)
+    yield from _format_partitions("foreign", status.foreign, layout)
+    if status.changed_at_ms is not None:
+        yield from layout.format_text_section("last change", _format_time(status.changed_at_ms, now_ms))
+    yield from layout.format_text_section("waits", status.blocker, YELLOW) if status.blocker else ()
+    for stuck in status.stuck:
+        yield from layout.format_text_section("! stuck", stuck, BOLD_RED)
+    yield from _format_throttles(status, layout)
+    yield from (layout.colorize(line, BOLD) for line in wrap(_format_conclusion(status), layout.width))
+
+
+def _format_batch(status: MoveStatus, now_ms: int, layout: TextLayout) -> Iterator[str]:
+    batch = status.batch
+    if batch is None:
+        return
+    text = f"{batch.batch} of {batch.batches} by owner {batch.owner}, {format_count(len(batch.moves), 'partition')}"
+    sent = "" if status.batch_at_ms is None else f", sent {_format_time(status.batch_at_ms, now_ms)}"
+    yield from layout.format_text_section("batch", text + sent)
+
+
+def _format_partitions(label: str, partitions: Sequence[MovingPartition], layout: TextLayout) -> Iterator[str]:
+    shown = partitions if layout.verbose or len(partitions) <= _MAX_SHOWN else partitions[: _MAX_SHOWN - 1]
+    lines = [line for each in shown for line in layout.wrap(_format_partition(each))]
+    if len(shown) < len(partitions):
+        lines.append(f"{len(partitions) - len(shown):,} more (-v shows them)")
+    yield from layout.format_section(label, lines)
+
+
+def _format_partition(partition: MovingPartition) -> str:
+    text = f"{partition.topic} {partition.partition}  to {list(partition.target)}"
+    if not partition.is_requested:
+        text += " (Admin API)"
+    if partition.lagging is None or partition.adding is None:
+        return f"{text}: no partition state"
+    copying = [broker for broker in partition.lagging if broker in partition.adding]
+    unsynced = [broker for broker in partition.lagging if broker not in partition.adding]
+    parts = [f"{shorten_list(copying)} copying" if copying else "", _format_unsynced(unsynced)]
+    return f"{text}: {', '.join(filter(None, parts)) or 'all in sync'}"
+
+
+def _format_unsynced(brokers: Sequence[int]) -> str:
+    return f"{shorten_list(brokers)} not in sync" if brokers else ""
+
+
+def _format_throttles(status: MoveStatus, layout: TextLayout) -> Iterator[str]:
+    kept = [each for each in status.throttles if each.now == each.ours]
+    changed = [each for each in status.throttles if each.now != each.ours]
+    if kept:
+        text = f"{format_count(len(kept), 'value')} of the batch set; before: {_summarize_before(kept)}"
+        lines = layout.wrap(text)
+        lines += [line for each in kept if layout.verbose for line in layout.wrap(f"{_name(each)}  {each.ours}")]
+        yield from layout.format_section("throttle", lines)
+    for each in changed:
+        text = f"{_name(each)}: topiarist set {each.ours}, and it is {each.now or 'not set'} now; it stays"
+        yield from layout.format_text_section("changed", text, YELLOW)
+    for other in status.unexplained:
+        if not any((other.entity, other.config) == (each.entity, each.config) for each in changed):
+            text = f"{other.entity} {other.config} = {other.value}: not set by a batch of topiarist"
+            yield from layout.format_text_section("throttle", text, YELLOW)
+
+
+def _summarize_before(throttles: Sequence[RecordedThrottle]) -> str:
+    count = sum(each.before is not None for each in throttles)
+    return f"{count} with a value of another client, which is put back" if count else "none"
+
+
+def _format_conclusion(status: MoveStatus) -> str:
+    """Return the state in one sentence, and the next step."""
+    if status.stuck:
+        return "Stuck: the controller never ends the request, and nothing can be moved until its entries are removed."
+    if status.own:
+        return f"Moving: {format_count(len(status.own), 'partition')} left of the batch; apply waits for it."
+    if status.changed_at_ms is not None or status.foreign:
+        return "Another client moves replicas: apply waits for it."
+    if status.batch is not None:
+        owner = sanitize(status.batch.owner)
+        left = "its throttles are" if status.throttles else "its record is"
+        return f"The batch is done, and {left} left: run apply as owner {owner} again, or topiarist moves clear."
+    return "Nothing moves."
+
+
+def _format_time(ms: int, now_ms: int) -> str:
+    # The clock of the server may be ahead of that of this machine.
+    age = format_elapsed(max(now_ms - ms, 0) / 1000)
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}, {age} ago"
+
+
+def _name(throttle: RecordedThrottle) -> str:
+    return f"{throttle.entity} {throttle.config}"
