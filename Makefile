@@ -94,7 +94,7 @@ vectors: .venv/ready  ## Kafka's test vectors through our functions: make vector
 bench: need-java .venv/ready  ## the figures of docs/performance.md, as JSON
 	@$(SCRIPT) benchmarks.run
 
-bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUNDS=3 PARTS="side waiting load" PACES="1000 0"
+bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUNDS=3 PARTS="side waiting load moves" PACES="1000 0"
 	@$(SCRIPT) kafka_jars 3.9.2 >&2
 	@ROUNDS="$(ROUNDS)" PARTS="$(PARTS)" PACES="$(PACES)" $(SCRIPT) benchmarks.kafka.run
 

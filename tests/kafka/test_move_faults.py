@@ -62,8 +62,8 @@ KILLS = ((2, CutTiming.AFTER), (5, CutTiming.BEFORE), (5, CutTiming.AFTER), (8, 
 
 
 def test_m3_the_run_is_killed(moves: MovesFixture, release: str) -> None:
-    """``kill -9`` before and after each of two batches, and before the throttles are put back: the next run ends with the
-    lists of the first plan, and nothing that was moved is sent again.
+    """``kill -9`` before and after each of two batches, and before the throttles are put back: the next run ends with
+    the lists of the first plan, and nothing that was moved is sent again.
     """
     here: Lists = ((1, 2), (2, 1), (1, 2), (2, 1))
     there: Lists = ((1, 3), (2, 3), (1, 3), (2, 3))
@@ -105,8 +105,8 @@ def test_m4_the_controller_changes(moves: MovesFixture) -> None:
 
 
 def test_m8_another_client_cancels(moves: MovesFixture) -> None:
-    """Kafka's ``--cancel`` while a batch is in flight leaves lists in another order than before: the run reports them, and
-    the next run moves the partition as declared.
+    """Kafka's ``--cancel`` while a batch is in flight leaves lists in another order than before: the run reports them,
+    and the next run moves the partition as declared.
     """
     moves.create({"m8": ((1, 2),)})
     target: Lists = ((3, 2),)
@@ -122,8 +122,8 @@ def test_m8_another_client_cancels(moves: MovesFixture) -> None:
 
 @pytest.mark.usefixtures("newest")
 def test_m9_another_client_removes_the_throttles(moves: MovesFixture) -> None:
-    """Kafka's ``--verify`` of another topic leaves all throttles while anything is in flight. Its ``--cancel`` removes the
-    rates of every broker: the next batch sets them again, and nothing is left at the end.
+    """Kafka's ``--verify`` of another topic leaves all throttles while anything is in flight. Its ``--cancel`` removes
+    the rates of every broker: the next batch sets them again, and nothing is left at the end.
     """
     moves.create({"m9": ((1, 2), (2, 1)), "m9-done": ((1, 2),)}, messages=12)
     target: Lists = ((1, 3), (2, 3))
@@ -247,8 +247,8 @@ def test_m26_a_throttle_below_production(moves: MovesFixture) -> None:
 @pytest.mark.usefixtures("newest")
 def test_the_run_is_killed_while_a_broker_is_down(moves: MovesFixture) -> None:
     """The target broker hangs in the third of ten batches, and the run is killed. A second run names the broker, the
-    partition that waits for it and the remedy. After the broker's return one run ends the work: the lists are those of the
-    first plan, nothing is copied twice, and no throttle is left.
+    partition that waits for it and the remedy. After the broker's return one run ends the work: the lists are those of
+    the first plan, nothing is copied twice, and no throttle is left.
     """
     before: Lists = ((1, 2), (2, 1)) * 5
     moves.create({"night": before}, messages=2)

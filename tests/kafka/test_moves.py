@@ -45,7 +45,9 @@ def test_one_plan_with_every_kind_of_move(moves: MovesFixture) -> None:
     }
     moves.create(before)
     factors = {"kinds-raised": 3, "kinds-lowered": 2, "kinds-drained": 2, "kinds-racked": 2}
-    topics = {name: {"partitions": 3, "replicationFactor": factor} for name, factor in factors.items()}
+    topics: dict[str, dict[str, object]] = {
+        name: {"partitions": 3, "replicationFactor": factor} for name, factor in factors.items()
+    }
     topics["kinds-reordered"] = {"replicaAssignment": [[2, 1], [2, 3], [1, 2]]}
     moves.declare(topics, drain=[4], batch=3)
     after = moves.plan_lists(before)
