@@ -2,9 +2,9 @@
 
 Each row is one topic on real brokers, and a required change. ``copies`` are replicas that brokers would copy,
 ``changed`` lists that differ, ``held`` and ``led`` the fewest and the most replicas and first positions of the brokers
-that may have any, ``wrong_racks`` lists that have fewer racks than they could have. ``--generate`` makes a new placement
-from a random start, so it runs three times. Its seconds are those of a process with a Java virtual machine; the others'
-are those of the computation alone.
+that may have any, ``wrong_racks`` lists that have fewer racks than they could have. ``--generate`` makes a new
+placement from a random start, so it runs three times. Its seconds are those of a process with a Java virtual machine;
+the others' are those of the computation alone.
 
 Rows differ in purpose: ``--generate`` is more even after a drain, because it may move everything, and topicctl balances
 each position of the lists, which topiarist does for the first position only. Neither raises a replication factor.

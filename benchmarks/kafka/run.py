@@ -1,8 +1,8 @@
 """Figures from real brokers, one JSON document: ``make bench-kafka``; the progress is on standard error.
 
 ROUNDS (2) is the number of runs of each compared program. PARTS selects from ``side``, ``waiting``, ``load`` and
-``moves``. PACES (1000 0) are the limits of replicas in flight per broker in the runs of ``load``, 0 for no limit. Seconds have no gate:
-the exit code is 0 unless a measurement failed.
+``moves``. PACES (1000 0) are the limits of replicas in flight per broker in the runs of ``load``, 0 for no limit.
+Seconds have no gate: the exit code is 0 unless a measurement failed.
 """
 
 from __future__ import annotations

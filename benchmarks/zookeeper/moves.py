@@ -1,12 +1,13 @@
 """The requests of a run that moves replicas: P10 and P11, on a real ZooKeeper with a simulated controller.
 
-P10 is the number of requests of one poll while ten topics are in flight; one of them is ``sync``, without which a server
-that lags could show an old state. P11 is the number of writes of a second run, after all moves are done.
+P10 is the number of requests of one poll while ten topics are in flight; one of them is ``sync``, without which a
+server that lags could show an old state. P11 is the number of writes of a second run, after all moves are done.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from support.builders import spec
@@ -53,7 +54,7 @@ def measure() -> dict[str, Any]:
             _apply(connect, names, lambda: None, lambda: False)
             writes = proxy.writes
     # The first poll also reads the partition states, and the last interval may contain the end of the run.
-    requests = [after - before for before, after in zip(polls[1:], polls[2:], strict=False)]
+    requests = [after - before for before, after in pairwise(polls[1:])]
     return {"topics": TOPICS, "requests_per_poll": max(requests), "writes_of_second_run": writes}
 
 
