@@ -100,7 +100,7 @@ def _refuse_config_item(builder: TopicPlanBuilder, topic: TopicState, item: Conf
         )
     elif item.before is None and (why := version_warning(context.cluster.config_rules, key, context.state.min_version)):
         reason, message, hint = Reason.CONFIG_TOO_NEW, why, HINT_DECLARE_VERSION
-    elif key == "min.insync.replicas" and _waits_for_moves(builder, item):
+    elif key == "min.insync.replicas" and _waits_for_moves(builder, topic, item):
         reason, hint = Reason.AFTER_MOVES, "run again after the moves"
         message = f"{key} {item.after}: waits until the topic's replicas are moved"
     elif item.after is not None and is_min_isr_above({key: item.after}, fewest := min_replica_count(topic)):
@@ -112,9 +112,11 @@ def _refuse_config_item(builder: TopicPlanBuilder, topic: TopicState, item: Conf
     return True
 
 
-def _waits_for_moves(builder: TopicPlanBuilder, item: ConfigItem) -> bool:
-    """Return whether ``min.insync.replicas`` may rise while the plan moves replicas of the topic."""
-    if item.after is None or not builder.moves_replicas:
+def _waits_for_moves(builder: TopicPlanBuilder, topic: TopicState, item: ConfigItem) -> bool:
+    """Return whether ``min.insync.replicas`` would rise while replicas of the topic are moved, or are to be moved."""
+    # A replica in flight is in the list already, and not in sync yet.
+    in_flight = topic.reassigning_partitions or topic.name in builder.context.state.reassigning_topics
+    if item.after is None or not (builder.moves_replicas or in_flight):
         return False
     before = item.before or config_rules.server_default(item.key, builder.context.settings)
     return before is None or not is_min_isr_above({item.key: before}, int(item.after) - 1)

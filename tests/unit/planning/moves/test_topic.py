@@ -139,6 +139,19 @@ def test_only_a_higher_min_isr_waits_for_the_moves(before: str | None, after: st
     assert ("AfterMoves" in refusal_reasons(planned)) is waits
 
 
+@pytest.mark.parametrize("fields", [{"reassigning_partitions": (0,)}, {}])
+def test_a_higher_min_isr_waits_for_replicas_in_flight(fields: dict[str, Any]) -> None:
+    """Also without a move in the plan: a replica in flight is in the list, and not in sync yet."""
+    moved = topic(replicas=replica_lists("123", "231", "312"), config={"min.insync.replicas": "1"}, **fields)
+    seen = state(moved, brokers=RACKLESS_BROKERS)
+    if not fields:
+        seen = replace(seen, reassigning_topics=frozenset({moved.name}))
+    raises = MoveSettings(allow=frozenset({MoveKind.FACTOR}), throttle=UNLIMITED)
+    wanted = spec(on=movable(raises), partitions=3, replicationFactor=3, config={"min.insync.replicas": "2"})
+    planned = plan_single_topic(seen, wanted)
+    assert (change_kinds(planned), "AfterMoves" in refusal_reasons(planned)) == ([], True)
+
+
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
