@@ -43,7 +43,7 @@ def test_one_plan_with_every_kind_of_move(moves: MovesFixture) -> None:
         "kinds-racked": ((1, 3), (1, 2), (3, 1)),
         "kinds-reordered": ((1, 2), (2, 3), (2, 1)),
     }
-    moves.create(before)
+    moves.create(before, messages=3)
     factors = {"kinds-raised": 3, "kinds-lowered": 2, "kinds-drained": 2, "kinds-racked": 2}
     topics: dict[str, dict[str, object]] = {
         name: {"partitions": 3, "replicationFactor": factor} for name, factor in factors.items()
