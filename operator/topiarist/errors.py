@@ -162,6 +162,7 @@ class Reason(str, Enum):
     STATE_CONFLICT = "StateConflict", Exit.CONFLICT, True
     MOVES_UNFINISHED = "MovesUnfinished", Exit.ERROR, True
     MOVE_DROPPED = "MoveDropped", Exit.ERROR, True
+    NOT_ELECTED = "NotElected", Exit.ERROR, True
     NOT_SENT = "NotSent", Exit.DONE, True
     OUTCOME_UNKNOWN = "OutcomeUnknown", Exit.ERROR, True
     WRITE_FAILED = "WriteFailed", Exit.ERROR

@@ -42,8 +42,8 @@ class Throttle(Protocol):
 class MoveOptions:
     """The options of the moves of one run.
 
-    Without ``wait`` at most one batch is sent, and nothing is waited for. ``on_progress`` is called after each poll of
-    a batch.
+    Without ``wait`` at most one batch and one election are sent, and nothing is waited for. ``on_progress`` is called
+    after each poll of a batch or an election.
     """
 
     settings: MoveSettings = NO_MOVES
@@ -83,19 +83,21 @@ class Cluster(Protocol):
         options: MoveOptions,
         stop: Callable[[], bool],
     ) -> Iterator[Outcome]:
-        """Carry out the moves of ``plan`` in batches, one transaction each; the caller has made all other changes.
+        """Carry out the moves of ``plan`` in batches, then its elections; the caller has made all other changes.
 
         A batch is sent when the one before it is done, also one of an earlier run. After the last batch the throttles
         are put back as they were, also those of an earlier run of the same owner that ended early; a plan without moves
         does only this. Moves that were made already are not made again.
 
-        Yields one outcome for each actionable topic with moves, as soon as its last partition is done. Topics with
-        unfinished moves are ``PENDING``. After ``stop()`` returns true no further batch is sent; one that was sent
-        continues.
+        One election is requested at a time, for partitions that the controller can elect; leaders that are elected
+        already are not elected again.
+
+        Yields one outcome for each actionable topic with moves or elections, as soon as its last partition is done.
+        Topics with unfinished moves or elections are ``PENDING``. After ``stop()`` returns true no further batch is
+        sent; one that was sent continues.
 
         Raises ``TopiaristError`` after the outcomes if the moves cannot continue: no progress for
-        ``options.settings.stall_after`` seconds, or an entry of the reassignment request that the controller never
-        removes.
+        ``options.settings.stall_after`` seconds, or an entry of a request that the controller never removes.
         """
 
 

@@ -16,7 +16,8 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.moves.health import withhold_unhealthy_moves
-from topiarist.planning.moves.phases import only_moves, without_moves
+from topiarist.planning.moves.leaders import add_elections, find_candidates
+from topiarist.planning.moves.phases import has_moves, only_moves, without_moves
 from topiarist.planning.planner import make_plan
 from topiarist.ports import NO_MOVE_OPTIONS, Cluster, MoveOptions, PartitionInspector, Throttle
 
@@ -30,7 +31,7 @@ def read_and_plan(
     """
     state = read_cluster(cluster, spec.cluster_id)
     plan = require_all_topics_planned(make_plan(state, spec, topics, options), topics)
-    return refuse_unhealthy_moves(cluster, plan, state)
+    return plan_elections(cluster, refuse_unhealthy_moves(cluster, plan, state), state, topics)
 
 
 def refuse_unhealthy_moves(cluster: PartitionInspector, plan: Plan, state: ClusterState) -> Plan:
@@ -40,6 +41,14 @@ def refuse_unhealthy_moves(cluster: PartitionInspector, plan: Plan, state: Clust
         return plan
     settings = plan.config_rules.merge_dynamic_settings(state.broker_defaults)
     return withhold_unhealthy_moves(plan, cluster.inspect_all(moved), settings)
+
+
+def plan_elections(cluster: PartitionInspector, plan: Plan, state: ClusterState, topics: Sequence[TopicSpec]) -> Plan:
+    """Return ``plan`` with the elections of preferred leaders; read the partition states of allowed topics alone."""
+    candidates = find_candidates(plan, topics, state)
+    if not candidates:
+        return plan
+    return add_elections(plan, topics, candidates, cluster.inspect_all(tuple(candidates.values())))
 
 
 def read_cluster(cluster: Cluster, cluster_id: str, source: str = "clusterId") -> ClusterState:
@@ -97,14 +106,14 @@ def apply_plan(
     """Apply ``plan`` and nothing else, and return the report.
 
     ``stop`` returns whether to end the run. ``on_outcome`` gets the outcome of each topic, also of topics that were not
-    sent. ``throttle`` limits the work in flight at the controller. Moves of existing replicas follow all other changes,
-    with ``move_options``; the outcome of a topic is known when its last partition is moved.
+    sent. ``throttle`` limits the work in flight at the controller. Moves of existing replicas and elections of leaders
+    follow all other changes, with ``move_options``; the outcome of a topic is known when its last partition is done.
 
     A topic that changed since it was planned is reported as a conflict, for the next reconciliation. If the run ends
     early, known outcomes are kept and the other topics are ``SKIPPED``, so every topic has an outcome.
     """
     unsent = {topic.topic: topic for topic in plan.actionable_topics()}
-    moved = {name for name, topic in unsent.items() if topic.moves()}
+    moved = {name for name, topic in unsent.items() if has_moves(topic)}
     outcomes: list[Outcome] = []
     changed: dict[str, Outcome] = {}
     error = None
@@ -147,6 +156,6 @@ def _join_outcomes(changed: Outcome | None, moved: Outcome) -> Outcome:
         return changed
     if moved.result is Result.SKIPPED:
         cause = f": {moved.message}" if moved.message else ""
-        message = f"its other changes were made, and no replica was moved{cause}; run again for the moves"
+        message = f"its other changes were made, and no replica or leader was moved{cause}; run again for that"
         return Outcome(moved.topic, Result.PENDING, Reason.MOVES_UNFINISHED, message)
     return moved

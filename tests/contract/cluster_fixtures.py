@@ -13,13 +13,18 @@ from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic, config_bytes
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+from topiarist.adapters.zookeeper.codec.moves import encode_batch_record
 from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.moves import BatchRecord, ClearedMoves
 from topiarist.model.state import ClusterState, TopicState
 from topiarist.ports import PartitionInspector, ProgressSource
 
 
 class ClusterPorts(PartitionInspector, ProgressSource, Protocol):
     """A cluster with all its ports."""
+
+    def clear_moves(self) -> ClearedMoves | None:
+        """Put back the throttles of the last batch, and delete its record."""
 
 
 BROKERS = tuple(Broker(number, rack) for number, rack in enumerate("abcabc", start=1))
@@ -49,11 +54,19 @@ class ClusterFixture(Protocol):
     def request_reassignment(self, name: str) -> None:
         """Request a reassignment of a topic that the controller does not begin."""
 
+    def leave_batch(self, record: BatchRecord) -> None:
+        """Leave the record of a batch and its throttles, as a run of topiarist that was killed."""
+
     def remove_broker(self, broker: int) -> None:
         """Remove the registration of a broker."""
 
     def wait_until_idle(self) -> None:
         """Wait until the controller has processed every change."""
+
+
+def _own_values(record: BatchRecord, entity: str) -> dict[str, str]:
+    """Return the values that topiarist has set for one entity."""
+    return {key: value.ours for key, value in record.throttles.get(entity, {}).items()}
 
 
 class MemoryClusterFixture:
@@ -101,6 +114,15 @@ class MemoryClusterFixture:
         """Add the topic to the topics of the reassignment request."""
         self._cluster.state = replace(self._cluster.state, reassigning_topics=frozenset({name}))
 
+    def leave_batch(self, record: BatchRecord) -> None:
+        """Add the record to the state, and its values to the overrides of its topics."""
+        state = self._cluster.state
+        topics = {
+            name: replace(topic, config={**topic.config, **_own_values(record, f"topics/{name}")})
+            for name, topic in state.topics.items()
+        }
+        self._cluster.state = replace(state, topics=topics, batch=record)
+
     def remove_broker(self, broker: int) -> None:
         """Remove the broker from the state."""
         state = self._cluster.state
@@ -145,6 +167,14 @@ class ZooKeeperClusterFixture:
         entry = {"topic": name, "partition": 0, "replicas": [4, 5, 6]}
         data = json.dumps({"version": 1, "partitions": [entry]}).encode()
         self._client.create("/admin/reassign_partitions", data)
+
+    def leave_batch(self, record: BatchRecord) -> None:
+        """Write the znodes of the record and of its throttles."""
+        self._client.ensure_path("/topiarist")
+        self._client.create("/topiarist/moves", encode_batch_record(record))
+        for entity in record.throttles:
+            self._client.ensure_path(f"/config/{entity}")
+            self._client.set(f"/config/{entity}", config_bytes(_own_values(record, entity)))
 
     def remove_broker(self, broker: int) -> None:
         """Delete the broker's registration."""

@@ -12,7 +12,8 @@ import pytest
 
 from contract.cluster_fixtures import BROKERS, ClusterFixture
 from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
-from topiarist.errors import Reason
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Risk
 from topiarist.model.progress import TopicProgress
@@ -354,3 +355,51 @@ def test_inspections_of_many_topics_are_those_of_each(world: ClusterFixture) -> 
     alone = {name: cluster.inspect(name) for name in topics}
     assert cluster.inspect_all(topics.values()) == {name: one for name, one in alone.items() if one is not None}
     assert cluster.inspect_all([]) == {}
+
+
+THROTTLED, THEIRS = "follower.replication.throttled.replicas", "leader.replication.throttled.replicas"
+BATCH = BatchRecord(
+    "default",
+    1,
+    2,
+    (ReplicaMove("orders", 0, (1, 2, 3), (4, 2, 3)),),
+    {"topics/orders": {THROTTLED: OwnValue(None, "0:4"), THEIRS: OwnValue("*", "0:1")}},
+)
+
+
+def test_throttles_of_an_ended_run_are_put_back(world: ClusterFixture) -> None:
+    """Each value goes back to the one before, the record is deleted, and a second call finds nothing."""
+    world.create_topic("orders", REPLICAS, {})
+    world.leave_batch(BATCH)
+    cluster = world.open()
+    assert cluster.read().batch == BATCH
+    cleared = cluster.clear_moves()
+    assert cleared is not None
+    assert (cleared.record, cleared.remarks) == (BATCH, ())
+    state = cluster.read()
+    assert (dict(state.topics["orders"].config), state.batch) == ({THEIRS: "*"}, None)
+    assert cluster.clear_moves() is None
+
+
+def test_a_throttle_that_another_client_changed_stays(world: ClusterFixture) -> None:
+    """A value that is not that of topiarist any more stays, with a remark; the others are put back."""
+    world.create_topic("orders", REPLICAS, {})
+    world.leave_batch(BATCH)
+    world.configure_topic("orders", {THROTTLED: "0:5", THEIRS: "0:1"})
+    cluster = world.open()
+    cleared = cluster.clear_moves()
+    assert cleared is not None
+    assert cleared.remarks == (f"topics/orders: another client changed {THROTTLED} to 0:5",)
+    assert dict(cluster.read().topics["orders"].config) == {THROTTLED: "0:5", THEIRS: "*"}
+
+
+def test_throttles_stay_while_a_reassignment_is_requested(world: ClusterFixture) -> None:
+    """While brokers may copy, nothing is cleared."""
+    world.create_topic("orders", REPLICAS, {})
+    world.leave_batch(BATCH)
+    world.request_reassignment("orders")
+    cluster = world.open()
+    with pytest.raises(TopiaristError) as caught:
+        cluster.clear_moves()
+    assert caught.value.reason is Reason.REASSIGNMENT_IN_PROGRESS
+    assert cluster.read().batch == BATCH

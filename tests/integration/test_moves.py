@@ -27,7 +27,7 @@ RATE = 1_000_000
 RATES = ("follower.replication.throttled.rate", "leader.replication.throttled.rate")
 REQUEST, RECORD = "/admin/reassign_partitions", "/topiarist/moves"
 ADOPT = RunOptions(adopt=("*",))
-SETTINGS = MoveSettings(frozenset(MoveKind), RATE, BatchLimits(partitions=2), stall_after=20)
+SETTINGS = MoveSettings(frozenset(MoveKind) - {MoveKind.LEADERS}, RATE, BatchLimits(partitions=2), stall_after=20)
 DRAINING = ClusterSpec("prod", version=(3, 9), moves=SETTINGS, drain_brokers=frozenset({6}))
 LISTS = ((6, 1), (1, 2), (2, 6), (3, 6), (6, 4), (5, 6))
 

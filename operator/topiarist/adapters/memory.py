@@ -50,8 +50,11 @@ class MemoryCluster:
         options: MoveOptions,
         stop: Callable[[], bool],
     ) -> Iterator[Outcome]:
-        """Carry out the moves topic by topic; each is done at once, whatever the options."""
-        topics = [topic for topic in plan.actionable_topics() if topic.moves()]
+        """Carry out the moves topic by topic; each is done at once, whatever the options.
+
+        A state holds no leaders. The first replica of each partition counts as its leader, so no election is needed.
+        """
+        topics = [topic for topic in plan.actionable_topics() if topic.moves() or topic.elections()]
         done, total = 0, sum(len(topic.moves()) for topic in topics)
         for number, topic in enumerate(topics, start=1):
             if stop():
@@ -101,7 +104,7 @@ class MemoryCluster:
         ((_, check),) = check_plan(replace(plan, topics=(topic,)), self.state)
         if check.validity is Validity.CONFLICT:
             return Outcome(topic.topic, Result.CONFLICT, Reason.STATE_CONFLICT, check.message)
-        if check.validity is Validity.ALREADY_APPLIED:
+        if check.validity is Validity.ALREADY_APPLIED or topic.elections():
             return Outcome(topic.topic, Result.UNCHANGED)
         self.state = simulate(self.state, [topic])
         self.writes += 1

@@ -16,6 +16,7 @@ from topiarist.model.plan import (
     Change,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     Issue,
     MoveReplicas,
     Plan,
@@ -58,7 +59,7 @@ def enforce_budgets(plan: Plan, budgets: Budgets, *, partial: bool = False) -> P
 def _exceeded_budgets(plan: Plan, budgets: Budgets) -> Iterator[ExceededBudget]:
     """Yield the exceeded budgets, in the order of the manifest reference."""
     limits: Sequence[tuple[str, int | None, CostFunction, str]] = (
-        ("topics", budgets.topics, lambda _, change: not isinstance(change, TakeOwnership), "changed topic"),
+        ("topics", budgets.topics, lambda _, change: _changes_topic(change), "changed topic"),
         ("newPartitions", budgets.new_partitions, _new_partition_cost, "new partition"),
         ("movedReplicas", budgets.moved_replicas, _moved_replica_cost, "copied replica"),
         ("movedPartitions", budgets.moved_partitions, _moved_partition_cost, "moved partition"),
@@ -117,7 +118,12 @@ def _changed_share(plan: Plan, limit: int) -> Iterator[ExceededBudget]:
 
 
 def _changes_existing_topic(topic: TopicPlan, change: Change) -> bool:
-    return topic.before is not None and not isinstance(change, TakeOwnership)
+    return topic.before is not None and _changes_topic(change)
+
+
+def _changes_topic(change: Change) -> bool:
+    # After a broker's restart the leaders of most topics may differ: an election gives nothing but the usual leader.
+    return not isinstance(change, TakeOwnership | ElectLeaders)
 
 
 def _limit_notifications(plan: Plan, limit: int) -> Plan:

@@ -17,11 +17,13 @@ from typing import TypeVar
 from topiarist.errors import Reason
 from topiarist.filters.permissions import filter_changes, filter_unapproved
 from topiarist.kafka.types import Broker, KafkaVersion, Replicas
+from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
     AddPartitions,
     Change,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     Issue,
     Plan,
     RiskAssessment,
@@ -33,6 +35,7 @@ from topiarist.model.plan import (
 from topiarist.model.run_options import RiskApproval
 from topiarist.model.spec import ClusterSpec
 from topiarist.planning.builder import HINT_DECLARE_VERSION, HINT_PROTECTED_TOPIC, version_warning
+from topiarist.planning.risk import assess_elections
 
 _MAX_LOAD_FACTOR = 2
 """Maximum load of a broker, as a multiple of the load planned now.
@@ -158,6 +161,9 @@ def recheck_saved_plan(
             if not allow_unknown_brokers and (unknown := sorted(named - planned_ids)):
                 message = f"broker {', '.join(map(str, unknown))} was not registered when the plan was made"
                 return Issue(Reason.UNKNOWN_BROKERS, message, hint="to allow this, pass --allow-unknown-brokers")
+        if isinstance(change, ElectLeaders) and cluster.source and MoveKind.LEADERS not in cluster.moves.allow:
+            message = "the Cluster does not allow the election of preferred leaders"
+            return Issue(Reason.MOVE_NOT_ALLOWED, message, hint="allow Leaders in spec.moves of the Cluster")
         if _is_denied_if_protected(change) and cluster.is_protected(topic.topic):
             message = "belongs to other software, which relies on its present state"
             hint = f"{HINT_PROTECTED_TOPIC} (--clusters gives the document)"
@@ -232,6 +238,8 @@ def _review_change(
             return [(change, "the reviewed plan has no change of this kind for the topic")]
         case UpdateConfig(), UpdateConfig():
             return _review_update(change, reviewed_change)
+        case ElectLeaders(), ElectLeaders():
+            return _review_election(change, reviewed_change)
         case CreateTopic(), CreateTopic():
             why = "was reviewed with another config" if change.config != reviewed_change.config else ""
             return [_review_replicas(topic, change, reviewed_change, broker_sets, why)]
@@ -259,6 +267,21 @@ def _review_update(change: UpdateConfig, reviewed: UpdateConfig) -> list[Reviewe
         parts.append((UpdateConfig(agreed), ""))
     if differences:
         parts.append((UpdateConfig(tuple(differences)), "; ".join(differences.values())))
+    return parts
+
+
+def _review_election(change: ElectLeaders, reviewed: ElectLeaders) -> list[ReviewedChange]:
+    """Return the reviewed elections and the others, each as one change; either change may be missing.
+
+    Which broker leads a partition before its election may have changed since the review.
+    """
+    agreed = {(each.partition, each.after) for each in reviewed.partitions}
+    parts: list[ReviewedChange] = []
+    for is_reviewed, why in ((True, ""), (False, "the reviewed plan does not elect these leaders")):
+        if found := tuple(
+            each for each in change.partitions if ((each.partition, each.after) in agreed) is is_reviewed
+        ):
+            parts.append((ElectLeaders(found, assess_elections(found)), why))
     return parts
 
 

@@ -73,12 +73,6 @@ class MoveStatus:
     throttles: tuple[RecordedThrottle, ...] = ()
     unexplained: tuple[Throttle, ...] = ()
 
-    @property
-    def is_idle(self) -> bool:
-        """Return whether there is nothing to show."""
-        found = (self.batch, self.own, self.foreign, self.stuck, self.unexplained)
-        return not any(found) and self.changed_at_ms is None
-
 
 def inspected_topics(state: ClusterState) -> frozenset[str]:
     """Return the topics with a partition that is reassigned, or that the request names."""

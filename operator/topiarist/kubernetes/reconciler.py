@@ -36,9 +36,10 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, ListSizes, TopicState
 from topiarist.model.tenancy import DriftPolicy
+from topiarist.planning.moves.leaders import may_elect_leaders
 from topiarist.planning.planner import make_plan
-from topiarist.ports import Cluster, MoveOptions, ProgressSource, Throttle
-from topiarist.reconcile import apply_plan, require_all_topics_planned, require_cluster_id
+from topiarist.ports import MoveOptions, PartitionInspector, ProgressSource, Throttle
+from topiarist.reconcile import apply_plan, plan_elections, require_all_topics_planned, require_cluster_id
 
 
 class Deletion(NamedTuple):
@@ -115,6 +116,8 @@ class PlanCache:
             self._cached.pop(spec.topic, None)
 
     def _is_cached(self, spec: TopicSpec, found: TopicState | None) -> bool:
+        if may_elect_leaders(spec):
+            return False  # a topic's znode does not show its leaders
         known = self._cached.get(spec.topic)
         # Identity suffices: specs and states keep their identity until they change, and "is" does not compare fields.
         return known is not None and known[0] is spec and known[1] is found
@@ -182,7 +185,7 @@ class ReconcileResult(NamedTuple):
     deletions: Sequence[Deletion] | None = None
 
 
-class WritableCluster(Cluster, ProgressSource, Protocol):
+class WritableCluster(PartitionInspector, ProgressSource, Protocol):
     """A cluster that can be written, and polled for the controller's progress."""
 
 
@@ -206,6 +209,7 @@ def reconcile_cluster(
         require_cluster_id(request.cluster.cluster_id, state.cluster_id)
         specs = request.plan_cache.changed_specs(state, request.cluster, run, desired.values())
         plan = require_all_topics_planned(make_plan(state, request.cluster, specs, run), specs)
+        plan = plan_elections(cluster, plan, state, specs)
         plan = _filter_plan(plan, request, candidates, len(deletions))
     except TopiaristError as error:
         return ReconcileResult(refused, state, None, error, deletions)

@@ -21,6 +21,7 @@ class MoveKind(str, Enum):
     RACKS = "Racks"
     FACTOR = "Factor"
     SPREAD = "Spread"
+    LEADERS = "Leaders"
 
 
 class MoveType(str, Enum):
@@ -66,6 +67,14 @@ class ReplicaMove(NamedTuple):
     def in_flight(self) -> Replicas:
         """Return the list that the topic's znode has while the controller moves the partition (contract 2.1)."""
         return (*self.after, *self.removed)
+
+
+class LeaderChange(NamedTuple):
+    """The election of the preferred leader of one partition: the leader before, and the first replica of its list."""
+
+    partition: int
+    before: int
+    after: int
 
 
 class BatchLimits(NamedTuple):

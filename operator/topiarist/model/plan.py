@@ -17,7 +17,7 @@ from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion, Replicas
-from topiarist.model.moves import BatchRecord, ReplicaMove
+from topiarist.model.moves import BatchRecord, LeaderChange, ReplicaMove
 from topiarist.model.ownership_record import build_applied_spec
 from topiarist.model.spec import TopicSpec, ValueOrigin
 from topiarist.model.state import OwnershipRecord, TopicState, WriteBlock
@@ -90,6 +90,17 @@ class MoveReplicas:
         return sum(len(move.added) for move in self.moves)
 
 
+@dataclass(frozen=True, slots=True)
+class ElectLeaders:
+    """An election of the preferred leaders of partitions that another broker leads.
+
+    ``partitions`` are sorted by partition, never empty. The election follows all other changes of the plan.
+    """
+
+    partitions: tuple[LeaderChange, ...]
+    assessment: RiskAssessment
+
+
 class ConfigItem(NamedTuple):
     """One config key that is set, changed or removed (``after`` None).
 
@@ -147,8 +158,19 @@ class Nudge:
 
 
 Change = (
-    CreateTopic | AddPartitions | MoveReplicas | UpdateConfig | DeleteTopic | TakeOwnership | ReleaseOwnership | Nudge
+    CreateTopic
+    | AddPartitions
+    | MoveReplicas
+    | ElectLeaders
+    | UpdateConfig
+    | DeleteTopic
+    | TakeOwnership
+    | ReleaseOwnership
+    | Nudge
 )
+
+LastChange = MoveReplicas | ElectLeaders
+"""The changes that follow all other changes of a plan; a topic has at most one of them."""
 
 
 class Issue(NamedTuple):
@@ -208,6 +230,10 @@ class TopicPlan:
     def moves(self) -> tuple[ReplicaMove, ...]:
         """Return the moves of existing replicas."""
         return tuple(move for change in self.changes if isinstance(change, MoveReplicas) for move in change.moves)
+
+    def elections(self) -> tuple[LeaderChange, ...]:
+        """Return the elections of preferred leaders."""
+        return tuple(each for change in self.changes if isinstance(change, ElectLeaders) for each in change.partitions)
 
     def placed_brokers(self) -> set[int]:
         """Return the brokers that get a replica."""

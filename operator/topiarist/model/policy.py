@@ -72,7 +72,9 @@ TOPIC_VARIABLES: dict[str, CelVariable] = {
 CHANGE_VARIABLES: dict[str, CelVariable] = TOPIC_VARIABLES | {
     "cluster.brokers": CelVariable(CelType.INT, "Brokers that are registered."),
     "change.kind": CelVariable(
-        CelType.STRING, "`CreateTopic`, `AddPartitions`, `UpdateConfig`, `DeleteTopic` or `TakeOwnership`."
+        CelType.STRING,
+        "`CreateTopic`, `AddPartitions`, `MoveReplicas`, `UpdateConfig`, `ElectLeaders`, `DeleteTopic` or"
+        " `TakeOwnership`.",
     ),
     "change.risk": CelVariable(CelType.STRING, "`Safe`, `Disruptive` or `DataLoss`."),
     "change.explanation": CelVariable(CelType.STRING, "Why the risk is not `Safe`; empty if it is."),

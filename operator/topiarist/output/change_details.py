@@ -10,7 +10,16 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from topiarist.model.plan import AddPartitions, Change, CreateTopic, DeleteTopic, MoveReplicas, Risk, UpdateConfig
+from topiarist.model.plan import (
+    AddPartitions,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    ElectLeaders,
+    MoveReplicas,
+    Risk,
+    UpdateConfig,
+)
 from topiarist.output.text.changes import list_risk_assessments, summarize_changes
 from topiarist.text import format_count, printable
 
@@ -55,6 +64,9 @@ def list_field_changes(changes: Iterable[Change]) -> Iterator[FieldChange]:
                 for move in moves:
                     before, after = (",".join(map(str, replicas)) for replicas in (move.before, move.after))
                     yield FieldChange(f"replicas.{move.partition}", before, after)
+            case ElectLeaders(elections):
+                for each in elections:
+                    yield FieldChange(f"leader.{each.partition}", str(each.before), str(each.after))
             case DeleteTopic(partitions):
                 yield FieldChange("partitions", str(partitions), "0")
             case UpdateConfig(items):

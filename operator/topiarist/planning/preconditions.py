@@ -21,6 +21,7 @@ from topiarist.model.plan import (
     AddPartitions,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     MoveReplicas,
     Nudge,
     Plan,
@@ -97,6 +98,9 @@ def check_preconditions(plan: TopicPlan, assumptions: PlanAssumptions, current: 
         return ALREADY_APPLIED
     if releases_ownership(plan):
         message = _record_conflict(plan.record_before, current.record)
+    elif current.topic and plan.elections() and _is_already_applied(_without_elections(plan), current):
+        # An interrupted run, or one without other changes: only partition states show the leaders, not read here.
+        message = _election_conflict(plan, current.topic)
     else:
         message = (
             _topic_conflict(plan, current)
@@ -133,9 +137,29 @@ def _is_change_applied(change: object, topic: TopicState) -> bool:
             lists = _lists_by_partition(topic)
             in_flight = topic.reassigning_partitions
             return all(lists.get(move.partition) == move.after and move.partition not in in_flight for move in moves)
+        case ElectLeaders():
+            return False  # only the partition states show it, and they are not read here
         case UpdateConfig(items):
             return all(topic.config.get(item.key) == item.after for item in items)
     return True
+
+
+def _without_elections(plan: TopicPlan) -> TopicPlan:
+    return replace(plan, changes=tuple(change for change in plan.changes if not isinstance(change, ElectLeaders)))
+
+
+def _election_conflict(plan: TopicPlan, topic: TopicState) -> str:
+    """Return the first partition with another first replica than planned; empty if there is none."""
+    lists = _lists_by_partition(topic)
+    for partition, _, preferred in plan.elections():
+        replicas = lists.get(partition)
+        if replicas is None:
+            return f"partition {partition} existed, and does not exist now"
+        if replicas[:1] != (preferred,):
+            return (
+                f"broker {preferred} was the first replica of partition {partition}, which is on {list(replicas)} now"
+            )
+    return ""
 
 
 def _lists_by_partition(topic: TopicState) -> Mapping[int, Replicas]:
@@ -168,7 +192,9 @@ def _topic_conflict(plan: TopicPlan, current: CurrentTopic) -> str:
         was, now = ("valid" if valid else "missing or stale" for valid in (before.record_valid, topic.record_valid))
         return f"its ownership record was {was}, and is {now} now"
     if conflict := (
-        _record_conflict(before.record, topic.record) or _change_conflict(plan.changes, before.topic_id, topic, current)
+        _record_conflict(before.record, topic.record)
+        or _change_conflict(plan.changes, before.topic_id, topic, current)
+        or _election_conflict(plan, topic)
     ):
         return conflict
     for key in retained_managed_keys(plan):

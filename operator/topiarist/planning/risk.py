@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from topiarist.kafka import config_rules, config_values
 from topiarist.kafka.java_numbers import LONG_MAX
-from topiarist.model.moves import ReplicaMove
+from topiarist.model.moves import LeaderChange, ReplicaMove
 from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, Change, Risk, RiskAssessment, UpdateConfig
 from topiarist.planning.risk_table import RISK_TABLE, UNKNOWN_KEY_RISK, ChangeRisk, NumberRisks, WordRisks
 from topiarist.text import format_count, humanize_bytes, humanize_duration
@@ -60,6 +60,11 @@ def assess_moves(moves: Sequence[ReplicaMove]) -> RiskAssessment:
         first = lowered[0]
         parts.append(f"{len(first.before)} -> {len(first.after)} replicas: fewer brokers may fail")
     return RiskAssessment(Risk.DISRUPTIVE, "; ".join(parts)) if parts else SAFE_ASSESSMENT
+
+
+def assess_elections(partitions: Sequence[LeaderChange]) -> RiskAssessment:
+    """Return the risk of electing leaders: clients of the partitions reconnect."""
+    return RiskAssessment(Risk.DISRUPTIVE, f"leaders of {format_count(len(partitions), 'partition')} change")
 
 
 def assess_config(key: str, before: str | None, after: str | None, settings: Mapping[str, str]) -> RiskAssessment:

@@ -2,8 +2,9 @@
 
 ``topiarist dev``, the demo and the tests use it. It reacts as Kafka's controller does, to the same watches and in the
 same order. New topic: id, then partition states. New partitions: their states. Deletion request: partitions, topic,
-config, request. It carries out reassignments only with ``moves_replicas``. ``seed`` writes the initial znodes. A client
-that only reads znodes cannot distinguish it from a real cluster.
+config, request. Election of preferred leaders: states, request. It carries out reassignments only with
+``moves_replicas``. ``seed`` writes the initial znodes. A client that only reads znodes cannot distinguish it from a
+real cluster.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from kazoo.exceptions import ConnectionClosedError, ConnectionLoss, NoNodeError,
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, WatchedEvent
 
-from topiarist.adapters.devcluster import seed, simulated_reassignment
+from topiarist.adapters.devcluster import seed, simulated_election, simulated_reassignment
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import MAX_KAFKA_VERSION, Broker, KafkaVersion
 
@@ -41,9 +42,9 @@ class SimulatedKafka:
 
     ``version`` decides what is written: topic ids since 2.8, and the JSON versions of that Kafka version.
     ``deletion_enabled`` is the brokers' ``delete.topic.enable``. With ``moves_replicas``, reassignment requests are
-    carried out by ``reassignments``; the brokers in ``lagging_brokers`` never get in sync. ``controller_errors``
-    collects the errors that a real controller would log; without invalid znodes it stays empty. Raises
-    ``TopiaristError`` (Unreachable) if there is no ZooKeeper.
+    carried out by ``reassignments``; the brokers in ``lagging_brokers`` never get in sync. Without ``elects_leaders``,
+    requests to elect leaders stay. ``controller_errors`` collects the errors that a real controller would log; without
+    invalid znodes it stays empty. Raises ``TopiaristError`` (Unreachable) if there is no ZooKeeper.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class SimulatedKafka:
         self.brokers = {broker.id: broker for broker in brokers}
         self.deletion_enabled = True
         self.moves_replicas = False
+        self.elects_leaders = True
         self.lagging_brokers: set[int] = set()
         self.controller_errors: list[str] = []
         self.client = KazooClient(connect, timeout=20.0)
@@ -149,6 +151,7 @@ class SimulatedKafka:
             _TOPICS: self._sync_topics,
             _DELETION_REQUESTS: self._process_deletion_requests,
             simulated_reassignment.REQUEST: self._process_reassignment_request,
+            simulated_election.REQUEST: self.process_election_request,
         }
         if event.path:
             topic = event.path.removeprefix(_TOPICS + "/")
@@ -171,6 +174,7 @@ class SimulatedKafka:
         self._sync_topics()
         self._process_deletion_requests()
         self._process_reassignment_request()
+        self.process_election_request()
 
     def _sync_topics(self) -> None:
         names = set(self.client.get_children(_TOPICS, watch=self._on_watch_event))
@@ -194,6 +198,13 @@ class SimulatedKafka:
         if self.moves_replicas:
             self.client.exists(simulated_reassignment.REQUEST, watch=self._on_watch_event)
             self.reassignments.process(self._live_brokers() - self.lagging_brokers)
+
+    def process_election_request(self) -> None:
+        """Elect preferred leaders if a request asks for it; call it in the thread of the controller."""
+        # Watched first: a request that arrives during the election is carried out by the next event.
+        self.client.exists(simulated_election.REQUEST, watch=self._on_watch_event)
+        if self.elects_leaders:
+            simulated_election.process(self.client, self._live_brokers())
 
     def _read_topic(self, name: str) -> bytes | None:
         """Read and watch a topic's znode; None if the topic was deleted."""

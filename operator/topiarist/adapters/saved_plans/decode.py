@@ -27,13 +27,14 @@ from topiarist.kafka.types import (
     format_version,
     parse_version,
 )
-from topiarist.model.moves import MoveKind, ReplicaMove
+from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
 from topiarist.model.plan import (
     AddPartitions,
     Change,
     ConfigItem,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     Issue,
     MoveReplicas,
     Plan,
@@ -199,6 +200,8 @@ def _decode_change(fields: Mapping[str, Any], topic: str) -> Change:
             return AddPartitions(before["partitions"], tuple(before["firstReplicas"]), new_replicas, assessment)
         case "MoveReplicas", _, _:
             return MoveReplicas(tuple(_decode_move(move, topic) for move in fields["moves"]), assessment)
+        case "ElectLeaders", _, _:
+            return ElectLeaders(tuple(LeaderChange(**each) for each in fields["partitions"]), assessment)
         case "UpdateConfig", _, _:
             items = (
                 ConfigItem(item["key"], item["before"], item["after"], _decode_risk_assessment(item), item["inherited"])

@@ -20,6 +20,7 @@ from topiarist.model.plan import (
     ConfigItem,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     Issue,
     MoveReplicas,
     Nudge,
@@ -149,6 +150,8 @@ def encode_change(change: Change) -> dict[str, Any]:
             return {**fields, "before": before, "after": grown}
         case MoveReplicas(moves):
             return {**fields, "moves": [encode_move(move) for move in moves]}
+        case ElectLeaders(partitions):
+            return {**fields, "partitions": [each._asdict() for each in partitions]}
         case UpdateConfig(items):
             return {**fields, "config": [_encode_config_item(item) for item in items]}
         case DeleteTopic(partitions, replica_count):

@@ -1,18 +1,22 @@
 """Read the moved partitions in a report of ``apply --report``, for a plan that moves them back.
 
+A partition has a line when its move is done. A run that ended earlier has a line for the topic with all planned moves:
+a batch that it has sent may be done by now, so these count too.
+
 The lines of a run that was killed may end within a line: a line that is no JSON is counted and left out. A line that is
 JSON, and that topiarist never writes, is an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from topiarist.adapters.strict_json import JsonError, decode_json
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import MoveKind, ReplicaMove
+from topiarist.model.outcome import Result
 from topiarist.planning.moves.revert import MovedTopic, merge_moves
 
 _HINT = "give the file of apply --report"
@@ -48,8 +52,8 @@ def parse_report(data: bytes, path: str) -> ReportMoves:
             continue
         try:
             has_header |= _is_header(fields)
-            if fields["row"] == "move":
-                _add_move(found, fields)
+            for move in _find_moves(fields):
+                _add_move(found, fields, move)
         except (KeyError, TypeError, ValueError) as error:
             message = f"{path}, line {number}: is no line of a report"
             raise TopiaristError(Reason.UNREADABLE, message, _HINT) from error
@@ -70,15 +74,26 @@ def _merge(moved: MovedTopic) -> MovedTopic:
     return moved._replace(moves=merge_moves(moved.moves))
 
 
-def _add_move(found: dict[str, tuple[str, dict[str, MovedTopic]]], fields: Mapping[str, Any]) -> None:
-    """Add the move of one line; raise ``KeyError``, ``TypeError`` or ``ValueError`` if the line is malformed."""
+def _find_moves(fields: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    """Return the moves of one line: that of a partition, or those of a topic that are not finished."""
+    if fields["row"] == "move":
+        return [fields]
+    if fields["row"] != "topic" or fields["result"] != Result.PENDING.value:
+        return []
+    return [move for change in fields["changes"] if change["kind"] == "MoveReplicas" for move in change["moves"]]
+
+
+def _add_move(
+    found: dict[str, tuple[str, dict[str, MovedTopic]]], fields: Mapping[str, Any], move_fields: Mapping[str, Any]
+) -> None:
+    """Add a move of one line; raise ``KeyError``, ``TypeError`` or ``ValueError`` if the line is malformed."""
     cluster, cluster_id, topic = _text(fields["cluster"]), _text(fields["clusterId"]), _text(fields["topic"])
     topic_id = None if fields["topicId"] is None else _text(fields["topicId"])
-    kinds = tuple(_KINDS[reason] for reason in fields["reasons"])
-    before, after = _replicas(fields["before"]), _replicas(fields["after"])
+    kinds = tuple(_KINDS[reason] for reason in move_fields["reasons"])
+    before, after = _replicas(move_fields["before"]), _replicas(move_fields["after"])
     if not kinds or before == after:
         raise ValueError
-    move = ReplicaMove(topic, _number(fields["partition"]), before, after, kinds)
+    move = ReplicaMove(topic, _number(move_fields["partition"]), before, after, kinds)
     known_id, topics = found.setdefault(cluster, (cluster_id, {}))
     if known_id != cluster_id:
         raise ValueError

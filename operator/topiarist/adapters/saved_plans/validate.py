@@ -15,7 +15,7 @@ from typing import Any
 from topiarist.kafka import explicit_assignment
 from topiarist.kafka.names import INTERNAL_TOPICS, metric_name, topic_name_problem
 from topiarist.kafka.types import Replicas
-from topiarist.model.moves import MoveKind, ReplicaMove
+from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
 from topiarist.model.ownership_record import matches_recorded_value
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
@@ -23,6 +23,7 @@ from topiarist.model.plan import (
     Change,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     MoveReplicas,
     Plan,
     Risk,
@@ -32,12 +33,13 @@ from topiarist.model.plan import (
     UpdateConfig,
     config_after,
 )
-from topiarist.planning.risk import assess_deletion, assess_moves
+from topiarist.planning.risk import assess_deletion, assess_elections, assess_moves
 from topiarist.text import quote
 
 _VALID_COMBINATIONS = (
     *((), (CreateTopic,), (AddPartitions,), (UpdateConfig,), (AddPartitions, UpdateConfig)),
-    *((MoveReplicas,), (MoveReplicas, UpdateConfig)),
+    *((MoveReplicas,), (MoveReplicas, UpdateConfig), (ElectLeaders,), (AddPartitions, ElectLeaders)),
+    *((UpdateConfig, ElectLeaders), (AddPartitions, UpdateConfig, ElectLeaders)),
     *((DeleteTopic,), (TakeOwnership,)),
 )
 """The combinations of changes that one topic can have, in order."""
@@ -85,7 +87,7 @@ def _combination_errors(topic: TopicPlan) -> Iterator[str]:
         yield "found the creation of a topic that exists, or a change of a topic that does not exist"
     moved = {kind for move in topic.moves() for kind in move.kinds}
     is_repair = kinds == (MoveReplicas,) and moved <= {MoveKind.DRAIN, MoveKind.RACKS}
-    if topic.topic in INTERNAL_TOPICS and kinds != (TakeOwnership,) and not is_repair:
+    if topic.topic in INTERNAL_TOPICS and kinds not in ((TakeOwnership,), (ElectLeaders,)) and not is_repair:
         yield "found a change of a topic that is internal to Kafka"
 
 
@@ -131,6 +133,10 @@ def _change_errors(change: Change) -> Iterator[str]:
             yield from _move_errors(moves)
             if assessment != assess_moves(moves):
                 yield "found moves with another risk or explanation than they have"
+        case ElectLeaders(partitions, assessment):
+            yield from _election_errors(partitions)
+            if assessment != assess_elections(partitions):
+                yield "found an election with another risk or explanation than it has"
         case UpdateConfig():
             yield from _config_item_errors(change)
         case DeleteTopic(partitions, replica_count, assessment):
@@ -153,6 +159,14 @@ def _move_errors(moves: Sequence[ReplicaMove]) -> Iterator[str]:
                 yield f"{where}: {message}"
         if not move.kinds or not _is_ascending([kinds.index(kind) for kind in move.kinds]):
             yield f"{where}: found no reasons, or reasons that are duplicate or not in order"
+
+
+def _election_errors(partitions: Sequence[LeaderChange]) -> Iterator[str]:
+    if not partitions or not _is_ascending([each.partition for each in partitions]):
+        yield "found no partitions of an election, or partitions that are duplicate or not sorted"
+    for each in partitions:
+        if each.before == each.after:
+            yield f"partition {each.partition}: found equal leaders before and after"
 
 
 def _replica_list_errors(replicas: Sequence[Replicas]) -> Iterator[str]:

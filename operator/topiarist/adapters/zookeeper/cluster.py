@@ -9,6 +9,7 @@ from typing import Self
 from topiarist.adapters.zookeeper.connection.session import open_session, translate_errors
 from topiarist.adapters.zookeeper.moves.batch_writer import WriterSettings
 from topiarist.adapters.zookeeper.moves.clear import clear_moves
+from topiarist.adapters.zookeeper.moves.election import Elector
 from topiarist.adapters.zookeeper.moves.mover import Mover
 from topiarist.adapters.zookeeper.read.broker_throttles import read_broker_throttles
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_metadata
@@ -20,6 +21,7 @@ from topiarist.adapters.zookeeper.write.freeze import set_freeze
 from topiarist.adapters.zookeeper.write.lock import Lock
 from topiarist.adapters.zookeeper.write.write_context import ensure_own_znodes, require_writable, wait_for_controller
 from topiarist.adapters.zookeeper.write.writer import Writer
+from topiarist.errors import TopiaristError
 from topiarist.model.credentials import ANONYMOUS, Credentials
 from topiarist.model.moves import ClearedMoves
 from topiarist.model.outcome import FreezeResult, Outcome, Result
@@ -106,9 +108,17 @@ class ZooKeeperCluster:
         options: MoveOptions,
         stop: Callable[[], bool],
     ) -> Iterator[Outcome]:
-        """Carry out the moves of ``plan`` in batches; the lock is held for each transaction only."""
-        mover = Mover(self._session, plan, options, self._writer_settings, stop)
-        yield from mover.execute()
+        """Carry out the moves of ``plan`` in batches, and then its elections; each transaction has its own lock."""
+        electing = any(topic.elections() for topic in plan.actionable_topics())
+        try:
+            # A plan of elections alone does not wait for the reassignments of other clients.
+            if not electing or _has_own_batch(plan) or any(topic.moves() for topic in plan.actionable_topics()):
+                yield from Mover(self._session, plan, options, self._writer_settings, stop).execute()
+        except TopiaristError:
+            yield from (Outcome(each.topic, Result.SKIPPED) for each in plan.actionable_topics() if each.elections())
+            raise
+        if electing:
+            yield from Elector(self._session, plan, options, self._writer_settings, stop).execute()
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
         """Return the progress of the controller on these topics."""
@@ -155,3 +165,8 @@ class ZooKeeperCluster:
     def _acquire_lock(self, lock: Lock, stop: Callable[[], bool]) -> bool:
         wait_for_controller(lambda: require_writable(read_metadata(self._session)), stop)
         return lock.acquire(ensure_own_znodes(self._session), self._lock_timeout, stop)
+
+
+def _has_own_batch(plan: Plan) -> bool:
+    """Return whether an earlier run of the same owner left a batch, or its throttles."""
+    return plan.batch is not None and plan.batch.owner == plan.owner

@@ -29,6 +29,7 @@ from topiarist.inspection.describe import (
 from topiarist.inspection.topic_phase import Phase
 from topiarist.kafka.names import topic_name_problem
 from topiarist.model.state import ClusterState, TopicInspection, is_same_topic
+from topiarist.planning.moves.leaders import add_elections, find_candidates
 from topiarist.planning.planner import make_plan
 from topiarist.ports import PartitionInspector
 from topiarist.reconcile import read_cluster, require_all_topics_planned
@@ -167,6 +168,9 @@ def _read_topics(
     plan = None
     if settings.paths:
         plan = require_all_topics_planned(make_plan(state, spec, specs, settings.run_options), specs)
+        candidates = find_candidates(plan, specs, state).keys() & inspections.keys()
+        known = {topic: inspection for topic in candidates if (inspection := inspections[topic])}
+        plan = add_elections(plan, specs, {topic: state.topics[topic] for topic in known}, known)
         plan = inputs.filter_plan(plan, settings)
     return _ClusterTopics(
         state,

@@ -7,11 +7,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from topiarist.model.plan import AddPartitions, Change, ConfigItem, CreateTopic, DeleteTopic, MoveReplicas, UpdateConfig
+from topiarist.model.plan import (
+    AddPartitions,
+    Change,
+    ConfigItem,
+    CreateTopic,
+    DeleteTopic,
+    ElectLeaders,
+    MoveReplicas,
+    UpdateConfig,
+)
 from topiarist.output.text.changes import FROM_CLUSTER_DEFAULTS, SharedDefaults, describe_move_kinds, filter_own_items
 from topiarist.output.text.layout import TextLayout, sanitize
 from topiarist.output.text.values import (
     BROKER_DEFAULT,
+    format_elections,
     format_moves,
     format_replica_lists,
     format_value,
@@ -40,6 +50,9 @@ def format_diff(changes: Iterable[Change], shared_defaults: SharedDefaults) -> l
             case MoveReplicas(moves):
                 lines.append(f"@@ replicas: {describe_move_kinds(moves)} @@")
                 lines.extend(f"  {line}" for line in format_moves(COMMENT_LAYOUT, moves))
+            case ElectLeaders(partitions):
+                lines.append("@@ leaders @@")
+                lines.extend(f"  {line}" for line in format_elections(COMMENT_LAYOUT, partitions))
             case UpdateConfig(items):
                 lines.extend(_format_config(items, shared_defaults))
             case DeleteTopic(partitions, replicas):

@@ -17,6 +17,7 @@ from topiarist.model.plan import (
     ConfigItem,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     MoveReplicas,
     Nudge,
     ReleaseOwnership,
@@ -26,7 +27,13 @@ from topiarist.model.plan import (
     UpdateConfig,
 )
 from topiarist.output.text.layout import BOLD_RED, DIM, YELLOW, TextLayout, wrap
-from topiarist.output.text.values import ConfigRow, format_config_lines, format_moves, format_replica_lists
+from topiarist.output.text.values import (
+    ConfigRow,
+    format_config_lines,
+    format_elections,
+    format_moves,
+    format_replica_lists,
+)
 from topiarist.text import format_count
 
 RISK_STYLES = (DIM, YELLOW, BOLD_RED)
@@ -41,6 +48,7 @@ _CHANGE_SUBJECTS = {
     CreateTopic: "creation",
     AddPartitions: "growth",
     MoveReplicas: "move",
+    ElectLeaders: "election",
     DeleteTopic: "deletion",
     TakeOwnership: "record",
     ReleaseOwnership: "record",
@@ -64,6 +72,8 @@ def _summarize_change(change: Change) -> str:
             return f"grow {change.before:,} -> {format_count(change.total, 'partition')}"
         case MoveReplicas(moves):
             return _summarize_moves(moves)
+        case ElectLeaders(partitions):
+            return f"elect the preferred leaders of {format_count(len(partitions), 'partition')}"
         case UpdateConfig():
             return "configure"
         case DeleteTopic(partitions):
@@ -116,6 +126,8 @@ def format_changes(
             case MoveReplicas(moves):
                 yield from layout.format_text_field("because", describe_move_kinds(moves))
                 yield from layout.format_field("replicas", format_moves(layout, moves))
+            case ElectLeaders(partitions):
+                yield from layout.format_field("leaders", format_elections(layout, partitions))
             case UpdateConfig(items):
                 own = filter_own_items(items, shared_defaults)
                 rows = [ConfigRow(item, FROM_CLUSTER_DEFAULTS if item.inherited else "") for item in own]

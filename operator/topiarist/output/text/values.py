@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from topiarist.kafka.types import Replicas
-from topiarist.model.moves import ReplicaMove
+from topiarist.model.moves import LeaderChange, ReplicaMove
 from topiarist.model.plan import ConfigItem
 from topiarist.output.text.layout import BOLD_RED, GREEN, YELLOW, TextLayout, fill_lines, format_grid, sanitize, wrap
 from topiarist.text import humanize_bytes, humanize_duration
@@ -123,6 +123,17 @@ def format_moves(layout: TextLayout, moves: Sequence[ReplicaMove]) -> list[str]:
     ]
     if not whole:
         cells.append(f"... {len(moves) - len(shown):,} more")
+    return format_grid(cells, layout.text_width)
+
+
+def format_elections(layout: TextLayout, partitions: Sequence[LeaderChange]) -> list[str]:
+    """Return the leaders of partitions before and after; of many only the first, and the rest counted."""
+    whole = layout.verbose or len(partitions) <= _MAX_SHOWN_LISTS
+    shown = partitions if whole else partitions[: _MAX_SHOWN_LISTS - 1]
+    digits = len(str(max(each.partition for each in shown)))
+    cells = [f"{each.partition:>{digits}}: {each.before} -> {each.after}" for each in shown]
+    if not whole:
+        cells.append(f"... {len(partitions) - len(shown):,} more")
     return format_grid(cells, layout.text_width)
 
 

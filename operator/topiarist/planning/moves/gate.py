@@ -53,7 +53,7 @@ def judge_topic(
     moves: Iterable[ReplicaMove], plan: TopicPlan, planned_brokers: Mapping[int, Broker], current: MovedTopic
 ) -> Judgement:
     """Return what is to be done with ``moves``, which are those of ``plan`` that are not known to be done."""
-    if conflict := _find_topic_conflict(plan, current):
+    if conflict := find_topic_conflict(plan, current):
         return Judgement(conflict)
     topic = current.topic
     assert topic is not None
@@ -90,7 +90,8 @@ def describe_list_conflict(move: ReplicaMove, replicas: Replicas | None) -> str:
     return f"partition {move.partition} was on {was}, was to be on {wanted}, and is on {list(replicas)} now"
 
 
-def _find_topic_conflict(plan: TopicPlan, current: MovedTopic) -> str:
+def find_topic_conflict(plan: TopicPlan, current: MovedTopic) -> str:
+    """Return why nothing of the topic may be moved: it is another one, or has another owner; empty if it may."""
     before, topic = plan.before, current.topic
     if topic is None:
         return "existed, and does not exist now"

@@ -1,6 +1,7 @@
-"""Splits a plan into the changes that come first, and the moves that follow them.
+"""Splits a plan into the changes that come first, and the moves and elections that follow them.
 
-``reconcile`` applies all other changes topic by topic, and then lets the adapter carry out the moves in batches.
+``reconcile`` applies all other changes topic by topic, and then lets the adapter carry out the moves in batches, and
+the elections after them.
 """
 
 from __future__ import annotations
@@ -8,17 +9,25 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from topiarist.model.plan import Change, MoveReplicas, Plan, TakeOwnership, TopicPlan, config_after
+from topiarist.model.plan import Change, LastChange, Plan, TakeOwnership, TopicPlan, config_after
 
 
 def without_moves(plan: Plan) -> Plan:
-    """Return ``plan`` without moves; a topic that is adopted in order to be moved gets its ownership record."""
-    return replace(plan, topics=tuple(_without_moves(topic) if topic.moves() else topic for topic in plan.topics))
+    """Return ``plan`` without moves and elections.
+
+    A topic that is adopted in order to be moved gets its ownership record.
+    """
+    return replace(plan, topics=tuple(_without_moves(topic) if has_moves(topic) else topic for topic in plan.topics))
 
 
 def only_moves(plan: Plan, topics: Collection[str]) -> Plan:
-    """Return ``plan`` with the moves of ``topics`` alone, given that all their other changes are made."""
+    """Return ``plan`` with the moves and elections of ``topics`` alone, given that their other changes are made."""
     return replace(plan, topics=tuple(_only_moves(topic) for topic in plan.topics if topic.topic in topics))
+
+
+def has_moves(topic: TopicPlan) -> bool:
+    """Return whether the plan of a topic has a change that follows all others: a move or an election."""
+    return any(isinstance(change, LastChange) for change in topic.changes)
 
 
 def _without_moves(topic: TopicPlan) -> TopicPlan:
@@ -35,9 +44,9 @@ def _only_moves(topic: TopicPlan) -> TopicPlan:
         record=topic.record_after,
         record_valid=topic.record_after is not None,
     )
-    changes = tuple(change for change in topic.changes if isinstance(change, MoveReplicas))
+    changes = tuple(change for change in topic.changes if isinstance(change, LastChange))
     return replace(topic, before=before, record_before=topic.record_after, changes=changes)
 
 
 def _other_changes(topic: TopicPlan) -> tuple[Change, ...]:
-    return tuple(change for change in topic.changes if not isinstance(change, MoveReplicas))
+    return tuple(change for change in topic.changes if not isinstance(change, LastChange))

@@ -8,7 +8,8 @@ any other plan::
     [1,2] -> [3,2]      [1,2], nothing in flight   nothing: it is moved back already
     [1,2] -> [3,2]      anything else, or none     refused; the other partitions of the topic are moved back
 
-A report may hold several runs. Moves of one partition that follow on each other count as one.
+A report may hold several runs. Moves of one partition that follow on each other count as one. It may also name moves
+that a run has planned and not finished: a batch that was sent then may be done now.
 """
 
 from __future__ import annotations
@@ -47,7 +48,11 @@ def merge_moves(moves: Iterable[ReplicaMove]) -> tuple[ReplicaMove, ...]:
     Of moves that do not follow on each other the last one counts. A partition with its first list again is left out.
     """
     merged: dict[int, ReplicaMove] = {}
+    last: dict[int, ReplicaMove] = {}
     for move in moves:
+        if last.get(move.partition) == move:
+            continue  # finished, and planned again in the line of its topic
+        last[move.partition] = move
         earlier = merged.get(move.partition)
         if earlier and earlier.after == move.before:
             kinds = tuple(kind for kind in MoveKind if kind in (*earlier.kinds, *move.kinds))
@@ -137,7 +142,7 @@ def _reverse_moves(
 
 def _describe_conflict(move: ReplicaMove, replicas: Replicas | None) -> str:
     now = "does not exist now" if replicas is None else f"is on {list(replicas)} now"
-    return f"partition {move.partition} was moved to {list(move.after)}, and {now}"
+    return f"partition {move.partition} was to be on {list(move.after)}, and {now}"
 
 
 def _find_problem(context: PlanContext, topic: TopicState, change: MoveReplicas) -> Issue | None:

@@ -58,8 +58,8 @@ def find_moves(builder: TopicPlanBuilder, topic: TopicState) -> None:
 
 
 def permitted_kinds(builder: TopicPlanBuilder, topic: str) -> frozenset[MoveKind]:
-    """Return the kinds of moves that the Cluster and the Topic allow, and that apply to the topic."""
-    kinds, ignored = builder.spec.allowed_moves, builder.spec.ignored_fields
+    """Return the kinds of moves of replicas that the Cluster and the Topic allow, and that apply to the topic."""
+    kinds, ignored = builder.spec.allowed_moves - {MoveKind.LEADERS}, builder.spec.ignored_fields
     if builder.spec.assignment is not None:
         kinds &= {MoveKind.ASSIGNMENT}
     kinds = without_protected_kinds(builder.context.cluster, topic, kinds)

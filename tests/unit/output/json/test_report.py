@@ -13,6 +13,7 @@ from jsonschema import Draft7Validator
 from support.builders import plan, replica_lists, spec, state, topic
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
+from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.output.json import report
@@ -20,6 +21,8 @@ from topiarist.schema import load
 
 AT = "2000-01-31T12:00:00.000+00:00"
 SCHEMA = load.load_schema("report")
+LINES = {"header", "topic", "move", "summary"}
+"""The kinds of lines."""
 VALIDATOR = Draft7Validator(SCHEMA)
 
 SEEN = state(topic("orders", replica_lists("12", "23"), "segment.ms", config={"segment.ms": "5"}))
@@ -67,6 +70,17 @@ def test_a_topic_has_its_id_where_one_is_known() -> None:
         assert parsed(report.format_topic(PLAN, found, outcome, at=AT))["topicId"] == wanted
 
 
+@pytest.mark.parametrize(("batch", "written"), [(2, 2), (0, None)])
+def test_a_moved_partition_has_a_line(batch: int, written: int | None) -> None:
+    """The line has the lists before and after, the reasons, and the batch; null for a batch of an earlier run."""
+    move = ReplicaMove("orders", 3, (1, 2), (4, 2), (MoveKind.DRAIN,))
+    known = replace(of(PLAN), before=replace(SEEN.topics["orders"], topic_id="A" * 22))
+    found = parsed(report.format_move(PLAN, known, move, batch=batch, at=AT))
+    assert (found["topic"], found["topicId"], found["partition"]) == ("orders", "A" * 22, 3)
+    assert (found["before"], found["after"], found["reasons"]) == ([1, 2], [4, 2], ["Drain"])
+    assert found["batch"] == written
+
+
 def test_a_summary_counts_results() -> None:
     """The summary has the count of each result, the exit code, and the error that ended the work on a cluster."""
     results = [Result.DONE, Result.CONFLICT, Result.DONE]
@@ -90,7 +104,7 @@ def test_the_results_of_the_schema_are_those_of_the_code() -> None:
     assert SCHEMA["definitions"]["topic"]["properties"]["result"]["enum"] == [result.value for result in Result]
 
 
-@pytest.mark.parametrize("name", sorted(SCHEMA["definitions"].keys() - {"header", "topic", "summary"}))
+@pytest.mark.parametrize("name", sorted(SCHEMA["definitions"].keys() - LINES))
 def test_what_reports_and_plans_share_is_the_same(name: str) -> None:
     """Changes and ownership records have the same definitions in the schemas of reports and plans."""
     assert SCHEMA["definitions"][name] == load.load_schema("plan")["definitions"][name]
@@ -99,7 +113,7 @@ def test_what_reports_and_plans_share_is_the_same(name: str) -> None:
 def test_every_field_has_a_description() -> None:
     """The schema is valid, and each of its fields has a description."""
     Draft7Validator.check_schema(SCHEMA)
-    for name in ("header", "topic", "summary"):
+    for name in LINES:
         for field, inner in SCHEMA["definitions"][name]["properties"].items():
             assert "$ref" in inner or inner["description"].endswith("."), field
 

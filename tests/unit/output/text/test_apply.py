@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from topiarist.errors import Reason
+from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
-from topiarist.model.plan import Plan
+from topiarist.model.plan import MoveReplicas, Plan, Risk, RiskAssessment, TopicPlan
 from topiarist.output.text.apply import format_report
 from topiarist.output.text.layout import TextLayout
 
@@ -61,6 +62,39 @@ def test_what_went_wrong_is_told_topic_by_topic() -> None:
         "  whether it was written\n"
         "  skipped: the run ended first; the next run continues\n"
         "Applied: 1 done, 1 conflict, 1 refused, 1 failed, 1 unknown, 1 skipped.\n"
+    )
+
+
+def _moved_plan(*names: str) -> Plan:
+    """Return a plan that moves two partitions of each topic, one of them without a copy."""
+    topics = []
+    for name in names:
+        moves = (ReplicaMove(name, 0, (1, 2), (4, 2)), ReplicaMove(name, 1, (1, 2), (2, 1)))
+        topics.append(TopicPlan(name, changes=(MoveReplicas(moves, RiskAssessment(Risk.DISRUPTIVE, "copies")),)))
+    return Plan("prod-eu", "id", topics=tuple(topics))
+
+
+def test_moved_partitions_are_counted() -> None:
+    """Topics with finished moves have one line with the partitions and copies; unfinished ones have the next step."""
+    outcomes = (
+        Outcome("a", Result.DONE),
+        Outcome("b", Result.DONE),
+        Outcome("c", Result.PENDING, Reason.MOVES_UNFINISHED, "1 of 2 partitions moved; run again for the rest"),
+        Outcome("d", Result.REFUSED, Reason.NOT_IN_SYNC, "broker 2 keeps a replica of partition 0 that is not in sync"),
+    )
+    assert format_report(ReconcileReport(_moved_plan("a", "b", "c", "d"), outcomes), TextLayout()) == (
+        "prod-eu\n"
+        "  + done           a, b\n"
+        "  + moved          4 partitions of 2 topics, 2 replicas copied\n"
+        "  ? c              pending: 1 of 2 partitions moved; run again for the rest\n"
+        "      reason       MovesUnfinished\n"
+        "  ! d              refused: broker 2 keeps a replica of partition 0 that is not\n"
+        "                   in sync\n"
+        "      reason       NotInSync\n"
+        "  pending: a batch that was sent continues at the controller, with its throttle,\n"
+        "  and no further batch is sent; run the same command again for the rest\n"
+        "  (topiarist moves shows what is left)\n"
+        "Applied: 2 done, 1 refused, 1 pending.\n"
     )
 
 

@@ -9,7 +9,6 @@ from topiarist.model.moves import UNLIMITED, RequestedReassignment
 from topiarist.model.state import Reassignment
 from topiarist.planning.moves.stall import (
     PartitionInFlight,
-    explain_invalid_entry,
     explain_stall,
     find_added,
     find_blocker,
@@ -28,7 +27,7 @@ IN_SYNC = PartitionInFlight("orders", 2, (1, 4), (4,), (1, 4))
 def test_added_brokers_are_known_before_the_controller_begins(
     present: Replicas, reassignment: Reassignment | None, added: Replicas
 ) -> None:
-    """A broker that will copy is no kept replica out of sync, before and after the controller begins."""
+    """A broker that will copy is no kept replica, also before the controller has begun with the entry."""
     assert find_added((1, 4), present, reassignment) == added
 
 
@@ -75,33 +74,7 @@ def test_a_reassignment_that_the_controller_does_not_end() -> None:
 def test_entries_that_the_controller_never_removes(
     replicas: Replicas, exists: bool, is_younger: bool, stuck: str
 ) -> None:
-    """The entry of a deleted or recreated topic, and a target with a broker twice, stay in the request."""
+    """The entry of a deleted or recreated topic stays, and so does a target with a broker twice."""
     found = find_stuck_entry(RequestedReassignment("orders", 0, replicas), exists=exists, is_younger=is_younger)
     assert stuck in found
     assert bool(found) == bool(stuck)
-
-
-@pytest.mark.parametrize(
-    ("replicas", "cause", "remedy"),
-    [
-        ((1, 1, 2), "has a broker twice", "request the present replicas of the partition"),
-        ((1, -5), "has a negative broker id", "request the replicas that it had before"),
-        ((-5, -5), "has a negative broker id", "--cancel"),
-    ],
-)
-def test_an_entry_with_an_invalid_target_is_stuck(replicas: Replicas, cause: str, remedy: str) -> None:
-    """A duplicate or a negative id stays in the request for ever; the message names the partition and the remedy."""
-    message = find_stuck_entry(RequestedReassignment("orders", 3, replicas), exists=True, is_younger=False)
-    assert message.startswith("orders, partition 3: the target ")
-    assert cause in message
-    assert remedy in message
-
-
-def test_a_valid_entry_is_not_stuck() -> None:
-    """A target of different brokers, or an empty one, is no reason by itself; the entry of a deleted topic is."""
-    for replicas in ((1, 2), (0,), ()):
-        entry = RequestedReassignment("orders", 0, replicas)
-        assert explain_invalid_entry(entry) is None
-        assert find_stuck_entry(entry, exists=True, is_younger=False) == ""
-        assert find_stuck_entry(entry, exists=True, is_younger=True)
-        assert find_stuck_entry(entry, exists=False, is_younger=False)

@@ -1,11 +1,11 @@
-"""Encode the reassignment request of a batch, and encode and decode topiarist's record of the batch.
+"""Encode the requests of a batch and of an election, and encode and decode topiarist's record of the batch.
 
 Kafka ignores a whole request for one field that it does not know (contract 4.7), so a request has none.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from topiarist.adapters.zookeeper.codec.strict_json import (
     ZnodeError,
@@ -31,6 +31,12 @@ def encode_reassignment_request(moves: Sequence[ReplicaMove]) -> bytes:
     """Return the bytes of ``/admin/reassign_partitions``."""
     partitions = [{"topic": move.topic, "partition": move.partition, "replicas": list(move.after)} for move in moves]
     return dump_object({"version": _VERSION, "partitions": partitions})
+
+
+def encode_election_request(partitions: Iterable[tuple[str, int]]) -> bytes:
+    """Return the bytes of ``/admin/preferred_replica_election``; ``partitions`` are topics with a partition."""
+    entries = [{"topic": topic, "partition": partition} for topic, partition in partitions]
+    return dump_object({"version": _VERSION, "partitions": entries})
 
 
 def encode_batch_record(record: BatchRecord) -> bytes:

@@ -23,6 +23,7 @@ CONFIG_CHANGES = "/config/changes"
 CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"
 DELETION_REQUESTS = "/admin/delete_topics"
 REASSIGNMENT_REQUEST = "/admin/reassign_partitions"
+ELECTION_REQUEST = "/admin/preferred_replica_election"
 
 REQUIRED_PATHS = (CLUSTER_ID, BROKER_IDS, TOPICS, TOPIC_CONFIGS)
 """Paths that every Kafka cluster has (contract 2)."""

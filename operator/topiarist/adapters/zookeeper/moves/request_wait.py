@@ -40,7 +40,8 @@ _STOP_CHECK_S = 0.1
 _STUCK_POLLS = 2
 """Polls in a row that must find only stuck entries: one read may fall between two writes of the controller."""
 
-_KRAFT_REASONS = (Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION)
+KRAFT_REASONS = (Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION)
+"""The write blocks after which no controller carries out a request in ZooKeeper."""
 
 HINT_RUN_AGAIN = "what is in flight continues at the controller; run again to wait for it"
 
@@ -104,7 +105,7 @@ class RequestWait:
     def _read_request(self) -> ReassignmentRequest:
         sync(self._session)
         request, block = read_request_and_write_block(self._session)
-        if block.reason in _KRAFT_REASONS and request.version is not None:
+        if block.reason in KRAFT_REASONS and request.version is not None:
             count = format_count(len(request.entries), "partition")
             message = f"{block.message}; {count} of the reassignment request in flight"
             raise TopiaristError(block.reason, message, "compare the replica lists with Kafka's own tools")

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from topiarist.adapters.zookeeper.codec.moves import (
     decode_batch_record,
     encode_batch_record,
+    encode_election_request,
     encode_reassignment_request,
 )
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
@@ -29,6 +30,13 @@ def test_a_request_has_the_fields_that_kafka_reads() -> None:
     assert encode_reassignment_request(MOVES) == (
         b'{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[3,2]},'
         b'{"topic":"orders","partition":1,"replicas":[2,1]}]}'
+    )
+
+
+def test_an_election_has_the_fields_that_kafka_reads() -> None:
+    """Version, and each partition in the given order."""
+    assert encode_election_request([("orders", 3), ("audit", 0)]) == (
+        b'{"version":1,"partitions":[{"topic":"orders","partition":3},{"topic":"audit","partition":0}]}'
     )
 
 

@@ -1,0 +1,348 @@
+"""Carry out the elections of a plan: the controller makes the first replica of partitions their leader.
+
+One request at a time exists in a cluster, also of other clients: the elector waits until the controller has removed
+it, and never sets or deletes it. The controller removes a request when it has tried each entry, whatever the result, so
+only the states of the partitions show it. An election is idempotent: after a lost reply the states are read, and the
+rest is requested again. ::
+
+    a request is there           wait until the controller removes it
+    no request                   judge the next partitions under the lock, and request those that can be elected
+    request removed              compare the leaders; a partition with another one was given up by the controller
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError
+
+from topiarist.adapters.zookeeper.codec import paths
+from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupted, Session, translate_errors
+from topiarist.adapters.zookeeper.moves.batch_reader import (
+    JudgedZnodes,
+    decode_moved_topic,
+    read_moved_topics,
+    read_partition_states,
+)
+from topiarist.adapters.zookeeper.moves.batch_writer import BatchWriter, WriterSettings, lock_for_batch
+from topiarist.adapters.zookeeper.moves.election_transaction import build_election_operations
+from topiarist.adapters.zookeeper.moves.request_wait import KRAFT_REASONS
+from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
+from topiarist.adapters.zookeeper.read.cluster_metadata import read_request_and_write_block
+from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
+from topiarist.adapters.zookeeper.write.transaction import Operation, find_first_failure
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import Broker
+from topiarist.model.moves import LeaderChange, MoveProgress, RequestedReassignment
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import Plan, TopicPlan
+from topiarist.planning.moves.election_gate import ElectionJudgement, judge_elections
+from topiarist.ports import MoveOptions
+from topiarist.text import format_count
+
+MAX_PARTITIONS = 500
+"""Partitions in one request. Each is checked at its version, and one change of any replica in sync refuses them all."""
+
+HINT_ELECT_AGAIN = "run again: leaders that were elected are recognized"
+_HINT_STUCK = "the controller's log has the cause, often an entry of a partition that it has not initialized"
+_FIRST_POLL_S, _POLL_S, _STOP_CHECK_S = 0.05, 0.5, 0.1
+_MAX_ATTEMPTS = 5
+
+Partition = tuple[str, int]
+
+
+class _Sent(Enum):
+    """The result of one transaction; after ``UNKNOWN``, a lost reply, the states of the partitions decide."""
+
+    YES = "yes"
+    UNKNOWN = "unknown"
+    REQUEST_EXISTS = "request exists"
+    CONFLICT = "conflict"
+
+
+@dataclass(slots=True)
+class _OpenTopic:
+    """A topic with elections that are not known to be done, by partition.
+
+    ``causes`` says why partitions keep another leader. ``was_sent`` is True if this run requested an election of the
+    topic, ``is_unknown`` if the session ended before the reply.
+    """
+
+    plan: TopicPlan
+    left: dict[int, LeaderChange]
+    causes: dict[int, str] = field(default_factory=dict)
+    was_sent: bool = False
+    is_unknown: bool = False
+
+
+class Elector:
+    """A run that carries out the elections of one plan; ``execute`` may be called once."""
+
+    def __init__(
+        self,
+        session: Session,
+        plan: Plan,
+        options: MoveOptions,
+        writer_settings: WriterSettings,
+        stop: Callable[[], bool],
+    ) -> None:
+        self._session = session
+        self._options = options
+        self._writer_settings = writer_settings
+        self._stop = stop
+        self._rules = plan.config_rules
+        topics = [topic for topic in plan.actionable_topics() if topic.elections()]
+        self._open = {
+            topic.topic: _OpenTopic(topic, {each.partition: each for each in topic.elections()}) for topic in topics
+        }
+        wanted = [(topic.topic, each.partition) for topic in topics for each in topic.elections()]
+        self._total = len(wanted)
+        self._queue = deque(
+            tuple(wanted[start : start + MAX_PARTITIONS]) for start in range(0, len(wanted), MAX_PARTITIONS)
+        )
+        self._outcomes: deque[Outcome] = deque()
+        self._requests, self._lost_replies, self._elected = 0, 0, 0
+        self._blocked_by = ""
+
+    def execute(self) -> Iterator[Outcome]:
+        """Yield one outcome for each topic with elections; raise the error that ended the run after the last one."""
+        ended_by = None
+        try:
+            with translate_errors(self._session):
+                while self._queue and self._step():
+                    yield from self._take_outcomes()
+        except TopiaristError as error:
+            ended_by = error
+        yield from self._take_outcomes()
+        yield from (self._unfinished_outcome(topic) for topic in self._open.values())
+        if ended_by:
+            raise ended_by
+
+    def _step(self) -> bool:
+        """Request the next election and wait for it; return whether to continue."""
+        if not self._await_no_request():
+            return False
+        partitions = self._queue.popleft()
+        sent, ready = self._send(partitions)
+        if sent is _Sent.REQUEST_EXISTS:
+            self._queue.appendleft(partitions)
+            return not self._stop()
+        if not ready:
+            return True
+        if not self._options.wait or not self._await_no_request():
+            return False
+        self._judge_sent(ready, is_certain=sent is _Sent.YES)
+        return True
+
+    def _await_no_request(self) -> bool:
+        """Wait until there is no election request; return False if the run was stopped or does not wait.
+
+        Raises ``TopiaristError``: MovesStalled if one request stays for ``stall_after`` seconds, the reason of the
+        write block if KRaft takes the cluster over.
+        """
+        stall_after, seen, deadline, pause = self._options.settings.stall_after, -1, 0.0, _FIRST_POLL_S
+        while not self._stop():
+            request = self._read_request()
+            if request is None:
+                return True
+            if not self._options.wait:
+                self._blocked_by = "another election is in progress"
+                return False
+            now = time.monotonic()
+            if request.czxid != seen:
+                seen, deadline = request.czxid, now + stall_after
+            elif now >= deadline:
+                message = f"{paths.ELECTION_REQUEST}: the controller has not removed it for {stall_after:g} s"
+                raise TopiaristError(Reason.MOVES_STALLED, message, _HINT_STUCK)
+            self._report()
+            self._sleep(min(pause, stall_after))
+            pause = _POLL_S
+        return False
+
+    def _read_request(self) -> Znode | None:
+        """Read the election request; raise the reason of the write block if KRaft has taken the cluster over."""
+        sync(self._session)
+        (request,) = read_znodes(self._session, [paths.ELECTION_REQUEST])
+        if request is ReadFailure.MISSING:
+            return None
+        if not isinstance(request, Znode):
+            raise TopiaristError(Reason.NO_PERMISSION, f"no permission to read {paths.ELECTION_REQUEST}")
+        _, block = read_request_and_write_block(self._session)
+        if block.reason in KRAFT_REASONS:
+            message = f"{block.message}; {paths.ELECTION_REQUEST} is in place, and is not carried out any more"
+            raise TopiaristError(block.reason, message)
+        return request
+
+    def _send(self, partitions: tuple[Partition, ...]) -> tuple[_Sent, tuple[Partition, ...]]:
+        """Request the election of those partitions that can be elected; return them, empty if nothing was sent."""
+        for _ in range(_MAX_ATTEMPTS):
+            with lock_for_batch(self._session, self._writer_settings, self._stop, lambda remark: None) as writer:
+                if writer is None:
+                    return _Sent.REQUEST_EXISTS, ()
+                ready, judged = self._select(partitions, writer)
+                if not ready:
+                    return _Sent.YES, ()
+                leaders = {self._open[topic].left[partition].after for topic, partition in ready}
+                operations = build_election_operations(ready, leaders, judged, writer.template)
+                multi = MultiRequest(self._session.chroot, operations)
+                if multi.size > self._writer_settings.jute_max_buffer * 9 // 10:
+                    self._split(ready, multi.size)
+                    return _Sent.YES, ()
+                try:
+                    sent = self._commit(writer, multi, operations)
+                except TopiaristError as error:
+                    for topic, _ in ready:
+                        self._open[topic].is_unknown = error.reason is Reason.SESSION_LOST
+                    raise
+            if sent is _Sent.REQUEST_EXISTS:
+                return sent, ()
+            if sent is not _Sent.CONFLICT:
+                self._requests += 1
+                for topic, _ in ready:
+                    self._open[topic].was_sent = True
+                return sent, ready
+        message = f"the znodes of an election changed {_MAX_ATTEMPTS} times in a row while it was written"
+        raise TopiaristError(Reason.STATE_CONFLICT, message, HINT_ELECT_AGAIN)
+
+    def _select(
+        self, partitions: Iterable[Partition], writer: BatchWriter
+    ) -> tuple[tuple[Partition, ...], JudgedZnodes]:
+        """Return the partitions that can be elected; keep the causes of the others, or close their topics."""
+        metadata = writer.metadata
+        brokers = {broker.id: broker for broker in metadata.brokers}
+        judged, judgements = self._judge(partitions, brokers, metadata.reassignment_request.entries)
+        for topic, judgement in judgements:
+            topic.causes.update((each.partition, cause) for each, cause in judgement.held)
+        return tuple(
+            (topic.plan.topic, each.partition) for topic, judgement in judgements for each in judgement.ready
+        ), judged
+
+    def _judge(
+        self,
+        partitions: Iterable[Partition],
+        brokers: dict[int, Broker],
+        requested: Iterable[RequestedReassignment] = (),
+    ) -> tuple[JudgedZnodes, list[tuple[_OpenTopic, ElectionJudgement]]]:
+        """Read and judge open topics; close those that have a conflict or nothing left."""
+        wanted: dict[str, list[LeaderChange]] = {}
+        for name, partition in partitions:
+            if name in self._open and partition in self._open[name].left:
+                wanted.setdefault(name, []).append(self._open[name].left[partition])
+        in_flight = {(entry.topic, entry.partition) for entry in requested}
+        # The states are read before the topics that are judged, as for a batch: a topic that was recreated in between
+        # has other states.
+        states = read_partition_states(self._session, read_moved_topics(self._session, sorted(wanted)).values())
+        nodes = read_moved_topics(self._session, sorted(wanted))
+        judged = JudgedZnodes(nodes, states)
+        judgements = []
+        for name, elections in sorted(wanted.items()):
+            topic = self._open[name]
+            try:
+                current = decode_moved_topic(nodes[name], brokers, {}, judged.states)
+            except TopiaristError as error:
+                self._close(topic, Outcome(name, Result.CONFLICT, error.reason, str(error)))
+                continue
+            judgement = judge_elections(
+                elections, topic.plan, current, {each for other, each in in_flight if other == name}
+            )
+            if judgement.conflict:
+                self._close(topic, Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, judgement.conflict))
+                continue
+            self._count_elected(topic, judgement.elected)
+            judgements.append((topic, judgement))
+        return judged, judgements
+
+    def _judge_sent(self, partitions: tuple[Partition, ...], *, is_certain: bool) -> None:
+        """Compare the leaders of partitions after their election; after a lost reply, request the rest again."""
+        open_again: list[Partition] = []
+        sync(self._session)
+        (names,) = read_children(self._session, [paths.BROKER_IDS])
+        registered = () if isinstance(names, ReadFailure) else map(int, filter(str.isdecimal, names))
+        brokers = {broker: Broker(broker) for broker in registered}
+        for topic, judgement in self._judge(partitions, brokers)[1]:
+            topic.causes.update((each.partition, cause) for each, cause in judgement.held)
+            for each in judgement.ready:
+                cause = f"the controller did not elect broker {each.after} as the leader of partition {each.partition}"
+                topic.causes[each.partition] = cause
+                open_again.append((topic.plan.topic, each.partition))
+        if open_again and not is_certain:
+            self._lost_replies += 1
+            if self._lost_replies >= _MAX_ATTEMPTS:
+                message = f"the connection dropped {_MAX_ATTEMPTS} times while an election was requested"
+                raise TopiaristError(Reason.WRITE_FAILED, message, HINT_ELECT_AGAIN)
+            self._queue.appendleft(tuple(open_again))
+
+    def _commit(self, writer: BatchWriter, multi: MultiRequest, operations: list[Operation]) -> _Sent:
+        try:
+            results = self._session.result(self._session.send(multi))
+        except ConnectionInterrupted:
+            self._session.wait_until_reconnected()
+            return _Sent.UNKNOWN
+        except KazooException as error:
+            raise TopiaristError(Reason.WRITE_FAILED, f"ZooKeeper returned {error!r}", HINT_ELECT_AGAIN) from error
+        if len(results) != len(operations):
+            return _Sent.UNKNOWN  # the reply is not usable
+        failure = find_first_failure(writer.template, operations, results)
+        if failure is None:
+            return _Sent.YES
+        if isinstance(failure.error, NodeExistsError) and failure.operation.path == paths.ELECTION_REQUEST:
+            return _Sent.REQUEST_EXISTS
+        if failure.is_conflict:
+            return _Sent.CONFLICT
+        reason = Reason.NO_PERMISSION if isinstance(failure.error, NoAuthError) else Reason.WRITE_FAILED
+        raise TopiaristError(reason, failure.to_outcome("").message, HINT_ELECT_AGAIN)
+
+    def _split(self, partitions: tuple[Partition, ...], size: int) -> None:
+        """Queue the halves of a request that is too large; refuse the topic of a single partition."""
+        if len(partitions) > 1:
+            middle = len(partitions) // 2
+            self._queue.extendleft((partitions[middle:], partitions[:middle]))
+            return
+        name = partitions[0][0]
+        message = f"the transaction of its election has {size:,} bytes, more than 90 % of a request"
+        self._close(self._open[name], Outcome(name, Result.REFUSED, Reason.TOO_LARGE, message))
+
+    def _count_elected(self, topic: _OpenTopic, elected: Iterable[LeaderChange]) -> None:
+        for each in elected:
+            del topic.left[each.partition]
+            topic.causes.pop(each.partition, None)
+            self._elected += 1
+        if not topic.left:
+            result = Result.DONE if topic.was_sent else Result.UNCHANGED
+            self._close(topic, Outcome(topic.plan.topic, result))
+
+    def _close(self, topic: _OpenTopic, outcome: Outcome) -> None:
+        if self._open.pop(topic.plan.topic, None):
+            self._outcomes.append(outcome)
+
+    def _take_outcomes(self) -> Iterator[Outcome]:
+        while self._outcomes:
+            yield self._outcomes.popleft()
+
+    def _unfinished_outcome(self, topic: _OpenTopic) -> Outcome:
+        name, wanted = topic.plan.topic, len(topic.plan.elections())
+        if topic.is_unknown:
+            message = "the session ended before the reply: the next run compares the leaders"
+            return Outcome(name, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
+        if not topic.was_sent and not topic.causes:
+            reason = Reason.NOT_ELECTED if self._blocked_by else None
+            return Outcome(name, Result.SKIPPED, reason, self._blocked_by)
+        message = f"{wanted - len(topic.left)} of {format_count(wanted, 'leader')} elected"
+        cause = next(iter(topic.causes.values()), "the controller carries the election out by itself")
+        return Outcome(name, Result.PENDING, Reason.NOT_ELECTED, f"{message}: {cause}; run again")
+
+    def _report(self) -> None:
+        waiting_for = "an election of preferred leaders"
+        batches = self._requests + len(self._queue)
+        self._options.on_progress(
+            MoveProgress(self._requests, batches, self._elected, self._total, waiting_for=waiting_for)
+        )
+
+    def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._stop() and (left := until - time.monotonic()) > 0:
+            time.sleep(min(left, _STOP_CHECK_S))

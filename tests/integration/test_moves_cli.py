@@ -1,0 +1,522 @@
+"""Moves by the command line: progress, report, ``--no-wait``, Ctrl-C, ``topiarist moves``, ``clear`` and ``revert``."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from jsonschema import Draft7Validator
+
+from integration.test_terminal import typed
+from support.waiting import wait_until
+from support.zookeeper import write_checker
+from support.zookeeper.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.seed import Topic, config_bytes
+from topiarist.cli.main import run
+from topiarist.kafka.types import Replicas
+from topiarist.schema import load
+
+REQUEST, RECORD = "/admin/reassign_partitions", "/topiarist/moves"
+LISTS = ((6, 1), (1, 2), (2, 6), (3, 6), (6, 4), (5, 6))
+MOVED = 5
+"""Partitions of ``LISTS`` on broker 6."""
+
+BATCHES = 3
+RATE_KEYS = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+MANIFESTS = """\
+apiVersion: topiarist.dev/v1
+kind: Cluster
+metadata: {{name: prod}}
+spec:
+  zookeeper: {{connect: "{connect}"}}
+  kafkaVersion: "3.9"
+  drainBrokers: {drained}
+  moves: {{allow: [{allowed}], throttle: 50MiB, batch: {{partitions: 2}}}}
+---
+apiVersion: topiarist.dev/v1
+kind: Topic
+metadata: {{name: orders}}
+spec: {{partitions: 6, replicationFactor: 2}}
+"""
+MOVES_SCHEMA = Draft7Validator(load.load_schema("moves"))
+REPORT_SCHEMA = Draft7Validator(load.load_schema("report"))
+
+
+class Said(NamedTuple):
+    """The output of a command line, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def words(self) -> str:
+        """Return the result without line breaks."""
+        return " ".join(self.out.split())
+
+
+class Night:
+    """An operator with a cluster that has a topic on a drained broker."""
+
+    def __init__(self, kafka: SimulatedKafka, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.kafka = kafka
+        self.folder = folder
+        self.report = str(folder / "report.jsonl")
+        self.back = str(folder / "back.json")
+        self._capsys = capsys
+        self.declare()
+
+    @property
+    def manifests(self) -> str:
+        """Return the path of the manifests."""
+        return str(self.folder / "all.yaml")
+
+    def declare(self, *, drained: str = "[6]", allowed: str = "Drain") -> None:
+        """Write the manifests."""
+        text = MANIFESTS.format(connect=self.kafka.connect, drained=drained, allowed=allowed)
+        Path(self.manifests).write_text(text)
+
+    def says(self, *words: str) -> Said:
+        """Run one command line."""
+        self._capsys.readouterr()
+        code = run([*words])
+        return Said(code, *self._capsys.readouterr())
+
+    def applies(self, *words: str) -> Said:
+        """Apply the manifests."""
+        return self.says("apply", self.manifests, "--yes", "--adopt=*", *words)
+
+    def reverts(self, *words: str) -> Said:
+        """Make the plan of the reverse of the report."""
+        return self.says("moves", "revert", self.report, "--clusters", self.manifests, *words)
+
+    def status(self) -> dict[str, Any]:
+        """Return the status of the cluster, validated by the schema."""
+        document = json.loads(self.says("moves", self.manifests, "--format", "json").out)
+        MOVES_SCHEMA.validate(document)
+        (cluster,) = document["clusters"]
+        return dict(cluster)
+
+    def rows(self, kind: str) -> list[dict[str, Any]]:
+        """Return the rows of one kind in the report, validated by the schema."""
+        rows = [json.loads(line) for line in Path(self.report).read_text().splitlines()]
+        for row in rows:
+            REPORT_SCHEMA.validate(row)
+        return [row for row in rows if row["row"] == kind]
+
+    def lists(self) -> list[Replicas]:
+        """Return the replica lists of the topic."""
+        partitions = json.loads(self.kafka.client.get("/brokers/topics/orders")[0])["partitions"]
+        return [tuple(partitions[str(partition)]) for partition in range(len(partitions))]
+
+    def throttles(self) -> list[str]:
+        """Return each throttle config that a topic or broker has, with its entity."""
+        return [
+            f"{path.removeprefix('/config/')} {key}"
+            for path, node in sorted(write_checker.read_nodes(self.kafka.connect).items())
+            if path.startswith(("/config/topics/", "/config/brokers/")) and node.data
+            for key in json.loads(node.data)["config"]
+            if "throttled" in key
+        ]
+
+    def holds_batch(self) -> None:
+        """Keep every copy from getting in sync."""
+        self.kafka.lagging_brokers = {1, 2, 3, 4, 5, 6}
+
+    def releases_batch(self) -> None:
+        """Let copies get in sync, also those in flight."""
+        self.kafka.lagging_brokers = set()
+        self.kafka.run_and_wait(self.kafka._process_reassignment_request)
+
+
+@pytest.fixture
+def night(cluster: SimulatedKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Night:
+    """A topic with five partitions on the drained broker 6; the controller carries out reassignments."""
+    cluster.moves_replicas = True
+    cluster.add_topics(Topic("orders", LISTS, {}))
+    return Night(cluster, tmp_path, capsys)
+
+
+@pytest.fixture
+def held(night: Night) -> Night:
+    """The same after a run that has sent the first batch, and did not wait for it."""
+    night.holds_batch()
+    said = night.applies("--no-wait")
+    assert said.code == 1, said
+    return night
+
+
+def test_progress_goes_to_stderr(night: Night) -> None:
+    """The first batch has a line without a terminal; the result says how many partitions were moved."""
+    said = night.applies()
+    assert said.code == 0, said
+    assert said.err.startswith(f"prod: batch 1 of {BATCHES}: 0 of {MOVED} partitions, 2 copying (")
+    assert f"+ moved {MOVED} partitions of 1 topic, {MOVED} replicas copied" in said.words
+    assert night.throttles() == []
+
+
+def test_quiet_runs_show_no_progress(night: Night) -> None:
+    """With ``-q`` nothing is printed on standard error."""
+    said = night.applies("-q")
+    assert (said.code, said.err) == (0, "")
+
+
+def test_a_report_has_each_moved_partition(night: Night) -> None:
+    """Each partition has one line with its lists, before the line of its topic; the batches are in order."""
+    assert night.applies("--report", night.report).code == 0
+    rows = night.rows("move")
+    assert {row["partition"]: (tuple(row["before"]), tuple(row["after"])) for row in rows} == {
+        partition: (before, after)
+        for partition, (before, after) in enumerate(zip(LISTS, night.lists(), strict=True))
+        if before != after
+    }
+    assert [row["batch"] for row in rows] == [1, 1, 2, 2, 3]
+    assert {tuple(row["reasons"]) for row in rows} == {("Drain",)}
+
+
+def test_a_terminal_has_one_line_that_is_replaced(night: Night) -> None:
+    """The question names the copies; progress is drawn in the place of the line before, and removed at the end."""
+    program = [sys.executable, "-m", "topiarist", "apply", night.manifests, "--adopt=*"]
+    shown, code = typed(program, "yes")
+    assert code == 0, shown
+    assert f"Apply to 1 topic, and copy {MOVED} replicas? Type yes" in shown
+    assert f"\r\x1b[Kprod: batch 1 of {BATCHES}: 0 of {MOVED} partitions, 2 copying" in shown
+    assert shown.rindex("\r\x1b[K") > shown.rindex("prod: batch")
+
+
+def test_no_wait_sends_one_batch(held: Night) -> None:
+    """The run ends with 1 while moves are left, and the next one sends nothing while the batch is in progress."""
+    request = held.kafka.client.get(REQUEST)[0]
+    said = held.applies("--no-wait")
+    assert said.code == 1
+    assert "MovesUnfinished" in said.out
+    assert held.kafka.client.get(REQUEST)[0] == request
+
+
+def test_no_wait_can_be_repeated_until_all_is_done(held: Night) -> None:
+    """Each run sends one batch; after the last one the throttles are put back."""
+    held.releases_batch()
+    codes = []
+    for _ in range(BATCHES):
+        codes.append(held.applies("--no-wait").code)
+        wait_until(lambda: held.kafka.client.exists(REQUEST) is None, "the controller to end the batch")
+    assert codes == [1] * (BATCHES - 1) + [0]
+    assert not any(6 in replicas for replicas in held.lists())
+    assert held.throttles() == []
+
+
+def test_no_wait_excludes_wait(night: Night) -> None:
+    """The two options contradict each other: a usage error, with nothing written."""
+    assert night.applies("--wait", "--no-wait").code == 2
+    assert night.lists() == [*LISTS]
+
+
+@pytest.fixture
+def waiting(night: Night) -> Iterator[subprocess.Popen[str]]:
+    """A run that waits for its first batch."""
+    night.holds_batch()
+    command = [sys.executable, "-m", "topiarist", "apply", night.manifests, "--yes", "--adopt=*"]
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stderr is not None
+    while "batch 1 of" not in process.stderr.readline():
+        assert process.poll() is None
+    yield process
+    if process.poll() is None:
+        process.kill()
+    process.communicate()
+
+
+def test_an_interrupt_ends_before_the_next_batch(night: Night, waiting: subprocess.Popen[str]) -> None:
+    """The run says what continues; the next one waits for that batch, sends the others, and leaves no throttle."""
+    waiting.send_signal(signal.SIGINT)
+    out, _ = waiting.communicate(timeout=60)
+    assert waiting.returncode == 130
+    words = " ".join(out.split())
+    assert "2 in flight" in words
+    assert "continues at the controller" in words
+    assert night.throttles() != []
+    night.releases_batch()
+    said = night.applies()
+    assert said.code == 0, said
+    assert not any(6 in replicas for replicas in night.lists())
+    assert night.throttles() == []
+    assert night.kafka.client.exists(RECORD) is None
+
+
+def test_a_killed_run_is_shown_and_continued(night: Night, waiting: subprocess.Popen[str]) -> None:
+    """After SIGKILL the status names the batch and what is left of it; the next run finishes."""
+    waiting.kill()
+    waiting.wait()
+    status = night.status()
+    assert (status["batch"]["batch"], status["batch"]["batches"], status["batch"]["partitions"]) == (1, BATCHES, 2)
+    assert [each["own"] for each in status["partitions"]] == [True, True]
+    night.releases_batch()
+    assert night.applies().code == 0
+    assert night.throttles() == []
+
+
+def test_nothing_moves(night: Night) -> None:
+    """A cluster without moves has one line below its name; ``moves status`` is the same command."""
+    said = night.says("moves", night.manifests)
+    assert said.code == 0
+    assert said.out.splitlines()[1:] == ["Nothing moves."]
+    assert night.says("moves", "status", night.manifests) == said
+
+
+def test_the_status_of_a_batch(held: Night) -> None:
+    """The batch, its partitions with the brokers that copy, and its throttles; nothing is wrong."""
+    said = held.says("moves", held.manifests)
+    assert said.code == 0
+    assert f"batch 1 of {BATCHES} by owner default, 2 partitions, sent" in said.words
+    assert "2 left orders 0 to" in said.words
+    assert "Moving: 2 partitions left of the batch; apply waits for it." in said.words
+    status = held.status()
+    assert [each["lagging"] == each["adding"] != [] for each in status["partitions"]] == [True, True]
+    assert {each["now"] == each["ours"] for each in status["throttles"]} == {True}
+    assert status["unexplainedThrottles"] == []
+
+
+def test_the_status_after_a_batch(held: Night) -> None:
+    """A batch that is done while no run waits leaves throttles, and the status says what removes them."""
+    held.releases_batch()
+    said = held.says("moves", held.manifests)
+    assert said.code == 0
+    assert "The batch is done, and its throttles are left: run apply as owner default again" in said.words
+
+
+def test_an_offline_broker_is_the_blocker(held: Night) -> None:
+    """A target that is not registered is named as the cause of the wait."""
+    added = held.status()["partitions"][0]["adding"][0]
+    held.kafka.remove_broker(added)
+    assert held.status()["blocker"].startswith(f"broker {added} is not registered")
+    assert f"waits broker {added} is not registered" in held.says("moves", held.manifests).words
+
+
+def _request(kafka: SimulatedKafka, *entries: tuple[str, int, list[int]]) -> None:
+    partitions = [{"topic": topic, "partition": number, "replicas": brokers} for topic, number, brokers in entries]
+    kafka.client.create(REQUEST, json.dumps({"version": 1, "partitions": partitions}).encode())
+    kafka.wait_idle()
+
+
+def test_moves_of_another_client_are_foreign(night: Night) -> None:
+    """A request without a record of topiarist is shown as that of another client."""
+    night.holds_batch()
+    _request(night.kafka, ("orders", 1, [1, 3]))
+    (partition,) = night.status()["partitions"]
+    assert (partition["own"], partition["target"], partition["adding"]) == (False, [1, 3], [3])
+    said = night.says("moves", night.manifests)
+    assert said.code == 0
+    assert "Another client moves replicas: apply waits for it." in said.words
+
+
+@pytest.mark.parametrize(
+    ("entry", "remedy"),
+    [(("ghost", 0, [1, 2]), "let another broker become controller"), (("orders", 1, [1, 1]), "a broker twice")],
+)
+def test_an_entry_that_never_ends_is_an_error(night: Night, entry: tuple[str, int, list[int]], remedy: str) -> None:
+    """The entry of a missing topic, or with a broker twice, ends the status with 1 and has its remedy."""
+    night.kafka.moves_replicas = False
+    _request(night.kafka, entry)
+    said = night.says("moves", night.manifests)
+    assert said.code == 1
+    assert remedy in said.words
+    assert "Stuck" in said.out
+
+
+def test_a_request_that_cannot_be_read_is_an_error(night: Night) -> None:
+    """A malformed request blocks every reassignment."""
+    night.kafka.moves_replicas = False
+    night.kafka.client.create(REQUEST, b"{")
+    said = night.says("moves", night.manifests)
+    assert said.code == 1
+    assert "blocks every reassignment" in said.words
+
+
+def test_throttles_of_other_clients_are_shown(held: Night) -> None:
+    """Of another client are a key that no record has, and a value that it changed after topiarist had set it."""
+    first = held.status()["throttles"][0]
+    assert first["entity"].startswith("brokers/")
+    held.kafka.client.set(f"/config/{first['entity']}", config_bytes({first["config"]: "7"}))
+    held.kafka.client.ensure_path("/config/brokers/<default>")
+    held.kafka.client.set("/config/brokers/<default>", config_bytes({RATE_KEYS[0]: "9"}))
+    assert {"entity": "brokers/<default>", "config": RATE_KEYS[0], "value": "9"} in held.status()[
+        "unexplainedThrottles"
+    ]
+    words = held.says("moves", held.manifests).words
+    assert f"changed {first['entity']} {first['config']}: topiarist set 52428800, and it is 7 now; it stays" in words
+    assert f"brokers/<default> {RATE_KEYS[0]} = 9: not set by a batch of topiarist" in words
+
+
+def test_clear_is_refused_while_brokers_copy(held: Night) -> None:
+    """With a request nothing is cleared: exit code 4, and the throttles stay."""
+    before = held.throttles()
+    said = held.says("moves", "clear", held.manifests, "--yes")
+    assert said.code == 4
+    assert "there is a reassignment request" in said.err
+    assert held.throttles() == before
+
+
+def test_clear_puts_values_back(held: Night) -> None:
+    """All values of the record are put back, a value that another client changed stays, and the record is deleted."""
+    held.releases_batch()
+    first = held.status()["throttles"][0]
+    held.kafka.client.set(f"/config/{first['entity']}", config_bytes({first["config"]: "7"}))
+    said = held.says("moves", "clear", held.manifests, "--yes")
+    assert said.code == 0, said
+    assert f"{first['entity']}: another client changed {first['config']} to 7" in said.out
+    assert held.throttles() == [f"{first['entity']} {first['config']}"]
+    assert held.kafka.client.exists(RECORD) is None
+    again = held.says("moves", "clear", held.manifests, "--yes")
+    assert (again.code, again.out) == (0, "prod: nothing to clear: there is no record of a batch\n")
+
+
+def test_clear_asks_first(held: Night) -> None:
+    """The values are shown, and any answer but ``yes`` writes nothing."""
+    held.releases_batch()
+    before = held.throttles()
+    program = [sys.executable, "-m", "topiarist", "moves", "clear", held.manifests]
+    shown, code = typed(program, "no")
+    assert code == 1
+    assert "Clear the last batch of 1 cluster? Type yes" in shown
+    assert "52428800 -> not set" in shown
+    assert held.throttles() == before
+
+
+def test_clear_reports_a_record_that_cannot_be_read(night: Night) -> None:
+    """A malformed record is an error, not an absent one."""
+    night.kafka.client.ensure_path(RECORD)
+    night.kafka.client.set(RECORD, b"{}")
+    said = night.says("moves", "clear", night.manifests, "--yes")
+    assert said.code == 1
+    assert f"{RECORD} cannot be read" in said.err
+
+
+@pytest.fixture
+def drained(night: Night) -> Night:
+    """A cluster after a drain with a report; the broker is not drained any more."""
+    assert night.applies("--report", night.report).code == 0
+    night.declare(drained="[]")
+    return night
+
+
+def test_moves_are_reverted_by_a_plan(drained: Night) -> None:
+    """The plan has each partition of the report; applied, all lists are as before the run, order included."""
+    said = drained.reverts("--out", drained.back)
+    assert said.code == 0, said
+    assert f"move {MOVED} partitions" in said.words
+    assert drained.lists() != [*LISTS]
+    said = drained.says("apply", "--plan", drained.back, "--clusters", drained.manifests, "--yes")
+    assert said.code == 0, said
+    assert drained.lists() == [*LISTS]
+    assert drained.throttles() == []
+    again = drained.reverts()
+    assert "No changes" in again.out
+
+
+def test_the_report_of_an_interrupted_run_is_reverted_too(night: Night) -> None:
+    """A batch that was done between two runs has no line of its own; its topic has one, with the planned moves."""
+    night.holds_batch()
+    assert night.applies("--no-wait", "--report", night.report).code == 1
+    night.releases_batch()
+    assert night.applies("--report", night.report).code == 0
+    assert len(night.rows("move")) == MOVED - 2
+    night.declare(drained="[]")
+    (topic,) = json.loads(night.reverts("--format", "json").out)["clusters"][0]["topics"]
+    (change,) = topic["changes"]
+    assert {move["partition"]: tuple(move["after"]) for move in change["moves"]} == {
+        partition: replicas for partition, replicas in enumerate(LISTS) if 6 in replicas
+    }
+    assert topic["refusals"] == []
+
+
+def _move_to(night: Night, partition: int, brokers: list[int]) -> None:
+    _request(night.kafka, ("orders", partition, brokers))
+    wait_until(lambda: night.kafka.client.exists(REQUEST) is None, "the controller to end the reassignment")
+
+
+def test_a_partition_with_another_list_is_refused(drained: Night) -> None:
+    """Only the partition that another client moved since then is refused; the others are moved back."""
+    _move_to(drained, 0, [2, 1])
+    (topic,) = json.loads(drained.reverts("--format", "json").out)["clusters"][0]["topics"]
+    (change,) = topic["changes"]
+    assert [move["partition"] for move in change["moves"]] == [2, 3, 4, 5]
+    (refusal,) = topic["refusals"]
+    assert refusal["reason"] == "StateConflict"
+    assert "partition 0 was to be on" in refusal["message"]
+    assert "is on [2, 1] now" in refusal["message"]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [
+        (lambda night: night.declare(drained="[]", allowed="Racks"), "MoveNotAllowed"),
+        (lambda night: night.declare(drained="[6]"), "ExcludedBrokers"),
+        (lambda night: night.kafka.remove_broker(6), "UnknownBrokers"),
+    ],
+    ids=["kind", "drained", "offline"],
+)
+def test_a_revert_obeys_the_cluster(drained: Night, spoil: Callable[[Night], object], reason: str) -> None:
+    """A kind that the Cluster does not allow, a drained target and an offline target are refused."""
+    spoil(drained)
+    (topic,) = json.loads(drained.reverts("--format", "json").out)["clusters"][0]["topics"]
+    assert topic["changes"] == []
+    assert [refusal["reason"] for refusal in topic["refusals"]] == [reason]
+
+
+def test_a_recreated_topic_is_not_reverted(drained: Night) -> None:
+    """A topic of the same name with another id is another topic."""
+    drained.kafka.client.create("/admin/delete_topics/orders", b"")
+    drained.kafka.wait_idle()
+    drained.kafka.add_topics(Topic("orders", LISTS, {}))
+    (topic,) = json.loads(drained.reverts("--format", "json").out)["clusters"][0]["topics"]
+    assert [refusal["reason"] for refusal in topic["refusals"]] == ["StateConflict"]
+    assert "another topic" in topic["refusals"][0]["message"]
+
+
+def test_a_report_of_another_cluster_is_an_error(drained: Night) -> None:
+    """The id of the cluster in the report is compared with that at the address."""
+    drained.kafka.client.set("/cluster/id", b'{"version":"1","id":"another"}')
+    said = drained.reverts()
+    assert said.code == 1
+    assert "wanted" in said.err
+    assert said.out == ""
+
+
+def test_a_line_that_is_cut_off_is_named(drained: Night) -> None:
+    """A killed run may leave half a line: the plan is made without it, and says so."""
+    text = Path(drained.report).read_text()
+    Path(drained.report).write_text(text + '{"row": "mo')
+    said = drained.reverts()
+    assert said.code == 0
+    assert f"line {len(text.splitlines()) + 1} is cut off" in said.err
+
+
+@pytest.mark.parametrize("text", ["", "no report\n", "[]\n", '{"row": "move"}\n'])
+def test_a_file_that_is_no_report(night: Night, text: str) -> None:
+    """Anything else than a report is an error that names the file."""
+    Path(night.report).write_text(text)
+    said = night.reverts()
+    assert said.code == 1
+    assert night.report in said.err
+
+
+def test_a_remark_about_another_throttle_is_printed_once(night: Night) -> None:
+    """A rate that another client has set stays, and one line on standard error says so."""
+    night.kafka.client.ensure_path("/config/brokers/1")
+    night.kafka.client.set("/config/brokers/1", config_bytes({RATE_KEYS[0]: "7"}))
+    said = night.applies()
+    assert said.code == 0, said
+    assert said.err.count(f"brokers/1: {RATE_KEYS[0]} is 7 already, and stays") == 1
+    assert night.throttles() == [f"brokers/1 {RATE_KEYS[0]}"]

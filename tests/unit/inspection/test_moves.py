@@ -1,0 +1,181 @@
+"""The status of moves: partitions in flight, blockers, stuck entries, throttles; as JSON and as text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from jsonschema import Draft7Validator
+
+from support.builders import state, topic
+from topiarist.inspection.moves import MoveStatus, inspect_moves, inspected_topics
+from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
+from topiarist.model.state import ClusterState, PartitionState, Reassignment, TopicInspection
+from topiarist.output.json.moves import encode_statuses
+from topiarist.output.text.layout import TextLayout
+from topiarist.output.text.moves import format_recorded_throttles, format_statuses
+from topiarist.schema import load
+
+SENT, CHANGED, NOW = 1_700_000_000_000, 1_700_000_060_000, 1_700_000_260_000
+LEADERS, FOLLOWERS = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+RATE = "leader.replication.throttled.rate"
+RECORD = BatchRecord(
+    "team",
+    2,
+    3,
+    (ReplicaMove("orders", 0, (1, 2), (4, 2)), ReplicaMove("orders", 1, (2, 3), (2, 4))),
+    {
+        "brokers/4": {RATE: OwnValue("7", "1000")},
+        "topics/orders": {FOLLOWERS: OwnValue(None, "0:4,1:4"), LEADERS: OwnValue(None, "0:1")},
+    },
+)
+CONFIG = {LEADERS: "0:1", FOLLOWERS: "0:4,1:4"}
+IN_FLIGHT = topic("orders", ((4, 2, 1), (2, 4)), config=CONFIG, reassigning_partitions=(0,))
+ENTRY = RequestedReassignment("orders", 0, (4, 2))
+SEEN = state(
+    IN_FLIGHT,
+    topic("other", ((1, 2), (2, 3)), identity=8),
+    batch=RECORD,
+    batch_at_ms=SENT,
+    requested_reassignments=(ENTRY,),
+    reassigning_topics=frozenset({"orders"}),
+    requested_at_ms=CHANGED,
+)
+INSPECTED = {
+    "orders": TopicInspection(
+        7,
+        {0: (4, 2, 1), 1: (2, 4)},
+        {0: PartitionState(1, (1, 2)), 1: PartitionState(2, (2, 4))},
+        reassignments={0: Reassignment((4,), (1,))},
+    )
+}
+BROKERS = {"brokers/4": {RATE: "1000"}}
+
+
+def _status(seen: ClusterState = SEEN, **fields: object) -> MoveStatus:
+    found = inspect_moves("prod", seen, INSPECTED, BROKERS)
+    Draft7Validator(load.load_schema("moves")).validate(encode_statuses([found]))
+    return replace(found, **fields) if fields else found  # type: ignore[arg-type]
+
+
+def _shown(status: MoveStatus, *, verbose: bool = False) -> str:
+    return format_statuses([status], NOW, TextLayout(verbose=verbose))
+
+
+def test_only_topics_that_move_are_read() -> None:
+    """The states of a topic are read if it is reassigned, or if a request names it and it exists."""
+    ghost = RequestedReassignment("ghost", 0, (1, 2))
+    named = RequestedReassignment("other", 0, (1, 3))
+    assert inspected_topics(SEEN) == {"orders"}
+    assert inspected_topics(replace(SEEN, requested_reassignments=(ghost, named))) == {"orders", "other"}
+
+
+def test_a_batch_in_progress_as_text() -> None:
+    """The text has the batch with its age, what is left of it, the throttles, and the next step."""
+    assert _shown(_status()) == (
+        "prod   cluster ID\n"
+        "  batch            2 of 3 by owner team, 2 partitions, sent\n"
+        "                   2023-11-14T22:13:20Z, 4m 20s ago\n"
+        "  1 left           orders 0  to [4, 2]: 4 copying\n"
+        "  last change      2023-11-14T22:14:20Z, 3m 20s ago\n"
+        "  throttle         3 values of the batch set; before: 1 with a value of another\n"
+        "                   client, which is put back\n"
+        "Moving: 1 partition left of the batch; apply waits for it.\n"
+    )
+
+
+def test_an_entry_with_another_target_is_foreign() -> None:
+    """A partition of the batch with another target is moved by another client."""
+    seen = replace(SEEN, requested_reassignments=(ENTRY._replace(replicas=(5, 2)),))
+    status = _status(seen)
+    assert (status.own, [each.target for each in status.foreign]) == ((), [(5, 2)])
+
+
+def test_a_reassignment_without_an_entry_is_foreign() -> None:
+    """The Admin API moves a partition that no request names."""
+    seen = replace(SEEN, requested_reassignments=(), requested_at_ms=None, batch=None)
+    (partition,) = _status(seen).foreign
+    assert (partition.target, partition.adding, partition.is_requested) == ((4, 2), (4,), False)
+    assert "orders 0  to [4, 2] (Admin API): 4 copying" in _shown(_status(seen))
+
+
+def test_a_kept_replica_out_of_sync_is_shown_and_blocks() -> None:
+    """A replica that stays and is not in sync keeps its partition from ending."""
+    inspected = replace(INSPECTED["orders"], states={0: PartitionState(1, (1,))})
+    status = inspect_moves("prod", SEEN, {"orders": inspected}, BROKERS)
+    assert status.blocker.startswith("broker 2 keeps a replica that is not in sync")
+    assert "orders 0  to [4, 2]: 4 copying, 2 not in sync" in _shown(status)
+
+
+def test_a_partition_without_a_state() -> None:
+    """An entry of a partition that the controller has not initialized has no lagging brokers."""
+    status = inspect_moves("prod", SEEN, {}, BROKERS)
+    assert [(each.adding, each.lagging) for each in status.own] == [(None, None)]
+    assert "orders 0  to [4, 2]: no partition state" in _shown(status)
+
+
+@pytest.mark.parametrize(
+    ("entry", "stale"),
+    [
+        (RequestedReassignment("ghost", 0, (1, 2)), frozenset({"ghost"})),
+        (ENTRY, frozenset({"orders"})),
+        (ENTRY._replace(replicas=(4, 4)), frozenset()),
+    ],
+    ids=["deleted", "recreated", "twice"],
+)
+def test_entries_that_the_controller_never_removes(entry: RequestedReassignment, stale: frozenset[str]) -> None:
+    """Each such entry is listed, and the conclusion says that nothing can be moved."""
+    status = _status(replace(SEEN, requested_reassignments=(entry,), stale_reassignments=stale))
+    assert len(status.stuck) == 1
+    assert "Stuck: the controller never ends the request" in _shown(status)
+
+
+def test_a_throttle_that_another_client_changed() -> None:
+    """The value is shown with that of topiarist, once, and not as unexplained in the text."""
+    status = inspect_moves("prod", SEEN, INSPECTED, {"brokers/4": {RATE: "9"}})
+    shown = " ".join(_shown(status).split())
+    assert f"changed brokers/4 {RATE}: topiarist set 1000, and it is 9 now; it stays" in shown
+    assert "not set by a batch" not in shown
+
+
+def test_throttles_that_no_record_explains() -> None:
+    """Without a record every throttle key is that of another client, also one of all brokers."""
+    seen = state(IN_FLIGHT, batch=None)
+    status = inspect_moves("prod", seen, {}, {"brokers/<default>": {RATE: "9"}})
+    assert [(each.entity, each.value) for each in status.unexplained] == [
+        ("brokers/<default>", "9"),
+        ("topics/orders", "0:4,1:4"),
+        ("topics/orders", "0:1"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "conclusion"),
+    [
+        (MoveStatus("prod", "ID"), "Nothing moves."),
+        (MoveStatus("prod", "ID", changed_at_ms=SENT), "Another client moves replicas: apply waits for it."),
+        (
+            MoveStatus("prod", "ID", batch=RECORD._replace(throttles={})),
+            "The batch is done, and its record is left: run apply as owner team again, or topiarist moves clear.",
+        ),
+    ],
+    ids=["idle", "foreign", "done"],
+)
+def test_the_conclusion_says_the_next_step(status: MoveStatus, conclusion: str) -> None:
+    """The last sentence says what happens next, or what a user can do."""
+    assert " ".join(_shown(status).split()).endswith(conclusion)
+
+
+def test_many_partitions_are_counted() -> None:
+    """Of more than twenty partitions the first are listed, with ``-v`` all."""
+    (partition,) = _status().own
+    status = _status(own=tuple(partition._replace(partition=number) for number in range(30)))
+    assert "11 more (-v shows them)" in _shown(status)
+    assert "orders 29" in _shown(status, verbose=True)
+
+
+def test_recorded_throttles_as_text() -> None:
+    """Each value is shown with the one that is put back."""
+    shown = format_recorded_throttles(RECORD, TextLayout())
+    assert f"  brokers/4 {RATE}  1000 -> 7" in shown
+    assert f"  topics/orders {LEADERS}  0:1 -> not set" in shown
