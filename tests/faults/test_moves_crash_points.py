@@ -26,6 +26,7 @@ from support.cli.runs import document
 from support.waiting import wait_until
 from support.zookeeper import moves as scene
 from support.zookeeper.moves import MovingCluster, moving_cluster
+from support.zookeeper.opcodes import WRITES
 from support.zookeeper.proxy import Connection, CutTiming, Proxy
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
@@ -53,16 +54,17 @@ RUNS_AT_ONCE = 20
 class RequestProxy(InterceptingProxy):
     """A proxy that can cut the connection at each request, reads included; ``counted`` is their number so far.
 
-    Requests of the session itself (connect, ping, close) are not counted.
+    Requests of the session itself (connect, ping, close) are not counted. ``first_write`` is the number of the first
+    one that writes.
     """
 
-    counted = 0
+    counted = first_write = 0
     _at: tuple[int, CutTiming] | None = None
 
     def cut_request(self, number: int, timing: CutTiming, action: Callable[[], None] | None = None) -> None:
         """Cut the connection at request ``number``, counted from 1; ``action`` runs at that moment."""
         self.reset()
-        self.counted, self._at = 0, (number, timing)
+        self.counted, self.first_write, self._at = 0, 0, (number, timing)
         self.cut(0, timing, action=action)
 
     def _request(self, connection: Connection, body: bytes, first: bool) -> bool:
@@ -71,6 +73,8 @@ class RequestProxy(InterceptingProxy):
         if first or xid <= 0 or connection.request_names.get(xid) == "close":
             return going_on
         self.counted += 1
+        if not self.first_write and connection.request_names.get(xid) in WRITES:
+            self.first_write = self.counted
         if self._at and self._at[0] == self.counted and self._cut:
             if self._at[1] is CutTiming.BEFORE:
                 self._trigger(self._cut)
@@ -299,12 +303,14 @@ def test_m03_killed_at_every_request(
     tmp_path: Path,
     tally: FaultStatistics,
 ) -> None:
-    """A whole run of the command line is killed before each of its requests, in turn.
+    """A whole run of the command line is killed before its first write and before each request after it, in turn.
 
     The next run ends with the lists of the first plan; each replica is copied once, no throttle and no record is left.
     """
     assassin, total = Assassin(requests, processes, tmp_path), 0
-    for first in count(1, RUNS_AT_ONCE):
+    with moving_cluster(zookeeper.connect, *TOPICS) as kafka:
+        assert not assassin.run(kafka, 10_000)
+    for first in count(requests.first_write, RUNS_AT_ONCE):
         with ExitStack() as stack:
             killed = []
             for number in range(first, first + RUNS_AT_ONCE):
