@@ -1,4 +1,4 @@
-"""M1 to M3: every operation of a batch, every transaction and every request of a run that moves replicas, disturbed.
+"""M2 and M3: every write and every request of a run that moves replicas, disturbed.
 
 The plan drains a broker, lowers one topic and raises another, in three batches. An undisturbed run counts the points,
 and each of them is tested.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from multiprocessing.process import BaseProcess
@@ -30,9 +29,6 @@ from support.zookeeper.opcodes import WRITES
 from support.zookeeper.proxy import Connection, CutTiming, Proxy
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
-from topiarist.adapters.zookeeper.moves import batch_writer
-from topiarist.adapters.zookeeper.moves.transaction import build_batch_operations
-from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType
 from topiarist.model.outcome import ReconcileReport, Result
 from topiarist.model.plan import Plan
 
@@ -90,96 +86,6 @@ def requests(zookeeper: EmbeddedZooKeeper) -> Iterator[RequestProxy]:
         yield between
 
 
-@contextmanager
-def sabotage(kafka: MovingCluster, operation: Operation) -> Iterator[None]:
-    """Make one operation of a transaction fail, while the controller does nothing; undo it at the end."""
-    client, path = kafka.client, operation.path
-    with kafka.kafka.pause_controller():
-        if operation.sequential:
-            parent = path.rpartition("/")[0]
-            client.delete(parent, recursive=True)
-            yield
-            client.create(parent, None)
-        elif operation.type is OperationType.CREATE:
-            client.create(path, b'{"version":1,"config":{}}' if path.startswith("/config/") else operation.data)
-            yield
-            client.delete(path)
-        elif operation.version == -1:
-            data, stat = client.get(path)
-            client.delete(path)
-            yield
-            if "/lock/" not in path:
-                client.create(path, data, ephemeral=bool(stat.ephemeralOwner))
-        else:
-            client.set(path, client.get(path)[0])
-            yield
-
-
-class Saboteur:
-    """Makes one operation of the first batch fail; ``left`` is what the transaction left behind.
-
-    ``operations`` are those of the batch that was built last.
-    """
-
-    def __init__(self, kafka: MovingCluster, index: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.operations: list[Operation] = []
-        self.left: list[str] | None = None
-        self._kafka = kafka
-        self._index = index
-        self._undo: ExitStack | None = None
-        monkeypatch.setattr(batch_writer, "build_batch_operations", self._build)
-
-    def _build(self, *arguments: object) -> list[Operation]:
-        self.operations = build_batch_operations(*arguments)  # type: ignore[arg-type]
-        return list(self.operations)
-
-    def may_forward(self, kind: str) -> bool:
-        """Act before the first batch is forwarded, and before the request after it."""
-        # The first multi of the run adopts the topic, before a batch is built.
-        if kind == "multi" and self.operations and self._index is not None and self._undo is None:
-            self._undo = ExitStack()
-            self._undo.enter_context(sabotage(self._kafka, self.operations[self._index]))
-        elif kind != "multi" and self._undo and self.left is None:
-            self.left = [path for path in self._kafka.leftovers() if path not in self._own_paths()]
-            self._undo.close()
-        return True
-
-    def _own_paths(self) -> set[str]:
-        """Return the paths of the sabotage and of the lock of the run."""
-        assert self._index is not None
-        return {self.operations[self._index].path, self.operations[0].path}
-
-
-def test_m01_each_operation_of_a_batch_fails(
-    zookeeper: EmbeddedZooKeeper, meddler: InterceptingProxy, monkeypatch: pytest.MonkeyPatch, tally: FaultStatistics
-) -> None:
-    """Nothing of the transaction is there: no request, no record, no throttle; the run reads again and ends normally.
-
-    Each znode that the transaction checks, sets or creates is changed, deleted or created directly before.
-    """
-
-    def run(index: int | None) -> Saboteur:
-        with moving_cluster(zookeeper.connect, Topic("orders", ((6, 1), (2, 6)), {"retention.ms": "7"})) as kafka:
-            saboteur = Saboteur(kafka, index, monkeypatch)
-            kafka.set_config("brokers/1", {"log.cleaner.threads": "2"})
-            plan = kafka.plan(scene.topic(partitions=2, replicationFactor=2))
-            meddler.may_forward = saboteur.may_forward
-            report = kafka.apply(plan, connect=meddler.through(kafka.kafka.connect))
-            meddler.may_forward = lambda kind: True
-            assert (report.error, scene.outcome_of(report).result) == (None, Result.DONE), (index, report)
-            assert kafka.problems(plan) == []
-            assert kafka.read("/config/brokers/1")["config"] == {"log.cleaner.threads": "2"}
-            return saboteur
-
-    operations = run(None).operations
-    # The deletion of a znode that the same transaction created cannot fail.
-    fallible = [index for index, each in enumerate(operations) if each.type is not OperationType.DELETE]
-    assert len(operations) - len(fallible) == 1
-    for index in fallible:
-        assert run(index).left == [], operations[index]
-    tally.set_cases(len(fallible))
-
-
 def apply_through(kafka: MovingCluster, proxy: Proxy, plan: Plan) -> ReconcileReport:
     """Apply a plan through the proxy."""
     return kafka.apply(plan, connect=proxy.through(kafka.kafka.connect))
@@ -223,32 +129,6 @@ def test_m02_cut_at_every_write(
             cut(kafka, requests, plan)
             assert requests.triggered.is_set()
     tally.set_cases(writes)
-
-
-@pytest.mark.parametrize("timing", list(CutTiming), ids=lambda timing: timing.value)
-def test_m02_cut_at_another_throttle(zookeeper: EmbeddedZooKeeper, requests: RequestProxy, timing: CutTiming) -> None:
-    """The transaction that gives a batch under way another rate is applied once, and its values are put back."""
-    with moving_cluster(zookeeper.connect, *TOPICS) as kafka:
-        plan = kafka.plan(*SPECS)
-        kafka.lag()
-        assert kafka.apply(plan, wait=False).error is None
-        kafka.catch_up()
-        kafka.lag()
-        assert kafka.apply(plan, wait=False).error is None
-        requests.reset()
-        requests.cut(2, timing, action=kafka.catch_up)  # the first write is that of the lock
-        faster = replace(scene.SETTINGS, throttle=5_000_000)
-        seen: set[str] = set()
-        report = kafka.apply(
-            plan,
-            settings=faster,
-            connect=requests.through(kafka.kafka.connect),
-            on_progress=lambda _: seen.update(*(each.values() for each in kafka.throttles().values())),
-        )
-        assert requests.triggered.is_set()
-        assert report.error is None
-        assert "5000000" in seen
-        assert kafka.problems(plan) == []
 
 
 def test_m03_cut_at_every_request(zookeeper: EmbeddedZooKeeper, requests: RequestProxy, tally: FaultStatistics) -> None:

@@ -12,6 +12,7 @@ from topiarist.planning.moves.standing import MoveStanding, find_standing
 
 MOVE = ReplicaMove("orders", 4, (1, 2, 3), (1, 4, 3))
 LOWER = ReplicaMove("orders", 4, (1, 2, 3), (1, 2))
+RAISE = ReplicaMove("orders", 4, (1,), (1, 2, 3))
 SINGLE = ReplicaMove("orders", 4, (5,), (6,))
 
 
@@ -29,6 +30,7 @@ SINGLE = ReplicaMove("orders", 4, (5,), (6,))
         (LOWER, 1, (1, 2, 3), ""),
         (LOWER, 1, (1, 3), "broker 2 keeps a replica of partition 4 that is not in sync"),
         (SINGLE, 5, (5,), "partition 4 would have 1 replica in sync, and min.insync.replicas is 2"),
+        (RAISE, 1, (1,), "partition 4 would have 1 replica in sync, and min.insync.replicas is 2"),
     ],
 )
 def test_only_replicas_that_leave_may_be_out_of_sync(

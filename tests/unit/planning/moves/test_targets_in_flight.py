@@ -70,6 +70,16 @@ def test_another_client_has_no_known_target(found: Any, entries: Any, batch: Bat
     assert find(state(found, **(requested(*entries) if entries else {})), batch) == ({}, True)
 
 
+def test_entries_of_other_topics_do_not_count() -> None:
+    """Another topic of the same request or batch may have the same partition with other lists."""
+    clicks = RequestedReassignment("clicks", 0, (5, 2))
+    fields = requested((0, (3, 2)))
+    found = state(BEFORE, **{**fields, "requested_reassignments": (*fields["requested_reassignments"], clicks)})
+    batch = BATCH._replace(moves=(MOVE, MOVE._replace(topic="clicks", after=(5, 2))))
+    assert find(found, batch) == ({0: (3, 2)}, False)
+    assert find(state(BEFORE, requested_reassignments=(clicks,)), batch) == ({}, False)
+
+
 def test_a_partition_of_another_client_beside_ours_is_foreign() -> None:
     """Ours still counts with its target."""
     assert find(state(BEGUN, **requested((0, (3, 2)), (1, (5, 3))))) == ({0: (3, 2)}, True)

@@ -11,7 +11,7 @@ import pytest
 from support.builders import cluster, plan, replica_lists, spec, state, topic
 from topiarist.errors import Reason
 from topiarist.model.moves import MoveKind, MoveSettings
-from topiarist.model.plan import MoveReplicas, Plan
+from topiarist.model.plan import MoveReplicas, Plan, UpdateConfig
 from topiarist.model.state import NO_LEADER, PartitionState, TopicInspection
 from topiarist.planning.moves.health import (
     effective_min_isr,
@@ -77,6 +77,22 @@ def test_a_topic_that_changed_since_is_left_to_the_apply() -> None:
     assert withheld(unhealthy, identity=99) == PLAN
     assert withheld(unhealthy, assignment={}) == PLAN
     assert withheld({}, states_readable=False) == PLAN
+
+
+def test_other_changes_of_an_unhealthy_topic_are_made() -> None:
+    """Only its moves are withheld; a topic that is not moved, or only observed, is not looked at."""
+    configured = spec("orders", DRAINING, partitions=3, replicationFactor=2, config={"retention.ms": 5})
+    planned = plan(state(topic("orders", LISTS)), configured, on=DRAINING)
+    unhealthy = {"orders": inspection({})}
+    assert [type(change) for change in withhold_unhealthy_moves(planned, unhealthy, {}).topics[0].changes] == [
+        UpdateConfig
+    ]
+    (only,) = planned.topics
+    still = replace(planned, topics=(replace(only, changes=only.changes[:1]),))
+    assert isinstance(only.changes[0], UpdateConfig)
+    assert withhold_unhealthy_moves(still, unhealthy, {}) == still
+    observed = replace(planned, topics=(replace(only, observe_only=True),))
+    assert withhold_unhealthy_moves(observed, unhealthy, {}) == observed
 
 
 def test_a_refused_topic_is_not_refused_again() -> None:
