@@ -18,6 +18,7 @@ from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.moves import batch_writer
 from topiarist.adapters.zookeeper.moves.transaction import build_batch_operations
 from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType
+from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Result
 
 pytestmark = pytest.mark.timeout(120)
@@ -124,15 +125,16 @@ def test_m02_cut_at_another_throttle(zookeeper: EmbeddedZooKeeper, proxy: Proxy,
         kafka.lag()
         assert kafka.apply(plan, wait=False).error is None
         proxy.reset()
-        proxy.cut(2, timing, action=kafka.catch_up)  # the first write is that of the lock
+        proxy.cut(2, timing)  # the first write is that of the lock
         faster = replace(scene.SETTINGS, throttle=5_000_000)
         seen: set[str] = set()
-        report = kafka.apply(
-            plan,
-            settings=faster,
-            connect=proxy.through(kafka.kafka.connect),
-            on_progress=lambda _: seen.update(*(each.values() for each in kafka.throttles().values())),
-        )
+
+        def on_progress(_: MoveProgress) -> None:
+            seen.update(*(config.values() for config in kafka.throttles().values()))
+            kafka.catch_up()
+
+        connect = proxy.through(kafka.kafka.connect)
+        report = kafka.apply(plan, settings=faster, connect=connect, on_progress=on_progress)
         assert proxy.triggered.is_set()
         assert report.error is None
         assert "5000000" in seen

@@ -58,7 +58,7 @@ def test_the_next_batch_replaces_our_list_and_keeps_our_rates() -> None:
 
 
 def test_a_list_of_ours_goes_with_its_batch_and_a_rate_of_theirs_stays_as_it_is() -> None:
-    """Before a batch that does not need them: our list is removed, and a rate that a user changed is theirs from now on."""
+    """Before a batch that does not need them: our list is removed, and a rate that a user changed is theirs."""
     own = {TOPIC: {FOLLOWER_REPLICAS: OwnValue("7:1", "7:1,0:3")}, BROKER: {RATE: OwnValue("2", "9")}}
     current = {TOPIC: {FOLLOWER_REPLICAS: "7:1,0:3"}, BROKER: {RATE: "5"}}
     update = update_throttles({}, current, own)
