@@ -94,7 +94,7 @@ vectors: .venv/ready  ## Kafka's test vectors through our functions: make vector
 bench: need-java .venv/ready  ## the figures of docs/performance.md, as JSON
 	@$(SCRIPT) benchmarks.run
 
-bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUNDS=3 PARTS="side waiting load" PACES="1000 0"
+bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUNDS=3 PARTS="side waiting load moves" PACES="1000 0"
 	@$(SCRIPT) kafka_jars 3.9.2 >&2
 	@ROUNDS="$(ROUNDS)" PARTS="$(PARTS)" PACES="$(PACES)" $(SCRIPT) benchmarks.kafka.run
 
@@ -105,8 +105,8 @@ bench-operator: need-java .venv/ready  ## figures of the operator beside a real 
 bench-drift: need-java .venv/ready  ## figures of drift reports over sample fleets, as JSON; RUNS=3 PARTS="G14 G12 G13 skew live"
 	@RUNS="$(RUNS)" PARTS="$(PARTS)" $(SCRIPT) benchmarks.drift.run
 
-bench-moves: .venv/ready  ## figures of computing moves for 100,000 partitions, as JSON
-	@$(SCRIPT) benchmarks.engine.moves
+bench-moves: need-java .venv/ready  ## figures of moves for 100,000 partitions, and of the requests of a run, as JSON
+	@$(SCRIPT) benchmarks.moves
 
 bench-page: $(BROWSER)/ready  ## how quick the page of a drift report with 20,000 findings is at every key, as JSON
 	@$(WITH_BROWSER) PYTHONPATH=.:tests:$$PYTHONPATH $(BIN)/python -P -m benchmarks.drift.html

@@ -1,9 +1,9 @@
-"""Writer of the benchmark tables in the documentation, from the output of ``make bench``.
+"""Writer of the benchmark tables in the documentation, from the output of ``make bench`` and ``make bench-moves``.
 
 Usage: ``make -s bench >figures.json``, then ``python tools/bench_table.py figures.json``. The file must hold an object
 with ``date``, ``command``, ``machine`` (as ``benchmarks.common.machine`` returns it) and ``figures``: a list of
 objects, each with the texts ``goal``, ``what``, ``measured``, ``wanted`` and ``gate``, and ``holds``, which is true if
-the gate held in that run.
+the gate held in that run. ``medians`` is the number of runs in words, ``five`` if it is missing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE_PATTERN = re.compile(r"(?<=<!-- bench:begin -->\n).*?(?=<!-- bench:end -->)", re.DOTALL)
 COLUMNS = {"goal": "", "what": "what", "measured": "measured", "wanted": "goal", "gate": "gate, in the same run"}
 
 README_GOALS = ("G1", "G6", "G15")
@@ -45,7 +44,7 @@ def table(report: Mapping[str, Any]) -> str:
         f"{machine['cpus']} cores ({machine['cpu']}), {machine['memory_gib']} GiB, {machine['system']}, "
         f"Python {machine['python']}, {machine['java']}"
     )
-    lines += ["", f"Medians of five, by `{report['command']}` on {report['date']}: {where}."]
+    lines += ["", f"Medians of {report.get('medians', 'five')}, by `{report['command']}` on {report['date']}: {where}."]
     return "\n".join(lines) + "\n"
 
 
@@ -58,9 +57,10 @@ def readme_table(report: Mapping[str, Any]) -> str:
     return "\n".join([*lines, "", f"{about}. All figures: [docs/performance.md](docs/performance.md)."]) + "\n"
 
 
-def write_table(page: Path, text: str) -> None:
-    """Write text between the ``bench:begin`` and ``bench:end`` markers of a page."""
-    page.write_text(TABLE_PATTERN.sub(lambda _: text, page.read_text(encoding="utf-8")), encoding="utf-8")
+def write_table(page: Path, text: str, target: str) -> None:
+    """Write text between the ``begin`` and ``end`` markers of a page for this target of ``make``."""
+    pattern = re.compile(rf"(?<=<!-- {target}:begin -->\n).*?(?=<!-- {target}:end -->)", re.DOTALL)
+    page.write_text(pattern.sub(lambda _: text, page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def main(arguments: list[str]) -> int:
@@ -70,12 +70,15 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         report = json.loads(Path(arguments[0]).read_text(encoding="utf-8"))
-        written = {ROOT / "docs" / "performance.md": table(report), ROOT / "README.md": readme_table(report)}
+        target = report["command"].removeprefix("make ")
+        written = {ROOT / "docs" / "performance.md": table(report)}
+        if target == "bench":
+            written[ROOT / "README.md"] = readme_table(report)
     except (OSError, ValueError, KeyError, TypeError) as error:
         print(f"{arguments[0]}: not a file of figures: {error!r}", file=sys.stderr)
         return 1
     for page, text in written.items():
-        write_table(page, text)
+        write_table(page, text, target)
     return 0
 
 

@@ -24,7 +24,10 @@ def inspect_plan(folder: Path) -> dict[str, Any]:
     files = {read_first_row(path)["cluster"]: path for path in sorted((folder / "snapshots").iterdir())}
     started = session.create_local_session()
     job.configure_session(started)
-    known = specs.make_cluster_groups({name: desired.specs[name] for name in files})
+    contexts = {
+        name: job.make_cluster_context(desired.clusters[name], read_first_row(path)) for name, path in files.items()
+    }
+    known = specs.make_cluster_groups(desired.specs, contexts)
     there = job.select_valid_rows(job.read_json_lines(started, [str(path) for path in files.values()]))
     parts = job.aggregate_rows(started, known, there, "default").persist()
     found = parts.agg(

@@ -1,8 +1,8 @@
 """Figures from real brokers, one JSON document: ``make bench-kafka``; the progress is on standard error.
 
-ROUNDS (2) is the number of runs of each compared program. PARTS selects from ``side``, ``waiting`` and ``load``. PACES
-(1000 0) are the limits of replicas in flight per broker in the runs of ``load``, 0 for no limit. Seconds have no gate:
-the exit code is 0 unless a measurement failed.
+ROUNDS (2) is the number of runs of each compared program. PARTS selects from ``side``, ``waiting``, ``load`` and
+``moves``. PACES (1000 0) are the limits of replicas in flight per broker in the runs of ``load``, 0 for no limit.
+Seconds have no gate: the exit code is 0 unless a measurement failed.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import sys
 import time
 
 from benchmarks.common import compile_package, describe_machine
-from benchmarks.kafka import initialization, load, side_by_side
+from benchmarks.kafka import initialization, load, moves, side_by_side
 from support.kafka.jars import NEWEST
 from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER
 
-PARTS = ("side", "waiting", "load")
+PARTS = ("side", "waiting", "load", "moves")
 
 
 def main() -> int:
@@ -43,6 +43,8 @@ def main() -> int:
         report["waiting"] = initialization.measure(rounds)
     if "load" in parts:
         report["load"] = load.measure(paces)
+    if "moves" in parts:
+        report["moves"] = moves.measure()
     report["minutes"] = round((time.monotonic() - start) / 60, 1)
     print(json.dumps(report, indent=2))
     return 0

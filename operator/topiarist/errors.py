@@ -125,6 +125,7 @@ class Reason(str, Enum):
     INTERNAL_TOPIC = "InternalTopic", Exit.REFUSED
     MIN_ISR_ABOVE_REPLICAS = "MinIsrAboveReplicas", Exit.REFUSED
     MOVE_NOT_ALLOWED = "MoveNotAllowed", Exit.REFUSED
+    MOVES_LIMITED = "MovesLimited", Exit.REFUSED, True
     NOT_IN_SYNC = "NotInSync", Exit.REFUSED, True
     NAME_COLLISION = "NameCollision", Exit.REFUSED
     NOT_ADOPTED = "NotAdopted", Exit.REFUSED

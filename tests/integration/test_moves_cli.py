@@ -415,7 +415,7 @@ def test_moves_are_reverted_by_a_plan(drained: Night) -> None:
     """The plan has each partition of the report; applied, all lists are as before the run, order included."""
     said = drained.reverts("--out", drained.back)
     assert said.code == 0, said
-    assert f"move {MOVED} partitions" in said.words
+    assert f"move {MOVED} of {len(LISTS)} partitions, {MOVED} copies" in said.words
     assert drained.lists() != [*LISTS]
     said = drained.says("apply", "--plan", drained.back, "--clusters", drained.manifests, "--yes")
     assert said.code == 0, said

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from kafka.moves_fixture import MOVES_PROPERTIES, MOVES_RACKS, MovesFixture, moves_fixture
 from support.kafka.clients import Clients, ConfigParser
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST
@@ -119,6 +120,20 @@ def bare(bare_cluster: Cluster, program: Program, tmp_path: Path) -> KafkaFixtur
 def automatic(automatic_cluster: Cluster, program: Program, tmp_path: Path) -> KafkaFixture:
     """Return the cluster with automatic topic creation and its clients."""
     return KafkaFixture(automatic_cluster, Clients(program, automatic_cluster.bootstrap), tmp_path)
+
+
+@pytest.fixture(scope="session")
+def moves_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
+    """Start four brokers in two racks for the tests that move replicas."""
+    with Cluster(server, release, MOVES_RACKS, chroot="/kafka/moves", properties=MOVES_PROPERTIES) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def moves(moves_cluster: Cluster, program: Program, tmp_path: Path) -> Iterator[MovesFixture]:
+    """Return the cluster whose replicas are moved, all of its brokers up."""
+    with moves_fixture(moves_cluster, program, tmp_path) as fixture:
+        yield fixture
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -26,6 +27,7 @@ from topiarist.drift.spark import columns, equality
 from topiarist.drift.spark import job as engine
 from topiarist.drift.spark import specs as specs_
 from topiarist.drift.spark.worker import ClusterContext, spec_from_row, spec_to_row
+from topiarist.model.moves import BatchRecord, MoveKind, MoveSettings, ReplicaMove, RequestedReassignment
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState
@@ -113,6 +115,56 @@ def test_both_engines_find_the_same(spark: SparkSession, seed: int, run: RunOpti
         assert totals.rows == len(fleet.worlds[name].state.dangling_records) + done.counts.present
 
 
+def _with_reassignments(world: PlanInput, seed: int) -> PlanInput:
+    """Return the input with drained and excluded brokers, a request, partitions in flight, and a batch record."""
+    random = Random(seed)
+    ids = [broker.id for broker in world.state.brokers]
+    cluster = replace(
+        world.cluster,
+        drain_brokers=frozenset(random.sample(ids, min(len(ids), random.choice((0, 0, 1))))),
+        exclude_brokers=frozenset(random.sample(ids, min(len(ids), random.choice((0, 0, 1))))),
+        moves=MoveSettings(allow=frozenset(random.sample([*MoveKind], random.choice((0, 2))))),
+    )
+    names = [name for name in world.state.topics if random.random() < 0.4]
+    targets = ((1, 2), (2, 2), (3, -1), (2, 1))
+    entries = tuple(
+        RequestedReassignment(name, number, targets[(seed + number) % 4]) for name in names for number in (0, 1)
+    )
+    topics = dict(world.state.topics)
+    for name in names:
+        if random.random() < 0.5 and topics[name].replicas:
+            topics[name] = replace(topics[name], reassigning_partitions=(topics[name].partition_ids[0],))
+    state = replace(
+        world.state,
+        topics=topics,
+        reassigning_topics=frozenset(names),
+        stale_reassignments=frozenset(),
+        requested_reassignments=entries,
+        requested_at_ms=int(SNAPSHOT_TIME.timestamp() - random.choice((5, 500))) * 1000,
+        batch=BatchRecord("default", 1, 2, tuple(ReplicaMove(*entry[:2], (1,), entry[2]) for entry in entries), {}),
+        batch_at_ms=int(SNAPSHOT_TIME.timestamp() - 9) * 1000,
+    )
+    specs = (replace(spec, cluster=cluster, allowed_moves=cluster.moves.allow) for spec in world.specs)
+    return world._replace(state=state, cluster=cluster, specs=tuple(specs))
+
+
+@settings(max_examples=2, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@given(st.integers(0, 1 << 40))
+def test_both_engines_find_the_same_moves(spark: SparkSession, seed: int) -> None:
+    """Both engines return the same rows for clusters with reassignments, drained and excluded brokers."""
+    with TemporaryDirectory() as folder:
+        found = [make_plan_input(seed + number, 1 + number % 10, (0.0, 0.08, 0.25)[number % 3]) for number in range(40)]
+        close = [make_near_equal(world, seed + number) for number, world in enumerate(found)]
+        worlds = [_with_reassignments(world, seed + number) for number, world in enumerate([*found, *close])]
+        fleet = Fleet(worlds, RunOptions(), Path(folder))
+        there, wanted = fleet.there(spark), fleet.here()
+    rows = ordered([row for done in there.row_results for row in done.rows])
+    with_topic = [row for done in wanted.values() for row in done.rows if row["topic"]]
+    assert rows == ordered(with_topic)
+    assert {"moving", "stuck", "racks", "spread", "drained"} <= {row["class"] for row in rows}
+    assert sum(counts.topics.in_sync for counts in there.counts.values()) > 0
+
+
 @settings(max_examples=300)
 @given(plan_inputs())
 def test_a_spec_comes_back_from_its_row(world: PlanInput) -> None:
@@ -137,7 +189,9 @@ def test_what_is_equal_as_stored_is_said_in_one_way(spark: SparkSession, seed: i
         close = [make_near_equal(world, seed + number) for number, world in enumerate(found) for _ in range(3)]
         fleet = Fleet([*found, *close], run, Path(folder))
         rows = engine.join_specs(
-            spark, specs_.make_cluster_groups(fleet.specs()), engine.select_valid_rows(fleet.lines(spark))
+            spark,
+            specs_.make_cluster_groups(fleet.specs(), fleet.frames()),
+            engine.select_valid_rows(fleet.lines(spark)),
         )
         verdicts = rows.where("own and kind = 'topic'").select(
             "cluster",
@@ -149,11 +203,12 @@ def test_what_is_equal_as_stored_is_said_in_one_way(spark: SparkSession, seed: i
             (row.cluster, row.topic): (row.equal, int(row.equal and not row.recorded)) for row in verdicts.collect()
         }
         here = {
-            (name, row["topic"]): (bool((counted := check_row(spec, row, run.owner)).names), counted.missing_record)
+            (name, row["topic"]): (bool(counted.names), counted.missing_record)
             for name, world in fleet.worlds.items()
             for row in map(json.loads, list(dump_snapshot(Snapshot(name, SNAPSHOT_TIME, world.state)))[1:])
             for spec in world.specs
             if row["kind"] == "topic" and row["topic"] == spec.topic
+            for counted in [check_row(spec, row, run.owner, world.state.brokers)]
         }
     assert by_spark == here
     assert {equal for equal, _ in here.values()} == {True, False}
@@ -208,7 +263,7 @@ def test_no_worker_sees_a_row_that_is_equal(spark: SparkSession, quiet: Fleet) -
     found = quiet.there(spark)
     assert len(found.row_results) == 1
     assert [row["class"] for row in found.row_results[0].rows] == ["partitions"]
-    known = specs_.make_cluster_groups(quiet.specs())
+    known = specs_.make_cluster_groups(quiet.specs(), quiet.frames())
     parts = engine.aggregate_rows(spark, known, engine.select_valid_rows(quiet.lines(spark)), "default")
     assert not re.search("python|arrow|udf", _plan(parts), re.IGNORECASE)
 

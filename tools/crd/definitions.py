@@ -143,6 +143,7 @@ COLUMNS: Mapping[str, list[dict[str, Any]]] = {
         column("Synced", ".status.topics.ready", "Topics that are as declared.", "integer"),
         column("Drifted", ".status.topics.drifted", "Topics with an external change.", "integer"),
         column("Refused", ".status.topics.refused", "Topics with a refused change.", "integer"),
+        column("Draining", ".status.drainingLeft", "Replicas left on the brokers that are to be drained, or done."),
         *_COMMON_COLUMNS,
         column("Cluster id", ".status.clusterId", "Id of the Kafka cluster.", wide=True),
         column("Brokers", ".status.brokers", "Registered brokers.", "integer", wide=True),

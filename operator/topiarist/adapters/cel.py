@@ -51,6 +51,7 @@ _ERROR = re.compile(r"ERROR: <input>:(?P<line>-?\d+):(?P<column>-?\d+): (?P<word
 _STATUS = re.compile(r"^[A-Z_]+: |(?: \(in container ''\))?(?: \[[A-Z_]+\])?$")
 _EXPECTED = re.compile(r" expecting \{.*")
 _MISSING = re.compile(r"Key not found in map : (?P<key>.*)")
+_SHORT_KIND = re.compile(r"""(?P<start>\bchange\.kind\s*[!=]=\s*)(?P<quote>["'])move(?P=quote)""")
 _UNKNOWN = re.compile(r"undeclared reference to '(?P<name>[^']+)'")
 
 _TYPES = {
@@ -99,6 +100,11 @@ class CelRuleEvaluator:
             return error
         try:
             expression = self._environments[rule.subject].compile(rule.expression)
+            if (
+                long := _SHORT_KIND.sub(r"\g<start>\g<quote>MoveReplicas\g<quote>", rule.expression)
+            ) != rule.expression:
+                # After the expression itself, so that an error has the position in the user's text.
+                expression = self._environments[rule.subject].compile(long)
         except RuntimeError as error:
             return _make_compile_error(str(error), _VARIABLES[rule.subject])
         if expression.return_type() != cel.Type.BOOL:

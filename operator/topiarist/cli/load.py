@@ -24,6 +24,7 @@ from topiarist.desired.duplicates import index_clusters
 from topiarist.desired.resolve import Desired, resolve, unknown_cluster_hint
 from topiarist.errors import Diagnostic, InvalidManifests
 from topiarist.filters.chain import apply_filters
+from topiarist.filters.move_limit import limit_moves
 from topiarist.filters.permissions import PlanFilter, keep_all
 from topiarist.filters.policies import PolicyEvaluator, PolicyResult, evaluate_policies
 from topiarist.kafka.names import matches_any
@@ -44,7 +45,14 @@ class RunInputs(NamedTuple):
     def filter_plan(self, plan: Plan, settings: Settings, approve: PlanFilter = keep_all) -> Plan:
         """Return the plan without changes that the run does not allow."""
         budgets = self.desired.clusters[plan.cluster].budgets
-        return apply_filters(plan, budgets, policies=self.policy_filter, approve=approve, partial=settings.partial)
+
+        def approve_first_moves(plan: Plan) -> Plan:
+            # Before the budgets: what the run leaves for the next one costs nothing.
+            return limit_moves(approve(plan), settings.max_moves)
+
+        return apply_filters(
+            plan, budgets, policies=self.policy_filter, approve=approve_first_moves, partial=settings.partial
+        )
 
 
 def load_manifests(settings: Settings, *, offline: bool = False, with_policies: bool = True) -> RunInputs:
@@ -199,6 +207,11 @@ def _build_clusters(
         clusters = {name: replace(spec, connect=settings.zookeeper) for name, spec in clusters.items()}
     if settings.kafka_version:
         clusters = {name: replace(spec, version=settings.kafka_version) for name, spec in clusters.items()}
+    if settings.throttle is not None:
+        clusters = {
+            name: replace(spec, moves=replace(spec.moves, throttle=settings.throttle))
+            for name, spec in clusters.items()
+        }
     if settings.cluster is not None and settings.cluster not in clusters:
         hint = unknown_cluster_hint(settings.cluster, clusters)
         raise click.UsageError(f"--cluster {settings.cluster}: there is no such Cluster; {hint}")

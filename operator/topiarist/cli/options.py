@@ -19,6 +19,7 @@ import click
 from click.core import ParameterSource
 
 from topiarist.cli.settings import Settings
+from topiarist.desired.parse import parse_throttle
 from topiarist.kafka.names import topic_name_problem
 from topiarist.kafka.types import MAX_KAFKA_VERSION, MIN_KAFKA_VERSION, KafkaVersion, format_version
 from topiarist.model.plan import Risk
@@ -30,6 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 TOPIC_PATTERN_REGEX = re.compile(r"[A-Za-z0-9._*?\[\]!-]+")
 OWNER_REGEX = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 MAX_TEXT_LENGTH = 300
+THROTTLE_REGEX = re.compile(r"[1-9][0-9]{0,8}(KiB|MiB|GiB)|Unlimited")
 KAFKA_VERSION_REGEX = re.compile(r"([23])[.]([0-9])([.][0-9]+)?")
 
 
@@ -132,6 +134,14 @@ def _parse_brokers(_ctx: click.Context, _param: click.Parameter, value: str | No
     if invalid := [part for part in parts if not re.fullmatch(r"[0-9]{1,9}", part)]:
         raise click.BadParameter(f"found {quote(invalid[0])}, wanted broker ids: 1,2,3")
     return frozenset(map(int, parts))
+
+
+def _parse_throttle(_ctx: click.Context, _param: click.Parameter, value: str | None) -> int | None:
+    if value is None:
+        return None
+    if not THROTTLE_REGEX.fullmatch(value):
+        raise click.BadParameter(f"found {quote(value)}, wanted a rate in whole KiB, MiB or GiB, or Unlimited")
+    return parse_throttle(value)
 
 
 def _parse_risk_approvals(
@@ -290,6 +300,24 @@ planning = _combine_options(
         "--without-brokers", "Place no new replicas on these brokers.", callback=_parse_brokers, metavar="ID,..."
     ),
     _env_option("--allow-unknown-brokers", "Allow brokers in replicaAssignment that are not registered.", is_flag=True),
+    _env_option(
+        "--drain-brokers",
+        "Drain these brokers too, as spec.drainBrokers does. spec.moves of the Cluster must allow Drain.",
+        callback=_parse_brokers,
+        metavar="ID,...",
+    ),
+    _env_option(
+        "--max-moves",
+        "Copy at most this many replicas to other brokers: the first ones by topic and partition.",
+        type=click.IntRange(1, 1_000_000_000),
+        metavar="N",
+    ),
+    _env_option(
+        "--throttle",
+        "Bytes a second that moves copy to each broker, and from each. Overrides spec.moves.throttle of the Cluster.",
+        callback=_parse_throttle,
+        metavar="50MiB|Unlimited",
+    ),
 )
 
 lock_timeout = _seconds_option("--lock-timeout", 0, 3600, 60.0, "Time limit for waiting until another run has ended.")

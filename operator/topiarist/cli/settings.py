@@ -16,8 +16,8 @@ class Settings:
     """The settings of one run.
 
     Times are in seconds. ``zookeeper`` is a connect string with chroot, ``snapshot`` a file or folder; each is empty if
-    not given. ``zookeeper_from`` names the option or variable that gave ``zookeeper``. ``verbosity`` is -1 with ``-q``,
-    else the number of ``-v``.
+    not given. ``zookeeper_from`` names the option or variable that gave ``zookeeper``. ``throttle`` is in bytes a
+    second, or ``UNLIMITED``. ``verbosity`` is -1 with ``-q``, else the number of ``-v``.
     """
 
     paths: tuple[str, ...] = ()
@@ -33,6 +33,9 @@ class Settings:
     recreate: tuple[str, ...] = ()
     without_brokers: frozenset[int] = frozenset()
     allow_unknown_brokers: bool = False
+    drain_brokers: frozenset[int] = frozenset()
+    max_moves: int | None = None
+    throttle: int | None = None
     platform: tuple[str, ...] = ()
     require_topics: bool = False
     partial: bool = False
@@ -56,4 +59,6 @@ class Settings:
             recreate=self.recreate,
             without_brokers=self.without_brokers,
             allow_unknown_brokers=self.allow_unknown_brokers,
+            drain_brokers=self.drain_brokers,
+            max_moves=self.max_moves,
         )

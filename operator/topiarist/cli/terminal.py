@@ -109,7 +109,7 @@ def make_layout(stream: TextIO, settings: Settings) -> TextLayout:
 class ProgressBar:
     """A progress bar of written topics on stderr; not drawn if stderr is no terminal, or with ``-q``.
 
-    Once a text was drawn in its place, the bar itself is not drawn any more.
+    While a text is in its place, the bar itself is not drawn.
     """
 
     def __init__(self, total: int, settings: Settings) -> None:
@@ -143,3 +143,9 @@ class ProgressBar:
             width = shutil.get_terminal_size((80, 24)).columns - 1
             cut = text if len(text) <= width else f"{text[: max(width - 3, 0)]}..."
             click.echo(f"\r\x1b[K{cut}", nl=False, err=True)
+
+    def clear_text(self) -> None:
+        """Remove the text, so that the bar is drawn again."""
+        if self._has_text:
+            self._has_text = False
+            click.echo("\r\x1b[K", nl=False, err=True)

@@ -17,10 +17,17 @@ from topiarist.drift.findings import (
     FindingRow,
     make_findings,
     make_row,
-    stale_reassignment_finding,
     undeclared_topic_finding,
     unknown_finding,
 )
+from topiarist.drift.in_flight import (
+    find_cluster_findings,
+    find_moving_findings,
+    find_stuck_findings,
+    find_throttle_findings,
+    requested_targets,
+)
+from topiarist.drift.placement import PlacementChecker, find_checker, find_placement_findings
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.model.plan import Load, TakeOwnership, compute_broker_load
 from topiarist.model.run_options import RunOptions
@@ -97,12 +104,17 @@ def compare_cluster(
 
 
 def complete_rows(comparison: Comparison, specs: Sequence[TopicSpec]) -> None:
-    """Add a row for each topic that a stale reassignment entry names, declared or not, and sort all rows."""
+    """Add the rows about the cluster's reassignment request and the record of its last batch, and sort all rows.
+
+    A stale entry is reported for the topic that it names, declared or not.
+    """
     cluster_input, rows = comparison.cluster_input, comparison.rows
-    if cluster_input.state and cluster_input.taken_at and (stale := cluster_input.state.stale_reassignments):
-        comparison.counts.in_sync -= len((stale & {spec.topic for spec in specs}) - {row["topic"] for row in rows})
-        finding, taken_at = stale_reassignment_finding(), format_time(cluster_input.taken_at)
-        rows.extend(make_row(cluster_input.cluster, topic, finding, taken_at) for topic in stale)
+    if cluster_input.state and cluster_input.taken_at:
+        taken_at = format_time(cluster_input.taken_at)
+        if stale := cluster_input.state.stale_reassignments:
+            comparison.counts.in_sync -= len((stale & {spec.topic for spec in specs}) - {row["topic"] for row in rows})
+        findings = find_cluster_findings(cluster_input.state, cluster_input.taken_at)
+        rows.extend(make_row(cluster_input.cluster, topic, finding, taken_at) for topic, finding in findings)
     rows.sort(key=lambda row: (row["topic"], row["class"], row["field"]))
 
 
@@ -128,17 +140,34 @@ def compare_topics(
 def _compare_specs(comparison: Comparison, context: PlanContext) -> Iterator[tuple[str, DriftFinding]]:
     state = context.state
     known_names = (state.topics, state.topic_errors, state.dangling_records, state.pending_deletions)
+    checker = find_checker(state.brokers, context.cluster)
     for spec in comparison.specs:
         if comparison.cluster_input.is_incomplete and not any(spec.topic in names for names in known_names):
             message = "its row is not among those of the snapshot that could be read"
             yield spec.topic, unknown_finding(spec.topic, message)
             continue
         plan = plan_topic(spec, context)
-        findings = make_findings(plan) if plan.changes or plan.refusals or plan.notices else ()
+        actual = _find_actual(spec, comparison, context, checker)
+        findings = make_findings(plan, actual) if actual or plan.changes or plan.refusals or plan.notices else ()
         comparison.counts.in_sync += not findings
         comparison.counts.missing_record += any(isinstance(change, TakeOwnership) for change in plan.changes)
         for finding in findings:
             yield spec.topic, finding
+
+
+def _find_actual(
+    spec: TopicSpec, comparison: Comparison, context: PlanContext, checker: PlacementChecker
+) -> list[DriftFinding]:
+    """Return the findings of a topic that do not depend on its plan; none for a topic that should not exist."""
+    state, taken_at = context.state, comparison.cluster_input.taken_at
+    topic = state.topics.get(spec.topic)
+    if topic is None or taken_at is None or spec.absent or spec.topic in state.pending_deletions:
+        return []
+    return [
+        *find_placement_findings(spec, topic, checker, requested_targets(spec.topic, state)),
+        *find_moving_findings(topic, state, taken_at),
+        *find_throttle_findings(spec, topic, state),
+    ]
 
 
 def _check_undeclared(comparison: Comparison, context: PlanContext) -> Iterator[tuple[str, DriftFinding]]:
@@ -147,7 +176,10 @@ def _check_undeclared(comparison: Comparison, context: PlanContext) -> Iterator[
     for name in (*state.topics, *state.topic_errors):
         if name in declared:
             continue
-        if finding := undeclared_topic_finding(name, state, context.cluster, context.options.owner):
-            yield name, finding
-        else:
-            comparison.counts.ignored += 1
+        topic, taken_at = state.topics.get(name), comparison.cluster_input.taken_at
+        findings = [*filter(None, [undeclared_topic_finding(name, state, context.cluster, context.options.owner)])]
+        if topic and taken_at and name not in state.pending_deletions:
+            # A stuck entry blocks the moves of all topics, declared or not.
+            findings.extend(find_stuck_findings(topic, state, taken_at))
+        comparison.counts.ignored += not findings
+        yield from ((name, finding) for finding in findings)

@@ -21,7 +21,9 @@ from typing import Any
 from topiarist.adapters.snapshots.caching_reader import ReplicaLists, RowRemainder, TopicSize
 from topiarist.desired.shared_specs import ClusterTopicSpecs
 from topiarist.drift.cross_cluster import TopicVariant, make_variant_of_size
+from topiarist.drift.placement import PlacementChecker
 from topiarist.kafka.types import Replicas
+from topiarist.model.moves import MoveKind
 from topiarist.model.spec import TopicSpec
 
 
@@ -82,13 +84,17 @@ class EqualityIndex:
 
 
 class EqualTopics:
-    """The topics of one cluster that are equal to their specs: their names and the counts for the report."""
+    """The topics of one cluster that are equal to their specs: their names and the counts for the report.
 
-    __slots__ = ("_owner", "_shared_specs", "missing_record", "names", "replica_lists", "variants")
+    ``checker`` must be set first, when the brokers of the cluster are known: without it no topic is equal.
+    """
+
+    __slots__ = ("_owner", "_shared_specs", "checker", "missing_record", "names", "replica_lists", "variants")
 
     def __init__(self, owner: str = "", shared_specs: Mapping[str, _SharedSpec] | None = None) -> None:
         self._owner = owner
         self._shared_specs = {} if shared_specs is None else shared_specs
+        self.checker: PlacementChecker | None = None
         self.names: set[str] = set()
         self.replica_lists: list[ReplicaLists] = []
         self.variants: list[TopicVariant] = []
@@ -96,14 +102,16 @@ class EqualTopics:
 
     def add_if_equal(self, topic: str, lists: ReplicaLists, rest: RowRemainder) -> bool:
         """Count the topic and return true if it is equal to its spec; else return false."""
-        shared_spec = self._shared_specs.get(topic)
-        if shared_spec is None:
+        shared_spec, checker = self._shared_specs.get(topic), self.checker
+        if shared_spec is None or checker is None:
             return False
         equality: _SpecEquality | None = rest.cache.get(shared_spec)
         if equality is None:
             equality = rest.cache[shared_spec] = _SpecEquality(shared_spec.spec, rest.row, self._owner)
         assignment = shared_spec.spec.assignment
-        if equality.differs or (assignment is not None and assignment != lists.replicas):
+        if equality.differs or not checker.drained.isdisjoint(lists.brokers):
+            return False
+        if assignment != lists.replicas if assignment is not None else not checker.is_cached_regular(lists):
             return False
         variant = equality.variants.get(lists.size) or equality.variant_of_size(lists.size)
         if variant is None:
@@ -135,14 +143,16 @@ class EqualTopics:
         return counts
 
 
+_KINDS_OF_PLACEMENT = frozenset({MoveKind.ASSIGNMENT, MoveKind.DRAIN, MoveKind.RACKS, MoveKind.FACTOR})
+"""The kinds of moves that a topic with equal and regular replica lists does not need; only a plan knows of others."""
+
 MIN_ISR = "min.insync.replicas"
 _PLAIN_INTEGER = re.compile("[0-9]{1,9}")
 
 
 def may_be_equal(spec: TopicSpec) -> bool:
     """Return whether topics can be equal to a spec; else a plan must decide."""
-    is_movable = spec.allowed_moves or spec.cluster.drain_brokers
-    return not spec.absent and not spec.ignored_fields and not is_movable
+    return not spec.absent and not spec.ignored_fields and spec.allowed_moves <= _KINDS_OF_PLACEMENT
 
 
 def _is_equal_except_replicas(spec: TopicSpec, row: Mapping[str, Any], owner: str) -> bool:
@@ -157,6 +167,7 @@ def _is_equal_except_replicas(spec: TopicSpec, row: Mapping[str, Any], owner: st
         and may_be_equal(spec)
         and row["partitionIds"] is None
         and not row["reassigningPartitions"]
+        and not row["reassigning"]
         and spec.config == row["config"]
         and (row["record"] is None or not row["recordValid"] or _has_expected_last_applied(spec, row["record"], owner))
     )

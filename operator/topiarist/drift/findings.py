@@ -13,14 +13,14 @@ returned from Python workers. ``finding_key`` identifies a finding across report
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.kafka.names import INTERNAL_TOPICS
-from topiarist.model.moves import MoveKind, ReplicaMove
+from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
     AddPartitions,
     Change,
@@ -34,7 +34,6 @@ from topiarist.model.plan import (
 )
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, TopicState, find_replication_factors
-from topiarist.planning.existing_problems import explain_stale_entry
 from topiarist.text import format_count
 
 
@@ -49,7 +48,11 @@ class DriftClass(str, Enum):
     ASSIGNMENT = "assignment"
     DRAINED = "drained"
     RACKS = "racks"
+    WIDTHS = "widths"
     SPREAD = "spread"
+    MOVING = "moving"
+    THROTTLE = "throttle"
+    STUCK = "stuck"
     CONFIG = "config"
     UNMANAGED = "unmanaged"
     FAULT = "fault"
@@ -129,12 +132,21 @@ def finding_key(row: Mapping[str, Any]) -> FindingKey:
     return row["cluster"], row["topic"], row["class"], row["field"]
 
 
-def make_findings(plan: TopicPlan) -> tuple[DriftFinding, ...]:
-    """Return the findings of a topic's plan, sorted by class and field, at most one for each of these pairs."""
+def make_findings(plan: TopicPlan, actual: Iterable[DriftFinding] = ()) -> tuple[DriftFinding, ...]:
+    """Return the findings of a topic, sorted by class and field, at most one for each of these pairs.
+
+    The plan of the topic decides the planned action and its risk. ``actual`` are findings that do not depend on a plan,
+    at most one for each pair: they decide the values.
+    """
     findings: dict[tuple[str, str], DriftFinding] = {}
     for finding in _iter_findings(plan):
         key = (finding.drift_class.value, finding.field)
         findings[key] = _merge_findings(findings[key], finding) if key in findings else finding
+    is_foreign = any(refusal.reason in _FOREIGN_TOPIC_REASONS for refusal in plan.refusals)
+    for finding in () if is_foreign else actual:
+        key = (finding.drift_class.value, finding.field)
+        planned = findings.get(key)
+        findings[key] = planned._replace(expected=finding.expected, actual=finding.actual) if planned else finding
     ordered = (findings[key] for key in sorted(findings))
     return tuple(one._replace(planned=PlannedAction.REPORTED) if plan.observe_only else one for one in ordered)
 
@@ -188,8 +200,8 @@ def _change_findings(plan: TopicPlan, change: Change) -> Iterator[DriftFinding]:
             yield DriftFinding(DriftClass.PARTITIONS, "partitions", *sizes, planned, *change.assessment)
         case MoveReplicas(moves):
             for kind in MoveKind:
-                if of_kind := [move for move in moves if kind in move.kinds]:
-                    finding = _moves_finding(plan, kind, of_kind)
+                if any(kind in move.kinds for move in moves):
+                    finding = _moves_finding(plan, kind)
                     yield finding._replace(
                         planned=planned, risk=change.assessment.risk, explanation=change.assessment.explanation
                     )
@@ -203,26 +215,31 @@ _CLASS_BY_KIND = {
     MoveKind.DRAIN: DriftClass.DRAINED,
     MoveKind.RACKS: DriftClass.RACKS,
     MoveKind.SPREAD: DriftClass.SPREAD,
+    MoveKind.LEADERS: DriftClass.SPREAD,
 }
 
 
-def _moves_finding(plan: TopicPlan, kind: MoveKind, moves: Sequence[ReplicaMove]) -> DriftFinding:
-    """Return the finding of the partitions that move for one reason, with the first of them as the example."""
+def _moves_finding(plan: TopicPlan, kind: MoveKind) -> DriftFinding:
+    """Return the finding of the partitions that move for one reason.
+
+    The replicas themselves are described by ``drift.placement``: where they go depends on the plans of other topics.
+    """
     if plan.spec is not None and plan.before is not None:
         if kind is MoveKind.FACTOR:
             return _replication_factor_finding(plan.spec, plan.before)
         if kind is MoveKind.ASSIGNMENT:
             return _assignment_finding(plan.spec, plan.before)
-    count, first = format_count(len(moves), "partition"), moves[0]
-    return DriftFinding(
-        _CLASS_BY_KIND[kind], actual=f"{count}; for example partition {first.partition} on {list(first.before)}"
-    )
+    return DriftFinding(_CLASS_BY_KIND[kind])
 
 
 _WHOLE_TOPIC_REASONS = frozenset(
     {Reason.TOPIC_UNREADABLE, Reason.NOT_OWNED, Reason.NOT_ADOPTED, Reason.DELETION_IN_PROGRESS}
 )
 """Reasons that refuse a topic as a whole: its differences are unknown, or other findings report them."""
+
+
+_FOREIGN_TOPIC_REASONS = _WHOLE_TOPIC_REASONS - {Reason.NOT_ADOPTED}
+"""Reasons for which nothing of a topic is compared; a topic that waits for adoption is compared."""
 
 
 def _refused_field_finding(plan: TopicPlan, refusal: Issue) -> DriftFinding:
@@ -237,9 +254,18 @@ def _refused_field_finding(plan: TopicPlan, refusal: Issue) -> DriftFinding:
         return DriftFinding(DriftClass.MISSING, "", size)
     if refusal.reason is Reason.REPLICATION_FACTOR_DIFFERS:
         return _replication_factor_finding(spec, before)
+    if _keeps_drained_broker(spec, before, refusal):
+        return DriftFinding(DriftClass.DRAINED)
     if refusal.field[:1] in (("partitions",), ("replicaAssignment",)):
         return _partitions_finding(spec, before)
     return DriftFinding(DriftClass.REFUSED, ".".join(refusal.field))
+
+
+def _keeps_drained_broker(spec: TopicSpec, before: TopicState, refusal: Issue) -> bool:
+    """Return whether a refusal says that the topic stays on a drained broker."""
+    if refusal.reason is Reason.EXCLUDED_BROKERS:  # also the reason to refuse growth by explicit lists
+        return spec.partitions == len(before.replicas)
+    return refusal.reason in (Reason.MOVE_NOT_ALLOWED, Reason.PROTECTED_TOPIC) and not refusal.field
 
 
 def _notice_findings(spec: TopicSpec, before: TopicState, notice: Issue) -> Iterator[DriftFinding]:
@@ -251,6 +277,8 @@ def _notice_findings(spec: TopicSpec, before: TopicState, notice: Issue) -> Iter
         yield from _ignored_findings(spec, before, notice.field)
     elif notice.reason is Reason.REPLICAS_DIFFER:
         yield _assignment_finding(spec, before)
+    elif notice.reason is Reason.EXISTING_PROBLEM and notice.field == ("replicationFactor",):
+        yield DriftFinding(DriftClass.WIDTHS)
     elif notice.reason is Reason.EXISTING_PROBLEM:
         yield DriftFinding(DriftClass.FAULT, ".".join(notice.field))
 
@@ -344,16 +372,6 @@ def undeclared_topic_finding(name: str, state: ClusterState, cluster: ClusterSpe
         return DriftFinding(DriftClass.UNEXPECTED, actual="unreadable", message=message)
     message = "is not in the given paths" + (f"; it belongs to owner {record.owner}" if record else "")
     return DriftFinding(DriftClass.UNEXPECTED, actual=size, message=message)
-
-
-def stale_reassignment_finding() -> DriftFinding:
-    """Return the finding for a topic that a stale reassignment request names.
-
-    The request is older than the topic, or the topic was deleted.
-    """
-    stale_entry, reasons = explain_stale_entry(), (Reason.EXISTING_PROBLEM,)
-    finding = DriftFinding(DriftClass.FAULT, "reassignment", reasons=reasons)
-    return finding._replace(message=stale_entry.message, hint=stale_entry.hint)
 
 
 def unknown_finding(topic: str, message: str) -> DriftFinding:

@@ -20,6 +20,7 @@ from topiarist.adapters.snapshots.codec import format_time
 from topiarist.adapters.snapshots.files import SUFFIX, printable_path, read_first_row, require_chroot
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHeader, read_header, read_partial_snapshot
 from topiarist.drift.equality import EqualityIndex, EqualTopics
+from topiarist.drift.placement import PlacementChecker, find_row_checker
 from topiarist.drift.uris import PARQUET_SUFFIX
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec, TopicSpec
@@ -140,6 +141,7 @@ class SnapshotInventory:
             return ClusterInput(name, problem="it has no snapshot")
         taken, file = self._files[name]
         path = self.local_path(name)
+        equal_topics.checker = self._find_checker(name)
         snapshot = read_partial_snapshot(path, self._reader, equal_topics.add_if_equal)
         invalid_rows = snapshot.invalid_rows
         if str(path) != file:
@@ -150,6 +152,13 @@ class SnapshotInventory:
         problem = self.identity_problem(name, snapshot.state)
         state = None if problem else snapshot.state
         return ClusterInput(name, taken, state, problem, snapshot.is_incomplete, equal_topics)
+
+    def _find_checker(self, name: str) -> PlacementChecker | None:
+        """Return the checker for the replica lists of a cluster; None if the first row of its snapshot is unusable."""
+        try:
+            return find_row_checker(self.cluster_row(name), self._clusters[name])
+        except TopiaristError:
+            return None  # the reader of all rows reports it
 
     def identity_problem(self, name: str, state: ClusterState) -> str:
         """Return the reason why a state belongs to another cluster than the document; empty if it matches."""

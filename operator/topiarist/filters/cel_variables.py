@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from topiarist.kafka.types import format_version
+from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
     AddPartitions,
     Change,
@@ -72,18 +73,23 @@ def bind_change(plan: TopicPlan, change: Change, broker_count: int) -> CelBindin
         case AddPartitions():
             after = {**before, "partitions": change.total}
         case MoveReplicas(moves):
-            after = {**before, "replicationFactor": max(len(move.after) for move in moves)}
+            first = moves[0]
+            after = {**before, "replicationFactor": len(first.after)} if first.partition == 0 else before
         case UpdateConfig(items):
             after = {**before, "config": config_after(topic.config if topic else {}, (change,))}
             keys = [item.key for item in items]
         case DeleteTopic():
             after = _NO_TOPIC
+    moves = change.moves if isinstance(change, MoveReplicas) else ()
     return {
         "cluster.brokers": broker_count,
         "change.kind": type(change).__name__,
         "change.risk": change.assessment.risk.label,
         "change.explanation": change.assessment.explanation,
         "change.keys": keys,
+        "change.copies": sum(len(move.added) for move in moves),
+        "change.movedPartitions": len(moves),
+        "change.reasons": [kind.value for kind in MoveKind if any(kind in move.kinds for move in moves)],
         **{f"change.before.{name}": value for name, value in before.items()},
         **{f"change.after.{name}": value for name, value in after.items()},
     }

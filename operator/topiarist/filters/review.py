@@ -2,20 +2,21 @@
 
 A plan file from a branch is not trusted: its replica lists could put the load of a cluster, or all replicas of a
 partition, on chosen brokers. Therefore ``apply`` makes a new plan and keeps only the changes that the reviewed plan has
-too. The reviewed replica lists are used as long as they are possible and plausible. A plan that is applied from its
-file alone is checked against the current ``Cluster`` document. A review never adds a change. ``cli.apply.modes`` calls
-this module.
+too. The reviewed replica lists are used as long as they are possible and plausible (``reviewed_lists``; for moves
+``move_review``). A plan that is applied from its file alone is checked against the current ``Cluster`` document. A
+review never adds a change. ``cli.apply.modes`` calls this module.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from topiarist.errors import Reason
+from topiarist.filters.move_review import find_move_issue, review_moves
 from topiarist.filters.permissions import filter_changes, filter_unapproved
+from topiarist.filters.reviewed_lists import BrokerSets, ReviewedChange, describe_risk_increase
 from topiarist.kafka.types import Broker, KafkaVersion, Replicas
 from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
@@ -25,8 +26,8 @@ from topiarist.model.plan import (
     DeleteTopic,
     ElectLeaders,
     Issue,
+    MoveReplicas,
     Plan,
-    RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
@@ -34,86 +35,31 @@ from topiarist.model.plan import (
 )
 from topiarist.model.run_options import RiskApproval
 from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClusterState
 from topiarist.planning.builder import HINT_DECLARE_VERSION, HINT_PROTECTED_TOPIC, version_warning
 from topiarist.planning.risk import assess_elections
-
-_MAX_LOAD_FACTOR = 2
-"""Maximum load of a broker, as a multiple of the load planned now.
-
-With fewer brokers at the review each broker got more replicas, but not a multiple.
-"""
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerSets:
-    """The reviewed, the current and the excluded brokers.
-
-    ``excluded`` brokers get no new replicas.
-    """
-
-    reviewed: Mapping[int, Broker]
-    current: Mapping[int, Broker]
-    excluded: Collection[int]
-
-    def unavailable_reason(self, replicas: Iterable[Replicas]) -> str:
-        """Return why reviewed replica lists cannot be used; empty if they can."""
-        for broker in sorted({broker for brokers in replicas for broker in brokers}):
-            if broker in self.excluded:
-                return f"its reviewed replica lists name broker {broker}, which this run excludes from new replicas"
-            if broker not in self.current:
-                return f"its reviewed replica lists name broker {broker}, which is not registered"
-            if self.reviewed.get(broker) != self.current[broker]:
-                return (
-                    f"its reviewed replica lists name broker {broker}, which was in another rack or not registered then"
-                )
-        return ""
-
-    def implausible_reason(self, planned: Sequence[Replicas], reviewed: Sequence[Replicas]) -> str:
-        """Return why no planner would make the reviewed lists; empty if one would.
-
-        The reviewed lists are compared with the lists that the planner makes now; neither may have an empty list.
-        """
-        planned_racks, reviewed_racks = (
-            min(len({self.current[broker].rack for broker in replicas}) for replicas in lists)
-            for lists in (planned, reviewed)
-        )
-        if reviewed_racks < planned_racks:
-            return "its reviewed replica lists keep a partition in fewer racks than the lists of a new plan"
-        for verb, length in (("leads", 1), ("holds", None)):  # the first replica is the preferred leader
-            (broker, count), (_, planned_count) = (
-                Counter(broker for replicas in lists for broker in replicas[:length]).most_common(1)[0]
-                for lists in (reviewed, planned)
-            )
-            if count > _MAX_LOAD_FACTOR * planned_count:
-                return (
-                    f"with its reviewed replica lists broker {broker} {verb} {count:,} of its partitions, "
-                    f"with the lists of a new plan at most {planned_count:,}"
-                )
-        return ""
-
 
 ReplicaChange = TypeVar("ReplicaChange", CreateTopic, AddPartitions)
 
 _HINT_REVIEW_AGAIN = "make a plan of the merged manifests, have it reviewed, and apply again"
-
-ReviewedChange = tuple[Change, str]
-"""A part of a change, and the reason not to apply it; empty if it may be applied."""
 
 
 def filter_unreviewed(plan: Plan, reviewed: Plan, without_brokers: Collection[int] = ()) -> Plan:
     """Return ``plan`` with only the changes that ``reviewed`` has too.
 
     Both plans are for the same cluster. Topic, kind, before and after must be equal; of a config update each key counts
-    by itself. Reviewed replica lists are used if they differ from the planned ones only in their brokers, and these
-    brokers are still registered in the same racks. The brokers of ``without_brokers`` and of the cluster's
-    ``excludeBrokers`` get no replicas. A change that is riskier than its review showed is withheld.
+    by itself, of a move each partition. Reviewed replica lists are used if they differ from the planned ones only in
+    their brokers, and these brokers are still registered in the same racks. The brokers of ``without_brokers`` and of
+    the cluster's ``excludeBrokers`` and ``drainBrokers`` get no replicas. A change that is riskier than its review
+    showed is withheld.
     """
     reviewed_topics = {topic.topic: topic for topic in reviewed.actionable_topics()}
     reviewed_brokers, current_brokers = ({broker.id: broker for broker in each.brokers} for each in (reviewed, plan))
     topics = []
     for topic in plan.topics:
         if topic.is_actionable:
-            excluded = {*without_brokers, *(topic.spec.cluster.exclude_brokers if topic.spec else ())}
+            of_cluster = topic.spec.cluster.exclude_brokers if topic.spec else frozenset()
+            excluded = {*without_brokers, *of_cluster, *plan.drain_brokers}
             topic = _review_topic(
                 topic, reviewed_topics.get(topic.topic), BrokerSets(reviewed_brokers, current_brokers, excluded)
             )
@@ -141,33 +87,43 @@ def filter_unapproved_deletions(plan: Plan, approvals: tuple[RiskApproval, ...])
 
 
 def recheck_saved_plan(
-    plan: Plan, cluster: ClusterSpec, *, planned_brokers: Iterable[Broker], allow_unknown_brokers: bool = False
+    plan: Plan,
+    cluster: ClusterSpec,
+    state: ClusterState,
+    *,
+    planned_brokers: Iterable[Broker],
+    allow_unknown_brokers: bool = False,
 ) -> Plan:
     """Return a saved plan without the changes that ``cluster`` forbids now.
 
-    A saved plan has no specs. The check covers excluded brokers, protected topics, and configs that the Kafka version
-    or the vendor does not know. New replicas are allowed only on ``planned_brokers``, the brokers registered when the
-    plan was made, unless ``allow_unknown_brokers``. The brokers and the minimum Kafka version of ``plan`` itself may be
-    the current ones of the cluster.
+    A saved plan has no specs. The check covers excluded and drained brokers, protected topics, configs that the Kafka
+    version or the vendor does not know, and the permissions of moves. New replicas are allowed only on
+    ``planned_brokers``, the brokers registered when the plan was made, unless ``allow_unknown_brokers``; moved replicas
+    never elsewhere. ``state`` is that of the cluster, and the brokers and the minimum Kafka version of ``plan``
+    itself may be its current ones.
     """
     planned_ids = {broker.id for broker in planned_brokers}
+    without_replicas = cluster.exclude_brokers | cluster.drain_brokers
 
     def find_issue(topic: TopicPlan, change: Change) -> Issue | None:
         if isinstance(change, CreateTopic | AddPartitions):
             named = {broker for replicas in change.replicas for broker in replicas}
-            if excluded := sorted(named & cluster.exclude_brokers):
-                message = f"excludeBrokers excludes broker {', '.join(map(str, excluded))} from new replicas"
+            if excluded := sorted(named & without_replicas):
+                ids = ", ".join(map(str, excluded))
+                message = f"excludeBrokers or drainBrokers excludes broker {ids} from new replicas"
                 return Issue(Reason.EXCLUDED_BROKERS, message, hint="make a new plan")
             if not allow_unknown_brokers and (unknown := sorted(named - planned_ids)):
                 message = f"broker {', '.join(map(str, unknown))} was not registered when the plan was made"
                 return Issue(Reason.UNKNOWN_BROKERS, message, hint="to allow this, pass --allow-unknown-brokers")
-        if isinstance(change, ElectLeaders) and cluster.source and MoveKind.LEADERS not in cluster.moves.allow:
-            message = "the Cluster does not allow the election of preferred leaders"
+        if isinstance(change, ElectLeaders) and MoveKind.LEADERS not in cluster.moves.allow:
+            message = "spec.moves of the Cluster does not allow the election of preferred leaders"
             return Issue(Reason.MOVE_NOT_ALLOWED, message, hint="allow Leaders in spec.moves of the Cluster")
         if _is_denied_if_protected(change) and cluster.is_protected(topic.topic):
             message = "belongs to other software, which relies on its present state"
             hint = f"{HINT_PROTECTED_TOPIC} (--clusters gives the document)"
             return Issue(Reason.PROTECTED_TOPIC, message, hint=hint)
+        if isinstance(change, MoveReplicas):
+            return find_move_issue(topic, change, cluster, state, planned_ids)
         return _find_config_issue(change, cluster, plan.min_version)
 
     return filter_changes(plan, find_issue)
@@ -223,10 +179,13 @@ def _identity_conflict(topic: TopicPlan, reviewed: TopicPlan) -> str:
         return "did not exist at the review, and exists now" if now else "existed at the review, and does not exist now"
     if now.identity != then.identity:
         return "was deleted and recreated after the review: it is another topic now"
-    owner_now, owner_then = (
-        f"owner {record.owner}" if record else "no owner" for record in (now.valid_record, then.valid_record)
+    owner_now, owner_then, owner_after = (
+        f"owner {record.owner}" if record else "no owner"
+        for record in (now.valid_record, then.valid_record, reviewed.record_after)
     )
-    return "" if owner_now == owner_then else f"had {owner_then} at the review, and has {owner_now} now"
+    # An interrupted run has written the record of a topic that it adopts before it moves the first replica.
+    is_begun = bool(reviewed.moves()) and owner_now == owner_after
+    return "" if owner_now == owner_then or is_begun else f"had {owner_then} at the review, and has {owner_now} now"
 
 
 def _review_change(
@@ -247,6 +206,8 @@ def _review_change(
             is_same = (before, first) == (reviewed_change.before, reviewed_change.first_replicas)
             why = "" if is_same else "had other partitions at the review"
             return [_review_replicas(topic, change, reviewed_change, broker_sets, why)]
+        case MoveReplicas(), MoveReplicas():
+            return review_moves(topic, change, reviewed_change, broker_sets)
     is_same = change == reviewed_change
     if isinstance(change, TakeOwnership):  # has no fields: its content is the ownership record before and after
         is_same = (topic.record_before, topic.record_after) == (reviewed.record_before, reviewed.record_after)
@@ -259,7 +220,7 @@ def _review_update(change: UpdateConfig, reviewed: UpdateConfig) -> list[Reviewe
     differences = {}
     for item in change.items:
         risk = reviewed_risks.get((item.key, item.before, item.after))
-        why = _risk_increase(risk, item.assessment) if risk else "the reviewed plan does not have this change"
+        why = describe_risk_increase(risk, item.assessment) if risk else "the reviewed plan does not have this change"
         if why:
             differences[item] = f"{item.key}: {why}"
     parts: list[ReviewedChange] = []
@@ -285,19 +246,13 @@ def _review_election(change: ElectLeaders, reviewed: ElectLeaders) -> list[Revie
     return parts
 
 
-def _risk_increase(reviewed: RiskAssessment, planned: RiskAssessment) -> str:
-    if planned.risk <= reviewed.risk:
-        return ""
-    return f"was reviewed as {reviewed.risk.label}, and is {planned.risk.label} now: {planned.explanation}"
-
-
 def _review_replicas(
     topic: TopicPlan, change: ReplicaChange, reviewed: ReplicaChange, broker_sets: BrokerSets, why: str
 ) -> ReviewedChange:
     """Return ``change`` with the reviewed replica lists, or with a reason against it."""
     why = (
         why
-        or _risk_increase(reviewed.assessment, change.assessment)
+        or describe_risk_increase(reviewed.assessment, change.assessment)
         or _replica_difference(topic, change.replicas, reviewed.replicas, broker_sets)
     )
     return (change, why) if why else (replace(change, replicas=reviewed.replicas), "")

@@ -137,6 +137,8 @@ def _make_partition(
     if any(reassignment) or requested is not None:
         verbs = (("adding", reassignment.adding), ("removing", reassignment.removing))
         words = [f"{verb} {_join_ids(brokers)}" for verb, brokers in verbs if brokers]
+        if words and (target := [broker for broker in replicas if broker not in reassignment.removing]):
+            words.insert(0, f"to [{','.join(map(str, target))}]")
         if requested is not None:
             words.append(f"[{','.join(map(str, requested))}] requested")
         issues.append(PartitionIssue(IssueType.REASSIGNING, ", ".join(words)))

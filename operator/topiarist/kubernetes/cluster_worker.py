@@ -29,6 +29,7 @@ from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.cache import Store
 from topiarist.kubernetes.candidates import Candidate, select_candidates
+from topiarist.kubernetes.moves import MoveTracker
 from topiarist.kubernetes.policy_cache import PolicyCache
 from topiarist.kubernetes.reconciler import (
     PlanCache,
@@ -65,6 +66,7 @@ class ClusterWorker:
         self._session = session
         self._stop = stop
         self._plan_cache = PlanCache()
+        self._move_tracker = MoveTracker()
         self._reported_requests: Counter[tuple[str, str]] = Counter()
         self._executor = ThreadPoolExecutor(1, "cluster")  # own thread: other clusters may block theirs for long
 
@@ -98,6 +100,7 @@ class ClusterWorker:
                 policy_filter=self._policy_cache.build_filter(policies, broken_policies, spec, candidates),
                 list_deletions=lambda state: recent_deletions(home, state, owner, clock.now()),
                 plan_cache=self._plan_cache,
+                move_tracker=self._move_tracker,
             )
             return self._reconcile_blocking(request, secrets)
 

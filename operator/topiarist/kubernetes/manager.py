@@ -26,7 +26,14 @@ from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.policy_cache import PolicyCache, errors_of_policy
 from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult, recent_deletions
 from topiarist.kubernetes.status.cluster import cluster_status, policy_status
-from topiarist.kubernetes.status.events import Event, annotation_events, cluster_events, topic_events, unusable_events
+from topiarist.kubernetes.status.events import (
+    Event,
+    annotation_events,
+    cluster_events,
+    stall_events,
+    topic_events,
+    unusable_events,
+)
 from topiarist.kubernetes.status.finalizers import needs_finalizer
 from topiarist.kubernetes.status.topic import topic_status
 from topiarist.kubernetes.status.writer import StatusWriter
@@ -70,6 +77,7 @@ class Manager:
         self._status_writer = StatusWriter(api, self.store.on_write_response)
         self._policy_cache = PolicyCache()
         self._results: dict[str, Mapping[ResourceKey, TopicResult]] = {}
+        self._moves_left: dict[str, int] = {}
         self._read_errors: dict[str, TopiaristError] = {}
         self._unavailable_namespaces: Mapping[str, str] = {}
         self._topics_of_removed_clusters: set[ResourceKey] = set()
@@ -161,6 +169,7 @@ class Manager:
         del self._loops[name], self._tasks[name]
         self._topics_of_removed_clusters.update(self._results.pop(name, {}))
         self._read_errors.pop(name, None)
+        self._moves_left.pop(name, None)
         self._cluster_inventory.pop(name, None)
         self._policy_cache.rule_errors.pop(name, None)
         self.metrics.remove_cluster(name)
@@ -180,7 +189,9 @@ class Manager:
         self.metrics.record_reconcile(name, result, before.values(), time.monotonic() - begun, clock.now())
         self.metrics.count_zookeeper_requests(name, worker.new_requests())
         for each in result.topic_results:
-            if each.outcome and each.plan:
+            # A drain of a thousand topics would otherwise log each of them in each pass.
+            is_news = not each.moves or before.get(each.candidate.resource.key) != each
+            if each.outcome and each.plan and is_news:
                 what = {"cluster": name, "topic": each.outcome.topic, "changes": describe_changes(each.plan.changes)}
                 log.info(each.outcome.message or each.outcome.result.value, extra=what)
         events: Events = []
@@ -189,6 +200,9 @@ class Manager:
         )
         if result.error:
             return Requeue.AFTER_BACKOFF
+        if result.moves and result.moves.left:
+            before_pass, self._moves_left[name] = self._moves_left.get(name), result.moves.left
+            return Requeue.MOVED if result.moves.is_sent or before_pass != result.moves.left else Requeue.MOVING
         return Requeue.SOON if any(each.is_in_progress for each in result.topic_results) else Requeue.AFTER_PERIOD
 
     async def _refresh_cluster(self, name: str) -> Resource | None:
@@ -245,7 +259,8 @@ class Manager:
         deletions = recent_deletions(home, None, self._owner, now) if result.deletions is None else result.deletions
         # The owner in the status tells another release in the same namespace that this Cluster is served.
         status = {**cluster_status(home, result, deletions, now, self._unavailable_namespaces), "operator": self._owner}
-        events += [(home, event) for event in chain(cluster_events(home, status), annotation_events(home, status))]
+        news = chain(cluster_events(home, status), stall_events(home, status), annotation_events(home, status))
+        events += [(home, event) for event in news]
         if status != home.status:
             yield self._status_writer.write_status(home, status)
 

@@ -18,8 +18,10 @@ from prometheus_client.registry import Collector
 from topiarist import __version__
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.moves import ClusterMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
 from topiarist.kubernetes.work_loop import WorkLoop
+from topiarist.model.outcome import Result
 from topiarist.model.plan import (
     AddPartitions,
     CreateTopic,
@@ -100,6 +102,7 @@ class Metrics:
         self._zookeeper_requests = Counter(
             "topiarist_cluster_requests", "Requests, by answer.", ["cluster", "op", "result"], registry=registry
         )
+        self._moves = _MoveMetrics(registry)
         self._unavailable_namespaces = Gauge(
             "topiarist_namespace_away",
             "1 for a watched namespace that the operator cannot read.",
@@ -132,14 +135,19 @@ class Metrics:
             self._reconcile_errors.labels(cluster).inc()
             return
         self._last_success.labels(cluster).set(now.timestamp())
+        if seen.moves:
+            self._moves.record(cluster, seen.moves)
         states = Counts(view.state for view in seen.topic_results)
         for state in SyncState:
             self._topics.labels(cluster, state.value).set(states[state])
         drifted = {view.candidate.resource.key for view in before if view.state is SyncState.DRIFTED}
         for view in seen.topic_results:
             if view.outcome and view.plan:
+                # Moves that later passes continue are no outcome yet; all other changes of such a topic are made.
+                result = Result.DONE if view.is_applied and view.moves else view.outcome.result
                 for change in view.plan.changes:
-                    self._changes.labels(cluster, _ACTIONS[type(change)], view.outcome.result.value).inc()
+                    if not (view.moves and isinstance(change, MoveReplicas)):
+                        self._changes.labels(cluster, _ACTIONS[type(change)], result.value).inc()
             if view.state is SyncState.DRIFTED and view.candidate.resource.key not in drifted:
                 drift = [refusal for refusal in view.refusals if refusal.reason is Reason.DRIFT_DETECTED]
                 withheld = [change for refusal in drift for change in refusal.withheld]
@@ -176,6 +184,43 @@ class Metrics:
         """Remove the gauges of a removed cluster, which would otherwise keep their last value."""
         for metric in (self._last_success, self._session_state, self._topics):
             metric.remove_by_labels({"cluster": cluster})
+        self._moves.remove_cluster(cluster)
+
+
+class _MoveMetrics:
+    """The metrics of moves of replicas."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        def gauge(name: str, about: str, *labels: str) -> Gauge:
+            return Gauge(f"topiarist_moves_{name}", about, ["cluster", *labels], registry=registry)
+
+        self._partitions_left = gauge("partitions_left", "Partitions that are still to be moved, also those in flight.")
+        self._copies_left = gauge("copies_left", "Replicas that are still to be copied, also those in flight.")
+        self._copies_in_flight = gauge("copies_in_flight", "Replicas that brokers copy now.")
+        self._stalled = gauge("stalled", "1 if the moves need a user: no progress, or a stuck reassignment request.")
+        self._throttle_left = gauge("throttle_left", "1 if throttles of a finished batch could not be put back.")
+        self._drained = gauge("drained_replicas_left", "Replicas on a broker that is to be drained.", "broker")
+        self._batches = Counter("topiarist_moves_batches", "Batches sent.", ["cluster"], registry=registry)
+        self._moved = Counter("topiarist_moves_partitions_moved", "Partitions moved.", ["cluster"], registry=registry)
+
+    def record(self, cluster: str, moves: ClusterMoves) -> None:
+        """Record the moves of a cluster after a pass."""
+        self._partitions_left.labels(cluster).set(moves.left)
+        self._copies_left.labels(cluster).set(moves.copies_left)
+        self._copies_in_flight.labels(cluster).set(moves.copies_in_flight)
+        self._stalled.labels(cluster).set(moves.problem is not None)
+        self._throttle_left.labels(cluster).set(moves.throttle_left)
+        self._batches.labels(cluster).inc(moves.is_sent)
+        self._moved.labels(cluster).inc(moves.moved)
+        self._drained.remove_by_labels({"cluster": cluster})
+        for broker, replicas in moves.draining.items():
+            self._drained.labels(cluster, str(broker)).set(replicas)
+
+    def remove_cluster(self, cluster: str) -> None:
+        """Remove the gauges of a removed cluster."""
+        gauges = (self._partitions_left, self._copies_left, self._copies_in_flight, self._stalled, self._throttle_left)
+        for gauge in (*gauges, self._drained):
+            gauge.remove_by_labels({"cluster": cluster})
 
 
 class _LiveCollector(Collector):

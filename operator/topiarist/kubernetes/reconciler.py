@@ -29,6 +29,17 @@ from topiarist.kubernetes import approval
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.candidates import Candidate
+from topiarist.kubernetes.moves import (
+    ClusterMoves,
+    MoveTracker,
+    TopicMoves,
+    count_drained_replicas,
+    describe_other_request,
+    find_moves_in_flight,
+    find_moves_waiting,
+    has_unfinished_moves,
+)
+from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.progress import has_uninitialized, partitions_to_initialize
@@ -39,7 +50,13 @@ from topiarist.model.tenancy import DriftPolicy
 from topiarist.planning.moves.leaders import may_elect_leaders
 from topiarist.planning.planner import make_plan
 from topiarist.ports import MoveOptions, PartitionInspector, ProgressSource, Throttle
-from topiarist.reconcile import apply_plan, plan_elections, require_all_topics_planned, require_cluster_id
+from topiarist.reconcile import (
+    apply_plan,
+    plan_elections,
+    refuse_unhealthy_moves,
+    require_all_topics_planned,
+    require_cluster_id,
+)
 
 
 class Deletion(NamedTuple):
@@ -74,6 +91,7 @@ class SyncState(str, Enum):
     """The state of a topic on a cluster.
 
     ``CHANGED``: new partitions are written, and the last poll did not see them initialized by the controller.
+    ``MOVING``: replicas of the topic are moved, or wait for a batch; nothing else is left to do.
     ``WAITING``: the topic waits for an end that needs no user, such as that of a reassignment or of a broker's
     downtime. ``REFUSED``: a change is refused until the user acts.
     """
@@ -81,6 +99,7 @@ class SyncState(str, Enum):
     ABSENT = "Absent"
     CHANGED = "Changed"
     DRIFTED = "Drifted"
+    MOVING = "Moving"
     SYNCED = "Synced"
     OBSERVED = "Observed"
     PAUSED = "Paused"
@@ -94,6 +113,7 @@ class PlanCache:
     def __init__(self) -> None:
         self._shared_inputs: object = None
         self._cached: dict[str, tuple[TopicSpec, TopicState | None]] = {}
+        self._in_reassignment: frozenset[str] = frozenset()
 
     def changed_specs(
         self, state: ClusterState, cluster: ClusterSpec, run: RunOptions, specs: Iterable[TopicSpec]
@@ -102,15 +122,23 @@ class PlanCache:
 
         A change of a value that all topics share empties the cache.
         """
-        # List sizes limit changes only, and a topic with changes is never in the cache.
-        shared = replace(state, topics={}, list_sizes=ListSizes()), cluster, run
+        # List sizes limit changes only, and a topic with changes is never in the cache. Neither is a topic that a
+        # reassignment names: the request changes with each moved partition, and concerns only the topics that it names.
+        self._in_reassignment = _topics_in_reassignment(state)
+        unnamed = replace(state, topics={}, list_sizes=ListSizes(), requested_reassignments=(), requested_at_ms=None)
+        unnamed = replace(
+            unnamed, reassigning_topics=frozenset(), stale_reassignments=frozenset(), batch=None, batch_at_ms=None
+        )
+        shared = unnamed, cluster, run
         if shared != self._shared_inputs:
             self._shared_inputs, self._cached = shared, {}
+        for name in self._in_reassignment:
+            self._cached.pop(name, None)
         return [spec for spec in specs if not self._is_cached(spec, state.topics.get(spec.topic))]
 
     def update(self, spec: TopicSpec, found: TopicState | None, *, quiet: bool) -> None:
         """Add a planned topic to the cache if it is ``quiet``, otherwise remove it."""
-        if quiet:
+        if quiet and spec.topic not in self._in_reassignment:
             self._cached[spec.topic] = spec, found
         else:
             self._cached.pop(spec.topic, None)
@@ -123,14 +151,19 @@ class PlanCache:
         return known is not None and known[0] is spec and known[1] is found
 
 
+def _topics_in_reassignment(state: ClusterState) -> frozenset[str]:
+    batch = frozenset(move.topic for move in state.batch.moves) if state.batch else frozenset[str]()
+    return batch | state.reassigning_topics | state.stale_reassignments
+
+
 @dataclass(frozen=True, slots=True)
 class ReconcileRequest:
     """The input of one reconciliation.
 
     ``cluster_resource`` is the Cluster. ``blocked_deletions`` maps a topic's name to the reason why the topic must not
     be deleted although its resource is being deleted. ``policy_filter`` applies the policies to a plan.
-    ``list_deletions`` returns the deletions of the last day for a state that was read. ``plan_cache`` is kept from one
-    reconciliation of the cluster to the next.
+    ``list_deletions`` returns the deletions of the last day for a state that was read. ``plan_cache`` and
+    ``move_tracker`` are kept from one reconciliation of the cluster to the next.
     """
 
     cluster_resource: Resource
@@ -141,13 +174,15 @@ class ReconcileRequest:
     policy_filter: PlanFilter = keep_all
     list_deletions: Callable[[ClusterState], Sequence[Deletion]] = field(default=lambda state: ())
     plan_cache: PlanCache = field(default_factory=PlanCache)
+    move_tracker: MoveTracker = field(default_factory=MoveTracker)
 
 
 class TopicResult(NamedTuple):
     """The result of one topic after a reconciliation.
 
     ``actual`` is the topic as it was read, before any write (None: absent). ``used_consents`` is the digest of the
-    owner's consents that are used up because no change is left for them; empty if there are none.
+    owner's consents that are used up because no change is left for them; empty if there are none. ``moves`` are the
+    moves of the topic that are left, None if there are none; ``move_problem`` is a stall that holds them.
     """
 
     candidate: Candidate
@@ -157,11 +192,25 @@ class TopicResult(NamedTuple):
     refusals: tuple[Issue, ...] = ()
     outcome: Outcome | None = None
     used_consents: str = ""
+    moves: TopicMoves | None = None
+    move_problem: Issue | None = None
+
+    @property
+    def is_applied(self) -> bool:
+        """Return whether all planned changes are made, except moves that later passes continue."""
+        if self.outcome is None:
+            return False
+        done = self.outcome.result in (Result.DONE, Result.UNCHANGED)
+        return done or self.outcome.reason is Reason.MOVES_UNFINISHED
 
     @property
     def is_deferred(self) -> bool:
-        """Return whether the topic is left to the next reconciliation (skipped or conflict)."""
-        return self.outcome is not None and self.outcome.result in (Result.SKIPPED, Result.CONFLICT)
+        """Return whether the topic is left to the next reconciliation (skipped or conflict).
+
+        A topic that waits for a batch of moves is not: it waits for brokers, which takes longer.
+        """
+        deferred = self.outcome is not None and self.outcome.result in (Result.SKIPPED, Result.CONFLICT)
+        return deferred and self.state is not SyncState.MOVING
 
     @property
     def is_in_progress(self) -> bool:
@@ -175,7 +224,7 @@ class ReconcileResult(NamedTuple):
 
     ``state`` is None if the cluster was not read, ``report`` is None if nothing was applied. ``error`` is the error
     that ended the reconciliation early, if any. ``deletions`` are the deletions of the last day, counted before any
-    write; None if the cluster was not read.
+    write; None if the cluster was not read. ``moves`` are None if nothing was applied.
     """
 
     topic_results: Sequence[TopicResult]
@@ -183,10 +232,11 @@ class ReconcileResult(NamedTuple):
     report: ReconcileReport | None = None
     error: TopiaristError | None = None
     deletions: Sequence[Deletion] | None = None
+    moves: ClusterMoves | None = None
 
 
 class WritableCluster(PartitionInspector, ProgressSource, Protocol):
-    """A cluster that can be written, and polled for the controller's progress."""
+    """A cluster that can be written, inspected, and polled for the controller's progress."""
 
 
 def reconcile_cluster(
@@ -209,17 +259,33 @@ def reconcile_cluster(
         require_cluster_id(request.cluster.cluster_id, state.cluster_id)
         specs = request.plan_cache.changed_specs(state, request.cluster, run, desired.values())
         plan = require_all_topics_planned(make_plan(state, request.cluster, specs, run), specs)
+        plan = refuse_unhealthy_moves(cluster, plan, state)
         plan = plan_elections(cluster, plan, state, specs)
         plan = _filter_plan(plan, request, candidates, len(deletions))
+        blocker, problem = request.move_tracker.observe(cluster, state, request.cluster.moves)
     except TopiaristError as error:
         return ReconcileResult(refused, state, None, error, deletions)
+    if approval.is_paused(request.cluster_resource):
+        plan = replace(plan, batch=None)  # a pause also keeps the throttles of the last batch
+    progress: list[MoveProgress] = []
     # One batch a pass: statuses and other changes do not wait for copies.
-    moves = MoveOptions(request.cluster.moves, wait=False)
-    report = apply_plan(cluster, plan, stop=stop, throttle=pace, move_options=moves)
+    options = MoveOptions(request.cluster.moves, wait=False, on_progress=progress.append)
+    report = apply_plan(cluster, plan, stop=stop, throttle=pace, move_options=options)
     plans = {plan.topic: plan for plan in report.plan.topics}
     outcomes = {outcome.topic: outcome for outcome in report.outcomes}
+    moves = _find_cluster_moves(request, state, report, progress, outcomes)
+    moves = replace(moves, problem=problem, waiting_for=blocker or moves.waiting_for)
+    request.move_tracker.remember(moves.in_flight)
+    moves_by_topic = moves.by_topic()
     results = [
-        _topic_result(each, desired[topic], state.topics.get(topic), plans.get(topic), outcomes.get(topic))
+        _topic_result(
+            each,
+            desired[topic],
+            state.topics.get(topic),
+            plans.get(topic),
+            outcomes.get(topic),
+            (moves_by_topic.get(topic), problem),
+        )
         for topic, each in candidates.items()
     ]
     planned = {spec.topic for spec in specs}
@@ -230,7 +296,50 @@ def reconcile_cluster(
         if spec.topic in planned:
             quiet = result.state in (SyncState.SYNCED, SyncState.ABSENT) and result.plan is None and ended_by is None
             request.plan_cache.update(spec, result.actual, quiet=quiet)
-    return ReconcileResult([*refused, *results], state, report, ended_by, deletions)
+    return ReconcileResult([*refused, *results], state, report, ended_by, deletions, moves)
+
+
+def _find_cluster_moves(
+    request: ReconcileRequest,
+    state: ClusterState,
+    report: ReconcileReport,
+    progress: Iterable[MoveProgress],
+    outcomes: Mapping[str, Outcome],
+) -> ClusterMoves:
+    """Return the moves that are left after the plan of ``report`` was applied to ``state``."""
+    batch, in_flight = state.batch, find_moves_in_flight(state)
+    waiting = find_moves_waiting(report.plan.topics, outcomes, in_flight) if report.error is None else ()
+    found = ClusterMoves(
+        moved=request.move_tracker.count_moved(state),
+        draining=count_drained_replicas(state.topics.values(), request.cluster.drain_brokers),
+    )
+    if sent := next((each for each in progress if each.copying), None):
+        left = find_moves_waiting(report.plan.topics, outcomes, sent.copying)
+        return replace(
+            found, waiting=left, in_flight=sent.copying, batch=sent.batch, batches=sent.batches, is_sent=True
+        )
+    if batch and in_flight:
+        return replace(
+            found,
+            waiting=waiting,
+            in_flight=in_flight,
+            batch=batch.batch,
+            batches=batch.batches,
+            sent_at_ms=state.batch_at_ms,
+        )
+    # ``apply_plan`` puts the throttles of the operator's own batch back, unless nothing may be written.
+    is_ended = (
+        report.error is None
+        and not state.write_block.reason
+        and report.plan.batch is not None
+        and report.plan.batch.owner == request.owner
+    )
+    return replace(
+        found,
+        waiting=waiting,
+        waiting_for=describe_other_request(state) if waiting else "",
+        throttle_left=bool(batch and batch.throttles and state.requested_at_ms is None and not is_ended),
+    )
 
 
 def _desired_spec(candidate: Candidate, cluster_resource: Resource) -> TopicSpec:
@@ -313,12 +422,20 @@ def _filter_plan(plan: Plan, request: ReconcileRequest, candidates: Mapping[str,
 
 
 def _topic_result(
-    candidate: Candidate, desired: TopicSpec, actual: TopicState | None, plan: TopicPlan | None, outcome: Outcome | None
+    candidate: Candidate,
+    desired: TopicSpec,
+    actual: TopicState | None,
+    plan: TopicPlan | None,
+    outcome: Outcome | None,
+    move_state: tuple[TopicMoves | None, Issue | None],
 ) -> TopicResult:
+    moves, problem = move_state
     refusals = tuple(_with_consent_hint(candidate, plan, refusal) for refusal in plan.refusals) if plan else ()
-    if outcome and outcome.result not in (Result.DONE, Result.UNCHANGED):
+    is_moving = moves is not None and plan is not None and has_unfinished_moves(plan, outcome)
+    if outcome and outcome.result not in (Result.DONE, Result.UNCHANGED) and not is_moving:
         refusals = (*refusals, Issue(outcome.reason or Reason.NOT_SENT, outcome.message or outcome.result.value))
-    state = SyncState.OBSERVED if candidate.spec.observe_only else _sync_state(desired, actual, plan, refusals)
+    observed = candidate.spec.observe_only
+    state = SyncState.OBSERVED if observed else _sync_state(desired, actual, plan, refusals, moves)
     done = outcome is not None and outcome.result in (Result.DONE, Result.UNCHANGED)
     used = state in (SyncState.SYNCED, SyncState.ABSENT) or (
         done and plan is not None and approval.has_consented_changes(plan)
@@ -331,11 +448,21 @@ def _topic_result(
         refusals,
         outcome,
         approval.current_consents_digest(candidate.resource) if used else "",
+        moves,
+        problem if moves else None,
     )
 
 
+_REASONS_OF_MOVES = frozenset({Reason.AFTER_MOVES, Reason.REASSIGNMENT_IN_PROGRESS})
+"""Reasons for which a change waits until the moves of its own topic are done."""
+
+
 def _sync_state(
-    desired: TopicSpec, actual: TopicState | None, plan: TopicPlan | None, refusals: Sequence[Issue]
+    desired: TopicSpec,
+    actual: TopicState | None,
+    plan: TopicPlan | None,
+    refusals: Sequence[Issue],
+    moves: TopicMoves | None,
 ) -> SyncState:
     if desired.observe_only:
         return SyncState.PAUSED
@@ -343,9 +470,14 @@ def _sync_state(
         reasons = {refusal.reason for refusal in refusals}
         if any(not reason.retryable for reason in reasons - {Reason.DRIFT_DETECTED}):
             return SyncState.REFUSED
-        return SyncState.DRIFTED if Reason.DRIFT_DETECTED in reasons else SyncState.WAITING
+        if Reason.DRIFT_DETECTED in reasons:
+            return SyncState.DRIFTED
+        if not moves or desired.absent or not (moves.in_flight or reasons <= _REASONS_OF_MOVES):
+            return SyncState.WAITING
     if desired.absent and actual is not None:
         return SyncState.WAITING
+    if moves:
+        return SyncState.MOVING
     if plan and partitions_to_initialize(plan):
         return SyncState.CHANGED
     return SyncState.ABSENT if desired.absent else SyncState.SYNCED

@@ -22,14 +22,26 @@ DEBOUNCE_S = 0.1
 MIN_BACKOFF_S, MAX_BACKOFF_S = 1.0, 60.0
 """Seconds to wait after a failure: the first delay, doubled with each further failure, and the maximum."""
 
+FIRST_MOVE_PAUSE_S, MAX_MOVE_PAUSE_S = 0.5, 15.0
+"""Seconds between reconciliations while replicas are moved: the first pause after progress, and the maximum.
+
+After the first one, a pause is about a quarter of the time since the last progress: the next batch follows soon.
+"""
+
 log = logging.getLogger(__name__)
 
 
 class Requeue(Enum):
-    """The time of the next reconciliation; ``SOON`` if something was written or is in progress."""
+    """The time of the next reconciliation.
+
+    ``SOON`` if something was written or is in progress. ``MOVING`` if replicas are moved, ``MOVED`` if their moves have
+    also progressed since the last reconciliation.
+    """
 
     AFTER_PERIOD = "well"
     SOON = "soon"
+    MOVING = "moving"
+    MOVED = "moved"
     AFTER_BACKOFF = "failed"
 
 
@@ -45,7 +57,7 @@ class WorkLoop:
         self._period = period
         self._queued = asyncio.Event()
         self._stopped = asyncio.Event()
-        self._soon_count = 0
+        self._repeat_count = 0
         self._failures = 0
         self.enqueue_count = 0
         self.retries = 0
@@ -79,7 +91,7 @@ class WorkLoop:
             self.last_completed_at = time.monotonic()
             self._failures = self._failures + 1 if ending is Requeue.AFTER_BACKOFF else 0
             self.retries += ending is Requeue.AFTER_BACKOFF
-            self._soon_count = self._soon_count + 1 if ending is Requeue.SOON else 0
+            self._repeat_count = self._repeat_count + 1 if ending in (Requeue.SOON, Requeue.MOVING) else 0
             await self._wait_for_next(ending)
 
     async def _wait_for_next(self, ending: Requeue) -> None:
@@ -93,7 +105,10 @@ class WorkLoop:
             # Otherwise every event would lead to another attempt at a ZooKeeper that does not answer.
             longest = min(MIN_BACKOFF_S * 2.0 ** min(self._failures - 1, 10), MAX_BACKOFF_S) * random.uniform(0.5, 1.0)
         elif ending is Requeue.SOON:
-            longest = min(DEBOUNCE_S * 1.25 ** min(self._soon_count - 1, 100), self._period)
+            longest = min(DEBOUNCE_S * 1.25 ** min(self._repeat_count - 1, 100), self._period)
+        elif ending in (Requeue.MOVING, Requeue.MOVED):
+            pause = FIRST_MOVE_PAUSE_S * 1.25 ** min(self._repeat_count, 100)
+            longest = min(pause, MAX_MOVE_PAUSE_S, self._period)
         else:
             # Jitter: the clusters must not all reconcile at the same moment.
             longest = self._period * random.uniform(0.9, 1.1)

@@ -17,7 +17,7 @@ from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion, Replicas
-from topiarist.model.moves import BatchRecord, LeaderChange, ReplicaMove
+from topiarist.model.moves import NO_MOVES, BatchRecord, LeaderChange, MoveSettings, ReplicaMove
 from topiarist.model.ownership_record import build_applied_spec
 from topiarist.model.spec import TopicSpec, ValueOrigin
 from topiarist.model.state import OwnershipRecord, TopicState, WriteBlock
@@ -177,8 +177,8 @@ class Issue(NamedTuple):
     """A refusal or a notice about a topic; ``reason.exit_code`` distinguishes the two.
 
     ``field`` is the path below the spec (empty: the topic as a whole), ``hint`` the advice, ``withheld`` the refused
-    changes, if any. ``rule_origin`` is the location of the policy rule that caused the issue; it is not part of a
-    plan's meaning.
+    changes, if any. ``cause_origin`` is the location of the policy rule, or of the field of the Cluster, that caused
+    the issue; it is not part of a plan's meaning.
     """
 
     reason: Reason
@@ -186,7 +186,7 @@ class Issue(NamedTuple):
     field: tuple[str, ...] = ()
     hint: str = ""
     withheld: tuple[Change, ...] = ()
-    rule_origin: ValueOrigin | None = None
+    cause_origin: ValueOrigin | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +265,9 @@ class Plan:
     ``load`` is the load of each broker before the plan; it is empty if no replica is placed. ``config_rules`` (with the
     relevant settings only) and ``min_version`` are the rules used to check configs. ``controller`` and
     ``controller_epoch`` are information for people and not part of a plan's meaning. ``batch`` is the record of the
-    last batch of moves on the cluster: a run that applies the plan first waits for it.
+    last batch of moves on the cluster: a run that applies the plan first waits for it. ``drain_brokers`` and
+    ``move_settings`` are for the texts about moves, and not part of a plan's meaning either: they are their cause and
+    their pace.
     """
 
     cluster: str
@@ -284,6 +286,8 @@ class Plan:
     controller: int | None = None
     controller_epoch: int = 0
     batch: BatchRecord | None = None
+    drain_brokers: frozenset[int] = frozenset()
+    move_settings: MoveSettings = NO_MOVES
 
     def actionable_topics(self) -> Iterator[TopicPlan]:
         """Iterate over the topics that applying the plan writes to."""

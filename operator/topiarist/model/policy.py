@@ -73,12 +73,19 @@ CHANGE_VARIABLES: dict[str, CelVariable] = TOPIC_VARIABLES | {
     "cluster.brokers": CelVariable(CelType.INT, "Brokers that are registered."),
     "change.kind": CelVariable(
         CelType.STRING,
-        "`CreateTopic`, `AddPartitions`, `MoveReplicas`, `UpdateConfig`, `ElectLeaders`, `DeleteTopic` or"
-        " `TakeOwnership`.",
+        "`CreateTopic`, `AddPartitions`, `MoveReplicas`, `UpdateConfig`, `ElectLeaders`, `DeleteTopic` or "
+        "`TakeOwnership`; in a comparison, `move` is short for `MoveReplicas`.",
     ),
     "change.risk": CelVariable(CelType.STRING, "`Safe`, `Disruptive` or `DataLoss`."),
     "change.explanation": CelVariable(CelType.STRING, "Why the risk is not `Safe`; empty if it is."),
     "change.keys": CelVariable(CelType.LIST, "Config keys that are set, changed or removed."),
+    "change.copies": CelVariable(CelType.INT, "Replicas that a move copies; 0 for other changes."),
+    "change.movedPartitions": CelVariable(
+        CelType.INT, "Partitions that a move gives another list; 0 for other changes."
+    ),
+    "change.reasons": CelVariable(
+        CelType.LIST, "Reasons of a move, as in `spec.moves.allow` of the `Cluster`; empty for other changes."
+    ),
     "change.before.partitions": CelVariable(CelType.INT, "Partitions on the cluster; 0 if the topic does not exist."),
     "change.before.replicationFactor": CelVariable(
         CelType.INT, "Replicas of partition 0; 0 if the topic does not exist."
@@ -138,7 +145,7 @@ class Rule:
             self.reason,
             f"{self.message} ({self.title})",
             ("replicaAssignment",) if sized else self.field,
-            rule_origin=ValueOrigin(self.source, self.path),
+            cause_origin=ValueOrigin(self.source, self.path),
         )
 
 

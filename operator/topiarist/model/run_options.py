@@ -27,7 +27,8 @@ class RunOptions:
     ``adopt`` are glob patterns of existing topics that may be adopted even if they differ from their specs.
     ``take_ownership`` are patterns of topics that may be taken from their owners, and ``recreate`` of topics that may
     be recreated after another client deleted them. ``without_brokers`` get no new replicas. ``allow_unknown_brokers``
-    permits explicit replica lists with brokers that are not registered.
+    permits explicit replica lists with brokers that are not registered. ``drain_brokers`` are drained in addition to
+    those of the cluster. ``max_moves`` is the largest number of replicas that moves may copy; None is no limit.
     """
 
     owner: str = "default"
@@ -36,6 +37,8 @@ class RunOptions:
     recreate: tuple[str, ...] = ()
     without_brokers: frozenset[int] = frozenset()
     allow_unknown_brokers: bool = False
+    drain_brokers: frozenset[int] = frozenset()
+    max_moves: int | None = None
 
     def may_adopt(self, topic: str) -> bool:
         return matches_any(topic, self.adopt)

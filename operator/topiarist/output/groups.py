@@ -18,6 +18,9 @@ from topiarist.model.plan import ConfigItem, CreateTopic, Issue, Plan, TakeOwner
 _MIN_TOPICS = 4
 """Minimum number of topics that form a group."""
 
+LIMIT_LABELS = {Reason.BUDGET_EXCEEDED: "over budget", Reason.MOVES_LIMITED: "over --max-moves"}
+"""Names of the limits that withhold changes, by the reason of the refusals."""
+
 ClusterDefault = tuple[str, str | None]
 """A config key and the value that the cluster's defaults give it."""
 
@@ -58,13 +61,15 @@ def group_items(plan: Plan) -> GroupedItems:
     )
 
 
-def list_exceeded_budgets(plan: Plan) -> Iterable[tuple[str, str]]:
-    """Return message and hint of each exceeded budget of the cluster.
+def list_exceeded_limits(plan: Plan) -> Iterable[tuple[str, str, str]]:
+    """Return label, message and hint of each exceeded limit: the budgets of the cluster, and that of the run.
 
-    Each pair is returned once, not for each topic that it affects.
+    Each is returned once, not for each topic that it affects.
     """
     refusals = chain.from_iterable(topic.refusals for topic in plan.topics)
-    exceeded = ((issue.message, issue.hint) for issue in refusals if issue.reason is Reason.BUDGET_EXCEEDED)
+    exceeded = (
+        (LIMIT_LABELS[issue.reason], issue.message, issue.hint) for issue in refusals if issue.reason in LIMIT_LABELS
+    )
     return dict.fromkeys(exceeded)
 
 

@@ -15,7 +15,7 @@ from topiarist.kafka.config_rules import ConfigError, ConfigRules
 from topiarist.kafka.types import KafkaVersion, format_version
 from topiarist.model.plan import Change, Issue, MoveReplicas
 from topiarist.model.run_options import RunOptions
-from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.moves.planner import MovePlanner
 from topiarist.planning.placement import ReplicaPlacer
@@ -48,6 +48,10 @@ class PlanContext:
         """Return the Kafka versions that values are validated for."""
         return self.cluster.config_rules.versions_to_check(self.state.min_version)
 
+    def cluster_origin(self, *path: str) -> ValueOrigin | None:
+        """Return the origin of a field below ``spec`` of the Cluster; None if the run has no document of it."""
+        return ValueOrigin(self.cluster.source, ("spec", *path)) if self.cluster.source else None
+
     def find_config_errors(self, config: Mapping[str, str]) -> Sequence[ConfigError]:
         """Return the errors of a complete map of overrides.
 
@@ -74,9 +78,10 @@ class TopicPlanBuilder:
         *,
         hint: str = "",
         withheld: Sequence[Change] = (),
+        origin: ValueOrigin | None = None,
     ) -> None:
-        """Add a refusal; ``withheld`` are the changes that it withholds."""
-        self.refusals.append(Issue(reason, message, path, hint, tuple(withheld)))
+        """Add a refusal; ``withheld`` are the changes that it withholds, ``origin`` its cause in another document."""
+        self.refusals.append(Issue(reason, message, path, hint, tuple(withheld), origin))
 
     def add_notice(self, reason: Reason, message: str, path: tuple[str, ...] = ()) -> None:
         """Add a notice, which withholds no change."""

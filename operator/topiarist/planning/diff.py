@@ -24,7 +24,12 @@ from topiarist.planning.builder import (
     min_replica_count,
     version_warning,
 )
-from topiarist.planning.moves.topic import find_forbidding_document, find_moves, permitted_kinds
+from topiarist.planning.moves.topic import (
+    describe_permission,
+    find_forbidding_document,
+    find_moves,
+    permitted_kinds,
+)
 from topiarist.planning.risk import assess_config, assess_growth, reassess
 from topiarist.text import format_count, shorten_list
 
@@ -95,7 +100,7 @@ def _refuse_config_item(builder: TopicPlanBuilder, topic: TopicState, item: Conf
         )
     elif item.before is None and (why := version_warning(context.cluster.config_rules, key, context.state.min_version)):
         reason, message, hint = Reason.CONFIG_TOO_NEW, why, HINT_DECLARE_VERSION
-    elif key == "min.insync.replicas" and _waits_for_moves(builder, item):
+    elif key == "min.insync.replicas" and _waits_for_moves(builder, topic, item):
         reason, hint = Reason.AFTER_MOVES, "run again after the moves"
         message = f"{key} {item.after}: waits until the topic's replicas are moved"
     elif item.after is not None and is_min_isr_above({key: item.after}, fewest := min_replica_count(topic)):
@@ -107,9 +112,11 @@ def _refuse_config_item(builder: TopicPlanBuilder, topic: TopicState, item: Conf
     return True
 
 
-def _waits_for_moves(builder: TopicPlanBuilder, item: ConfigItem) -> bool:
-    """Return whether ``min.insync.replicas`` may rise while the plan moves replicas of the topic."""
-    if item.after is None or not builder.moves_replicas:
+def _waits_for_moves(builder: TopicPlanBuilder, topic: TopicState, item: ConfigItem) -> bool:
+    """Return whether ``min.insync.replicas`` would rise while replicas of the topic are moved, or are to be moved."""
+    # A replica in flight is in the list already, and not in sync yet.
+    in_flight = topic.reassigning_partitions or topic.name in builder.context.state.reassigning_topics
+    if item.after is None or not (builder.moves_replicas or in_flight):
         return False
     before = item.before or config_rules.server_default(item.key, builder.context.settings)
     return before is None or not is_min_isr_above({item.key: before}, int(item.after) - 1)
@@ -195,6 +202,8 @@ def _notice_replica_differences(builder: TopicPlanBuilder, topic: TopicState) ->
             f"{format_count(len(different), 'partition')} not on the brokers of the manifest: "
             f"partition {first} is on {list(actual)} instead of {list(desired[first])}"
         )
+        if MoveKind.ASSIGNMENT not in builder.spec.allowed_moves:
+            message += f"; to move them, {describe_permission(builder, MoveKind.ASSIGNMENT)}"
         builder.add_notice(Reason.REPLICAS_DIFFER, message, ("replicaAssignment",))
 
 
@@ -212,13 +221,15 @@ def _diff_replication_factor(builder: TopicPlanBuilder, topic: TopicState) -> No
     kind = MoveKind.ASSIGNMENT if has_lists else MoveKind.FACTOR
     if kind in permitted_kinds(builder, topic.name):
         return  # ``find_moves`` has planned or refused it
+    origin = None
     if kind in builder.spec.allowed_moves:
         why, hint = "topiarist does not change that of protected topics", "change it with kafka-reassign-partitions"
     else:
-        document = find_forbidding_document(builder, kind)
-        why, hint = f"{kind.value} moves are not allowed", f"allow {kind.value} in spec.moves of the {document}"
+        why, hint = f"{kind.value} moves are not allowed", describe_permission(builder, kind)
+        if find_forbidding_document(builder, kind) == "Cluster":
+            origin = builder.context.cluster_origin("moves", "allow")
     if len(actual_factors) == 1:
         keep = f"list {format_count(min(actual_factors), 'broker')} for each partition"
         hint = f"{keep if has_lists else f'set replicationFactor: {actual}'}, or {hint}"
     message = f"replication factor {actual} -> {desired}: {why}"
-    builder.add_refusal(Reason.REPLICATION_FACTOR_DIFFERS, message, path, hint=hint)
+    builder.add_refusal(Reason.REPLICATION_FACTOR_DIFFERS, message, path, hint=hint, origin=origin)

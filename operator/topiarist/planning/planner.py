@@ -50,6 +50,7 @@ from topiarist.planning import diff
 from topiarist.planning.builder import HINT_INTERNAL_TOPIC, HINT_PROTECTED_TOPIC, PlanContext, TopicPlanBuilder
 from topiarist.planning.create import plan_creation
 from topiarist.planning.existing_problems import NAMED_BY_REQUEST, explain_stale_entry, find_problems
+from topiarist.planning.moves.drain_warnings import find_drain_warnings
 from topiarist.planning.moves.planner import MovePlanner
 from topiarist.planning.placement import ReplicaPlacer
 from topiarist.planning.risk import assess_deletion
@@ -73,6 +74,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
     No two ``specs`` have the same name or names that collide; ``desired`` makes sure of that.
     """
     context = make_plan_context(state, cluster, options)
+    cluster = context.cluster
     plans, unchanged, declared = [], 0, set()
     # By name: where a topic's moves go depends on the moves of the topics before it.
     for spec in sorted(specs, key=lambda spec: spec.topic):
@@ -99,6 +101,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
             *state.warnings,
             *_find_cluster_warnings(state, cluster),
             *_batch_warnings(state),
+            *find_drain_warnings(state, cluster.drain_brokers, declared, plans),
             *warnings,
             *_bypass_warnings(plans),
         ),
@@ -109,6 +112,8 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
         controller=state.controller,
         controller_epoch=state.controller_epoch,
         batch=state.batch,
+        drain_brokers=cluster.drain_brokers,
+        move_settings=cluster.moves,
     )
 
 
@@ -170,6 +175,7 @@ def make_plan_context(
     If ``state`` has only some topics of a cluster, ``replica_holders`` are the brokers that hold replicas of any
     remaining topic, and ``other_topics`` are the names of the other topics, for the check of collisions.
     """
+    cluster = replace(cluster, drain_brokers=cluster.drain_brokers | options.drain_brokers)
     placer = ReplicaPlacer(state, cluster, options.without_brokers, options.allow_unknown_brokers, replica_holders)
     settings = cluster.config_rules.merge_dynamic_settings(state.broker_defaults)
     by_metric_name = index_by_metric_name(chain(state.topics, state.topic_errors, other_topics))

@@ -43,23 +43,38 @@ def assess_deletion(partitions: int, replicas: int) -> RiskAssessment:
 
 
 def assess_moves(moves: Sequence[ReplicaMove]) -> RiskAssessment:
-    """Return the risk of moving replicas. Another order of the same brokers is safe: nothing is copied."""
+    """Return the risk of moving replicas.
+
+    Another order of the same brokers is safe: nothing is copied, and the leader stays until a preferred election.
+    """
+    lowering = assess_lowering(moves)
+    if lowering.risk is Risk.DATA_LOSS:
+        return lowering
     copies = sum(len(move.added) for move in moves)
-    lowered = [move for move in moves if len(move.after) < len(move.before)]
-    single = [move for move in lowered if len(move.after) == 1]
-    if single:
-        count = format_count(len(single), "partition")
+    leaders = sum(move.before[0] not in move.after for move in moves)
+    parts = [
+        f"copies {format_count(copies, 'replica')}" if copies else "",
+        f"leaders of {format_count(leaders, 'partition')} change" if leaders else "",
+        lowering.explanation,
+    ]
+    explanation = "; ".join(filter(None, parts))
+    return RiskAssessment(Risk.DISRUPTIVE, explanation) if explanation else SAFE_ASSESSMENT
+
+
+def assess_lowering(moves: Sequence[ReplicaMove]) -> RiskAssessment:
+    """Return the risk of the moves that leave fewer replicas than before; safe if none does.
+
+    The explanation names the partition that loses the most.
+    """
+    lowered = [(len(move.before), len(move.after)) for move in moves if len(move.after) < len(move.before)]
+    if not lowered:
+        return SAFE_ASSESSMENT
+    if single := sum(after == 1 for _, after in lowered):
+        count = format_count(single, "partition")
         return RiskAssessment(Risk.DATA_LOSS, f"{count} with one replica: if its broker is lost, so are the messages")
-    leaders = sum(move.before[0] != move.after[0] for move in moves)
-    parts = []
-    if copies:
-        parts.append(f"copies {format_count(copies, 'replica')}")
-    if copies and leaders:
-        parts.append(f"leaders of {format_count(leaders, 'partition')} move")
-    if lowered:
-        first = lowered[0]
-        parts.append(f"{len(first.before)} -> {len(first.after)} replicas: fewer brokers may fail")
-    return RiskAssessment(Risk.DISRUPTIVE, "; ".join(parts)) if parts else SAFE_ASSESSMENT
+    before, after = max(lowered, key=lambda widths: (widths[0] - widths[1], -widths[1]))
+    fewer = "one broker" if before - after == 1 else f"{before - after} brokers"
+    return RiskAssessment(Risk.DISRUPTIVE, f"{before} -> {after} replicas: {fewer} less may fail")
 
 
 def assess_elections(partitions: Sequence[LeaderChange]) -> RiskAssessment:

@@ -77,20 +77,40 @@ def _set_partition_count(partitions: int) -> TopicChange:
     return change
 
 
-DRIFT_KINDS: tuple[tuple[str, str, TopicChange], ...] = (
-    ("missing", "", lambda topic: None),
-    ("partitions", "partitions", _set_partition_count(11)),
-    ("partitions", "partitions", _set_partition_count(13)),
-    ("replicationFactor", "replicationFactor", lambda topic: replace(topic, replicas=((1, 2), *topic.replicas[1:]))),
-    ("config", "config.retention.ms", _set_config(retention_ms="1000")),
-    ("unmanaged", "config.flush.ms", _set_config(flush_ms="5000")),
-    ("fault", "partitions", lambda topic: replace(topic, partition_ids=(*range(11), 12))),
-    ("refused", "", lambda topic: replace(topic, record=OwnershipRecord("another"))),
-    ("none", "", lambda topic: _set_config(retention_ms=f"0{topic.config['retention.ms']}")(topic)),
-    ("none", "", lambda topic: replace(topic, record=None, record_valid=False)),
-    ("none", "", lambda topic: replace(topic, modified_externally=True)),
+def _narrow_first_partition(topic: TopicState) -> TopicState:
+    return replace(topic, replicas=(topic.replicas[0][:2], *topic.replicas[1:]))
+
+
+def _move_to_first_rack(topic: TopicState) -> TopicState:
+    """Put the last replica of partition 0 on the rack of its first: two brokers then hold one more and one less."""
+    first, *others = topic.replicas[0]
+    rack = dict(BROKERS)[first]
+    same = next(broker.id for broker in BROKERS if broker.rack == rack and broker.id != first)
+    return replace(topic, replicas=((first, *others[:-1], same), *topic.replicas[1:]))
+
+
+_THROTTLE = "follower.replication.throttled.replicas"
+
+DRIFT_KINDS: tuple[tuple[tuple[tuple[str, str], ...], TopicChange], ...] = (
+    ((("missing", ""),), lambda topic: None),
+    ((("partitions", "partitions"),), _set_partition_count(11)),
+    ((("partitions", "partitions"),), _set_partition_count(13)),
+    ((("replicationFactor", "replicationFactor"), ("widths", "")), _narrow_first_partition),
+    ((("racks", ""), ("spread", "")), _move_to_first_rack),
+    ((("moving", ""),), lambda topic: replace(topic, reassigning_partitions=(3,))),
+    (
+        (("throttle", f"config.{_THROTTLE}"),),
+        lambda topic: replace(topic, config={**topic.config, _THROTTLE: "0:1"}),
+    ),
+    ((("config", "config.retention.ms"),), _set_config(retention_ms="1000")),
+    ((("unmanaged", "config.flush.ms"),), _set_config(flush_ms="5000")),
+    ((("fault", "partitions"),), lambda topic: replace(topic, partition_ids=(*range(11), 12))),
+    ((("refused", ""),), lambda topic: replace(topic, record=OwnershipRecord("another"))),
+    ((), lambda topic: _set_config(retention_ms=f"0{topic.config['retention.ms']}")(topic)),
+    ((), lambda topic: replace(topic, record=None, record_valid=False)),
+    ((), lambda topic: replace(topic, modified_externally=True)),
 )
-"""Kinds of drift, the field that they are found in, and how a topic comes to differ; ``none`` is no finding."""
+"""Kinds of drift: the classes and fields of the findings, and how a topic comes to differ."""
 
 
 def topic_name(number: int) -> str:
@@ -196,12 +216,11 @@ def _differing_topics(number: int, topics: int, per_kind: int) -> tuple[dict[int
     found = set[FindingKey]()
     start = number * topics
     for turn in range(start // _TOPIC_SPACING, min(per_kind, (start + topics) // _TOPIC_SPACING + 1)):
-        for kind, (what, field, change) in enumerate(DRIFT_KINDS):
+        for kind, (findings, change) in enumerate(DRIFT_KINDS):
             topic = turn * _TOPIC_SPACING + kind - start
             if 0 <= topic < topics:
                 odd[topic] = change(matching_topic(number, topic))
-                if what != "none":
-                    found.add((cluster_name(number), topic_name(topic), what, field))
+                found.update((cluster_name(number), topic_name(topic), *finding) for finding in findings)
     return odd, found
 
 

@@ -24,9 +24,10 @@ class MetricSelector(NamedTuple):
 
 
 def exported_metrics(metrics: object) -> ExportedMetrics:
-    """Return the exported metrics among the attributes of an object, including metrics without values."""
+    """Return the exported metrics of an object that has a registry, including metrics without values."""
     found: dict[str, frozenset[str]] = {}
-    for metric in vars(metrics).values():
+    registry = next(each for each in vars(metrics).values() if isinstance(each, CollectorRegistry))
+    for metric in registry._collector_to_names:
         if not isinstance(metric, Counter | Gauge | Histogram):
             continue
         (family,) = metric.describe()
@@ -38,7 +39,6 @@ def exported_metrics(metrics: object) -> ExportedMetrics:
         else:
             found |= {f"{family.name}_{part}": labels for part in ("count", "sum")}
             found[f"{family.name}_bucket"] = labels | {"le"}
-    registry = next(each for each in vars(metrics).values() if isinstance(each, CollectorRegistry))
     for family in registry.collect():
         for sample in family.samples:
             found.setdefault(sample.name, frozenset(sample.labels))

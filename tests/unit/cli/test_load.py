@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click import UsageError
 
 from topiarist.adapters.manifests import loader
-from topiarist.cli.load import load_with_platform
+from topiarist.cli.load import load_manifests, load_with_platform
 from topiarist.cli.settings import Settings
+from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
+from topiarist.model.spec import Budgets, TopicSpec
 
 HEAD = "apiVersion: topiarist.dev/v1\nkind: {kind}\nmetadata: {{name: {name}}}\n"
 TOPIC = HEAD.format(kind="Topic", name="orders") + "spec: {partitions: 1, replicationFactor: 1}\n"
@@ -93,3 +96,44 @@ def test_what_does_not_go_with_a_platform(branch: Path, settings: Settings, word
     """A platform is the only source of Clusters, and a branch must not be able to write to it."""
     with pytest.raises(UsageError, match=words):
         load_with_platform(loader.load_manifests([str(branch)]), settings)
+
+
+PLATFORM = (
+    HEAD.format(kind="Cluster", name="ours")
+    + "spec: {zookeeper: {connect: zk1:2181}, moves: {allow: [Drain, Factor], throttle: 50MiB}}\n"
+)
+MOVING_BRANCH = (
+    HEAD.format(kind="Topic", name="orders")
+    + "spec: {partitions: 1, replicationFactor: 1, moves: {allow: [Factor, Spread, Assignment]}}\n---\n"
+    + HEAD.format(kind="Topic", name="users")
+    + "spec: {partitions: 1, replicationFactor: 1}\n---\n"
+    + HEAD.format(kind="Cluster", name="ours")
+    + "spec: {zookeeper: {connect: zk2:2181}, drainBrokers: [1, 2], excludeBrokers: [3], budgets: {movedReplicas: 999},"
+    + " moves: {allow: [Drain, Racks, Factor, Assignment, Spread], throttle: Unlimited, protected: true}}\n"
+)
+
+
+def _load_branch(folder: Path, **options: Any) -> dict[str, TopicSpec]:
+    """Return the topics of a branch that asks for everything, on the cluster of the platform."""
+    (folder / "topics.yaml").write_text(MOVING_BRANCH)
+    settings = Settings((str(folder / "topics.yaml"),), platform=(str(_platform(folder, PLATFORM)),), **options)
+    return {spec.topic: spec for spec in load_manifests(settings).desired.specs["ours"]}
+
+
+def test_a_branch_allows_itself_no_move(tmp_path: Path) -> None:
+    """A Topic narrows what the platform allows, and the Cluster document of the branch adds nothing: no kind, no
+    drained broker, no throttle, no budget, no protected topic.
+    """
+    found = _load_branch(tmp_path)
+    assert found["orders"].allowed_moves == {MoveKind.FACTOR}
+    assert found["users"].allowed_moves == {MoveKind.DRAIN, MoveKind.FACTOR}
+    on = found["users"].cluster
+    assert on.moves == MoveSettings(frozenset({MoveKind.DRAIN, MoveKind.FACTOR}), 50 << 20)
+    assert (on.drain_brokers, on.exclude_brokers, on.budgets) == (frozenset(), frozenset(), Budgets())
+
+
+def test_the_throttle_of_a_run_replaces_that_of_the_cluster(tmp_path: Path) -> None:
+    """``--throttle`` changes the pace and nothing that is allowed; 0 is Unlimited and not a missing value."""
+    for throttle in (1024, UNLIMITED):
+        moves = _load_branch(tmp_path, throttle=throttle)["users"].cluster.moves
+        assert moves == MoveSettings(frozenset({MoveKind.DRAIN, MoveKind.FACTOR}), throttle)

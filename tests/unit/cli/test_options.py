@@ -123,13 +123,39 @@ def test_an_allowance_without_topics_covers_none() -> None:
     assert not RiskApproval(Risk.DATA_LOSS, ("orders",)).covers("orders2")
 
 
-NONE_OF_THEM = "--without-brokers=,", "--without-brokers=1,,2", "--without-brokers=1,"
+NONE_OF_THEM = (
+    *("--without-brokers=,", "--without-brokers=1,,2", "--without-brokers=1,"),
+    *("--drain-brokers=5,", "--drain-brokers=-1", "--drain-brokers=5;6"),
+)
 
 
 @pytest.mark.parametrize("word", NONE_OF_THEM)
 def test_a_list_of_brokers_has_no_empty_place(word: str) -> None:
     """A broker list with an empty entry is a usage error, because the missing broker would get replicas."""
     assert run(["plan", "topics", word]) == Exit.USAGE
+
+
+@pytest.mark.parametrize("word", ["50", "0MiB", "50MB", "50 MiB", "-1MiB", "unlimited", "None", "1.5MiB"])
+def test_a_throttle_has_a_unit(word: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A throttle is a rate as in a manifest; a number alone, or an unknown unit, is a usage error."""
+    assert run(["apply", "topics", "--yes", "--throttle", word]) == Exit.USAGE
+    assert "wanted a rate in whole KiB, MiB or GiB, or Unlimited" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("word", ["0", "-1", "many"])
+def test_a_limit_of_moves_is_a_number_from_one(word: str) -> None:
+    """``--max-moves 0`` would be a run that moves nothing and says that it is limited."""
+    assert run(["plan", "topics", "--max-moves", word]) == Exit.USAGE
+
+
+@pytest.mark.parametrize("words", [("--drain-brokers", "5"), ("--max-moves", "3")])
+def test_a_saved_plan_is_neither_drained_nor_limited_later(
+    words: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Options that decide what is moved are given when the plan is made; ``--throttle`` is pace and may be given."""
+    assert run(["apply", "--plan", "absent.json", "--yes", *words]) == Exit.USAGE
+    assert f"give {words[0]} when the plan is made" in capsys.readouterr().err
+    assert run(["apply", "--plan", "absent.json", "--yes", "--throttle", "5MiB"]) == Exit.ERROR
 
 
 def document(kind: str, **spec: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from support.builders import PROD_CLUSTER, spec
 from support.drift.near_equal_clusters import make_near_equal
 from support.drift.row_equality import check_row
-from support.drift.small_fleet import SNAPSHOT_TIME, cluster_state, owned_topic
+from support.drift.small_fleet import BROKERS, SNAPSHOT_TIME, cluster_state, owned_topic
 from support.strategies import PlanInput, make_plan_input
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
 from topiarist.drift.compare import Comparison, compare_cluster
@@ -101,7 +101,7 @@ def test_what_is_equal_is_what_no_plan_has_a_word_about(seed: int, run: RunOptio
     for wanted in one.specs:
         if wanted.topic in one.state.topics:
             row = _row(one, wanted.topic)
-            if (found := check_row(wanted, row, run.owner)).names:
+            if (found := check_row(wanted, row, run.owner, one.state.brokers)).names:
                 plan = plan_topic(wanted, context)
                 assert not make_findings(plan)
                 assert found.missing_record == bool(plan.changes)
@@ -230,6 +230,7 @@ SOUND: dict[str, Any] = {
     "deleting": False,
     "partitionIds": None,
     "reassigningPartitions": [],
+    "reassigning": False,
     "config": CONFIG,
     "record": None,
     "recordValid": False,
@@ -238,12 +239,18 @@ SOUND: dict[str, Any] = {
 
 @pytest.mark.parametrize(
     "fields",
-    [{"readError": "is no JSON"}, {"deleting": True}, {"partitionIds": [0, 1, 3]}, {"reassigningPartitions": [1]}],
+    [
+        {"readError": "is no JSON"},
+        {"deleting": True},
+        {"partitionIds": [0, 1, 3]},
+        {"reassigningPartitions": [1]},
+        {"reassigning": True},
+    ],
 )
 def test_no_row_that_is_odd_is_equal(fields: dict[str, Any]) -> None:
     """No row with an unusual field is equal, including rows that the snapshot reader never passes to the check."""
-    assert check_row(wanted(), SOUND, "default").names
-    assert not check_row(wanted(), {**SOUND, **fields}, "default").names
+    assert check_row(wanted(), SOUND, "default", BROKERS).names
+    assert not check_row(wanted(), {**SOUND, **fields}, "default", BROKERS).names
 
 
 @pytest.mark.parametrize("who", ["settled", "left", "deleting"])

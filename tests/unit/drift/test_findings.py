@@ -47,12 +47,15 @@ def plans(world: PlanInput) -> Iterator[TopicPlan]:
     return (plan_topic(wanted, context) for wanted in world.specs)
 
 
+FAULTS = (DriftClass.FAULT, DriftClass.WIDTHS)
+
 OF_KIND = {
     MoveKind.ASSIGNMENT: (DriftClass.ASSIGNMENT, "replicaAssignment"),
     MoveKind.DRAIN: (DriftClass.DRAINED, ""),
     MoveKind.RACKS: (DriftClass.RACKS, ""),
     MoveKind.FACTOR: (DriftClass.REPLICATION_FACTOR, "replicationFactor"),
     MoveKind.SPREAD: (DriftClass.SPREAD, ""),
+    MoveKind.LEADERS: (DriftClass.SPREAD, ""),
 }
 
 
@@ -126,7 +129,7 @@ def test_each_notice_about_a_difference_has_its_finding(world: PlanInput) -> Non
             assert number == sum(notice.reason is reason for notice in notices)
         for notice in notices:
             if notice.reason is Reason.EXISTING_PROBLEM:
-                assert any(notice.message in row.message for row in rows if row.drift_class is DriftClass.FAULT)
+                assert any(notice.message in row.message for row in rows if row.drift_class in FAULTS)
 
 
 @many
@@ -228,10 +231,10 @@ def test_explicit_lists_that_differ_are_told_by_partition() -> None:
     ]
 
 
-def test_different_numbers_of_replicas_are_a_fault() -> None:
-    """Partitions with different numbers of replicas are a fault, also if the manifest has no replication factor."""
+def test_different_numbers_of_replicas_are_found_without_a_wanted_number() -> None:
+    """Partitions with different numbers of replicas are a finding, also if the manifest has no replication factor."""
     rows = found(state(topic(replicas=replica_lists("12", "23", "341"))), replicationFactor=None)
-    assert rows == [(DriftClass.FAULT, "replicationFactor", None, None, PlannedAction.REPORTED)]
+    assert rows == [(DriftClass.WIDTHS, "", None, None, PlannedAction.REPORTED)]
 
 
 def test_ignored_fields_are_reported_only() -> None:

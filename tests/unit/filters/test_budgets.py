@@ -230,3 +230,18 @@ def test_moves_count_by_copies_and_by_partitions() -> None:
     partitions = enforce_budgets(whole, Budgets(moved_partitions=2))
     assert partitions.topics[0].refusals[0].message.startswith("3 moved partitions, 2 allowed (movedPartitions)")
     assert not partitions.has_changes
+
+
+def test_a_partial_run_leaves_out_the_moves_alone() -> None:
+    """With ``--partial`` an exceeded budget of moves withholds every move, and no other change of the topics."""
+    on = replace(PROD_CLUSTER, moves=MoveSettings(frozenset({MoveKind.ASSIGNMENT}), throttle=UNLIMITED))
+    lists = [[2, 1], [2, 5], [4, 5]]
+    seen = state(topic("a"), topic("b"))
+    whole = plan(
+        seen, spec("a", on, replicaAssignment=lists, config={"retention.ms": 5}), spec("b", on, replicaAssignment=lists)
+    )
+    for budgets in (Budgets(moved_replicas=3), Budgets(moved_partitions=5)):
+        left = enforce_budgets(whole, budgets, partial=True)
+        assert [[type(change) for change in each.changes] for each in left.topics] == [[UpdateConfig], []]
+        assert not enforce_budgets(whole, budgets).has_changes
+    assert enforce_budgets(whole, Budgets(moved_replicas=4, moved_partitions=6), partial=True) == whole

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
 from hypothesis import given, settings
 
-from support.builders import plan, replica_lists, spec, state, topic
-from support.policy_builders import labelled_spec
+from support.builders import PROD_CLUSTER, RACKLESS_BROKERS, plan, refusal_reasons, replica_lists, spec, state, topic
+from support.policy_builders import evaluate_rules, labelled_spec, policy
 from support.strategies import PlanInput, plan_inputs
 from topiarist.filters.cel_variables import bind_change, bind_cluster, bind_topic
+from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import CreateTopic, DeleteTopic
 from topiarist.model.policy import CHANGE_VARIABLES, TOPIC_VARIABLES, CelBindings, CelType
 from topiarist.model.spec import ClusterSpec
@@ -66,3 +70,49 @@ def test_a_change_has_a_before_and_an_after() -> None:
     assert configured["change.keys"] == ["compression.type", "retention.ms"]
     assert configured["change.after.config"] == {"compression.type": "zstd", "segment.ms": "5"}
     assert configured["cluster.brokers"] == 6
+
+
+MOVING = replace(
+    PROD_CLUSTER, moves=MoveSettings(frozenset(MoveKind), UNLIMITED), drain_brokers=frozenset({4}), name="prod"
+)
+MOVED = spec("a", MOVING, partitions=3, replicationFactor=3, config={"retention.ms": 5})
+SEEN = state(topic("a", replica_lists("12", "24", "31")), brokers=(*RACKLESS_BROKERS,))
+
+
+def test_a_move_has_its_copies_and_reasons() -> None:
+    """A rule sees the number of copies and partitions, the reasons, and the factor; other changes have none of it."""
+    (found,) = plan(SEEN, MOVED).topics
+    move, configured = (bind_change(found, change, 4) for change in found.changes)
+    assert move["change.kind"] == "MoveReplicas"
+    assert (move["change.copies"], move["change.movedPartitions"]) == (4, 3)
+    assert move["change.reasons"] == ["Drain", "Factor"]
+    assert (move["change.before.replicationFactor"], move["change.after.replicationFactor"]) == (2, 3)
+    assert (configured["change.copies"], configured["change.movedPartitions"], configured["change.reasons"]) == (
+        0,
+        0,
+        [],
+    )
+
+
+@pytest.mark.parametrize(
+    ("expression", "denied"),
+    [
+        ('change.kind != "move"', True),
+        ("change.kind!='move'", True),
+        ('change.kind != "MoveReplicas"', True),
+        ('!(change.kind == "move" && change.copies > 3)', True),
+        ('!(change.kind == "move" && change.copies > 4)', False),
+        ("change.movedPartitions < 3", True),
+        ('!("Drain" in change.reasons)', True),
+        ('!change.reasons.exists(reason, reason in ["Spread", "Assignment"])', False),
+        ('change.kind == "move"', False),
+        ('topic.name != "move"', False),
+    ],
+)
+def test_a_policy_denies_moves_alone(expression: str, denied: bool) -> None:
+    """A rule about moves withholds the move with ``PolicyDenied``, and the config of the topic is changed."""
+    law = policy({"subject": "Change", "expression": f"change.kind == 'UpdateConfig' || ({expression})"})
+    (found,) = evaluate_rules([law], MOVED, validate_only=False).plan_filter(plan(SEEN, MOVED)).topics
+    assert bool(found.moves()) is not denied
+    assert refusal_reasons(found) == (["PolicyDenied"] if denied else [])
+    assert "UpdateConfig" in [type(change).__name__ for change in found.changes]

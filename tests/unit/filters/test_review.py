@@ -33,6 +33,7 @@ from topiarist.filters.review import (
     recheck_saved_plan,
 )
 from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -40,6 +41,7 @@ from topiarist.model.plan import (
     ConfigItem,
     CreateTopic,
     DeleteTopic,
+    MoveReplicas,
     Plan,
     Risk,
     RiskAssessment,
@@ -95,6 +97,11 @@ def parts(change: Change) -> set[tuple[Any, ...]]:
             return {("grow", change.before, change.first_replicas, tuple(map(len, change.replicas)))}
         case DeleteTopic():
             return {("delete", change.partitions, change.replicas)}
+        case MoveReplicas():
+            # The rest of a topic that is only spread is reviewed as a whole: it may move other partitions.
+            if all(move.kinds == (MoveKind.SPREAD,) for move in change.moves):
+                return {("spread",)}
+            return {("move", move.partition, move.before, len(move.after)) for move in change.moves}
     return {("adopt",)}
 
 
@@ -354,7 +361,9 @@ def test_what_is_not_needed_any_more() -> None:
 
 def guarded(kept: Plan, cluster: ClusterSpec, *, allow_unknown_brokers: bool = False) -> Plan:
     """Return a saved plan after the checks of the run that applies it."""
-    return recheck_saved_plan(kept, cluster, planned_brokers=kept.brokers, allow_unknown_brokers=allow_unknown_brokers)
+    return recheck_saved_plan(
+        kept, cluster, OLD, planned_brokers=kept.brokers, allow_unknown_brokers=allow_unknown_brokers
+    )
 
 
 GUARDS: dict[str, tuple[ClusterSpec, Reason | None]] = {

@@ -76,7 +76,7 @@ def test_a_batch_in_progress_as_text() -> None:
         "prod   cluster ID\n"
         "  batch            2 of 3 by owner team, 2 partitions, sent\n"
         "                   2023-11-14T22:13:20Z, 4m 20s ago\n"
-        "  1 left           orders 0  to [4, 2]: 4 copying\n"
+        "  1 left           orders 0  to [4, 2]: not yet copied to broker 4\n"
         "  last change      2023-11-14T22:14:20Z, 3m 20s ago\n"
         "  throttle         3 values of the batch set; before: 1 with a value of another\n"
         "                   client, which is put back\n"
@@ -96,7 +96,7 @@ def test_a_reassignment_without_an_entry_is_foreign() -> None:
     seen = replace(SEEN, requested_reassignments=(), requested_at_ms=None, batch=None)
     (partition,) = _status(seen).foreign
     assert (partition.target, partition.adding, partition.is_requested) == ((4, 2), (4,), False)
-    assert "orders 0  to [4, 2] (Admin API): 4 copying" in _shown(_status(seen))
+    assert "orders 0  to [4, 2] (Admin API): not yet copied to broker 4" in _shown(_status(seen))
 
 
 def test_a_kept_replica_out_of_sync_is_shown_and_blocks() -> None:
@@ -104,7 +104,7 @@ def test_a_kept_replica_out_of_sync_is_shown_and_blocks() -> None:
     inspected = replace(INSPECTED["orders"], states={0: PartitionState(1, (1,))})
     status = inspect_moves("prod", SEEN, {"orders": inspected}, BROKERS)
     assert status.blocker.startswith("broker 2 keeps a replica that is not in sync")
-    assert "orders 0  to [4, 2]: 4 copying, 2 not in sync" in _shown(status)
+    assert "orders 0 to [4, 2]: not yet copied to broker 4, broker 2 not in sync" in " ".join(_shown(status).split())
 
 
 def test_a_partition_without_a_state() -> None:

@@ -102,7 +102,7 @@ def test_replicas_that_a_reassignment_adds_are_not_missed() -> None:
     moved = seen((4, 1, 2, 3))
     moving = {0: Reassignment((4,), (3,))}
     assert said(only(moved, WELL, reassignments=moving)) == [
-        "being reassigned: adding 4, removing 3",
+        "being reassigned: to [4,1,2], adding 4, removing 3",
         "preferred leader: 4",
     ]
     found = said(only(moved, PartitionState(4, (4, 1)), reassignments=moving))

@@ -15,15 +15,19 @@ from support.kubernetes import resource_bodies
 from topiarist import __version__
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.metrics import Metrics
+from topiarist.kubernetes.moves import ClusterMoves, TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop
+from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import (
+    SAFE_ASSESSMENT,
     AddPartitions,
     Change,
     CreateTopic,
     DeleteTopic,
     Issue,
+    MoveReplicas,
     Risk,
     RiskAssessment,
     TakeOwnership,
@@ -50,6 +54,14 @@ NAMES: dict[str, set[str]] = {
     "topiarist_cluster_session_state": {"cluster"},
     "topiarist_cluster_requests_total": {"cluster", "op", "result"},
     "topiarist_build_info": {"version"},
+    "topiarist_moves_partitions_left": {"cluster"},
+    "topiarist_moves_copies_left": {"cluster"},
+    "topiarist_moves_copies_in_flight": {"cluster"},
+    "topiarist_moves_stalled": {"cluster"},
+    "topiarist_moves_throttle_left": {"cluster"},
+    "topiarist_moves_drained_replicas_left": {"cluster", "broker"},
+    "topiarist_moves_batches_total": {"cluster"},
+    "topiarist_moves_partitions_moved_total": {"cluster"},
     "rest_client_requests_total": {"method", "code"},
     "process_cpu_seconds_total": set(),
     "process_max_fds": set(),
@@ -103,6 +115,11 @@ def passed(
     metrics.record_reconcile("prod", ReconcileResult(views, states.cluster()), before, seconds, MOMENT)
 
 
+def moved(metrics: Metrics, moves: ClusterMoves) -> None:
+    """Take in a pass with these moves."""
+    metrics.record_reconcile("prod", ReconcileResult([], states.cluster(), moves=moves), (), 0.5, MOMENT)
+
+
 def failed(metrics: Metrics) -> None:
     """Take in one that did not."""
     metrics.record_reconcile(
@@ -117,7 +134,35 @@ def test_every_documented_name_is_there_with_its_labels() -> None:
     passed(metrics, [done("a", Result.DONE, GROWTH), drifted("b", GROWTH)])
     failed(metrics)
     metrics.count_zookeeper_requests("prod", {("read", "ok"): 3})
+    moved(metrics, ClusterMoves(draining={5: 12}))
     assert labels(metrics) == NAMES
+
+
+def test_moves_are_counted() -> None:
+    """Gauges are those of the last pass, batches and moved partitions add up, and a drained broker has its own."""
+    metrics = Metrics()
+    moves = (ReplicaMove("a", 0, (5, 1), (2, 1)), ReplicaMove("a", 1, (5,), (2,)))
+    moved(metrics, ClusterMoves(moves[1:], moves[:1], 1, 2, is_sent=True, draining={5: 12, 6: 3}))
+    moved(metrics, ClusterMoves((), moves[1:], 2, 2, is_sent=True, moved=1, draining={5: 11}))
+    names = ("partitions_left", "copies_left", "copies_in_flight", "batches_total", "partitions_moved_total")
+    found = [figures(metrics, f"topiarist_moves_{name}")[("prod",)] for name in names]
+    assert found == [1, 1, 1, 2, 1]
+    assert figures(metrics, "topiarist_moves_drained_replicas_left") == {("5", "prod"): 11}
+    problem = Issue(Reason.MOVES_STALLED, "no progress")
+    moved(metrics, ClusterMoves(problem=problem, throttle_left=True))
+    assert figures(metrics, "topiarist_moves_stalled")[("prod",)] == 1
+    assert figures(metrics, "topiarist_moves_throttle_left")[("prod",)] == 1
+    metrics.remove_cluster("prod")
+    assert figures(metrics, "topiarist_moves_stalled") == {}
+
+
+def test_moves_in_progress_are_no_failed_changes() -> None:
+    """A topic with moves left counts its other changes as done, and its moves not at all: the alert would fire."""
+    metrics = Metrics()
+    found = done("a", Result.PENDING, GROWTH, MoveReplicas((ReplicaMove("a", 0, (5,), (2,)),), SAFE_ASSESSMENT))
+    outcome = Outcome("a", Result.PENDING, Reason.MOVES_UNFINISHED)
+    passed(metrics, [found._replace(outcome=outcome, moves=TopicMoves(1, 1, 1, 1))])
+    assert figures(metrics, "topiarist_topic_changes_total") == {("grow", "prod", "done"): 1}
 
 
 def test_no_figure_is_about_one_topic() -> None:

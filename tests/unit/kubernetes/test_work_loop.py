@@ -9,7 +9,14 @@ from collections.abc import Callable, Iterable
 import pytest
 
 from support.virtual_time import loop_time, run_in_virtual_time
-from topiarist.kubernetes.work_loop import DEBOUNCE_S, MAX_BACKOFF_S, Requeue, WorkLoop
+from topiarist.kubernetes.work_loop import (
+    DEBOUNCE_S,
+    FIRST_MOVE_PAUSE_S,
+    MAX_BACKOFF_S,
+    MAX_MOVE_PAUSE_S,
+    Requeue,
+    WorkLoop,
+)
 
 PERIOD = 60.0
 
@@ -107,6 +114,23 @@ def test_what_is_under_way_is_looked_at_soon() -> None:
     assert found[:30] == sorted(found[:30])
     assert found[39] == pytest.approx(PERIOD)
     assert found[41] == pytest.approx(DEBOUNCE_S)
+
+
+def test_moves_are_looked_at_soon_and_sooner_after_progress() -> None:
+    """While replicas are moved, pauses grow from half a second to a maximum; progress begins anew."""
+    passes = Passes([Requeue.MOVED, *[Requeue.MOVING] * 30, Requeue.MOVED, Requeue.MOVING])
+    found = passes.pauses()
+    assert found[:3] == pytest.approx([FIRST_MOVE_PAUSE_S, FIRST_MOVE_PAUSE_S * 1.25, FIRST_MOVE_PAUSE_S * 1.25**2])
+    assert found[:31] == sorted(found[:31])
+    assert found[30] == MAX_MOVE_PAUSE_S
+    assert found[31:33] == pytest.approx([FIRST_MOVE_PAUSE_S, FIRST_MOVE_PAUSE_S * 1.25])
+
+
+def test_a_change_does_not_wait_for_moves() -> None:
+    """An event starts a pass at once, however long the pause between two passes over a batch is."""
+    passes = Passes([Requeue.MOVING] * 30)
+    passes.during = lambda number: passes.loop.enqueue() if number == 29 else None
+    assert passes.pauses()[28] == pytest.approx(DEBOUNCE_S)
 
 
 def test_a_change_hastens_what_is_looked_at_soon() -> None:

@@ -79,7 +79,7 @@ def test_a_policy_is_what_the_document_says() -> None:
     assert (second.subject, second.deny, second.field) == (RuleSubject.CHANGE, False, ("config", "retention.ms"))
     assert first.make_issue(TOPIC)[:3] == (Reason.POLICY_DENIED, "too many (policy sizes, rule no-x)", ())
     assert second.make_issue(TOPIC).reason is Reason.POLICY_WARNING
-    assert second.make_issue(TOPIC).rule_origin == ValueOrigin(source, ("spec", "rules", 1))
+    assert second.make_issue(TOPIC).cause_origin == ValueOrigin(source, ("spec", "rules", 1))
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,24 @@ def _move_errors(moves: Sequence[ReplicaMove]) -> Iterator[str]:
                 yield f"{where}: {message}"
         if not move.kinds or not _is_ascending([kinds.index(kind) for kind in move.kinds]):
             yield f"{where}: found no reasons, or reasons that are duplicate or not in order"
+        elif problem := _find_reason_problem(move):
+            yield f"{where}: {problem}"
+
+
+def _find_reason_problem(move: ReplicaMove) -> str:
+    """Return why these reasons do not move a partition to this list, forward or back; empty if they may.
+
+    A reason is also the permission that a move needs, so it must not be one that gives another result. The plan of
+    ``moves revert`` has the reasons of the moves that it takes back, of several runs perhaps.
+    """
+    before, after, kinds = move.before, move.after, set(move.kinds)
+    if len(before) != len(after) and kinds.isdisjoint({MoveKind.FACTOR, MoveKind.ASSIGNMENT}):
+        return "found another number of replicas without the reason Factor or Assignment"
+    if kinds <= {MoveKind.DRAIN, MoveKind.RACKS} and not move.added:
+        return "found another order of the same brokers for a reason that replaces brokers"
+    if kinds <= {MoveKind.RACKS, MoveKind.FACTOR} and before[0] != after[0]:
+        return "found another preferred leader for a reason that keeps it"
+    return ""
 
 
 def _election_errors(partitions: Sequence[LeaderChange]) -> Iterator[str]:

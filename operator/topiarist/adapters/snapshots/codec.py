@@ -131,9 +131,9 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
         "assignsTopicIds": state.assigns_topic_ids,
         "staleReassignments": sorted(state.stale_reassignments),
         "requestedReassignments": [entry._asdict() for entry in state.requested_reassignments],
-        "requestedAt": _from_ms(state.requested_at_ms),
+        "requestedAt": format_ms(state.requested_at_ms),
         "batch": state.batch and _encode_batch(state.batch),
-        "batchAt": _from_ms(state.batch_at_ms),
+        "batchAt": format_ms(state.batch_at_ms),
     }
 
 
@@ -220,15 +220,11 @@ def format_time(time: datetime) -> str:
     return f"{time.astimezone(UTC).replace(tzinfo=None, microsecond=0).isoformat()}Z"
 
 
-def format_ms(ms: int) -> str:
-    """Format a time in ms since the epoch for a row, in whole seconds."""
-    return format_time(_EPOCH + timedelta(milliseconds=ms))
-
-
-def _from_ms(ms: int | None) -> str | None:
+def format_ms(ms: int | None) -> str | None:
+    """Format a time in ms since the epoch for a row, in whole seconds; None if it is unknown or after the year 9999."""
     try:
-        return None if ms is None else format_ms(ms)
-    except OverflowError:  # a clock beyond the year 9999: a time that no row can have
+        return None if ms is None else format_time(_EPOCH + timedelta(milliseconds=ms))
+    except OverflowError:
         return None
 
 

@@ -95,7 +95,7 @@ def apply_plans(
                 report_file.write_moves(plan, moved)
                 move_log.show(moved)
 
-            return apply_one(
+            report = apply_one(
                 cluster,
                 plan,
                 stop=stop,
@@ -105,6 +105,8 @@ def apply_plans(
                     sessions.specs[plan.cluster].moves, not settings.no_wait, on_progress=on_move_progress
                 ),
             )
+            progress.clear_text()
+            return report
 
         with terminal.ProgressBar(sum(1 for plan in plans for _ in plan.actionable_topics()), settings) as progress:
             reports = [apply_to_cluster(plan) for plan in plans]

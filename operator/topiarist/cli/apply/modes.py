@@ -210,13 +210,18 @@ class ApplySavedPlan:
             replace(plan, config_rules=spec.config_rules.with_relevant_settings(), min_version=state.min_version), state
         )
         remaining = recheck_saved_plan(
-            revalidated.plan, spec, planned_brokers=plan.brokers, allow_unknown_brokers=settings.allow_unknown_brokers
+            revalidated.plan,
+            spec,
+            state,
+            planned_brokers=plan.brokers,
+            allow_unknown_brokers=settings.allow_unknown_brokers,
         )
         if self._non_interactive:
             remaining = filter_unapproved_deletions(remaining, settings.allow_risk)
         remaining = enforce_budgets(remaining, spec.budgets, partial=settings.partial)
         remaining_topics = {topic.topic for topic in remaining.actionable_topics()}
         conflicts = {topic: why for topic, why in revalidated.conflicts.items() if topic in remaining_topics}
+        remaining = replace(remaining, drain_brokers=spec.drain_brokers, move_settings=spec.moves)
         return RevalidatedPlan(remaining, revalidated.already_applied, conflicts)
 
     def apply_plan(

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
@@ -25,18 +26,15 @@ from topiarist.reconcile import read_cluster
 from topiarist.text import format_count, printable
 
 
-class MovesCommand(options.Command):
-    """The command ``moves``; its completion proposes the commands below it too."""
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[click.shell_completion.CompletionItem]:
-        """Return the words that may follow."""
-        words = [word for word in ("status", "clear", "revert") if word.startswith(incomplete)]
-        return [*map(click.shell_completion.CompletionItem, words), *super().shell_complete(ctx, incomplete)]
+def _complete_paths(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Return the words that may follow ``moves``, and the mark of the shell for files."""
+    words = [word for word in ("status", "clear", "revert") if word.startswith(incomplete)]
+    return [*map(CompletionItem, words), CompletionItem(incomplete, type="file")]
 
 
 @click.command(
     "moves",
-    cls=MovesCommand,
+    cls=options.Command,
     epilog="""\b
 Examples:
   topiarist moves clusters.yaml
@@ -48,7 +46,7 @@ Exit codes: 0 nothing is wrong, also while replicas move; 1 error, or a reassign
 that the controller never ends; 2 usage error.
 """,
 )
-@options.paths
+@options.argument("paths", nargs=-1, type=click.Path(), metavar="[PATH]...", shell_complete=_complete_paths)
 @options.clusters
 @options.connection
 @options.verbosity
@@ -123,7 +121,11 @@ def clear_command(yes: bool, **values: Any) -> None:
         _show_records(records, settings)
         if records and not yes:
             terminal.confirm(f"Clear the last batch of {format_count(len(records), 'cluster')}? Type yes")
-        codes = [fleet.error_code, *(_clear(name, fleet.clusters[name]) for name in found)]
+        try:
+            codes = [fleet.error_code, *(_clear(name, fleet.clusters[name]) for name in found)]
+        except KeyboardInterrupt:
+            terminal.log("interrupted: some clusters may not be cleared yet; run the command again")
+            raise click.exceptions.Exit(130) from None
     raise click.exceptions.Exit(int(worst_exit_code(codes)))
 
 
@@ -150,6 +152,5 @@ def _clear(name: str, cluster: OpenCluster) -> Exit:
 def _describe_cleared(cleared: ClearedMoves | None) -> str:
     if cleared is None:
         return "nothing to clear: there is no record of a batch"
-    count = sum(map(len, cleared.record.throttles.values())) - len(cleared.remarks)
-    text = f"cleared: {format_count(count, 'throttle value')} put back, the record is deleted"
-    return "\n".join([text, *(f"    {remark}" for remark in cleared.remarks)])
+    put_back = "its throttles are put back, and " if cleared.record.throttles else ""
+    return "\n".join([f"cleared: {put_back}its record is deleted", *(f"    {remark}" for remark in cleared.remarks)])

@@ -51,6 +51,7 @@ def is_equal_to_spec(owner: str) -> Column:
         f.col("kind") == "topic",
         f.col("readError").isNull(),
         ~f.col("deleting"),
+        ~f.col("reassigning"),
         f.col("d_plain"),
         f.col("partitionIds").isNull(),
         f.size("reassigningPartitions") == 0,
@@ -63,9 +64,54 @@ def is_equal_to_spec(owner: str) -> Column:
         partitions.isNull() | (partitions == f.size("replicas")),
         min_factor == max_factor,
         factor.isNull() | (factor == min_factor),
-        f.col("d_lists").isNull() | (f.col("d_lists") == f.col("replicas")),
+        ~f.arrays_overlap(f.flatten("replicas"), "c_drained"),
+        f.when(f.col("d_lists").isNull(), is_regular()).otherwise(f.col("d_lists") == f.col("replicas")),
     )
     return f.coalesce(reduce(and_, conditions), f.lit(False))
+
+
+def is_regular() -> Column:
+    """Return a condition: ``PlacementChecker.is_regular``, for lists of one or more replicas each."""
+    lists = f.col("replicas")
+    # A function of an array with one element evaluates the element once, for all its uses in the condition.
+    brokers_of_topic = f.array(f.array_union("c_takers", f.flatten(lists)))
+    within_bounds = f.exists(
+        brokers_of_topic,
+        lambda holders: (
+            _is_within_bounds(f.flatten(lists), f.size(holders), f.array_max(REPLICATION_FACTORS_COLUMN))
+            & _is_within_bounds(f.transform(lists, lambda brokers: f.get(brokers, f.lit(0))), f.size(holders), f.lit(1))
+        ),
+    )
+    return ~f.exists(lists, _lacks_rack) & within_bounds
+
+
+def _lacks_rack(brokers: Column) -> Column:
+    # A broker that is not registered is a rack of its own.
+    racks = f.array_distinct(f.transform(brokers, lambda broker: f.coalesce(f.col("c_racks")[broker], -1 - broker)))
+    return f.exists(
+        f.array(racks),
+        lambda found: f.size(found) < f.least(f.size(brokers), f.size(f.array_union("c_taker_racks", found))),
+    )
+
+
+def _is_within_bounds(brokers: Column, holders: Column, factor: Column) -> Column:
+    """Return whether each broker that takes replicas occurs in ``brokers`` as often as Kafka's placement allows."""
+    partitions, takers = f.size("replicas"), f.size("c_takers")
+    least = (factor * f.floor(partitions / holders)).cast("int")
+    most = (factor * f.ceil(partitions / takers)).cast("int")
+    held = f.array_sort(f.filter(brokers, lambda broker: f.array_contains("c_takers", broker)))
+
+    def is_within(held: Column) -> Column:
+        excess = f.exists(f.array(most), lambda most: f.size(_repeated(held, most)) > 0)
+        enough = f.exists(f.array(least), lambda least: f.size(f.array_distinct(_repeated(held, least - 1))) == takers)
+        return ~excess & ((least == 0) | enough)
+
+    return (takers == 0) | f.exists(f.array(held), is_within)
+
+
+def _repeated(held: Column, distance: Column) -> Column:
+    """Return the elements of a sorted array that are equal to the element ``distance`` places before."""
+    return f.filter(held, lambda broker, place: f.get(held, place - distance) == broker)
 
 
 def has_expected_record() -> Column:
@@ -78,7 +124,8 @@ def has_expected_record() -> Column:
 def is_ignorable() -> Column:
     """Return a condition: an undeclared row needs no finding.
 
-    These rows are records without a topic, Kafka's internal topics, and topics with a pending deletion.
+    These rows are records without a topic, topics with a pending deletion, and Kafka's internal topics that no
+    reassignment request names.
     """
-    internal = f.col("topic").isin(*sorted(INTERNAL_TOPICS))
+    internal = f.col("topic").isin(*sorted(INTERNAL_TOPICS)) & ~f.col("reassigning")
     return f.coalesce(~is_own_spec() & ((f.col("kind") == "record") | f.col("deleting") | internal), f.lit(False))

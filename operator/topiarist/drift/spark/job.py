@@ -89,7 +89,7 @@ def run_job(
 ) -> SparkResult:
     """Compare the clusters in ``contexts`` with their specs; ``actual`` has the rows of their topics."""
     configure_session(spark)
-    groups = specs_.make_cluster_groups({name: specs[name] for name in contexts})
+    groups = specs_.make_cluster_groups(specs, contexts)
     brokers = {name: [broker["id"] for broker in each.cluster_row["brokers"]] for name, each in contexts.items()}
     parts = aggregate_rows(spark, groups, select_valid_rows(actual), options.owner)
     parts.persist(StorageLevel.MEMORY_AND_DISK)  # two queries read it: one for the counts, one for the differing rows

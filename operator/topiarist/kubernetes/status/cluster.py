@@ -9,18 +9,33 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 from topiarist.errors import TopiaristError
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource, error_texts
+from topiarist.kubernetes.approval import format_issue
+from topiarist.kubernetes.moves import ClusterMoves
 from topiarist.kubernetes.reconciler import Deletion, ReconcileResult, SyncState, TopicResult
-from topiarist.kubernetes.status.conditions import ReadyCondition, common_status, invalid_condition
+from topiarist.kubernetes.status.conditions import (
+    MOVING,
+    MovingCondition,
+    ReadyCondition,
+    common_status,
+    invalid_condition,
+    truncate_message,
+)
 from topiarist.kubernetes.status.topic import READY_STATES, Status
 from topiarist.model.state import ClusterState
 from topiarist.text import format_count
 
 INVALID_RULE = "InvalidRule"
 """The reason of a Policy that can be read but has a rule that cannot be evaluated."""
+
+_MOVE_FIELDS = ("moves", "draining", "drainingLeft")
+
+_MAX_BROKERS = 1000
+"""Maximum number of brokers that a list in a status has."""
 
 _MAX_DELETIONS = 1000
 """Maximum number of deletions in a status; the latest are kept."""
@@ -35,8 +50,8 @@ def cluster_status(
 ) -> Status:
     """Return the status of a Cluster after a reconciliation.
 
-    If an error ended the reconciliation, the topic counts are kept from the previous status. ``deletions`` are those
-    of the last day. ``unavailable_namespaces`` maps each unavailable watched namespace to the reason.
+    If an error ended the reconciliation, topic counts and moves are kept from the previous status. ``deletions`` are
+    those of the last day. ``unavailable_namespaces`` maps each unavailable watched namespace to the reason.
     """
     counts = (
         _topic_counts(result.topic_results)
@@ -44,13 +59,63 @@ def cluster_status(
         else resource.status.get("topics", _topic_counts(()))
     )
     standing = _cluster_condition(resource, result.state, result.error, counts)
+    moves: Status = {key: resource.status[key] for key in _MOVE_FIELDS if key in resource.status}
+    if result.moves is not None:
+        moves = _moves_status(result.moves)
+    standing = standing._replace(moving=_moving_condition(moves.get("moves")))
     return {
         **{key: resource.status[key] for key in ("clusterId", "brokers") if key in resource.status},
         **({"clusterId": result.state.cluster_id, "brokers": len(result.state.brokers)} if result.state else {}),
         **common_status(resource, standing, clock.format_time(now), unavailable_namespaces),
         "topics": counts,
+        **moves,
         "deletions": [deletion.status_entry for deletion in deletions[-_MAX_DELETIONS:]],
     }
+
+
+def _moves_status(moves: ClusterMoves) -> Status:
+    """Return the fields of a status about moves; no field if nothing is left to move and no broker is drained."""
+    status: dict[str, Any] = {}
+    if moves.left or moves.problem or moves.throttle_left:
+        status["moves"] = {
+            **({"batch": moves.batch, "batches": moves.batches} if moves.in_flight else {}),
+            "partitionsLeft": moves.left,
+            "partitionsInFlight": len(moves.in_flight),
+            "copiesLeft": moves.copies_left,
+            "copyingBrokers": list(moves.copying_brokers[:_MAX_BROKERS]),
+            **({"since": _format_time(moves.sent_at_ms)} if moves.sent_at_ms is not None else {}),
+            "reason": moves.problem.reason.value if moves.problem else MOVING,
+            "message": truncate_message(_moves_message(moves)),
+        }
+    if moves.draining:
+        brokers = [*moves.draining.items()][:_MAX_BROKERS]
+        status["draining"] = [{"broker": broker, "replicas": replicas} for broker, replicas in brokers]
+        left = sum(moves.draining.values())
+        status["drainingLeft"] = f"{left:,} left" if left else "done"
+    return status
+
+
+def _moves_message(moves: ClusterMoves) -> str:
+    parts = []
+    if moves.left:
+        parts.append(f"{format_count(moves.left, 'partition')} left")
+    if moves.in_flight:
+        parts[-1] += f", {len(moves.in_flight):,} of them in batch {moves.batch:,} of {moves.batches:,}"
+    if moves.throttle_left:
+        parts.append("throttles of the last batch are still set")
+    if moves.problem:
+        parts.append(format_issue(moves.problem))
+    elif moves.waiting_for:
+        parts.append(f"waiting for: {moves.waiting_for}")
+    return "; ".join(parts)
+
+
+def _moving_condition(status: Status | None) -> MovingCondition | None:
+    return MovingCondition(status["message"], status["reason"]) if status else None
+
+
+def _format_time(milliseconds: int) -> str:
+    return clock.format_time(clock.from_milliseconds(milliseconds))
 
 
 def policy_status(resource: Resource, rule_errors: Sequence[str], now: datetime) -> Status:

@@ -2,8 +2,9 @@
 
 ``status.topic`` and ``status.cluster`` build a ``ReadyCondition``; this module turns it into the list of conditions.
 ``Ready``: the resource is as specified. ``Reconciling``: work is in progress and needs no user. ``Stalled``: the user
-has to act. ``DriftDetected``: the cluster has external changes. All four are always present. ``lastTransitionTime`` is
-kept while the status is the same, so a reconciliation without changes yields equal conditions.
+has to act. ``DriftDetected``: the cluster has external changes. All four are always present. ``Moving``: replicas are
+moved; present from the first move on. ``lastTransitionTime`` is kept while the status is the same, so a reconciliation
+without changes yields equal conditions.
 """
 
 from __future__ import annotations
@@ -20,15 +21,25 @@ Condition = Mapping[str, Any]
 NAMESPACE_UNAVAILABLE = "NamespaceAway"
 """The condition of a Cluster, and its reason, while a watched namespace is unavailable."""
 
+MOVING = "Moving"
+"""The condition of a Topic or Cluster, and its usual reason, while replicas are moved."""
+
 MAX_MESSAGE_BYTES = 1024
 """Maximum bytes of a message: the limit of an Event. A Topic's parts by cluster have the full text."""
+
+
+class MovingCondition(NamedTuple):
+    """The values of the condition ``Moving`` while replicas are moved; ``reason`` names the problem of a stall."""
+
+    message: str
+    reason: str = MOVING
 
 
 class ReadyCondition(NamedTuple):
     """The values from which the conditions of a resource are built.
 
     ``ready`` is None if unknown. ``reason`` is in CamelCase. ``drift`` describes the external changes on the cluster;
-    empty if there are none.
+    empty if there are none. ``moving`` is None if no replica is moved.
     """
 
     ready: bool | None
@@ -37,6 +48,7 @@ class ReadyCondition(NamedTuple):
     reconciling: bool = False
     stalled: bool = False
     drift: str = ""
+    moving: MovingCondition | None = None
 
 
 def invalid_condition(errors: Iterable[str]) -> ReadyCondition:
@@ -75,7 +87,8 @@ def build_conditions(
     """Return the conditions of a resource.
 
     ``old`` are its present conditions, ``now`` is an RFC 3339 time. ``NamespaceAway`` is present only if
-    ``unavailable_namespaces`` is not empty.
+    ``unavailable_namespaces`` is not empty. ``Moving`` stays after the last move, as False, so that users can wait for
+    it.
     """
     known = {condition.get("type"): condition for condition in old}
     message, reason = truncate_message(ready_condition.message), ready_condition.reason
@@ -86,6 +99,10 @@ def build_conditions(
         ("Stalled", str(ready_condition.stalled), reason, message),
         ("DriftDetected", str(bool(drift)), drift_reason, truncate_message(drift)),
     ]
+    if moving := ready_condition.moving:
+        values.append((MOVING, "True", moving.reason, truncate_message(moving.message)))
+    elif MOVING in known:
+        values.append((MOVING, "False", reason, ""))
     if unavailable_namespaces:
         words = "; ".join(f"{name}: {why}" for name, why in sorted(unavailable_namespaces.items()))
         values.append((NAMESPACE_UNAVAILABLE, "True", NAMESPACE_UNAVAILABLE, truncate_message(words)))

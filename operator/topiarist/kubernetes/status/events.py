@@ -14,6 +14,7 @@ from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.approval import describe_issue, format_issue
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
 from topiarist.kubernetes.status.cluster import INVALID_RULE
+from topiarist.kubernetes.status.conditions import MOVING
 from topiarist.model.outcome import Result
 from topiarist.model.plan import (
     AddPartitions,
@@ -27,6 +28,7 @@ from topiarist.model.plan import (
     UpdateConfig,
 )
 from topiarist.output.change_details import describe_changes
+from topiarist.text import format_count
 
 
 class Event(NamedTuple):
@@ -72,6 +74,14 @@ def cluster_events(cluster_resource: Resource, status: Mapping[str, Any]) -> Ite
         yield Event("Reachable", "can be used again")
 
 
+def stall_events(cluster_resource: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
+    """Yield a warning if the moves of a Cluster are newly stalled; ``status`` is its next status."""
+    before, after = cluster_resource.status.get("moves", {}), status.get("moves", {})
+    reason = after.get("reason", MOVING)
+    if reason not in (MOVING, before.get("reason", MOVING)):
+        yield Event(reason, after["message"], warning=True)
+
+
 def annotation_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
     """Yield a warning for each annotation error that the previous status did not have."""
     known = resource.status.get("annotations", ())
@@ -99,8 +109,11 @@ def topic_events(cluster: str, previous: Mapping[str, Any], result: TopicResult)
 
     ``previous`` is the cluster's part of the Topic's previous status.
     """
-    if result.plan and result.outcome and result.outcome.result is Result.DONE:
+    yield from _move_events(cluster, previous, result)
+    if result.plan and result.outcome and result.is_applied and result.outcome.result is not Result.UNCHANGED:
         for change in result.plan.changes:
+            if isinstance(change, MoveReplicas) and result.moves:
+                continue  # later passes continue it
             if type(change) in _CHANGE_REASONS and not (
                 isinstance(change, TakeOwnership) and _is_already_owned(result.plan)
             ):
@@ -114,6 +127,17 @@ def topic_events(cluster: str, previous: Mapping[str, Any], result: TopicResult)
             )
     if previous.get("state") == SyncState.DRIFTED.value and result.state in (SyncState.SYNCED, SyncState.CHANGED):
         yield Event("DriftCorrected", f"{cluster}: as asked again")
+
+
+def _move_events(cluster: str, previous: Mapping[str, Any], result: TopicResult) -> Iterator[Event]:
+    """Yield an Event when the first moves of a topic are sent, and when the last ones are done."""
+    before, after = previous.get("moves"), result.moves
+    had_begun = before is not None and (before["inFlight"] > 0 or before["left"] < before["total"])
+    if after and after.in_flight and not had_begun:
+        yield Event("MovesStarted", f"{cluster}: {format_count(after.left, 'partition')} to move")
+    # The rest of the moves may also be refused, or not wanted any more; then they are not done.
+    if before and had_begun and not after and before["left"] == before["inFlight"]:
+        yield Event(_CHANGE_REASONS[MoveReplicas], f"{cluster}: {format_count(before['total'], 'partition')} moved")
 
 
 def _is_already_owned(plan: TopicPlan) -> bool:

@@ -15,9 +15,15 @@ from typing import Any
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, error_texts
 from topiarist.kubernetes.approval import HINT_RETAIN, format_issue
+from topiarist.kubernetes.moves import TopicMoves
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
-from topiarist.kubernetes.status.conditions import ReadyCondition, common_status, invalid_condition
-from topiarist.model.outcome import Result
+from topiarist.kubernetes.status.conditions import (
+    MOVING,
+    MovingCondition,
+    ReadyCondition,
+    common_status,
+    invalid_condition,
+)
 from topiarist.model.plan import Issue
 from topiarist.output.change_details import describe_changes, list_field_changes
 from topiarist.output.text import plan as plan_
@@ -29,6 +35,7 @@ _SEVERITY_ORDER = (
     SyncState.REFUSED,
     SyncState.DRIFTED,
     SyncState.WAITING,
+    SyncState.MOVING,
     SyncState.CHANGED,
     SyncState.PAUSED,
     SyncState.OBSERVED,
@@ -45,11 +52,15 @@ _SELF_EXPLANATORY_STATES = READY_STATES | {SyncState.PAUSED}
 
 _STATE_MESSAGES = {
     SyncState.CHANGED: "written, not yet initialized by the controller",
+    SyncState.MOVING: "replicas are moved",
     SyncState.PAUSED: "not changed while topiarist.dev/paused is set",
     SyncState.WAITING: "the controller has not finished yet",
 }
 
-_RETAINED_FIELDS = ("partitions", "replicationFactor", "topicId", "generation", "applied", "consent")
+_PENDING_STATES = frozenset({SyncState.OBSERVED, SyncState.PAUSED, SyncState.WAITING, SyncState.MOVING})
+"""The states in which a status lists the changes that are left."""
+
+_RETAINED_FIELDS = ("partitions", "replicationFactor", "topicId", "generation", "applied", "consent", "moves")
 """Fields that are kept from the previous status while a cluster cannot be read."""
 
 _CLUSTER_UNREAD_REASONS = {
@@ -147,7 +158,7 @@ def _removed_cluster_parts(
             names = _format_cluster_names(clusters)
             message = f"the topic was applied there, and this Cluster was deleted. {names}. {_HINT_NAME_CLUSTERS}"
             refusals = _refusal_entries([Issue(Reason.UNKNOWN_CLUSTER, message)], part, now)
-            kept = {key: part[key] for key in _RETAINED_FIELDS if key in part}
+            kept = {key: part[key] for key in _RETAINED_FIELDS if key in part and key != "moves"}
             yield {"name": name, "state": SyncState.REFUSED.value, "refusals": refusals, **kept}
 
 
@@ -188,19 +199,36 @@ def _condition_from_parts(clusters: Sequence[Status]) -> ReadyCondition:
     worst = min((SyncState(part["state"]) for part in clusters), key=_SEVERITY_ORDER.index)
     affected = [part for part in clusters if part["state"] == worst]
     refusals = [refusal for part in affected for refusal in part.get("refusals", ())]
+    moving = _moving_condition(clusters)
+    reason = refusals[0]["reason"] if refusals and worst not in _SELF_EXPLANATORY_STATES else worst.value
+    message = _condition_message(worst, clusters, affected)
+    if worst is SyncState.MOVING and moving is not None:
+        reason, message = moving.reason, moving.message
+    held = worst is SyncState.MOVING and reason != MOVING
     return ReadyCondition(
         ready=None if worst is SyncState.PAUSED else worst in READY_STATES,
-        reason=refusals[0]["reason"] if refusals and worst not in _SELF_EXPLANATORY_STATES else worst.value,
-        message=_condition_message(worst, clusters, affected),
-        reconciling=worst in (SyncState.WAITING, SyncState.CHANGED),
-        stalled=worst in (SyncState.REFUSED, SyncState.DRIFTED),
+        reason=reason,
+        message=message,
+        reconciling=worst in (SyncState.WAITING, SyncState.MOVING, SyncState.CHANGED) and not held,
+        stalled=worst in (SyncState.REFUSED, SyncState.DRIFTED) or held,
         drift="; ".join(
             f"{part['name']}: {refusal['message']}"
             for part in clusters
             for refusal in part.get("refusals", ())
             if refusal["reason"] == Reason.DRIFT_DETECTED
         ),
+        moving=moving,
     )
+
+
+def _moving_condition(clusters: Sequence[Status]) -> MovingCondition | None:
+    """Return the condition of the moves of a Topic, None if there are none; a stall on any cluster comes first."""
+    moving = [part for part in clusters if "moves" in part]
+    if not moving:
+        return None
+    first, *others = sorted(moving, key=lambda part: part["moves"]["reason"] == MOVING)
+    more = f"; and {format_count(len(others), 'other cluster')}" if others else ""
+    return MovingCondition(f"{first['name']}: {first['moves']['message']}{more}", first["moves"]["reason"])
 
 
 def _condition_message(worst: SyncState, clusters: Sequence[Status], affected: Sequence[Status]) -> str:
@@ -229,7 +257,7 @@ def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Stat
         status["replicationFactor"] = len(found.replicas[0]) if found.replicas else 0
         if found.topic_id:
             status["topicId"] = found.topic_id
-    if plan and plan.changes and result.state in (SyncState.OBSERVED, SyncState.PAUSED, SyncState.WAITING):
+    if plan and plan.changes and result.state in _PENDING_STATES:
         status["pending"] = [describe_changes([change]) for change in plan.changes[:_MAX_ITEMS]]
     if plan and result.state in (SyncState.OBSERVED, SyncState.PAUSED) and (shown := plan_.format_topic_plan(plan)):
         status["plan"] = dedent(shown)[:_MAX_PLAN_LENGTH]
@@ -237,6 +265,8 @@ def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Stat
         # Refusals that caused the state come first: the condition takes its reason from the first refusal.
         refusals = sorted(result.refusals, key=lambda each: result.state is SyncState.REFUSED and each.reason.retryable)
         status["refusals"] = _refusal_entries(refusals[:_MAX_ITEMS], old, now)
+    if result.moves:
+        status["moves"] = _moves_status(result, result.moves, old)
     if result.state in (SyncState.SYNCED, SyncState.CHANGED) and not result.candidate.spec.absent:
         status["generation"] = result.candidate.resource.generation
     elif result.state is not SyncState.ABSENT and "generation" in old:
@@ -247,6 +277,24 @@ def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Stat
     if used := result.used_consents or old.get("consent"):
         status["consent"] = used
     return status
+
+
+def _moves_status(result: TopicResult, moves: TopicMoves, old: Status) -> Status:
+    """Return what is left of the moves of a topic; the total is kept from ``old``, which survives a restart.
+
+    Moves that are added later, by another change of the spec, count as well.
+    """
+    before = old.get("moves", {})
+    moved = before.get("total", 0) - before.get("left", 0)
+    total = max(before.get("total", 0), moved + moves.left)
+    message = f"{total - moves.left:,} of {format_count(total, 'partition')} moved"
+    if moves.in_flight:
+        message += f", batch {moves.batch:,} of {moves.batches:,}"
+    problem = result.move_problem
+    if problem:
+        message += f": {format_issue(problem)}"
+    reason = problem.reason.value if problem else MOVING
+    return {"total": total, "left": moves.left, "inFlight": moves.in_flight, "reason": reason, "message": message}
 
 
 def _refusal_entries(refusals: Sequence[Issue], old: Status, now: str) -> Sequence[Status]:
@@ -298,8 +346,13 @@ def _applied_spec(result: TopicResult) -> Status | None:
 
     Return None if there is no record, or the record has no applied spec. The result is for display only.
     """
-    done = result.outcome is not None and result.outcome.result in (Result.DONE, Result.UNCHANGED)
-    record = result.plan.record_after if result.plan and done else result.actual.valid_record if result.actual else None
+    record = (
+        result.plan.record_after
+        if result.plan and result.is_applied
+        else result.actual.valid_record
+        if result.actual
+        else None
+    )
     if record is None or record.applied is None:
         return None
     found: dict[str, Any] = {"config": dict(record.applied.config)} if record.applied.config else {}

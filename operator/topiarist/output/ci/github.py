@@ -11,11 +11,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from topiarist.errors import Diagnostic, Location
+from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
     AddPartitions,
     Change,
     DeleteTopic,
     Issue,
+    MoveReplicas,
     Plan,
     Risk,
     RiskAssessment,
@@ -27,7 +29,7 @@ from topiarist.output.markdown.escape import relative_path
 from topiarist.output.text.changes import summarize_changes
 from topiarist.output.text.layout import sanitize
 from topiarist.output.text.summary import NOT_IN_PATHS
-from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS
+from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS, label_cause
 from topiarist.output.text.values import BROKER_DEFAULT
 from topiarist.text import format_count
 
@@ -98,7 +100,7 @@ def _build_annotations(plan: Plan, topic: TopicPlan, root: str) -> Iterator[_Ann
         if issue.hint:
             # Topics that are refused for the same reason have the same message, so that they share an annotation.
             lines.append(f"fix: {issue.hint.replace(f'={topic.topic}', '=TOPIC')}")
-        lines.extend(_format_rule_location(issue, root))
+        lines.extend(_format_cause_location(issue, root))
         if issue.withheld and not cluster_wide:
             lines.append(f"held back: {summarize_changes(issue.withheld)}")
         yield _Annotation(priority, place, level, plan.cluster, f"refused ({issue.reason})", "\n".join(lines))
@@ -110,13 +112,13 @@ def _build_annotations(plan: Plan, topic: TopicPlan, root: str) -> Iterator[_Ann
             yield _Annotation(priority, place, WARNING, plan.cluster, assessment.risk.label, message)
     for issue in topic.notices:
         place = _field_location(topic, issue.field, root)
-        message = "\n".join([issue.message, *_format_rule_location(issue, root)])
+        message = "\n".join([issue.message, *_format_cause_location(issue, root)])
         yield _Annotation(3, place, NOTICE, plan.cluster, issue.reason.value, message)
 
 
-def _format_rule_location(issue: Issue, root: str) -> Iterator[str]:
-    if place := issue.rule_origin and issue.rule_origin.locate():
-        yield f"rule at {place._replace(file=relative_path(place.file, root))}"
+def _format_cause_location(issue: Issue, root: str) -> Iterator[str]:
+    if place := issue.cause_origin and issue.cause_origin.locate():
+        yield f"{label_cause(issue)} at {place._replace(file=relative_path(place.file, root))}"
 
 
 def _list_risks(change: Change) -> Iterator[tuple[tuple[str, ...], str, RiskAssessment]]:
@@ -128,8 +130,16 @@ def _list_risks(change: Change) -> Iterator[tuple[tuple[str, ...], str, RiskAsse
                 action = f"{item.key} {before} -> {BROKER_DEFAULT if item.after is None else item.after}"
                 yield ("config", item.key), action, item.assessment
     elif change.assessment.risk:
-        fields = {AddPartitions: ("partitions",), DeleteTopic: ("ensure",)}
+        fields = {AddPartitions: ("partitions",), DeleteTopic: ("ensure",), MoveReplicas: _find_move_field(change)}
         yield fields.get(type(change), ()), summarize_changes([change]), change.assessment
+
+
+def _find_move_field(change: Change) -> tuple[str, ...]:
+    """Return the field of the topic that asks for a move; empty if the cluster does."""
+    kinds = {kind for move in change.moves for kind in move.kinds} if isinstance(change, MoveReplicas) else set()
+    if MoveKind.ASSIGNMENT in kinds:
+        return ("replicaAssignment",)
+    return ("replicationFactor",) if MoveKind.FACTOR in kinds else ()
 
 
 def _format_cluster_notices(plan: Plan) -> Iterator[str]:

@@ -17,8 +17,9 @@ from topiarist.model.plan import (
     MoveReplicas,
     UpdateConfig,
 )
-from topiarist.output.text.changes import FROM_CLUSTER_DEFAULTS, SharedDefaults, describe_move_kinds, filter_own_items
+from topiarist.output.text.changes import FROM_CLUSTER_DEFAULTS, SharedDefaults, filter_own_items
 from topiarist.output.text.layout import TextLayout, sanitize
+from topiarist.output.text.planned_moves import describe_move_kinds
 from topiarist.output.text.values import (
     BROKER_DEFAULT,
     format_elections,

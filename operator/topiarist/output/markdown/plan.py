@@ -42,11 +42,15 @@ FULL_PLAN_HINT = "The full plan is in the artifact of this run; `topiarist plan 
 _COLUMNS = {
     "create": ("to create",),
     "grow": ("to grow",),
+    "move": ("to move",),
     "configure": ("to configure",),
     "delete": ("to delete",),
     "record": ("to adopt", "record only"),
     "refused": ("refused",),
 }
+_RARE_COLUMNS = frozenset({"move"})
+"""Columns that a table has only if they are not empty."""
+
 # A Markdown heading is one line, so the summary line in it must not be wrapped.
 _UNWRAPPED_LAYOUT = TextLayout(width=10_000)
 _MAX_TABLE_BYTES = 16_000
@@ -126,35 +130,42 @@ def _format_table(plans: Sequence[Plan], failed_clusters: Sequence[str]) -> str:
     If the rows exceed ``_MAX_TABLE_BYTES``, the clusters with the highest review priority are shown and the rest
     counted.
     """
-    empty_cells = " | " * len(_COLUMNS)
+    columns = _choose_columns(plans)
+    empty_cells = " | " * len(columns)
     ranked: list[tuple[int, str, str]] = []
     for name in failed_clusters:
         shown = format_table_cell(name) if name else "the cluster"
         ranked.append((Risk.DATA_LOSS + 2, name, f"| {shown} | {empty_cells}**not planned** |"))
-    ranked += [(_review_priority(plan), plan.cluster, _format_row(plan)) for plan in plans]
+    ranked += [(_review_priority(plan), plan.cluster, _format_row(plan, columns)) for plan in plans]
     ranked.sort(key=lambda row: (-row[0], row[1]))
     fitting = _take_fitting((row for _, _, row in ranked), _MAX_TABLE_BYTES)
     rows = [row for _, _, row in sorted(ranked[: len(fitting)], key=lambda row: row[1])]
     if hidden := len(ranked) - len(rows):
         rows.append(f"| and {hidden:,} more | {empty_cells}|")
     if len(plans) > 1:
-        counts = _format_counts(summary.count_plans(plans))
+        counts = _format_counts(summary.count_plans(plans), columns)
         rows.append(f"| **all** | {counts} | {_format_risk(_highest_risk(plans))} |")
-    head = f"| cluster | {' | '.join(_COLUMNS)} | highest risk |\n| :-- | {'--: | ' * len(_COLUMNS)}:-- |"
+    head = f"| cluster | {' | '.join(columns)} | highest risk |\n| :-- | {'--: | ' * len(columns)}:-- |"
     return "\n".join([head, *rows]) if rows else ""
 
 
-def _format_row(plan: Plan) -> str:
+def _choose_columns(plans: Sequence[Plan]) -> Sequence[str]:
+    counts = summary.count_plans(plans)
+    found = {*counts.counts, *counts.withheld}
+    return [name for name, labels in _COLUMNS.items() if name not in _RARE_COLUMNS or not found.isdisjoint(labels)]
+
+
+def _format_row(plan: Plan, columns: Iterable[str]) -> str:
     plan_counts = summary.count_plan(plan)
     risk = _format_risk(_highest_risk([plan]))
     if plan_counts.withheld:
         risk = f"{risk} (held back: {format_table_cell(plan_counts.withheld_reason)})".strip()
-    return f"| {format_table_cell(_cluster_name(plan))} | {_format_counts(plan_counts)} | {risk} |"
+    return f"| {format_table_cell(_cluster_name(plan))} | {_format_counts(plan_counts, columns)} | {risk} |"
 
 
-def _format_counts(plan_counts: summary.PlanCounts) -> str:
+def _format_counts(plan_counts: summary.PlanCounts, columns: Iterable[str]) -> str:
     cells = []
-    for labels in _COLUMNS.values():
+    for labels in map(_COLUMNS.__getitem__, columns):
         number = sum(plan_counts.counts.get(label, 0) for label in labels)
         withheld = sum(plan_counts.withheld.get(label, 0) for label in labels)
         cells.append(" ".join([f"{number:,}"] * bool(number) + [f"({withheld:,})"] * bool(withheld)))

@@ -12,9 +12,9 @@ from functools import partial
 from typing import NamedTuple
 
 from topiarist.errors import Location, Reason
-from topiarist.model.plan import ConfigItem, Issue, Plan, Risk, RiskAssessment, TopicPlan
+from topiarist.model.plan import Change, ConfigItem, Issue, MoveReplicas, Plan, Risk, RiskAssessment, TopicPlan
 from topiarist.model.spec import find_origin
-from topiarist.output.groups import ClusterDefault, GroupedItems, group_items, list_exceeded_budgets
+from topiarist.output.groups import ClusterDefault, GroupedItems, group_items, list_exceeded_limits
 from topiarist.output.markdown.diff import COMMENT_LAYOUT, format_config_item, format_diff
 from topiarist.output.markdown.escape import (
     escape_prose,
@@ -23,7 +23,7 @@ from topiarist.output.markdown.escape import (
     format_code_list,
     relative_path,
 )
-from topiarist.output.text import brokers, topic_block
+from topiarist.output.text import brokers, planned_moves, topic_block
 from topiarist.output.text.changes import (
     FROM_CLUSTER_DEFAULTS,
     group_risks,
@@ -60,9 +60,7 @@ def build_sections(plan: Plan, root: str) -> list[Section]:
     """Return the sections in display order; file locations are relative to the folder ``root``."""
     grouped = group_items(plan)
     sections = list(_build_group_sections(grouped, root))
-    exceeded = list_exceeded_budgets(plan)
-    if lines := [escape_prose(text) for message, hint in exceeded for text in (message, f"fix: {hint}")]:
-        sections.insert(0, _list_section(PRIORITY_CRITICAL, "Over budget", lines))
+    sections[:0] = _build_limit_sections(plan)
     for topic in plan.topics:
         if topic_block.has_own_block(topic, grouped):
             priority = PRIORITY_LOW if topic.observe_only else _RISK_PRIORITIES[topic.risk]
@@ -71,6 +69,8 @@ def build_sections(plan: Plan, root: str) -> list[Section]:
     sections.sort(key=lambda section: section.priority)
     if table := list(brokers.format_broker_table(COMMENT_LAYOUT, plan)):
         effect = "#### Effect on the brokers\n\n" + format_code_block(line.removeprefix("  ") for line in table)
+        if pace := planned_moves.describe_pace(plan):
+            effect += f"\n\nMoves: {escape_prose(pace)}"
         sections.append(Section(PRIORITY_BROKERS, (), lambda: effect))
     if plan.warnings:
         sections.append(_list_section(PRIORITY_BROKERS, "Warnings", map(escape_prose, plan.warnings)))
@@ -81,6 +81,13 @@ def build_sections(plan: Plan, root: str) -> list[Section]:
     if notices := list(_format_unlisted_notices(plan, grouped)):
         sections.append(_list_section(PRIORITY_INFO, "Notices", notices))
     return sections
+
+
+def _build_limit_sections(plan: Plan) -> Iterator[Section]:
+    lines: defaultdict[str, list[str]] = defaultdict(list)
+    for label, message, hint in list_exceeded_limits(plan):
+        lines[label] += [escape_prose(message), escape_prose(f"fix: {hint}")]
+    yield from (_list_section(PRIORITY_CRITICAL, label.capitalize(), texts) for label, texts in lines.items())
 
 
 def _list_section(priority: int, title: str, lines: Iterable[str]) -> Section:
@@ -125,6 +132,7 @@ def _format_topic(topic: TopicPlan, grouped: GroupedItems, root: str) -> str:
     parts = []
     if topic_block.has_ungrouped_changes(topic, grouped):
         lines = _format_risks(list_risk_assessments(topic.changes))
+        lines.extend(_format_move_lines(topic, topic.changes, root))
         if record := topic_block.describe_record_too(topic):
             lines.append(f"record: {escape_prose(record)}")
         diff = format_diff(topic.changes, topic_block.shared_defaults_of(topic, grouped))
@@ -137,6 +145,18 @@ def _format_topic(topic: TopicPlan, grouped: GroupedItems, root: str) -> str:
             _format_bullets(f"{topic_block.label_notice(issue)}: {escape_prose(issue.message)}" for issue in notices)
         )
     return "\n\n".join(parts)
+
+
+def _format_move_lines(topic: TopicPlan, changes: Iterable[Change], root: str) -> Iterator[str]:
+    """Yield the reasons of moves, the field that asks for them, and the new preferred leaders."""
+    for change in changes:
+        if isinstance(change, MoveReplicas):
+            if reasons := planned_moves.describe_move_reasons(change.moves, topic.spec):
+                place = planned_moves.find_move_location(change.moves, topic.spec)
+                yield f"because {escape_prose(reasons)}" + (f", at {_format_location(place, root)}" if place else "")
+            # The risk names the leaders that leave; those that stay as followers are only in the lists.
+            if any(move.before[0] in move.after[1:] for move in change.moves):
+                yield escape_prose(planned_moves.describe_new_leaders(change.moves))
 
 
 def _format_refusal(members: Sequence[tuple[TopicPlan, Issue]], root: str) -> str:
@@ -154,12 +174,13 @@ def _format_refusal(members: Sequence[tuple[TopicPlan, Issue]], root: str) -> st
         lines.extend(_format_field_location(topic, issue.field, root))
         if issue.hint:
             lines.append(f"fix: {escape_prose(topic_block.choose_hint(members))}")
-        if place := issue.rule_origin and issue.rule_origin.locate():
-            lines.append(f"rule at {_format_location(place, root)}")
+        if place := issue.cause_origin and issue.cause_origin.locate():
+            lines.append(f"{topic_block.label_cause(issue)} at {_format_location(place, root)}")
         if issue.withheld:
             lines.append(f"held back: {escape_prose(withheld)}")
     if issue.withheld:
         lines.extend(_format_risks(list_risk_assessments(issue.withheld), already_shown=issue.message))
+        lines.extend(_format_move_lines(topic, issue.withheld, root))
     if len(members) > 1:
         lines.append(f"topics: {_format_names([member.topic for member, _ in members])}")
     return _format_section(name, action, lines, format_diff(issue.withheld, ()))

@@ -1,11 +1,13 @@
 """The effect of a plan on the brokers: leaders and replicas before and after, per broker or per rack.
 
+A plan that moves replicas also has the number of those that each broker copies (in) and deletes (out).
+
 ``text.plan`` and ``markdown.plan`` show the table. Many brokers are combined by rack, unless the layout is verbose.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from topiarist.model.plan import Load, Plan, compute_broker_load_after
@@ -19,14 +21,16 @@ _NOT_REGISTERED = "not registered"
 _MAX_SHOWN_BROKERS = 20
 _MIN_LEADERS_WIDTH = 18
 _MAX_RACK_WIDTH = 24
+_MOVED_WIDTH = 7
+_MOVED_HEADS = "".join(f"{head:>{_MOVED_WIDTH}}" for head in ("in", "out"))
 
 
 def format_broker_table(layout: TextLayout, plan: Plan) -> Iterator[str]:
-    """Yield the table; nothing if the plan places no replica.
+    """Yield the table; nothing if the plan neither places nor moves a replica.
 
     "Leaders" counts preferred leaders: the first broker of each replica list.
     """
-    if not any(topic.placed_brokers() for topic in plan.actionable_topics()):
+    if not any(topic.new_replicas() or topic.moves() for topic in plan.actionable_topics()):
         return
     after = compute_broker_load_after(plan)
     rows = _build_broker_rows(plan, after)
@@ -37,9 +41,40 @@ def format_broker_table(layout: TextLayout, plan: Plan) -> Iterator[str]:
     replicas = _format_column([(before.replicas, after.replicas) for before, after in sums])
     start = max(TEXT_COLUMN, *(len(label) + 8 for label, _ in rows))
     width = max(_MIN_LEADERS_WIDTH, *(len(text) + 2 for text in leaders))
-    yield layout.colorize(f"{'  brokers':<{start}}{'leaders':<{width}}replicas", DIM)
-    for (label, _), leader_text, replica_text in zip(rows, leaders, replicas, strict=True):
-        yield f"      {label}".ljust(start) + leader_text.ljust(width) + replica_text
+    moved = _count_moved(plan)
+    heads, cells = (_MOVED_HEADS, _format_moved(rows, plan, after, moved)) if moved else ("", [""] * len(rows))
+    replicas_width = max(len("replicas"), *map(len, replicas)) if moved else 0
+    yield layout.colorize(
+        f"{'  brokers':<{start}}{'leaders':<{width}}{'replicas':<{replicas_width}}{heads}".rstrip(), DIM
+    )
+    for (label, _), leader_text, replica_text, moved_text in zip(rows, leaders, replicas, cells, strict=True):
+        line = f"      {label}".ljust(start) + leader_text.ljust(width) + replica_text.ljust(replicas_width)
+        yield f"{line}{moved_text}".rstrip()
+
+
+def _count_moved(plan: Plan) -> Mapping[int, tuple[int, int]]:
+    """Return the replicas that each broker copies and deletes; empty if the plan moves nothing."""
+    moves = [move for topic in plan.actionable_topics() for move in topic.moves()]
+    incoming = Counter(broker for move in moves for broker in move.added)
+    outgoing = Counter(broker for move in moves for broker in move.removed)
+    brokers = {broker for move in moves for broker in (*move.before, *move.after)}
+    return {broker: (incoming[broker], outgoing[broker]) for broker in brokers}
+
+
+def _format_moved(
+    rows: Sequence[_Row], plan: Plan, after: Mapping[int, Load], moved: Mapping[int, tuple[int, int]]
+) -> list[str]:
+    lines = []
+    for _, brokers in rows:
+        incoming, outgoing = (sum(moved.get(broker, (0, 0))[at] for broker in brokers) for at in (0, 1))
+        draining = [broker for broker in brokers if broker in plan.drain_brokers]
+        left = sum(after[broker].replicas for broker in draining if broker in after)
+        note = ""
+        if draining:
+            emptied = "drained" if len(draining) == len(brokers) else f"{len(draining):,} drained"
+            note = f"draining: {left:,} left" if left else emptied
+        lines.append(f"{incoming:>{_MOVED_WIDTH},}{outgoing:>{_MOVED_WIDTH},}   {note}")
+    return lines
 
 
 def _build_broker_rows(plan: Plan, after: Mapping[int, Load]) -> list[_Row]:

@@ -6,10 +6,9 @@ them; ``markdown.plan`` and ``ci.github`` use the summaries and risks.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from topiarist.model.moves import MoveKind, MoveType, ReplicaMove
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -26,7 +25,14 @@ from topiarist.model.plan import (
     TakeOwnership,
     UpdateConfig,
 )
+from topiarist.model.spec import TopicSpec
 from topiarist.output.text.layout import BOLD_RED, DIM, YELLOW, TextLayout, wrap
+from topiarist.output.text.planned_moves import (
+    describe_move_reasons,
+    describe_new_leaders,
+    find_move_location,
+    summarize_moves,
+)
 from topiarist.output.text.values import (
     ConfigRow,
     format_config_lines,
@@ -34,6 +40,7 @@ from topiarist.output.text.values import (
     format_moves,
     format_replica_lists,
 )
+from topiarist.planning.risk import assess_lowering
 from topiarist.text import format_count
 
 RISK_STYLES = (DIM, YELLOW, BOLD_RED)
@@ -57,12 +64,15 @@ _CHANGE_SUBJECTS = {
 _MAX_SUBJECTS = 3
 
 
-def summarize_changes(changes: Iterable[Change]) -> str:
-    """Return the changes in a few words: ``grow 6 -> 12 partitions, configure``."""
-    return ", ".join(_summarize_change(change) for change in changes)
+def summarize_changes(changes: Iterable[Change], partition_count: int = 0) -> str:
+    """Return the changes in a few words: ``grow 6 -> 12 partitions, configure``.
+
+    ``partition_count`` is the number of partitions of the topic; 0 if it is not known.
+    """
+    return ", ".join(_summarize_change(change, partition_count) for change in changes)
 
 
-def _summarize_change(change: Change) -> str:
+def _summarize_change(change: Change, partition_count: int) -> str:
     match change:
         case CreateTopic(replicas):
             widths = sorted({len(brokers) for brokers in replicas})
@@ -71,7 +81,7 @@ def _summarize_change(change: Change) -> str:
         case AddPartitions():
             return f"grow {change.before:,} -> {format_count(change.total, 'partition')}"
         case MoveReplicas(moves):
-            return _summarize_moves(moves)
+            return summarize_moves(moves, partition_count)
         case ElectLeaders(partitions):
             return f"elect the preferred leaders of {format_count(len(partitions), 'partition')}"
         case UpdateConfig():
@@ -86,31 +96,27 @@ def _summarize_change(change: Change) -> str:
             return f"nudge: {format_count(len(partitions), 'partition')} without a state"
 
 
-def _summarize_moves(moves: Sequence[ReplicaMove]) -> str:
-    """Return moves in a few words: ``replication factor 2 -> 3, 6 partitions``. The risk has the number of copies."""
-    factors = {(len(move.before), len(move.after)) for move in moves}
-    (before, after), count = min(factors), format_count(len(moves), "partition")
-    if len(factors) == 1 and before != after:
-        return f"replication factor {before} -> {after}, {count}"
-    reorders = all(move.type is MoveType.REORDER for move in moves)
-    return f"reorder the replicas of {count}" if reorders else f"move {count}"
-
-
 def highest_risk(changes: Iterable[Change]) -> Risk:
     """Return the highest risk among the changes; ``Risk.SAFE`` if there are none."""
     return max((change.assessment.risk for change in changes), default=Risk.SAFE)
 
 
 def format_changes(
-    layout: TextLayout, changes: Sequence[Change], *, shared_defaults: SharedDefaults = (), already_shown: str = ""
+    layout: TextLayout,
+    changes: Sequence[Change],
+    spec: TopicSpec | None,
+    *,
+    shared_defaults: SharedDefaults = (),
+    already_shown: str = "",
 ) -> Iterator[str]:
     """Yield the fields of changes: explanations of risks, replica lists, config before and after.
 
-    Keys in ``shared_defaults`` are only counted. An explanation that is part of ``already_shown`` is not repeated.
+    ``spec`` is that of the topic, for the reasons of moves. Keys in ``shared_defaults`` are only counted. An
+    explanation that is part of ``already_shown`` is not repeated.
     """
     assessments = [
         pair
-        for pair in list_risk_assessments(changes)
+        for pair in list_risk_assessments(map(_without_shown_risk, changes))
         if not pair[1].explanation or pair[1].explanation not in already_shown
     ]
     yield from format_risks(layout, assessments)
@@ -124,8 +130,10 @@ def format_changes(
                 lists = format_replica_lists(layout, change.replicas, change.before)
                 yield from layout.format_field("partitions", lists)
             case MoveReplicas(moves):
-                yield from layout.format_text_field("because", describe_move_kinds(moves))
+                yield from layout.format_text_field("because", describe_move_reasons(moves, spec))
+                yield from layout.format_text_field("at", str(find_move_location(moves, spec) or ""))
                 yield from layout.format_field("replicas", format_moves(layout, moves))
+                yield from layout.format_text_field("leaders", describe_new_leaders(moves))
             case ElectLeaders(partitions):
                 yield from layout.format_field("leaders", format_elections(layout, partitions))
             case UpdateConfig(items):
@@ -137,11 +145,9 @@ def format_changes(
                 yield from layout.format_field("config", lines)
 
 
-def describe_move_kinds(moves: Sequence[ReplicaMove]) -> str:
-    """Return the reasons of moves, each with its number of partitions: ``Drain (6 partitions), Racks (2)``."""
-    counts = Counter(kind for move in moves for kind in move.kinds)
-    texts = [f"{kind.value} ({counts[kind]:,})" for kind in MoveKind if kind in counts]
-    return ", ".join(texts)
+def _without_shown_risk(change: Change) -> Change:
+    """Return a move with the part of its risk that its heading and its leaders do not show; others unchanged."""
+    return replace(change, assessment=assess_lowering(change.moves)) if isinstance(change, MoveReplicas) else change
 
 
 def filter_own_items(items: Iterable[ConfigItem], shared_defaults: SharedDefaults) -> list[ConfigItem]:

@@ -17,6 +17,7 @@ from topiarist.inspection.partition_health import IssueType, Partition
 from topiarist.inspection.topic_phase import IN_PROGRESS, Phase, count_issues
 from topiarist.inspection.value_sources import ActualSource, DesiredSource, ValueSource
 from topiarist.kafka.names import INTERNAL_TOPICS
+from topiarist.model.moves import ReplicaMove
 from topiarist.model.ownership_record import describe_external_changes
 from topiarist.model.plan import Plan
 from topiarist.model.progress import TopicProgress, blocking_reason, build_topic_progress
@@ -36,7 +37,7 @@ from topiarist.output.text.layout import (
     sanitize,
     wrap,
 )
-from topiarist.output.text.plan import format_cluster_header, format_exceeded_budgets
+from topiarist.output.text.plan import format_cluster_header, format_exceeded_limits
 from topiarist.output.text.values import format_value, humanize_config_value
 from topiarist.text import format_count
 
@@ -75,7 +76,7 @@ def format_descriptions(descriptions: Sequence[Description], layout: TextLayout)
             layout.format_warnings(description.state.warnings),
             _format_pending(description, replace(layout, action_column=choose_action_column([description.topic]))),
             # A block only marks changes as withheld by a budget; the budget is explained once, at the end.
-            format_exceeded_budgets(layout, plan),
+            format_exceeded_limits(layout, plan),
         ]
     return join_sections(sections) + "\n" if sections else ""
 
@@ -188,9 +189,18 @@ def _list_notes(description: Description) -> Iterator[str]:
         yield unequal
     if description.phase.blocked_by == IN_PROGRESS and not being_deleted:
         yield f"if this does not change, the controller missed the topic: run topiarist nudge {sanitize(name)}"
+    if state.batch and (moved := [move for move in state.batch.moves if move.topic == name]):
+        batch, ids = state.batch, _shorten_numbers([move.partition for move in _list_in_flight(moved, description)])
+        if ids:
+            yield f"batch {batch.batch} of {batch.batches} of moves by owner {batch.owner} moves partition {ids}"
     reassigning = any(partition.has_issue(IssueType.REASSIGNING) for partition in description.partitions)
     if name in state.reassigning_topics and not reassigning:
         yield "a reassignment request names the topic"
+
+
+def _list_in_flight(moves: Iterable[ReplicaMove], description: Description) -> list[ReplicaMove]:
+    in_flight = {each.id for each in description.partitions if each.has_issue(IssueType.REASSIGNING)}
+    return [move for move in moves if move.partition in in_flight]
 
 
 def _format_pending(description: Description, layout: TextLayout) -> Iterator[str]:

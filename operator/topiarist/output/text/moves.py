@@ -72,12 +72,15 @@ def _format_partition(partition: MovingPartition) -> str:
         return f"{text}: no partition state"
     copying = [broker for broker in partition.lagging if broker in partition.adding]
     unsynced = [broker for broker in partition.lagging if broker not in partition.adding]
-    parts = [f"{shorten_list(copying)} copying" if copying else "", _format_unsynced(unsynced)]
+    parts = [
+        f"not yet copied to {_format_brokers(copying)}" if copying else "",
+        f"{_format_brokers(unsynced)} not in sync" if unsynced else "",
+    ]
     return f"{text}: {', '.join(filter(None, parts)) or 'all in sync'}"
 
 
-def _format_unsynced(brokers: Sequence[int]) -> str:
-    return f"{shorten_list(brokers)} not in sync" if brokers else ""
+def _format_brokers(brokers: Sequence[int]) -> str:
+    return f"broker{'s' if len(brokers) > 1 else ''} {shorten_list(brokers)}"
 
 
 def _format_throttles(status: MoveStatus, layout: TextLayout) -> Iterator[str]:

@@ -13,8 +13,8 @@ from itertools import chain
 
 from topiarist.errors import Reason
 from topiarist.model.plan import Plan, TopicPlan
-from topiarist.output.groups import GroupedItems, group_items, list_exceeded_budgets
-from topiarist.output.text import brokers, summary, topic_block
+from topiarist.output.groups import GroupedItems, group_items, list_exceeded_limits
+from topiarist.output.text import brokers, planned_moves, summary, topic_block
 from topiarist.output.text.changes import RISK_STYLES
 from topiarist.output.text.layout import (
     BOLD,
@@ -94,6 +94,8 @@ def _format_plan(plan: Plan, layout: TextLayout, *, applying: bool) -> Iterator[
     yield format_cluster_header(plan, layout)
     yield _format_topic_blocks(plan, layout, grouped)
     yield brokers.format_broker_table(layout, plan)
+    pace = planned_moves.describe_pace(plan)
+    yield layout.format_text_section("moves", pace) if pace else ()
     yield _format_cluster_fields(plan, layout, grouped)
     yield _format_end(plan, layout, applying=applying)
 
@@ -171,14 +173,14 @@ def _format_cluster_fields(plan: Plan, layout: TextLayout, grouped: GroupedItems
         else:
             lines = layout.wrap(f"{words} (-v lists them)")
         yield from layout.format_section("orphans", lines)
-    yield from format_exceeded_budgets(layout, plan)
+    yield from format_exceeded_limits(layout, plan)
     yield from layout.format_warnings(plan.warnings)
 
 
-def format_exceeded_budgets(layout: TextLayout, plan: Plan) -> Iterator[str]:
-    """Yield each exceeded budget of the cluster, with its hint."""
-    for message, hint in list_exceeded_budgets(plan):
-        yield from layout.format_text_section("over budget", message, BOLD_RED)
+def format_exceeded_limits(layout: TextLayout, plan: Plan) -> Iterator[str]:
+    """Yield each exceeded budget of the cluster, and the exceeded limit of the run, with its hint."""
+    for label, message, hint in list_exceeded_limits(plan):
+        yield from layout.format_text_section(label, message, BOLD_RED)
         yield from layout.format_text_section("fix", hint)
 
 

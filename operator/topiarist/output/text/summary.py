@@ -23,7 +23,7 @@ from topiarist.model.plan import (
     TakeOwnership,
     UpdateConfig,
 )
-from topiarist.output.groups import describe_ownership_action, is_record_only
+from topiarist.output.groups import LIMIT_LABELS, describe_ownership_action, is_record_only
 from topiarist.output.text.layout import BOLD, BOLD_RED, TextLayout, fill_lines, sanitize, wrap
 from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS
 from topiarist.text import format_count
@@ -53,7 +53,7 @@ _LABEL_ORDER = (*_ACTIONABLE_LABELS, "refused", "observed", "unchanged", NOT_IN_
 class PlanCounts(NamedTuple):
     """The number of topics of each kind, in display order; a topic may be of several kinds.
 
-    ``withheld`` counts the changes that are withheld by the cluster or its budgets (``CLUSTER_WIDE_REASONS``).
+    ``withheld`` counts the changes that are withheld by the cluster or by a limit (``CLUSTER_WIDE_REASONS``).
     ``withheld_reason`` is the reason, empty if nothing is withheld.
     """
 
@@ -66,6 +66,7 @@ def count_plan(plan: Plan) -> PlanCounts:
     """Count the topics of a plan."""
     counts: Counter[str] = Counter()
     withheld: Counter[str] = Counter()
+    limits: set[str] = set()
     for topic in plan.topics:
         if topic.observe_only:
             counts["unchanged" if is_record_only(topic) else "observed"] += bool(topic.changes)
@@ -73,13 +74,13 @@ def count_plan(plan: Plan) -> PlanCounts:
             counts.update(_list_labels(topic.changes, adopts=bool(describe_ownership_action(topic))))
         # A refusal for a cluster-wide reason counts as held back: the topic itself has no error.
         counts["refused"] += any(issue.reason not in CLUSTER_WIDE_REASONS for issue in topic.refusals)
-        changes = [
-            change for issue in topic.refusals if issue.reason in CLUSTER_WIDE_REASONS for change in issue.withheld
-        ]
+        held_back = [issue for issue in topic.refusals if issue.reason in CLUSTER_WIDE_REASONS]
+        limits.update(LIMIT_LABELS[issue.reason] for issue in held_back if issue.reason in LIMIT_LABELS)
+        changes = [change for issue in held_back for change in issue.withheld]
         withheld.update(_list_labels(changes, adopts=not (topic.before and topic.before.valid_record)))
     counts["unchanged"] += plan.unchanged
     counts[NOT_IN_PATHS] += len(plan.orphans)
-    reason = (plan.write_block.summary or "over budget") if withheld else ""
+    reason = (plan.write_block.summary or " and ".join(sorted(limits))) if withheld else ""
     return PlanCounts(_sort_counts(counts), _sort_counts(withheld), reason)
 
 

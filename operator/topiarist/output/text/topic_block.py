@@ -48,9 +48,16 @@ from topiarist.output.text.values import ConfigRow, format_config_lines
 from topiarist.text import format_count
 
 CLUSTER_WIDE_REASONS = frozenset(
-    {Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION, Reason.NO_CONTROLLER, Reason.FROZEN, Reason.BUDGET_EXCEEDED}
+    {
+        Reason.KRAFT_CONTROLLER,
+        Reason.KRAFT_MIGRATION,
+        Reason.NO_CONTROLLER,
+        Reason.FROZEN,
+        Reason.BUDGET_EXCEEDED,
+        Reason.MOVES_LIMITED,
+    }
 )
-"""Reasons about the cluster rather than a topic: the header or a remark at the end explains them."""
+"""Reasons about the cluster or the run rather than a topic: the header or a remark at the end explains them."""
 
 _SIGN_STYLES = {"+": GREEN, "~": YELLOW, "-": BOLD_RED, "!": BOLD_RED, "=": "", ".": DIM}
 _MAX_SHOWN_OLD_VALUES = 6
@@ -60,7 +67,7 @@ def format_topic(layout: TextLayout, plan: TopicPlan, grouped: GroupedItems) -> 
     """Yield the blocks of one topic, without anything that a group's block shows."""
     if has_ungrouped_changes(plan, grouped):
         yield from _format_block_heading(layout, choose_sign(plan), plan.topic, describe_action(plan), plan.risk)
-        yield from format_changes(layout, plan.changes, shared_defaults=shared_defaults_of(plan, grouped))
+        yield from format_changes(layout, plan.changes, plan.spec, shared_defaults=shared_defaults_of(plan, grouped))
         yield from layout.format_text_field("record", describe_record_too(plan))
     for issue in list_ungrouped_refusals(plan, grouped):
         yield from _format_refusal(layout, [(plan, issue)])
@@ -131,7 +138,7 @@ def describe_action(plan: TopicPlan) -> str:
     if is_record_only(plan):
         action = describe_record_only(describe_ownership_action(plan))
     else:
-        action = summarize_changes(plan.changes)
+        action = summarize_changes(plan.changes, len(plan.before.replicas) if plan.before else 0)
     return f"observed, not applied: {action}" if plan.observe_only else action
 
 
@@ -171,14 +178,19 @@ def _format_refusal(layout: TextLayout, members: Sequence[tuple[TopicPlan, Issue
         yield from _format_block_heading(layout, "!", name, f"refused: {issue.message}")
         yield from _format_field_location(layout, plan, issue, other_topics=len(members) - 1)
         yield from layout.format_text_field("fix", choose_hint(members))
-        rule = issue.rule_origin.locate() if issue.rule_origin else None
-        yield from layout.format_text_field("rule", str(rule) if rule else "")
+        cause = issue.cause_origin.locate() if issue.cause_origin else None
+        yield from layout.format_text_field(label_cause(issue), str(cause) if cause else "")
         if issue.withheld:
             line = layout.align_right(withheld, risk.label, layout.text_width, RISK_STYLES[risk])
             yield from layout.format_field("held back", [line])
-    yield from format_changes(layout, issue.withheld, already_shown=issue.message)
+    yield from format_changes(layout, issue.withheld, plan.spec, already_shown=issue.message)
     if len(members) > 1:
         yield from layout.format_field("topics", layout.format_names([member.topic for member, _ in members]))
+
+
+def label_cause(issue: Issue) -> str:
+    """Return ``rule`` for a policy's rule that caused an issue, ``cluster`` for a field of the Cluster."""
+    return "rule" if issue.reason in (Reason.POLICY_DENIED, Reason.POLICY_WARNING) else "cluster"
 
 
 def choose_hint(members: Sequence[tuple[TopicPlan, Issue]]) -> str:

@@ -25,7 +25,7 @@ from topiarist.kafka.names import INTERNAL_TOPICS
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import LeaderChange, MoveKind
 from topiarist.model.plan import ElectLeaders, Issue, MoveReplicas, Plan, TakeOwnership, TopicPlan
-from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, PartitionState, TopicInspection, TopicState
 from topiarist.planning.risk import assess_elections
 from topiarist.text import format_count
@@ -124,7 +124,7 @@ def add_elections(
         before = plans.get(spec.topic) or TopicPlan(
             spec.topic, topic, topic.record, topic.record, observe_only=spec.observe_only, spec=spec
         )
-        after = _add_to_topic(before, topic, inspection, spec.cluster, registered)
+        after = _add_to_topic(before, topic, inspection, plan.drain_brokers, registered)
         if not after.is_empty:
             plans[spec.topic] = after
             # A topic with notices alone counts as unchanged.
@@ -144,12 +144,16 @@ def _wants_moves(topic: TopicPlan) -> bool:
 
 
 def _add_to_topic(
-    plan: TopicPlan, topic: TopicState, inspection: TopicInspection, cluster: ClusterSpec, registered: Collection[int]
+    plan: TopicPlan,
+    topic: TopicState,
+    inspection: TopicInspection,
+    drained: Collection[int],
+    registered: Collection[int],
 ) -> TopicPlan:
     lists = tuple(zip(topic.partition_ids, topic.replicas, strict=True))
     if inspection.identity != topic.identity or dict(inspection.assignment) != dict(lists):
         return plan  # the topic changed between the two reads: the next run plans it
-    elections, problems = find_elections(lists, inspection.states, registered, cluster.drain_brokers)
+    elections, problems = find_elections(lists, inspection.states, registered, drained)
     changes, notices = plan.changes, plan.notices
     if elections:
         # Each transaction of a topic writes its record, so a change of the record alone is not needed beside another.

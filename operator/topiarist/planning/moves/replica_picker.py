@@ -35,6 +35,7 @@ class ReplicaPicker:
         self.takers = tuple(broker for broker in sorted(brokers) if broker.id not in without)
         """The brokers that may take replicas, by id."""
         racked = all(broker.rack is not None for broker in brokers)
+        self._has_racks = any(broker.rack is not None for broker in brokers)
         self._order = alternate_racks(brokers) if racked else tuple(sorted(broker.id for broker in brokers))
         self._rack_by_broker: dict[int, str | int] = {
             broker.id: broker.id if broker.rack is None else broker.rack for broker in brokers
@@ -64,6 +65,9 @@ class ReplicaPicker:
 
     def lacks_rack(self, replicas: Replicas) -> bool:
         """Return whether a list has fewer racks than it could have."""
+        if not self._has_racks:  # each broker is a rack of its own
+            racks = len(set(replicas))
+            return racks < len(replicas) and racks < self.count_available_racks(replicas)
         lacks = self._lacks_rack.get(replicas)
         if lacks is None:  # few lists of a cluster are distinct
             lacks = self.count_racks(replicas) < self.count_available_racks(replicas)

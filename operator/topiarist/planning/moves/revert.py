@@ -76,6 +76,8 @@ def plan_revert(
         config_rules=cluster.config_rules.with_relevant_settings(),
         min_version=state.min_version,
         batch=state.batch,
+        drain_brokers=context.cluster.drain_brokers,
+        move_settings=cluster.moves,
     )
 
 

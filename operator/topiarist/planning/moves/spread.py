@@ -64,6 +64,16 @@ def _count_change(old: Replicas, new: Replicas, picker: ReplicaPicker) -> None:
         picker.add(broker, leads=at == 0)
 
 
+def can_spread_replicas(lists: Sequence[Replicas], picker: ReplicaPicker) -> bool:
+    """Return whether a chain of replacements leads from a broker to one that holds two replicas fewer."""
+    return _TopicSpread(lists, picker).has_replacements()
+
+
+def can_spread_leaders(lists: Sequence[Replicas], picker: ReplicaPicker) -> bool:
+    """Return whether a chain of swaps leads from a broker to one that leads two partitions fewer."""
+    return _TopicSpread(lists, picker).has_swaps()
+
+
 class _Step(NamedTuple):
     partition: int
     giver: int
@@ -86,14 +96,28 @@ class _TopicSpread:
 
     def run(self, within_one: bool) -> tuple[Replicas, ...]:
         """Return the lists after both parts: replicas, then leaders."""
-        held = self._count(broker for replicas in self._lists for broker in replicas)
+        held = self._count_held()
         while within_one or not self._bounds.contain([*held.values()]):
             if not self._apply(held, self._replacements):
                 break
-        led = self._count(replicas[0] for replicas in self._lists if replicas)
+        led = self._count_led()
         while self._apply(led, self._swaps):
             pass
         return tuple(self._lists)
+
+    def has_replacements(self) -> bool:
+        """Return whether replicas can be spread more evenly; it carries out one chain if so."""
+        return self._apply(self._count_held(), self._replacements)
+
+    def has_swaps(self) -> bool:
+        """Return whether leaders can be spread more evenly; it carries out one chain if so."""
+        return self._apply(self._count_led(), self._swaps)
+
+    def _count_held(self) -> dict[int, int]:
+        return self._count(broker for replicas in self._lists for broker in replicas)
+
+    def _count_led(self) -> dict[int, int]:
+        return self._count(replicas[0] for replicas in self._lists if replicas)
 
     def _count(self, brokers: Iterable[int]) -> dict[int, int]:
         counts = Counter(brokers)

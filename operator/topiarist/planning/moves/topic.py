@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from topiarist.errors import Reason
-from topiarist.kafka import config_rules
-from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.kafka.names import INTERNAL_TOPICS
 from topiarist.kafka.placement import AssignmentError
@@ -20,11 +18,14 @@ from topiarist.model.moves import UNLIMITED, MoveKind
 from topiarist.model.plan import Issue, MoveReplicas
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, TopicState
-from topiarist.planning.builder import HINT_MIN_ISR, PlanContext, TopicPlanBuilder
+from topiarist.planning.builder import PlanContext, TopicPlanBuilder
+from topiarist.planning.moves.requirements import (
+    KINDS_OF_PROTECTED_TOPICS,
+    find_low_replica_count,
+    find_missing_throttle,
+)
 from topiarist.planning.risk import assess_moves
 from topiarist.text import format_count, shorten_list
-
-_KINDS_OF_PROTECTED_TOPICS = frozenset({MoveKind.DRAIN, MoveKind.RACKS})
 
 
 def find_moves(builder: TopicPlanBuilder, topic: TopicState) -> None:
@@ -45,6 +46,8 @@ def find_moves(builder: TopicPlanBuilder, topic: TopicState) -> None:
         planned = builder.context.moves.plan_moves(builder.spec, partitions, lists, kinds)
     except AssignmentError as error:
         hint = "add brokers, or set a lower replicationFactor"
+        if builder.context.moves.drained:
+            hint = f"drain fewer brokers, {hint}"
         builder.add_refusal(Reason.TOO_FEW_BROKERS, str(error), ("replicationFactor",), hint=hint)
         return
     moves = tuple(move for move in planned if move.partition not in targets)
@@ -74,7 +77,7 @@ def without_protected_kinds(cluster: ClusterSpec, topic: str, kinds: frozenset[M
     """Return ``kinds`` without those that do not apply to the topic because it is internal or protected."""
     if topic not in INTERNAL_TOPICS and not cluster.is_protected(topic):
         return kinds
-    return kinds & _KINDS_OF_PROTECTED_TOPICS if cluster.moves.protected else frozenset()
+    return kinds & KINDS_OF_PROTECTED_TOPICS if cluster.moves.protected else frozenset()
 
 
 def find_move_problem(
@@ -97,24 +100,49 @@ def _refuse_unpermitted_drain(builder: TopicPlanBuilder, topic: TopicState, kind
     drained = builder.context.moves.drained
     if not drained or MoveKind.DRAIN in kinds:
         return
-    # An explicit list that may be carried out decides where the topic goes.
+    # An explicit list that may be carried out decides which replicas stay. If it adds a drained broker, that is refused
+    # as the target of a move.
     final = (builder.spec.assignment if MoveKind.ASSIGNMENT in kinds else None) or topic.replicas
-    final = final[: len(topic.replicas)]
-    held = {broker for replicas in final for broker in replicas if broker in drained}
+    staying = [
+        drained.intersection(present, replicas) for present, replicas in zip(topic.replicas, final, strict=False)
+    ]
+    held = frozenset[int]().union(*staying)
     if not held:
         return
-    count = sum(not drained.isdisjoint(replicas) for replicas in final)
+    count = sum(map(bool, staying))
     message = f"stays on drained broker {_join(held)} with {format_count(count, 'partition')}"
     if builder.spec.assignment is not None:
+        hint = "list other brokers in replicaAssignment"
+        if MoveKind.ASSIGNMENT not in kinds:
+            hint += f", and {describe_permission(builder, MoveKind.ASSIGNMENT)}"
         message += ": its replicaAssignment binds them"
-        hint = "list other brokers in replicaAssignment, and allow Assignment in spec.moves of the Cluster"
         builder.add_refusal(Reason.EXCLUDED_BROKERS, message, ("replicaAssignment",), hint=hint)
     elif topic.name in INTERNAL_TOPICS or builder.context.cluster.is_protected(topic.name):
-        hint = "set spec.moves.protected: true in the Cluster, and allow Drain"
-        builder.add_refusal(Reason.PROTECTED_TOPIC, f"{message}: protected topics are not moved", hint=hint)
+        _refuse_protected_drain(builder, f"{message}: protected topics are not moved")
     else:
-        hint = f"allow Drain in spec.moves of the {find_forbidding_document(builder, MoveKind.DRAIN)}"
-        builder.add_refusal(Reason.MOVE_NOT_ALLOWED, message, hint=hint)
+        _refuse_kind(builder, Reason.MOVE_NOT_ALLOWED, message, MoveKind.DRAIN)
+
+
+def _refuse_protected_drain(builder: TopicPlanBuilder, message: str) -> None:
+    steps = [] if builder.context.cluster.moves.protected else ["set spec.moves.protected: true in the Cluster"]
+    if MoveKind.DRAIN not in builder.spec.allowed_moves:
+        steps.append(describe_permission(builder, MoveKind.DRAIN))
+    origin = builder.context.cluster_origin("moves", "protected")
+    builder.add_refusal(Reason.PROTECTED_TOPIC, message, hint=", and ".join(steps), origin=origin)
+
+
+def _refuse_kind(builder: TopicPlanBuilder, reason: Reason, message: str, kind: MoveKind) -> None:
+    """Refuse moves of one kind; the location is that of the permission, in the Topic or in the Cluster."""
+    hint = describe_permission(builder, kind)
+    if find_forbidding_document(builder, kind) == "Topic":
+        builder.add_refusal(reason, message, ("moves", "allow"), hint=hint)
+    else:
+        builder.add_refusal(reason, message, hint=hint, origin=builder.context.cluster_origin("moves", "allow"))
+
+
+def describe_permission(builder: TopicPlanBuilder, kind: MoveKind) -> str:
+    """Return the advice to allow a kind of move, with its document: ``allow Drain in spec.moves of the Cluster``."""
+    return f"allow {kind.value} in spec.moves of the {find_forbidding_document(builder, kind)}"
 
 
 def find_forbidding_document(builder: TopicPlanBuilder, kind: MoveKind) -> str:
@@ -165,19 +193,16 @@ def _find_obstacle(context: PlanContext, topic: TopicState, *, is_foreign: bool)
         return Issue(Reason.UNKNOWN_FIELDS, message, hint="move its replicas with the vendor's own tool")
     if missing:
         message = f"broker {_join(missing)} holds replicas but is not registered: a move could wait for it without end"
-        hint = "wait until it is registered again, or drain it: drainBrokers of the Cluster"
+        hint = "wait until it is registered again, or drain it: drainBrokers of the Cluster, or --drain-brokers"
         return Issue(Reason.BROKERS_MISSING, message, hint=hint)
     return None
 
 
 def _find_missing_setting(context: PlanContext, change: MoveReplicas, config: Mapping[str, str]) -> Issue | None:
     throttle = context.cluster.moves.throttle
-    if not change.copies:
-        return None
-    if throttle is None:
-        message = f"{format_count(change.copies, 'replica')} to copy, and no throttle is declared"
-        hint = "set throttle in spec.moves of the Cluster, such as 50MiB, or Unlimited"
-        return Issue(Reason.THROTTLE_MISSING, message, hint=hint)
+    if not change.copies or throttle is None:
+        issue = find_missing_throttle(change, throttle)
+        return issue and issue._replace(cause_origin=context.cluster_origin("moves", "throttle"))
     if throttle != UNLIMITED and (keys := sorted(THROTTLE_CONFIGS & config.keys())):
         message = f"{keys[0]}: the manifest sets it, and a throttled move must set it too"
         hint = "remove it from the manifest; moves set it and put back what was there"
@@ -203,22 +228,7 @@ def _find_target_problem(context: PlanContext, change: MoveReplicas) -> Issue | 
 def _find_min_isr_problem(
     context: PlanContext, topic: TopicState, change: MoveReplicas, config: Mapping[str, str]
 ) -> Issue | None:
-    """Return why fewer replicas would stop producers with ``acks=all``.
-
-    A value that is not known counts as 2 where a partition has three replicas or more.
-    """
-    lowered = [move for move in change.moves if len(move.after) < len(move.before)]
-    if not lowered:
-        return None
-    fewest, key = min(len(move.after) for move in lowered), "min.insync.replicas"
-    default = config_rules.server_default(key, context.settings)
-    text = config.get(key) or topic.config.get(key) or default
-    assumed = "2" if text is None and max(len(move.before) for move in lowered) > 2 else text or "1"
-    if not is_min_isr_above({key: assumed}, fewest):
-        return None
-    shown = "not known and may be 2: declare it in brokerConfig of the Cluster" if text is None else text
-    message = f"the moves leave {format_count(fewest, 'replica')} for a partition, and {key} is {shown}"
-    return Issue(Reason.MIN_ISR_ABOVE_REPLICAS, message, ("replicationFactor",), HINT_MIN_ISR)
+    return find_low_replica_count(change, {**topic.config, **config}, context.settings)
 
 
 def _join(brokers: Iterable[int]) -> str:

@@ -54,7 +54,7 @@ def test_topics_are_counted() -> None:
     assert told(status) == ("True", "False", "False", "Reachable")
     (drift,) = [each for each in status["conditions"] if each["type"] == "DriftDetected"]
     assert drift["status"] == "True"
-    assert status["conditions"][0]["message"] == "topics: 9 total, 4 ready, 1 drifted, 1 refused"
+    assert status["conditions"][0]["message"] == "topics: 10 total, 4 ready, 1 drifted, 1 refused"
 
 
 def test_a_second_look_at_the_same_changes_nothing() -> None:

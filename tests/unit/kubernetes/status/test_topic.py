@@ -28,6 +28,7 @@ STANDINGS = {
     SyncState.ABSENT: ("True", "False", "False", "Absent"),
     SyncState.CHANGED: ("False", "True", "False", "Changed"),
     SyncState.DRIFTED: ("False", "False", "True", "DriftDetected"),
+    SyncState.MOVING: ("False", "True", "False", "Moving"),
     SyncState.SYNCED: ("True", "False", "False", "Synced"),
     SyncState.OBSERVED: ("True", "False", "False", "Observed"),
     SyncState.PAUSED: ("Unknown", "False", "False", "Paused"),
@@ -36,7 +37,7 @@ STANDINGS = {
 }
 """Ready, Reconciling, Stalled and the reason, for each state that a topic can have on its only cluster."""
 
-WORST_FIRST = ("Refused", "Drifted", "Waiting", "Changed", "Paused", "Observed", "Synced", "Absent")
+WORST_FIRST = ("Refused", "Drifted", "Waiting", "Moving", "Changed", "Paused", "Observed", "Synced", "Absent")
 
 
 def status_of(
@@ -92,7 +93,7 @@ def test_what_reads_kstatus_gets_it_right(state: SyncState) -> None:
     topic = resource_bodies.topic("orders")
     wanted = {
         **dict.fromkeys(("ABSENT", "SYNCED", "OBSERVED"), "Current"),
-        **dict.fromkeys(("CHANGED", "PAUSED", "WAITING"), "InProgress"),
+        **dict.fromkeys(("CHANGED", "MOVING", "PAUSED", "WAITING"), "InProgress"),
         **dict.fromkeys(("DRIFTED", "REFUSED"), "Failed"),
     }
     status = status_of(topic, {"prod": make_result(topic, state)})
@@ -232,7 +233,7 @@ def test_pending_changes_are_told_where_they_wait(state: SyncState) -> None:
     found = make_result(topic, state)
     plan = TopicPlan("orders", changes=(CREATION,), observe_only=True, spec=found.candidate.spec)
     (part,) = status_of(topic, {"prod": found._replace(plan=plan)})["clusters"]
-    waits = state in (SyncState.OBSERVED, SyncState.PAUSED, SyncState.WAITING)
+    waits = state in (SyncState.OBSERVED, SyncState.PAUSED, SyncState.WAITING, SyncState.MOVING)
     assert part.get("pending") == (["create 3 partitions x 3 replicas"] if waits else None)
     if state in (SyncState.OBSERVED, SyncState.PAUSED):
         assert part["plan"].startswith(". orders")

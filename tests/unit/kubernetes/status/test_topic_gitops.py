@@ -22,6 +22,7 @@ from topiarist.desired.merge import merge
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.candidates import build_candidate, select_candidates
+from topiarist.kubernetes.moves import TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult, SyncState, TopicResult, reconcile_cluster
 from topiarist.kubernetes.status.cluster import cluster_status, policy_status
 from topiarist.kubernetes.status.conditions import ReadyCondition, build_conditions
@@ -116,6 +117,10 @@ STANDS: Mapping[SyncState, tuple[TopicResult, str]] = {
     SyncState.DRIFTED: (
         viewed(resource_bodies.topic("orders", config={"flush.ms": 7}), ours(flush_ms="9"), was=True),
         "Degraded",
+    ),
+    SyncState.MOVING: (
+        viewed(resource_bodies.topic("orders"), ours())._replace(state=SyncState.MOVING, moves=TopicMoves(3, 1, 1, 2)),
+        "Progressing",
     ),
     SyncState.SYNCED: (viewed(resource_bodies.topic("orders"), passes=2), "Healthy"),
     SyncState.OBSERVED: (viewed(resource_bodies.topic("orders", mode="Observe")), "Healthy"),

@@ -302,7 +302,7 @@ def test_a_policys_rule_is_named_with_its_place() -> None:
     """A refusal by a policy names the rule's file and line, and no field of the manifest."""
     rule = existing_topic_plan("rules").spec
     assert rule is not None
-    denied = FEWER._replace(reason=Reason.POLICY_DENIED, rule_origin=find_origin(rule, "partitions"))
+    denied = FEWER._replace(reason=Reason.POLICY_DENIED, cause_origin=find_origin(rule, "partitions"))
     lines = below(shown(plan(existing_topic_plan("a", findings=(denied,)))), "`a`: refused (PolicyDenied)").splitlines()
     assert lines[1:3] == ["- at `topics/a.yaml:9:15`", "- fix: set partitions: 48, or create a new topic"]
     assert "- rule at `topics/rules.yaml:9:15`" in lines

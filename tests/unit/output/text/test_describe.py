@@ -11,9 +11,18 @@ from support.states import cluster, spec, topic
 from topiarist.errors import Reason
 from topiarist.inspection.describe import Description, ResolvedTopic, describe
 from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.moves import BatchRecord, ReplicaMove
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import ClusterState, Freeze, PartitionState, ReadError, TopicInspection, WriteBlock
+from topiarist.model.state import (
+    ClusterState,
+    Freeze,
+    PartitionState,
+    ReadError,
+    Reassignment,
+    TopicInspection,
+    WriteBlock,
+)
 from topiarist.output.json import describe as describe_
 from topiarist.output.text.describe import format_descriptions
 from topiarist.output.text.layout import TextLayout
@@ -259,3 +268,18 @@ def test_partitions_with_different_numbers_of_replicas() -> None:
     assert describe_.encode_descriptions("orders", [found])["clusters"][0]["replicaCounts"] == {"1": 1, "3": 2}
     text = "\n".join(page_of(of(state, inspection(state), partitions=3, replicationFactor=None), TextLayout(width=200)))
     assert text.count(words) == 1
+
+
+def test_a_batch_of_topiarist_is_named() -> None:
+    """A topic that the last batch moves has the batch, and each partition in flight its target."""
+    batch = BatchRecord(
+        "team", 2, 3, (ReplicaMove("orders", 0, (1, 2, 3), (4, 2, 3)), ReplicaMove("other", 1, (1,), (2,))), {}
+    )
+    state = cluster(topic("orders", 2), batch=batch)
+    found = replace(
+        inspection(state), reassignments={0: Reassignment((4,), (1,))}, assignment={0: (4, 2, 3, 1), 1: (2, 3, 4)}
+    )
+    page = " ".join(" ".join(page_of(of(state, found), TextLayout(width=120))).split())
+    assert "note batch 2 of 3 of moves by owner team moves partition 0" in page
+    assert "being reassigned: to [4,2,3], adding 4, removing 1" in page
+    assert "batch 2" not in " ".join(page_of(of(state, inspection(state))))

@@ -188,7 +188,14 @@ def test_a_spread_that_is_planned_again_ends(kinds: tuple[MoveKind, ...], data: 
 
 @given(_counted_work(*MoveKind))
 def test_one_plan_of_all_kinds_copies_no_more_than_a_plan_for_each_kind(cluster: MovingCluster) -> None:
-    """Each kind is planned and carried out by itself, in the order in which one plan adds them up."""
+    """Each kind is planned and carried out by itself, in the order in which one plan adds them up.
+
+    This holds for each topic by itself. Among equal brokers a plan prefers those that hold fewer replicas of the whole
+    cluster, and these counts differ if a kind is carried out for all topics before the next kind.
+    """
+    name = min(cluster.topics)
+    cluster.topics = {name: cluster.topics[name]}
+    cluster.specs = [each for each in cluster.specs if each.topic == name]
     together = count_copies(cluster.plan_moves())
     apart = 0
     for kind in MoveKind:

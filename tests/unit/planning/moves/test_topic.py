@@ -27,6 +27,7 @@ from topiarist.errors import Reason
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import MoveReplicas, Risk, TopicPlan, compute_broker_load_after
+from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 
 EVERY_KIND = MoveSettings(allow=frozenset(MoveKind), throttle=UNLIMITED)
@@ -78,7 +79,7 @@ def test_a_lowered_factor_says_what_is_lost() -> None:
     seen = state(topic(replicas=replica_lists("123", "234")), brokers=RACKLESS_BROKERS)
     to_two = plan_single_topic(seen, spec(on=movable(), partitions=2, replicationFactor=2))
     assert lists_after(to_two) == {0: "12", 1: "23"}
-    assert to_two.changes[0].assessment == (Risk.DISRUPTIVE, "3 -> 2 replicas: fewer brokers may fail")
+    assert to_two.changes[0].assessment == (Risk.DISRUPTIVE, "3 -> 2 replicas: one broker less may fail")
     known = movable(broker_config={"min.insync.replicas": "1"})
     to_one = plan_single_topic(seen, spec(on=known, partitions=2, replicationFactor=1))
     assert to_one.risk is Risk.DATA_LOSS
@@ -136,6 +137,19 @@ def test_only_a_higher_min_isr_waits_for_the_moves(before: str | None, after: st
     planned = plan_single_topic(seen, wanted)
     assert "MoveReplicas" in change_kinds(planned)
     assert ("AfterMoves" in refusal_reasons(planned)) is waits
+
+
+@pytest.mark.parametrize("fields", [{"reassigning_partitions": (0,)}, {}])
+def test_a_higher_min_isr_waits_for_replicas_in_flight(fields: dict[str, Any]) -> None:
+    """Also without a move in the plan: a replica in flight is in the list, and not in sync yet."""
+    moved = topic(replicas=replica_lists("123", "231", "312"), config={"min.insync.replicas": "1"}, **fields)
+    seen = state(moved, brokers=RACKLESS_BROKERS)
+    if not fields:
+        seen = replace(seen, reassigning_topics=frozenset({moved.name}))
+    raises = MoveSettings(allow=frozenset({MoveKind.FACTOR}), throttle=UNLIMITED)
+    wanted = spec(on=movable(raises), partitions=3, replicationFactor=3, config={"min.insync.replicas": "2"})
+    planned = plan_single_topic(seen, wanted)
+    assert (change_kinds(planned), "AfterMoves" in refusal_reasons(planned)) == ([], True)
 
 
 @pytest.mark.parametrize(
@@ -257,3 +271,17 @@ def test_a_second_plan_moves_nothing(
             assert len(set(move.after)) == len(move.after) == factor
             assert drained.isdisjoint(move.after)
     assert replan(seen, specs).topics == ()
+
+
+def test_a_run_drains_one_more_broker() -> None:
+    """``--drain-brokers`` adds to those of the cluster, and needs its permission; new replicas avoid both."""
+    seen = state(topic(replicas=replica_lists("12", "23", "34")), brokers=RACKLESS_BROKERS)
+    on = movable(drain_brokers=frozenset({4}))
+    wanted = spec(on=on, partitions=3, replicationFactor=2)
+    run = RunOptions(drain_brokers=frozenset({1}))
+    whole = plan(seen, wanted, spec("new", on), run=run)
+    assert lists_after(next(each for each in whole.topics if each.topic == "orders")) == {0: "32", 2: "32"}
+    assert {broker for each in whole.topics for broker in each.placed_brokers()} == {2, 3}
+    assert whole.drain_brokers == {1, 4}
+    forbidden = plan_single_topic(seen, spec(partitions=3, replicationFactor=2), run)
+    assert refusal_reasons(forbidden) == ["MoveNotAllowed"]

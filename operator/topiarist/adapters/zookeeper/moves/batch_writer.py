@@ -150,6 +150,8 @@ class BatchWriter:
             return self._was_committed(record)
         except KazooException as error:
             raise TopiaristError(Reason.WRITE_FAILED, f"ZooKeeper returned {error!r}", HINT_CONTINUE) from error
+        if len(results) != len(operations):
+            return self._was_committed(record)  # the reply is not usable: the record decides
         failure = find_first_failure(self.template, operations, results)
         if failure is None:
             return True

@@ -106,6 +106,7 @@ class Mover:
         self._finished: list[ReplicaMove] = []
         self._outcomes: deque[Outcome] = deque()
         self._sent, self._done = 0, 0
+        self._sent_earlier = 0
         self._remarks: set[str] = set()
         self._new_remarks: list[str] = []
         self._blocked_by = ""
@@ -134,7 +135,10 @@ class Mover:
         sync(self._session)
         request, record = read_znodes(self._session, [paths.REASSIGNMENT_REQUEST, paths.MOVES])
         if request is not ReadFailure.MISSING:
-            if self._options.wait and not self._stop():
+            if self._stop():
+                return False
+            self._adjust_throttle(decode_record(record))
+            if self._options.wait:
                 self._await_request(decode_record(record))
                 return True
             self._blocked_by = "a reassignment request is in progress"
@@ -158,13 +162,17 @@ class Mover:
         moves = [move for move in left if (move.topic, move.partition) not in self._in_flight]
         self._queue = deque(make_batches(moves, self._settings.batch))
 
-    def _await_request(self, record: BatchRecord | None) -> None:
-        """Wait until the controller has removed the request, or the run is stopped."""
+    def _adjust_throttle(self, record: BatchRecord | None) -> None:
+        """Give the batch in flight the declared rate; that of another owner keeps its rate."""
         rate = self._settings.throttle
         is_own = record is not None and record.owner == self._writer_settings.owner
         if record and is_own and rate is not None and _has_other_rate(record, rate):
             self._write(lambda writer: writer.replace_throttle(rate), self._stop)
-        for poll in RequestWait(self._session, rate, self._settings.stall_after, self._stop).polls():
+
+    def _await_request(self, record: BatchRecord | None) -> None:
+        """Wait until the controller has removed the request, or the run is stopped."""
+        rate, stall_after = self._settings.throttle, self._settings.stall_after
+        for poll in RequestWait(self._session, rate, stall_after, self._stop).polls():
             for name in self._open.keys() & poll.partition_ids.keys():
                 self._open[name].seen.update(poll.partition_ids[name])
             copying = [move for key, move in self._in_flight.items() if key in poll.left]
@@ -279,9 +287,13 @@ class Mover:
         waiting = (
             move for key, (move, _) in self._held.items() if key not in {(each.topic, each.partition) for each in batch}
         )
-        batches = self._sent + 1 + len(self._queue) + len(make_batches(waiting, self._settings.batch))
+        if not self._options.wait and writer.record and writer.record.owner == self._writer_settings.owner:
+            # Each run that does not wait sends one batch: the record has the number of the one before.
+            self._sent_earlier = writer.record.batch
+        number = self._sent_earlier + self._sent + 1
+        batches = number + len(self._queue) + len(make_batches(waiting, self._settings.batch))
         try:
-            if not writer.send(batch, judged, rate, (self._sent + 1, batches)):
+            if not writer.send(batch, judged, rate, (number, batches)):
                 return False
         except TopiaristError as error:
             for move in batch:
@@ -395,10 +407,11 @@ class Mover:
     def _report(self, copying: Iterable[ReplicaMove] = (), waiting_for: str = "", done_more: int = 0) -> None:
         finished, self._finished = tuple(self._finished), []
         remarks, self._new_remarks = tuple(self._new_remarks), []
-        batches = self._sent + len(self._queue) + bool(self._held)
+        batch = self._sent_earlier + self._sent
+        batches = batch + len(self._queue) + bool(self._held)
         done = self._done + done_more
         self._options.on_progress(
-            MoveProgress(self._sent, batches, done, self._total, tuple(copying), finished, waiting_for, remarks)
+            MoveProgress(batch, batches, done, self._total, tuple(copying), finished, waiting_for, remarks)
         )
 
     def _remark(self, remark: str) -> None:

@@ -18,11 +18,14 @@ from topiarist.adapters.zookeeper.moves.batch_reader import (
     decode_lists,
     decode_reassignments,
     decode_states,
-    read_moved_topics,
     read_partition_states,
 )
-from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, sync
-from topiarist.adapters.zookeeper.read.cluster_metadata import ReassignmentRequest, read_request_and_write_block
+from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
+from topiarist.adapters.zookeeper.read.cluster_metadata import (
+    REQUEST_AND_WRITE_BLOCK,
+    ReassignmentRequest,
+    decode_request_and_write_block,
+)
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
 from topiarist.errors import Reason, TopiaristError
 from topiarist.planning.moves.stall import (
@@ -79,8 +82,11 @@ class RequestWait:
         deadline = states_due = 0.0
         blocker, lagging, count, stuck_polls = "", 0, 0, 0
         in_flight: tuple[PartitionInFlight, ...] = ()
-        while (request := self._read_request()).version is not None:
-            topics = read_moved_topics(self._session, sorted(filter(is_znode_name, request.topics)))
+        topics: Mapping[str, TopicZnodes] = {}
+        while True:
+            request, topics = self._read_request(topics.keys())
+            if request.version is None:
+                return
             stuck = _find_stuck(request, topics)
             stuck_polls = stuck_polls + 1 if stuck else 0
             if stuck_polls >= _STUCK_POLLS:
@@ -102,14 +108,28 @@ class RequestWait:
             pause = _FIRST_POLL_S if count == 1 or stuck else _FAST_POLL_S if count < _FAST_POLLS else _SLOW_POLL_S
             self._sleep(min(pause, self._stall_after))
 
-    def _read_request(self) -> ReassignmentRequest:
+    def _read_request(self, names: Collection[str]) -> tuple[ReassignmentRequest, Mapping[str, TopicZnodes]]:
+        """Return the request and the topics that it names.
+
+        ``names`` are the topics of the poll before: they are read with the request, so that a poll is one read.
+        """
         sync(self._session)
-        request, block = read_request_and_write_block(self._session)
+        known = sorted(names)
+        nodes = [*read_znodes(self._session, [*map(paths.topic_path, known), *REQUEST_AND_WRITE_BLOCK])]
+        request, block = decode_request_and_write_block(self._session, nodes[len(known) :])
         if block.reason in KRAFT_REASONS and request.version is not None:
             count = format_count(len(request.entries), "partition")
             message = f"{block.message}; {count} of the reassignment request in flight"
             raise TopiaristError(block.reason, message, "compare the replica lists with Kafka's own tools")
-        return request
+        topics = dict(zip(known, nodes, strict=False))
+        unread = sorted(filter(is_znode_name, request.topics - topics.keys()))
+        topics |= zip(unread, read_znodes(self._session, map(paths.topic_path, unread)), strict=True)
+        return request, {
+            # The other znodes of a topic do not matter here.
+            name: TopicZnodes(name, node, ReadFailure.MISSING, ReadFailure.MISSING, marked_for_deletion=False)
+            for name, node in topics.items()
+            if name in request.topics
+        }
 
     def _registered_brokers(self) -> frozenset[int]:
         (names,) = read_children(self._session, [paths.BROKER_IDS])

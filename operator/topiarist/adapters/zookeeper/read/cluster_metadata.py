@@ -145,10 +145,26 @@ def read_reassignment_request(session: Session, names: Sequence[str]) -> Reassig
     return decode_reassignment_request(session, node, names)
 
 
+REQUEST_AND_WRITE_BLOCK = (
+    paths.REASSIGNMENT_REQUEST,
+    paths.CONTROLLER_EPOCH,
+    paths.CONTROLLER,
+    paths.MIGRATION,
+    paths.FREEZE,
+)
+"""The paths that ``read_request_and_write_block`` reads."""
+
+
 def read_request_and_write_block(session: Session) -> tuple[ReassignmentRequest, WriteBlock]:
     """Read the reassignment request, and the reason why nothing may be written now, in one read."""
-    order = (paths.REASSIGNMENT_REQUEST, paths.CONTROLLER_EPOCH, paths.CONTROLLER, paths.MIGRATION, paths.FREEZE)
-    nodes = dict(zip(order, read_znodes(session, order), strict=True))
+    return decode_request_and_write_block(session, [*read_znodes(session, REQUEST_AND_WRITE_BLOCK)])
+
+
+def decode_request_and_write_block(
+    session: Session, answers: Iterable[Znode | ReadFailure]
+) -> tuple[ReassignmentRequest, WriteBlock]:
+    """Decode the znodes at ``REQUEST_AND_WRITE_BLOCK``; raise ``NoPermission`` if one could not be read."""
+    nodes = dict(zip(REQUEST_AND_WRITE_BLOCK, answers, strict=True))
     _require_permission(session, nodes)
     znodes = _ReadZnodes({path: node for path, node in nodes.items() if isinstance(node, Znode)}, [])
     controller = znodes.decode_required(paths.CONTROLLER, cluster.decode_controller)

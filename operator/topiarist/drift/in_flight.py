@@ -1,0 +1,162 @@
+"""Findings about reassignments: partitions in flight, stuck entries of the request, and throttles that were left.
+
+``drift.compare`` calls it. A topic's row and the row of its cluster have all that is needed, so Spark's workers give
+the same findings for one topic at a time. Names with a stale entry are reported for the whole cluster, because most of
+them have no topic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from topiarist.adapters.snapshots.codec import format_ms
+from topiarist.drift.findings import DriftClass, DriftFinding
+from topiarist.errors import Reason
+from topiarist.kafka.config_table import THROTTLE_CONFIGS
+from topiarist.kafka.types import Replicas
+from topiarist.model.moves import BatchRecord, RequestedReassignment
+from topiarist.model.spec import TopicSpec
+from topiarist.model.state import ClusterState, TopicState
+from topiarist.planning.existing_problems import explain_stale_entry
+from topiarist.planning.moves.stall import explain_invalid_entry
+from topiarist.planning.moves.topic import find_targets_in_flight
+from topiarist.text import format_count, printable
+
+_MAX_UNSTARTED_MS = 60_000
+"""Time without a change of the request after which an entry without anything in flight is stuck."""
+
+_HINT_UNSTARTED = (
+    "request the same replicas through Kafka's Admin API, with kafka-reassign-partitions --bootstrap-server, or let"
+    " another broker become controller; an entry of the request blocks every other request"
+)
+_HINT_UNREADABLE = "find the program that wrote /admin/reassign_partitions, and remove the request as its manual says"
+
+
+def requested_targets(topic: str, state: ClusterState) -> Mapping[int, Replicas]:
+    """Return the targets of the reassignment request for a topic, by partition; empty for a stale entry."""
+    if topic not in state.reassigning_topics or topic in state.stale_reassignments:
+        return {}
+    return {entry.partition: entry.replicas for entry in state.requested_reassignments if entry.topic == topic}
+
+
+def find_moving_findings(topic: TopicState, state: ClusterState, taken_at: datetime) -> Iterator[DriftFinding]:
+    """Yield the findings ``moving`` and ``stuck`` of a topic."""
+    requested = requested_targets(topic.name, state)
+    yield from find_stuck_findings(topic, state, taken_at)
+    stuck = _find_stuck_partitions(topic, requested, state, taken_at)
+    moving = sorted({*topic.reassigning_partitions, *requested}.difference(stuck))
+    if not moving:
+        return
+    lists, first = dict(zip(topic.partition_ids, topic.replicas, strict=True)), moving[0]
+    actual = f"{format_count(len(moving), 'partition')}; for example partition {first}"
+    if first in lists:
+        actual += f" on {list(lists[first])}"
+    if first in requested:
+        actual += f", to {list(requested[first])}"
+    yield DriftFinding(DriftClass.MOVING, actual=actual, message=_describe_origin(topic, moving, requested, state))
+
+
+def _describe_origin(
+    topic: TopicState, moving: Sequence[int], requested: Mapping[int, Replicas], state: ClusterState
+) -> str:
+    own, _ = find_targets_in_flight(state, topic)
+    parts = []
+    if state.batch and (ours := [each for each in moving if each in own]):
+        since = f" since {at}" if (at := format_ms(state.batch_at_ms)) else ""
+        parts.append(f"{format_count(len(ours), 'partition')} in flight{since}, by {_describe_batch(state.batch)}")
+    if theirs := [each for each in moving if each in requested and each not in own]:
+        since = f"; the request last changed at {at}" if (at := format_ms(state.requested_at_ms)) else ""
+        parts.append(f"{format_count(len(theirs), 'partition')} requested by another client{since}")
+    if others := [each for each in moving if each not in requested and each not in own]:
+        parts.append(
+            f"{format_count(len(others), 'partition')} in flight and not in the reassignment request: another client"
+            " moves them through Kafka's Admin API, or the controller could not begin (a partition without a state)"
+        )
+    return "; ".join(parts)
+
+
+def _describe_batch(batch: BatchRecord) -> str:
+    return f"batch {batch.batch} of {batch.batches} of owner {printable(batch.owner)}"
+
+
+def find_stuck_findings(topic: TopicState, state: ClusterState, taken_at: datetime) -> Iterator[DriftFinding]:
+    """Yield the finding ``stuck`` of a topic, for all entries that the controller never removes by itself."""
+    requested = requested_targets(topic.name, state)
+    if stuck := _find_stuck_partitions(topic, requested, state, taken_at):
+        first = min(stuck)
+        message, hint = stuck[first]
+        actual = f"{format_count(len(stuck), 'partition')}; for example partition {first}, to {list(requested[first])}"
+        finding = DriftFinding(DriftClass.STUCK, actual=actual, reasons=(Reason.STUCK_REASSIGNMENT,))
+        yield finding._replace(message=f"partition {first}: {message}", hint=hint)
+
+
+def _find_stuck_partitions(
+    topic: TopicState, requested: Mapping[int, Replicas], state: ClusterState, taken_at: datetime
+) -> Mapping[int, tuple[str, str]]:
+    """Return the message and the hint of each stuck entry of a topic, by partition."""
+    stuck = {}
+    for partition, target in requested.items():
+        invalid = explain_invalid_entry(RequestedReassignment(topic.name, partition, target))
+        if invalid:
+            stuck[partition] = invalid.message, invalid.hint
+        elif partition not in topic.reassigning_partitions and _is_old(state.requested_at_ms, taken_at):
+            since = format_ms(state.requested_at_ms)
+            stuck[partition] = (
+                f"nothing of it is in flight, and the request has not changed since {since}: the controller does not"
+                " carry it out",
+                _HINT_UNSTARTED,
+            )
+    return stuck
+
+
+def _is_old(at_ms: int | None, taken_at: datetime) -> bool:
+    return at_ms is not None and taken_at.timestamp() * 1000 - at_ms > _MAX_UNSTARTED_MS
+
+
+def find_throttle_findings(spec: TopicSpec, topic: TopicState, state: ClusterState) -> Iterator[DriftFinding]:
+    """Yield a finding for each throttle config that a topic has while nothing of it is in flight.
+
+    Leaves out configs that the manifest declares, and those of topiarist's last batch: they are reported with its
+    record.
+    """
+    if topic.reassigning_partitions or topic.name in state.reassigning_topics:
+        return
+    ours = state.batch.throttles.get(f"topics/{topic.name}", {}) if state.batch else {}
+    for key in sorted(THROTTLE_CONFIGS & topic.config.keys() - spec.config.keys()):
+        if key in ours and ours[key].ours == topic.config[key]:
+            continue
+        finding = DriftFinding(DriftClass.THROTTLE, f"config.{key}", None, topic.config[key])
+        yield finding._replace(
+            message="no partition of the topic is in flight, and topiarist did not set it: another client left it, or"
+            " sets it on purpose",
+            hint="remove it with kafka-configs --alter --delete-config, or declare it in the manifest",
+        )
+
+
+def find_cluster_findings(state: ClusterState, taken_at: datetime) -> Iterator[tuple[str, DriftFinding]]:
+    """Yield the findings about the request and the record of a cluster, each with its topic or an empty name."""
+    for name in state.stale_reassignments:
+        yield name, stale_reassignment_finding()
+    has_request = state.requested_at_ms is not None
+    if has_request and not state.requested_reassignments and _is_old(state.requested_at_ms, taken_at):
+        message = "the reassignment request has no entry that topiarist can read, and it blocks every reassignment"
+        finding = DriftFinding(DriftClass.STUCK, reasons=(Reason.STUCK_REASSIGNMENT,))
+        yield "", finding._replace(message=message, hint=_HINT_UNREADABLE)
+    if state.batch and not has_request:
+        throttles = sum(map(len, state.batch.throttles.values()))
+        since = f", sent at {at}" if (at := format_ms(state.batch_at_ms)) else ""
+        message = f"{_describe_batch(state.batch)}{since}, is done, and its record and throttles are still there"
+        finding = DriftFinding(DriftClass.THROTTLE, actual=format_count(throttles, "throttle"))
+        hint = "if no run is in progress: the next apply of that owner puts them back"
+        yield "", finding._replace(message=message, hint=hint)
+
+
+def stale_reassignment_finding() -> DriftFinding:
+    """Return the finding for a topic that a stale reassignment request names.
+
+    The request is older than the topic, or the topic was deleted.
+    """
+    stale_entry, reasons = explain_stale_entry(), (Reason.STUCK_REASSIGNMENT,)
+    finding = DriftFinding(DriftClass.STUCK, "", reasons=reasons)
+    return finding._replace(message=stale_entry.message, hint=stale_entry.hint)

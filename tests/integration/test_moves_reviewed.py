@@ -1,0 +1,144 @@
+"""Moves by ``apply --plan`` and ``apply --reviewed`` on a real ZooKeeper: edited files, new brokers, partial runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.zookeeper import write_checker
+from support.zookeeper.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps
+from topiarist.cli.main import run
+from topiarist.kafka.types import Broker, Replicas
+
+HEAD = "apiVersion: topiarist.dev/v1\nkind: {kind}\nmetadata: {{name: {name}}}\nspec: {spec}\n"
+LISTS = ((6, 1), (1, 2), (2, 6), (3, 6), (6, 4), (5, 6))
+MOVES = "allow: [Drain], throttle: 50MiB"
+
+
+class MovingCluster:
+    """A cluster with a topic to drain, its manifests, and a file with the plan that people reviewed."""
+
+    def __init__(self, folder: Path, kafka: SimulatedKafka, capsys: pytest.CaptureFixture[str]) -> None:
+        self.kafka = kafka
+        self.file = folder / "plan.json"
+        self.platform, self.topics = folder / "clusters.yaml", folder / "topics.yaml"
+        self._capsys = capsys
+        kafka.moves_replicas = True
+        kafka.add_topics(Topic("orders", LISTS, {}))
+        self.topics.write_text(HEAD.format(kind="Topic", name="orders", spec="{partitions: 6, replicationFactor: 2}"))
+        self.declare()
+        assert self.run("plan", str(self.topics), "--out", str(self.file)) == 0
+        self.reviewed = json.loads(self.file.read_text())
+
+    def declare(self, *, drained: str = "[6]", moves: str = MOVES, other: str = "") -> None:
+        """Write the document of the cluster."""
+        spec = f"{{zookeeper: {{connect: '{self.kafka.connect}'}}, kafkaVersion: '3.9', "
+        spec += f"drainBrokers: {drained}, moves: {{{moves}}}{other}}}"
+        self.platform.write_text(HEAD.format(kind="Cluster", name="prod", spec=spec))
+
+    def run(self, *words: str) -> int:
+        """Run one command line and return its exit code; ``said`` has its output."""
+        self._capsys.readouterr()
+        code = run([*words, "--clusters", str(self.platform), "--adopt=*" if "--plan" not in words else "--partial"])
+        self.said = "".join(self._capsys.readouterr())
+        return code
+
+    def edit(self, act: Callable[[list[dict[str, Any]]], object]) -> None:
+        """Edit the moves in the plan file, and give it the brokers and the fingerprint that go with them."""
+        cluster = self.reviewed["clusters"][0]
+        moves = cluster["topics"][0]["changes"][0]["moves"]
+        act(moves)
+        used = {broker for move in moves for broker in move["after"] if broker not in move["before"]}
+        cluster["brokers"] = [broker for broker in cluster["brokers"] if broker["id"] in used]
+        self.file.write_text(dumps({**self.reviewed, "fingerprint": compute_fingerprint(self.reviewed)}))
+
+    @property
+    def expected(self) -> list[Replicas]:
+        """Return the lists of the topic after the reviewed plan."""
+        moves = self.reviewed["clusters"][0]["topics"][0]["changes"][0]["moves"]
+        after = {move["partition"]: tuple(move["after"]) for move in moves}
+        return [after.get(partition, replicas) for partition, replicas in enumerate(LISTS)]
+
+    @property
+    def lists(self) -> list[Replicas]:
+        """Return the present lists of the topic."""
+        partitions = json.loads(self.kafka.client.get("/brokers/topics/orders")[0])["partitions"]
+        return [tuple(partitions[str(partition)]) for partition in range(len(partitions))]
+
+
+@pytest.fixture
+def moving(tmp_path: Path, cluster: SimulatedKafka, capsys: pytest.CaptureFixture[str]) -> MovingCluster:
+    """Return a cluster with a reviewed plan that drains broker 6."""
+    return MovingCluster(tmp_path, cluster, capsys)
+
+
+def test_a_reviewed_plan_stands_when_a_broker_joins(moving: MovingCluster) -> None:
+    """A new plan would use the broker that joined after the review; the reviewed lists are applied (M33)."""
+    moving.kafka.add_broker(Broker(7, "c"))
+    assert moving.run("plan", str(moving.topics)) == 0
+    assert "7" in moving.said.partition("replicas     ")[2].partition("leaders")[0]
+    assert moving.run("apply", str(moving.topics), "--reviewed", str(moving.file), "--yes") == 0
+    assert moving.lists == moving.expected
+
+
+def test_a_reviewed_plan_is_applied_in_parts(moving: MovingCluster) -> None:
+    """Runs that copy two replicas each end with the reviewed lists, whatever a new plan would choose in between."""
+    moving.kafka.add_broker(Broker(7, "c"))
+    words = ("apply", str(moving.topics), "--reviewed", str(moving.file), "--yes", "--max-moves", "2")
+    codes = [moving.run(*words) for _ in range(4)]
+    assert codes == [4, 4, 0, 0], moving.said
+    assert moving.lists == moving.expected
+
+
+EDITS: dict[str, tuple[Callable[[list[dict[str, Any]]], object], int, str]] = {
+    "unknown broker": (lambda moves: moves[0].update(after=[9, 1]), 4, "UnknownBrokers"),
+    "drained broker twice": (lambda moves: moves[0].update(after=[1, 1]), 1, "is not a saved plan"),
+    "negative": (lambda moves: moves[0].update(after=[-1, 1]), 1, "is not a saved plan"),
+    "empty": (lambda moves: moves[0].update(after=[]), 1, "is not a saved plan"),
+    "another kind": (lambda moves: [move.update(reasons=["Spread"]) for move in moves], 4, "MoveNotAllowed"),
+    "another list before": (lambda moves: moves[0].update(before=[6, 2], after=[3, 2]), 5, "was on [6, 2]"),
+}
+
+
+@pytest.mark.parametrize(("act", "code", "words"), EDITS.values(), ids=EDITS)
+def test_an_edited_plan_sends_nothing(
+    moving: MovingCluster, act: Callable[[list[dict[str, Any]]], object], code: int, words: str
+) -> None:
+    """A file with brokers, reasons or lists that the cluster does not have is refused before any write (M24)."""
+    moving.edit(act)
+    before = write_checker.read_nodes(moving.kafka.connect)
+    assert moving.run("apply", "--plan", str(moving.file), "--yes") == code, moving.said
+    assert words in " ".join(moving.said.split())
+    assert write_checker.read_nodes(moving.kafka.connect) == before
+
+
+DOCUMENTS: dict[str, tuple[dict[str, str], str]] = {
+    "no permission": ({"moves": "throttle: 50MiB"}, "MoveNotAllowed"),
+    "no throttle": ({"moves": "allow: [Drain]"}, "ThrottleMissing"),
+    "targets drained": ({"drained": "[1, 2, 3, 4, 5, 6]"}, "ExcludedBrokers"),
+    "targets excluded": ({"other": ", excludeBrokers: [1, 2, 3, 4, 5]"}, "ExcludedBrokers"),
+    "protected": ({"other": ", protected: ['*']"}, "ProtectedTopic"),
+}
+
+
+@pytest.mark.parametrize(("document", "reason"), DOCUMENTS.values(), ids=DOCUMENTS)
+def test_the_cluster_of_the_run_decides(moving: MovingCluster, document: dict[str, str], reason: str) -> None:
+    """A saved plan is refused if the document of the applying run does not permit its moves any more."""
+    moving.declare(**document)
+    assert moving.run("apply", "--plan", str(moving.file), "--yes") == 4
+    assert reason in moving.said
+    assert moving.lists == [*LISTS]
+
+
+def test_the_throttle_of_the_run_is_enough(moving: MovingCluster) -> None:
+    """``--throttle`` is pace: it may be given with a saved plan, and replaces a throttle that the document lacks."""
+    moving.declare(moves="allow: [Drain]")
+    assert moving.run("apply", "--plan", str(moving.file), "--yes", "--throttle", "5MiB") == 0
+    assert "at most 5 MiB/s a broker" in moving.said
+    assert moving.lists == moving.expected

@@ -1,0 +1,336 @@
+"""Passes of the operator that move replicas, on a real ZooKeeper with a simulated controller."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import jsonschema
+import pytest
+
+from integration.write_fixtures import connect_cluster
+from support.kubernetes import resource_bodies
+from support.zookeeper.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+from topiarist.errors import Reason
+from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.metrics import Metrics
+from topiarist.kubernetes.moves import MoveTracker
+from topiarist.kubernetes.reconciler import PlanCache, ReconcileResult, SyncState, reconcile_cluster
+from topiarist.kubernetes.status.cluster import cluster_status
+from topiarist.kubernetes.status.events import stall_events, topic_events
+from topiarist.kubernetes.status.topic import topic_status
+from topiarist.model.state import Freeze
+from topiarist.schema import load
+from unit.kubernetes.reconcile_requests import make_request
+
+LISTS = ((6, 1), (1, 2), (2, 6), (3, 6), (6, 4), (5, 6))
+"""Five partitions of six have a replica on broker 6, which is drained in batches of two partitions."""
+
+MOVES = {"allow": ["Drain"], "throttle": "1MiB", "batch": {"partitions": 2}}
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+REQUEST, RECORD = "/admin/reassign_partitions", "/topiarist/moves"
+
+
+class Passes:
+    """Passes over one cluster with one topic; each stores its statuses as the API server would."""
+
+    def __init__(self, kafka: SimulatedKafka, port: ZooKeeperCluster) -> None:
+        self.kafka = kafka
+        self.port = port
+        self.cluster = self.declare()
+        self.topic = resource_bodies.topic("orders", partitions=len(LISTS), replicationFactor=2)
+        self.cache, self.tracker, self.metrics = PlanCache(), MoveTracker(), Metrics()
+        self.events: list[str] = []
+
+    def declare(self, *, paused: bool = False, drain: tuple[int, ...] = (6,), **moves: Any) -> Resource:
+        """Declare the Cluster; its status stays."""
+        status = self.cluster.status if hasattr(self, "cluster") else {}
+        meta = {"annotations": {"topiarist.dev/paused": "true"}} if paused else {}
+        declared = resource_bodies.cluster(meta=meta, adopt=["*"], drainBrokers=list(drain), moves={**MOVES, **moves})
+        self.cluster = resource_bodies.updated_body(declared, status=status)
+        return self.cluster
+
+    def run(self) -> ReconcileResult:
+        """Run one pass."""
+        request = make_request(self.cluster, self.topic, plan_cache=self.cache, move_tracker=self.tracker)
+        result = reconcile_cluster(self.port, request, lambda: False)
+        assert result.error is None, result.error
+        self.metrics.record_reconcile("prod", result, (), 0.1, NOON)
+        (view,) = result.topic_results
+        status = dict(cluster_status(self.cluster, result, (), NOON))
+        _validate("cluster", status)
+        self.events += [event.reason for event in stall_events(self.cluster, status)]
+        self.events += [event.reason for event in topic_events("prod", self.topic.status_on("prod"), view)]
+        self.cluster = resource_bodies.updated_body(self.cluster, status=status)
+        of_topic = dict(topic_status(self.topic, {"prod": view}, {}, "2026-01-01T12:00:00Z", ("prod",)))
+        _validate("topic", of_topic)
+        self.topic = resource_bodies.updated_body(self.topic, status=of_topic)
+        return result
+
+    @property
+    def state(self) -> SyncState:
+        """Return the state of the topic after the last pass."""
+        return SyncState(self.topic.status_on("prod")["state"])
+
+    def condition(self, kind: str, of: str = "cluster") -> tuple[str, str, str]:
+        """Return status, reason and message of a condition."""
+        conditions = (self.cluster if of == "cluster" else self.topic).status["conditions"]
+        return next((each["status"], each["reason"], each["message"]) for each in conditions if each["type"] == kind)
+
+    def copy(self) -> None:
+        """Let the brokers finish the batch in flight, and no later one."""
+        lagging, self.kafka.lagging_brokers = self.kafka.lagging_brokers, set()
+        self.kafka.run_and_wait(self.kafka._process_reassignment_request)
+        self.kafka.lagging_brokers = lagging
+
+    def lists(self) -> list[tuple[int, ...]]:
+        """Return the replica lists of the topic."""
+        partitions = json.loads(self.kafka.client.get("/brokers/topics/orders")[0])["partitions"]
+        return [tuple(partitions[str(partition)]) for partition in range(len(partitions))]
+
+    def throttle(self) -> str:
+        """Return the rate that a batch has set; empty if there is none."""
+        for broker in self.kafka.brokers:
+            if self.kafka.client.exists(f"/config/brokers/{broker}"):
+                config = json.loads(self.kafka.client.get(f"/config/brokers/{broker}")[0])["config"]
+                if rate := config.get("leader.replication.throttled.rate"):
+                    return str(rate)
+        return ""
+
+
+def _validate(kind: str, status: dict[str, Any]) -> None:
+    whole = load.load_schema("status")
+    jsonschema.validate(status, {**whole["definitions"][kind], "definitions": whole["definitions"]})
+
+
+@pytest.fixture
+def passes(cluster: SimulatedKafka) -> Iterator[Passes]:
+    """Return passes over a topic on six brokers that copy nothing yet."""
+    cluster.moves_replicas = True
+    cluster.lagging_brokers = set(cluster.brokers)
+    cluster.add_topics(Topic("orders", LISTS, {}))
+    with ZooKeeperCluster(cluster.connect, owner="k8s/shop/topiarist") as port:
+        yield Passes(cluster, port.enable_decode_cache())
+
+
+def test_each_pass_sends_one_batch(passes: Passes) -> None:
+    """The batches are numbered over the passes; the status says what is left, and the last one clears throttles."""
+    seen: list[tuple[str | None, bool]] = []
+    while not seen or passes.state is SyncState.MOVING:
+        result = passes.run()
+        assert result.moves is not None
+        seen.append((passes.topic.status_on("prod").get("moves", {}).get("message"), result.moves.is_sent))
+        passes.run()  # a pass while the batch is in flight sends nothing
+        if passes.state is SyncState.MOVING:
+            assert passes.condition("Ready", "topic")[:2] == ("False", "Moving")
+            assert passes.condition("Reconciling", "topic")[0] == "True"
+        passes.copy()
+    assert seen == [
+        ("0 of 5 partitions moved, batch 1 of 3", True),
+        ("2 of 5 partitions moved, batch 2 of 3", True),
+        ("4 of 5 partitions moved, batch 3 of 3", True),
+        (None, False),
+    ]
+    assert not any(6 in replicas for replicas in passes.lists())
+    assert passes.throttle() == ""
+    assert passes.kafka.client.exists(RECORD) is None
+    assert passes.state is SyncState.SYNCED
+    assert passes.condition("Moving")[0] == passes.condition("Moving", "topic")[0] == "False"
+    assert passes.cluster.status["drainingLeft"] == "done"
+    assert "moves" not in passes.cluster.status
+    assert passes.events == ["MovesStarted", "ReplicasMoved"]
+
+
+def test_a_pass_without_moves_costs_no_request(passes: Passes) -> None:
+    """After the last batch, a pass makes the same requests as on a cluster that never moved a replica."""
+    passes.declare(drain=())
+    passes.run()
+
+    def requests() -> Counter[str]:
+        before = Counter(passes.port.requests)
+        passes.run()
+        return Counter({operation: count for (operation, _), count in (Counter(passes.port.requests) - before).items()})
+
+    idle = requests()
+    passes.declare()
+    while passes.run().moves is not None and passes.state is SyncState.MOVING:
+        passes.copy()
+    assert requests() == idle
+
+
+def test_a_second_pass_in_flight_changes_no_status(passes: Passes) -> None:
+    """While a batch makes no progress, statuses are equal from pass to pass, so nothing is written."""
+    passes.run()
+    passes.run()
+    before = passes.cluster.status, passes.topic.status
+    passes.run()
+    assert (passes.cluster.status, passes.topic.status) == before
+    assert before[0]["moves"]["batch"] == 1
+    assert before[0]["draining"] == [{"broker": 6, "replicas": 5}]
+
+
+def test_a_restart_continues_the_count(passes: Passes) -> None:
+    """An operator that starts in the middle takes the total from the status, and the batch from the cluster."""
+    passes.run()
+    passes.copy()
+    passes.run()
+    passes.cache, passes.tracker = PlanCache(), MoveTracker()
+    passes.run()
+    assert passes.topic.status_on("prod")["moves"]["message"] == "2 of 5 partitions moved, batch 2 of 3"
+    assert passes.events == ["MovesStarted"]
+
+
+def test_a_stall_names_its_cause_and_ends(passes: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without progress for ``stallAfter`` the conditions are MovesStalled with one Event, until a partition is done."""
+    clock = [0.0]
+    monkeypatch.setattr("topiarist.kubernetes.moves.time.monotonic", lambda: clock[0])
+    passes.declare(stallAfter="10m")
+    passes.run()
+    for clock[0] in (1.0, 599.0):
+        passes.run()
+        assert passes.condition("Moving")[1] == "Moving"
+    for clock[0] in (602.0, 640.0):
+        passes.run()
+        assert passes.condition("Moving")[1] == "MovesStalled"
+    assert "no progress for 600 s: broker " in passes.condition("Moving")[2]
+    assert passes.condition("Stalled", "topic")[:2] == ("True", "MovesStalled")
+    assert passes.condition("Ready")[0] == "True"
+    passes.copy()
+    passes.run()
+    assert passes.condition("Moving")[1] == "Moving"
+    assert passes.events == ["MovesStarted", "MovesStalled"]
+
+
+def test_an_offline_broker_is_named_before_the_stall(passes: Passes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half a minute after the last progress, the condition says which broker the batch waits for."""
+    clock = [0.0]
+    monkeypatch.setattr("topiarist.kubernetes.moves.time.monotonic", lambda: clock[0])
+    result = passes.run()
+    assert result.moves is not None
+    target = result.moves.copying_brokers[0]
+    passes.kafka.remove_broker(target)
+    for clock[0] in (0.0, 31.0):
+        passes.run()
+    assert f"broker {target} is not registered" in passes.condition("Moving")[2]
+    assert passes.condition("Moving")[1] == "Moving"
+
+
+def test_a_ghost_holds_all_moves(passes: Passes) -> None:
+    """An entry that the controller never removes is StuckReassignment with its remedy; no batch is sent."""
+    passes.kafka.moves_replicas = False
+    entry = {"topic": "ghost", "partition": 0, "replicas": [1, 2]}
+    passes.kafka.client.create(REQUEST, json.dumps({"version": 1, "partitions": [entry]}).encode())
+    passes.run()
+    passes.run()
+    status, reason, message = passes.condition("Moving")
+    assert (status, reason) == ("True", "StuckReassignment")
+    assert "ghost, partition 0" in message
+    assert "Admin API" in message
+    assert passes.state is SyncState.MOVING
+    assert passes.kafka.client.exists(RECORD) is None
+
+
+def test_a_request_of_another_client_is_waited_for(passes: Passes) -> None:
+    """While another client moves replicas, no batch is sent, and the condition says what the moves wait for."""
+    passes.kafka.moves_replicas = False
+    passes.kafka.add_topics(Topic("theirs", ((1, 2),), {}))
+    entry = {"topic": "theirs", "partition": 0, "replicas": [1, 3]}
+    passes.kafka.client.create(REQUEST, json.dumps({"version": 1, "partitions": [entry]}).encode())
+    result = passes.run()
+    assert result.moves is not None
+    assert not result.moves.is_sent
+    assert "a reassignment of 1 partition by another client" in passes.condition("Moving")[2]
+    assert passes.condition("Ready", "topic")[:2] == ("False", "Moving")
+    assert passes.events == []
+
+
+def test_a_new_throttle_reaches_the_batch_in_flight(passes: Passes) -> None:
+    """A changed rate in the Cluster is set while the batch is in flight, which is the remedy for a stall."""
+    passes.run()
+    assert passes.throttle() == str(1024**2)
+    passes.declare(throttle="5MiB")
+    passes.run()
+    assert passes.throttle() == str(5 * 1024**2)
+
+
+def test_a_pause_sends_no_batch_and_shows_the_one_in_flight(passes: Passes) -> None:
+    """A paused Cluster writes nothing, not even throttles; what is in flight is shown, and a throttle that is left."""
+    passes.run()
+    passes.declare(paused=True)
+    result = passes.run()
+    assert result.moves is not None
+    assert len(result.moves.in_flight) == 2
+    assert passes.state is SyncState.PAUSED
+    passes.copy()
+    result = passes.run()
+    assert result.moves is not None
+    assert result.moves.throttle_left
+    assert passes.throttle()
+    assert "throttles" in passes.condition("Moving")[2]
+    passes.declare()
+    passes.run()
+    assert passes.condition("Moving")[2].startswith("3 partitions left")
+
+
+def test_a_freeze_sends_no_batch(passes: Passes) -> None:
+    """On a frozen cluster the batch in flight continues and is shown; the next one waits for the end of the freeze."""
+    passes.run()
+    with connect_cluster(passes.kafka.connect) as port:
+        port.set_freeze(Freeze("ann", "maintenance", "2026-01-01T00:00:00Z"), by="ann", force=False)
+    result = passes.run()
+    assert result.moves is not None
+    assert len(result.moves.in_flight) == 2
+    assert passes.condition("Moving", "topic")[0] == "True"
+    assert Reason.FROZEN in [refusal.reason for refusal in result.topic_results[0].refusals]
+    passes.copy()
+    assert not passes.run().moves.is_sent  # type: ignore[union-attr]
+    assert passes.throttle()
+
+
+def test_an_unhealthy_partition_is_refused(passes: Passes) -> None:
+    """A kept replica that is not in sync refuses the topic with NotInSync before anything is sent."""
+    path = "/brokers/topics/orders/partitions/0/state"
+    state = json.loads(passes.kafka.client.get(path)[0])
+    passes.kafka.client.set(path, json.dumps({**state, "isr": [6], "leader": 6}).encode())
+    passes.run()
+    assert passes.condition("Ready", "topic")[:2] == ("False", "NotInSync")
+    assert passes.state is SyncState.WAITING
+    assert passes.kafka.client.exists(RECORD) is None
+
+
+@pytest.mark.parametrize(
+    ("moves", "reason", "state"),
+    [
+        ({"throttle": None}, "ThrottleMissing", SyncState.REFUSED),
+        ({"allow": ["Factor"]}, "MoveNotAllowed", SyncState.REFUSED),
+    ],
+)
+def test_refused_moves_have_their_reason(passes: Passes, moves: Any, reason: str, state: SyncState) -> None:
+    """A Topic that may not be moved shows the reason like every other refusal, and is not Moving."""
+    declared = {key: value for key, value in {**MOVES, **moves}.items() if value is not None}
+    passes.cluster = resource_bodies.cluster(adopt=["*"], drainBrokers=[6], moves=declared)
+    passes.run()
+    assert passes.state is state
+    assert passes.condition("Ready", "topic")[:2] == ("False", reason)
+    assert not [each for each in passes.topic.status["conditions"] if each["type"] == "Moving"]
+
+
+def test_a_replica_that_another_client_moves_back_leaves_again(passes: Passes) -> None:
+    """A drained broker stays drained: ``driftPolicy: Report`` keeps no replica list, as the Cluster declares it."""
+    while passes.run().moves is not None and passes.state is SyncState.MOVING:
+        passes.copy()
+    node = json.loads(passes.kafka.client.get("/brokers/topics/orders")[0])
+    node["partitions"]["1"] = [1, 6]
+    passes.kafka.client.set("/brokers/topics/orders", json.dumps(node).encode())
+    state = json.loads(passes.kafka.client.get("/brokers/topics/orders/partitions/1/state")[0])
+    data = json.dumps({**state, "isr": [1, 6], "leader": 1}).encode()
+    passes.kafka.client.set("/brokers/topics/orders/partitions/1/state", data)
+    result = passes.run()
+    assert result.moves is not None
+    assert result.moves.is_sent
+    assert passes.topic.status_on("prod")["moves"]["message"] == "0 of 1 partition moved, batch 1 of 1"
