@@ -44,7 +44,7 @@ SPECS = tuple(scene.topic(name, partitions=2, replicationFactor=factor) for name
 BATCHES = 3
 
 RUNS_AT_ONCE = 20
-"""Killed runs of which the sessions, and with them the locks, end at the same time."""
+"""Killed runs that are waited for together: their sessions, and with them their locks, end at the same time."""
 
 
 class RequestProxy(InterceptingProxy):

@@ -1,4 +1,4 @@
-"""M40: elections of preferred leaders name only partitions of which the first replica can be elected."""
+"""M40: elections of preferred leaders name only partitions with a first replica that can be elected."""
 
 from __future__ import annotations
 

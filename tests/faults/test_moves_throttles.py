@@ -226,7 +226,7 @@ def test_m31_another_owner_between_the_batches(zookeeper: EmbeddedZooKeeper) -> 
 
 
 def test_m35_a_topic_with_a_thousand_partitions(zookeeper: EmbeddedZooKeeper, tally: FaultStatistics) -> None:
-    """It is moved in batches whose transactions fit a request, although the declared batch is larger."""
+    """It is moved in batches that fit a request, although the declared batch is larger."""
     lists = ((6, 1), (1, 2)) * 500
     settings = MoveSettings(SETTINGS.allow, RATE, BatchLimits(2000, 2000, 2000), stall_after=60)
     on = replace(DRAINING, moves=settings)

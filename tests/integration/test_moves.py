@@ -34,7 +34,7 @@ LISTS = ((6, 1), (1, 2), (2, 6), (3, 6), (6, 4), (5, 6))
 
 @pytest.fixture
 def moving(cluster: SimulatedKafka) -> SimulatedKafka:
-    """Return a cluster whose controller carries out reassignments."""
+    """Return a cluster with a controller that carries out reassignments."""
     cluster.moves_replicas = True
     return cluster
 

@@ -41,7 +41,7 @@ _numbers = count(1)
 
 
 class MovingCluster(NamedTuple):
-    """A cluster whose controller carries out reassignments."""
+    """A cluster with a controller that carries out reassignments."""
 
     kafka: SimulatedKafka
 
@@ -189,7 +189,7 @@ class OnceInFlight:
 
     @property
     def remarks(self) -> str:
-        """Return everything that was said about throttles of other clients."""
+        """Return all remarks about throttles of other clients."""
         return "\n".join(remark for progress in self.seen for remark in progress.remarks)
 
 

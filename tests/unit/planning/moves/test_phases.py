@@ -64,7 +64,7 @@ def test_the_moves_after_them() -> None:
 
 
 def test_only_the_named_topics_are_moved() -> None:
-    """A topic of which the other changes failed keeps its replicas."""
+    """A topic keeps its replicas if its other changes failed."""
     assert [each.topic for each in only_moves(_plan(), {"moved"}).topics] == ["moved"]
     assert only_moves(_plan(), ()).topics == ()
 
