@@ -164,7 +164,7 @@ class BatchWriter:
         return False
 
     def _was_committed(self, record: bytes | None) -> bool:
-        """Return whether a transaction was applied after its reply was lost; ``record`` is what it wrote, None: deleted."""
+        """Return whether a transaction with a lost reply was applied; ``record`` is what it wrote, None: deleted."""
         self.session.wait_until_reconnected()
         sync(self.session)
         (node,) = read_znodes(self.session, [paths.MOVES])

@@ -80,6 +80,9 @@ def _changed(**fields: Any) -> bytes:
         _changed(throttles={"topics/t": {"retention.ms": {"before": "1", "ours": "9"}}}),
         _changed(throttles={"topics/t": OWN_RATE}),
         _changed(throttles={"users/t": OWN_RATE}),
+        _changed(throttles={"topics/": {}}),
+        _changed(throttles={"topics/a/b": {}}),
+        _changed(moves=[{"topic": "a/b", "partition": 0, "before": [1], "after": [2]}]),
         _changed(throttles={"brokers/<default>": OWN_RATE}),
     ],
 )
