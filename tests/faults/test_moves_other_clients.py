@@ -272,6 +272,18 @@ def test_m11_an_entry_without_a_topic_before_the_run(moving: MovingCluster) -> N
     assert moving.lists("other") == OTHER.replicas
 
 
+@pytest.mark.parametrize("name", ["a/b", "", "."])
+def test_m11_an_entry_with_an_impossible_name(moving: MovingCluster, name: str) -> None:
+    """No topic can have it: the entry counts as one without a topic."""
+    plan = moving.plan()
+    moving.kafka.moves_replicas = False
+    moving.request((name, 0, [3, 2]))
+    report = moving.apply(plan)
+    assert report.error is not None
+    assert report.error.reason is Reason.STUCK_REASSIGNMENT
+    assert moving.lists() == LISTS
+
+
 def test_m12_the_topic_is_made_again_and_the_controller_changes(moving: MovingCluster) -> None:
     """The entry is recognized by the age of the topic, before another controller moves the new topic by it."""
     ghost(moving)

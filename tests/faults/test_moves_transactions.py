@@ -18,6 +18,7 @@ from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.moves import batch_writer
 from topiarist.adapters.zookeeper.moves.transaction import build_batch_operations
 from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType
+from topiarist.errors import Reason
 from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Result
 
@@ -25,6 +26,7 @@ pytestmark = pytest.mark.timeout(120)
 
 DRAINED = Topic("orders", ((6, 1), (2, 6)), {"retention.ms": "7"})
 SPEC = scene.topic(partitions=2, replicationFactor=2)
+STILL = replace(scene.DRAINING, drain_brokers=frozenset())
 
 
 @contextmanager
@@ -138,4 +140,21 @@ def test_m02_cut_at_another_throttle(zookeeper: EmbeddedZooKeeper, proxy: Proxy,
         assert proxy.triggered.is_set()
         assert report.error is None
         assert "5000000" in seen
+        assert kafka.problems(plan) == []
+
+
+@pytest.mark.parametrize("timing", list(CutTiming), ids=lambda timing: timing.value)
+def test_m02_the_session_ends_before_the_reply(zookeeper: EmbeddedZooKeeper, proxy: Proxy, timing: CutTiming) -> None:
+    """The outcome is unknown, and named so; the next run finds out, and copies each replica once."""
+    with moving_cluster(zookeeper.connect, DRAINED) as kafka:
+        assert kafka.apply(kafka.plan(scene.topic(partitions=2, replicationFactor=2, on=STILL), on=STILL)).error is None
+        plan = kafka.plan(SPEC)
+        proxy.reset()
+        proxy.cut(2, timing, refuse=True)  # the first write is that of the lock
+        report = kafka.apply(plan, connect=proxy.through(kafka.kafka.connect))
+        assert report.error is not None
+        assert report.error.reason is Reason.SESSION_LOST
+        assert scene.outcome_of(report).result is Result.UNKNOWN
+        proxy.reset()
+        assert scene.outcome_of(kafka.apply(plan)).result in (Result.DONE, Result.UNCHANGED)
         assert kafka.problems(plan) == []
