@@ -113,9 +113,9 @@ class BatchWriter:
             return True
         needed = find_needed_throttles(self.record.moves, rate)
         znodes, update = self._read_throttles(needed, NOTHING_JUDGED, final=True)
+        if not update.configs:
+            return True  # rates of another client stay, and there is no other
         record = self.record._replace(throttles=update.own)
-        if record == self.record and not update.configs:
-            return True
         operations = build_throttle_operations(record, update.configs, znodes, self.template)
         return self._commit(operations, encode_batch_record(record))
 
