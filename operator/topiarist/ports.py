@@ -87,7 +87,7 @@ class Cluster(Protocol):
 
         A batch is sent when the one before it is done, also one of an earlier run. After the last batch the throttles
         are put back as they were, also those of an earlier run of the same owner that ended early; a plan without moves
-        does only this. Moves that were made already are not made again.
+        does only this. Moves that are done are not sent.
 
         One election is requested at a time, for partitions that the controller can elect; leaders that are elected
         already are not elected again.

@@ -15,7 +15,10 @@ from support.checkout import ROOT
 from support.repo.pages import blocks
 from support.repo.walkthrough import COMMAND, PageRun, output_blocks, run_page
 
-WALKED = (ROOT / "README.md", ROOT / "docs" / "tutorial.md", ROOT / "docs" / "adopting.md")
+WALKED = (
+    ROOT / "README.md",
+    *(ROOT / "docs" / f"{name}.md" for name in ("tutorial", "adopting", "raising-replication", "draining")),
+)
 
 each_page = pytest.mark.parametrize("page", WALKED, ids=lambda page: page.stem)
 

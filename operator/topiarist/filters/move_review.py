@@ -61,15 +61,12 @@ def review_moves(
 def _review_partitions(change: MoveReplicas, reviewed: MoveReplicas, brokers: BrokerSets) -> list[_Part]:
     reviewed_moves = {move.partition: move for move in reviewed.moves}
     parts = [_review_move(move, reviewed_moves.get(move.partition), brokers) for move in change.moves]
-    pairs = [(move, part.move) for move, part in zip(change.moves, parts, strict=True) if not part.why]
-    if all(planned.after == used.after for planned, used in pairs):
-        return parts
+    pairs = list(zip(change.moves, (part.move for part in parts), strict=True))
+    # A withheld move counts with its planned list on both sides.
     why = brokers.implausible_reason([planned.after for planned, _ in pairs], [used.after for _, used in pairs])
-    if not why:
-        return parts
     return [
-        part if part.why or part.move == move else _Part(move, why)
-        for move, part in zip(change.moves, parts, strict=True)
+        _Part(planned, why) if why and planned != part.move else part
+        for (planned, _), part in zip(pairs, parts, strict=True)
     ]
 
 

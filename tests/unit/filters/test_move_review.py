@@ -163,11 +163,20 @@ def test_all_load_on_one_broker_is_not_plausible() -> None:
     seen = state(topic(replicas=tuple((1, 2) for _ in range(12))), brokers=RACKED_BROKERS)
     on = replace(PROD_CLUSTER, moves=EVERY_KIND, drain_brokers=frozenset({1}))
     reviewed = plan(seen, spec(on=on, partitions=12, replicationFactor=2))
-    forged = with_moves(reviewed, *[(4, 2)] * 12)
+    forged = with_moves(reviewed, *[(4, 2)] * 11, (5, 6))
     left = filter_unreviewed(reviewed, forged)
-    (message,) = held(left)
-    assert "broker 4 leads 12 of its partitions" in message
-    assert set(moved(left).values()) <= {"42"}
+    as_planned = {move.partition: "42" for move in only(reviewed).moves()[:11] if move.after == (4, 2)}
+    assert as_planned
+    assert moved(left) == as_planned
+    messages = sorted(message.partition(": ")[2] for message in held(left))
+    assert messages[0] == "was reviewed with another number of replicas, or of copies"
+    assert "broker 4 leads 11 of its partitions" in messages[1]
+
+
+def test_equal_lists_need_no_equal_reason() -> None:
+    """A list that is as reviewed is applied, also if the review had another reason: people agreed to the list."""
+    left = filter_unreviewed(REVIEWED, with_moves(REVIEWED, kinds=(MoveKind.SPREAD,)))
+    assert (moved(left), held(left)) == (moved(REVIEWED), [])
 
 
 def test_a_target_that_left_or_is_excluded_now() -> None:
@@ -315,3 +324,13 @@ def test_risk_is_that_of_the_moves_that_are_left() -> None:
     left = filter_unreviewed(plan(done(SEEN, REVIEWED, 5), WANTED), REVIEWED)
     (change,) = only(left).changes
     assert change.assessment == assess_moves(only(left).moves())
+
+
+@pytest.mark.parametrize("protected", [False, True])
+def test_a_topic_of_kafka_itself_needs_the_permission_for_protected_ones(protected: bool) -> None:
+    """An internal topic is drained only with ``protected``, whether or not a pattern of the Cluster names it."""
+    name = "__consumer_offsets"
+    internal = replace(only(SAVED), topic=name)
+    on = replace(DRAINING, protected=(), moves=replace(DRAIN_AND_FACTOR, protected=protected))
+    left = rechecked(replace(SAVED, topics=(internal,)), on, state(topic(name, LISTS), brokers=RACKLESS_BROKERS))
+    assert refusal_reasons(left) == ([] if protected else ["ProtectedTopic"])

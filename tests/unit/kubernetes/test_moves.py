@@ -105,7 +105,7 @@ def test_a_request_is_stuck_if_nothing_of_it_can_end(entries: tuple[RequestedRea
 
 
 def test_a_request_of_others_is_named() -> None:
-    """The request of another client, and the batch of an earlier run of another owner, are told apart."""
+    """The request of another client, and the batch of an earlier run of another owner, are distinguished."""
     assert describe_other_request(states.cluster()) == ""
     assert (
         describe_other_request(_state((6, 1), (2, 6), requested=MOVES))

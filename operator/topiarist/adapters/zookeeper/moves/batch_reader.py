@@ -24,7 +24,7 @@ StateZnodes = Mapping[tuple[str, int], Znode]
 
 
 class JudgedZnodes(NamedTuple):
-    """The znodes that topics were judged by: their own, and the states of all their partitions."""
+    """The znodes that topics were compared with: their own, and the states of all their partitions."""
 
     topics: Mapping[str, TopicZnodes]
     states: StateZnodes
