@@ -74,6 +74,12 @@ def test_the_standing_of_a_move_is_found_by_value(
     assert find_standing(MOVE, replicas, reassignment) is standing
 
 
+def test_a_partition_that_does_not_exist_is_a_conflict() -> None:
+    """Also if its reassignment is still in the topic's znode."""
+    assert find_standing(MOVE, None, None) is MoveStanding.CONFLICT
+    assert find_standing(MOVE, None, Reassignment((4,), (2,))) is MoveStanding.CONFLICT
+
+
 def test_raises_lowers_and_reorders_are_found_under_way() -> None:
     """A raise removes nothing, a lower adds nothing."""
     raised = ReplicaMove("orders", 0, (1, 2), (1, 2, 3))

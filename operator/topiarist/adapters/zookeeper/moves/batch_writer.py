@@ -97,8 +97,8 @@ class BatchWriter:
     def send(self, batch: Batch, judged: JudgedZnodes, rate: int, position: tuple[int, int]) -> bool:
         """Send a batch; return False if nothing was applied because something that it depends on changed.
 
-        ``judged`` are the znodes that the batch was compared with: the transaction checks their versions. ``position`` is
-        the number of the batch, and the number of batches. Raises ``TooLarge``, with nothing applied.
+        ``judged`` are the znodes that the batch was compared with: the transaction checks their versions. ``position``
+        is the number of the batch, and the number of batches. Raises ``TooLarge``, with nothing applied.
         """
         znodes, update = self._read_throttles(find_needed_throttles(batch, rate), judged, final=False)
         moves = tuple(move._replace(kinds=()) for move in batch)
@@ -164,7 +164,7 @@ class BatchWriter:
         return False
 
     def _was_committed(self, record: bytes | None) -> bool:
-        """Return whether a transaction without a reply was applied: it wrote ``record``, or deleted the znode (None)."""
+        """Return whether a transaction without a reply was applied: it wrote ``record``, or deleted it (None)."""
         self.session.wait_until_reconnected()
         sync(self.session)
         (node,) = read_znodes(self.session, [paths.MOVES])
