@@ -144,10 +144,58 @@ def test_m02_cut_at_another_throttle(zookeeper: EmbeddedZooKeeper, proxy: Proxy,
 
 
 @pytest.mark.parametrize("timing", list(CutTiming), ids=lambda timing: timing.value)
+@pytest.mark.parametrize("write", [2, 5], ids=["batch", "end"])
+def test_m02_cut_at_the_batch_and_at_the_end(
+    zookeeper: EmbeddedZooKeeper, proxy: Proxy, write: int, timing: CutTiming
+) -> None:
+    """The writes of a run with one batch are lock, batch, lock, lock, end, lock: each transaction is applied once."""
+    with moving_cluster(zookeeper.connect, DRAINED) as kafka:
+        adopt(kafka)
+        plan = kafka.plan(SPEC)
+        proxy.reset()
+        proxy.cut(write, timing)
+        report = kafka.apply(plan, connect=proxy.through(kafka.kafka.connect))
+        assert proxy.triggered.is_set()
+        assert (report.error, scene.outcome_of(report).result) == (None, Result.DONE)
+        assert kafka.problems(plan) == []
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["equal", "other"])
+def test_m02_an_earlier_record_is_no_reply(zookeeper: EmbeddedZooKeeper, proxy: Proxy, other: bool) -> None:
+    """The record of a batch that was dropped has the same bytes, and another client's record the same version: neither
+    shows that the batch was applied, and it is sent again.
+    """
+    with moving_cluster(zookeeper.connect, DRAINED) as kafka:
+        adopt(kafka)
+        plan = kafka.plan(SPEC)
+        kafka.kafka.moves_replicas = False
+        assert kafka.apply(plan, wait=False).error is None
+        kafka.client.delete(scene.REQUEST)
+        kafka.kafka.moves_replicas = True
+        kafka.kafka.wait_idle()
+
+        def write_record() -> None:
+            if other:
+                kafka.change(scene.RECORD, owner="other")
+
+        proxy.reset()
+        proxy.cut(2, CutTiming.BEFORE, action=write_record)
+        report = kafka.apply(plan, connect=proxy.through(kafka.kafka.connect))
+        assert proxy.triggered.is_set()
+        assert (report.error, scene.outcome_of(report).result) == (None, Result.DONE)
+        assert kafka.problems(plan) == []
+
+
+def adopt(kafka: MovingCluster) -> None:
+    """Give the topic its ownership record, so that the next run begins with a batch."""
+    assert kafka.apply(kafka.plan(scene.topic(partitions=2, replicationFactor=2, on=STILL), on=STILL)).error is None
+
+
+@pytest.mark.parametrize("timing", list(CutTiming), ids=lambda timing: timing.value)
 def test_m02_the_session_ends_before_the_reply(zookeeper: EmbeddedZooKeeper, proxy: Proxy, timing: CutTiming) -> None:
     """The outcome is unknown, and named so; the next run finds out, and copies each replica once."""
     with moving_cluster(zookeeper.connect, DRAINED) as kafka:
-        assert kafka.apply(kafka.plan(scene.topic(partitions=2, replicationFactor=2, on=STILL), on=STILL)).error is None
+        adopt(kafka)
         plan = kafka.plan(SPEC)
         proxy.reset()
         proxy.cut(2, timing, refuse=True)  # the first write is that of the lock
