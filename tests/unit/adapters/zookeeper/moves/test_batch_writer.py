@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from kazoo.exceptions import (
+    APIError,
+    BadVersionError,
+    InvalidACLError,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
 
 from topiarist.adapters.zookeeper.codec import paths
+from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupted
+from topiarist.adapters.zookeeper.moves import batch_writer
 from topiarist.adapters.zookeeper.moves.batch_writer import BatchWriter, WriterSettings, decode_record
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
 from topiarist.adapters.zookeeper.read.cluster_metadata import ReassignmentRequest
-from topiarist.adapters.zookeeper.write.transaction import TransactionTemplate
+from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType, TransactionTemplate
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, ReplicaMove, RequestedReassignment
 
@@ -30,6 +44,96 @@ def writer(record: BatchRecord | None, *requested: RequestedReassignment) -> Bat
         record=record,
         remark=lambda remark: None,
     )
+
+
+class Answers:
+    """A session that answers each transaction with fixed results, or with an error."""
+
+    chroot = ""
+
+    def __init__(self, answer: Any) -> None:
+        self.calls: list[str] = []
+        self._answer = answer
+
+    def send(self, _: object) -> object:
+        """Record the transaction."""
+        self.calls.append("send")
+        return object()
+
+    def result(self, _: object) -> Any:
+        """Return the results, or raise."""
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+    def wait_until_reconnected(self) -> None:
+        """Record the call."""
+        self.calls.append("wait")
+
+
+@pytest.fixture(autouse=True)
+def nothing_to_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the writer read no topics and no configs: there are no throttles."""
+    monkeypatch.setattr(batch_writer, "read_moved_topics", lambda *_: {})
+    monkeypatch.setattr(batch_writer, "read_entity_configs", lambda *_: {})
+
+
+OWN = BatchRecord("default", 1, 1, (), {})
+RECORD_NODE = Znode(b"{}", 1, 2, 0, 4, 0)
+
+
+def end(answer: Any) -> tuple[bool, list[str]]:
+    """End a batch without throttles over a session with this answer; return the result and the calls."""
+    session = Answers(answer)
+    fence = tuple(Operation(OperationType.CHECK, path) for path in ("/lock", "/gate"))
+    template = TransactionTemplate(fence, {}, {})
+    ending = writer(OWN)
+    ending = replace(ending, session=cast("Any", session), template=template, record_znode=RECORD_NODE)
+    return ending.end(), session.calls
+
+
+def test_a_transaction_is_applied_if_every_operation_was() -> None:
+    """One result for each operation, and no error among them."""
+    assert end([True, True, True]) == (True, ["send"])
+
+
+@pytest.mark.parametrize("error", [BadVersionError(), NoNodeError(), NodeExistsError()])
+def test_a_conflict_is_tried_again(error: Exception) -> None:
+    """Another client has changed a znode: the caller reads it again."""
+    assert end([RolledBackError(), error, RuntimeInconsistency()]) == (False, ["send"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "message"),
+    [
+        ([RolledBackError(), RolledBackError(), NoAuthError()], Reason.NO_PERMISSION, "no permission to delete"),
+        ([InvalidACLError(), RuntimeInconsistency(), RuntimeInconsistency()], Reason.WRITE_FAILED, "/lock"),
+        (APIError(), Reason.WRITE_FAILED, "APIError"),
+    ],
+)
+def test_other_errors_end_the_run(answer: Any, reason: Reason, message: str) -> None:
+    """They would not end by another try."""
+    with pytest.raises(TopiaristError, match=message) as caught:
+        end(answer)
+    assert caught.value.reason is reason
+
+
+@pytest.mark.parametrize("answer", [[], [True, True], ConnectionInterrupted()])
+@pytest.mark.parametrize(("left", "applied"), [(ReadFailure.MISSING, True), (RECORD_NODE, False)])
+def test_without_a_usable_reply_the_record_decides(
+    monkeypatch: pytest.MonkeyPatch, answer: Any, left: Znode | ReadFailure, applied: bool
+) -> None:
+    """The connected server is brought up to date before the record is read."""
+    calls: list[str] = []
+    monkeypatch.setattr(batch_writer, "sync", lambda _: calls.append("sync"))
+
+    def read(*_: object) -> Iterator[Znode | ReadFailure]:
+        calls.append("read")
+        yield left
+
+    monkeypatch.setattr(batch_writer, "read_znodes", read)
+    assert end(answer) == (applied, ["send", "wait"])
+    assert calls == ["sync", "read"]
 
 
 def test_without_a_record_nothing_is_written() -> None:
