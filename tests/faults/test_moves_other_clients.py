@@ -198,7 +198,7 @@ def test_m08_another_client_cancels_a_partition(moving: MovingCluster) -> None:
 
 
 def test_m09_another_client_removes_all_throttles(moving: MovingCluster) -> None:
-    """As ``kafka-reassign-partitions --verify`` does: said, set again with the next batch, and the run ends normally."""
+    """As ``kafka-reassign-partitions --verify`` does: said, set again with the next batch, and the run ends."""
     plan = moving.plan()
     moving.lag()
     rates: list[set[str]] = []

@@ -131,7 +131,7 @@ def moves_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
 
 @pytest.fixture
 def moves(moves_cluster: Cluster, program: Program, tmp_path: Path) -> Iterator[MovesFixture]:
-    """Return the cluster of the tests of moves, with all of its brokers online."""
+    """Return the cluster of the tests that move replicas, with all brokers running."""
     with moves_fixture(moves_cluster, program, tmp_path) as fixture:
         yield fixture
 

@@ -48,7 +48,7 @@ Lists = tuple[Replicas, ...]
 
 @dataclass(frozen=True)
 class MovesFixture:
-    """A cluster with manifests that allow every kind of moves, and the running ``apply`` processes of a test."""
+    """A cluster with manifests that allow moves, and the running ``apply`` processes of a test."""
 
     bed: KafkaFixture
     running: list[subprocess.Popen[str]] = field(default_factory=list)
@@ -115,7 +115,7 @@ class MovesFixture:
         return _join_lines(RunResult(process.returncode, out, err))
 
     def start_slow(self, topic: str, lists: Sequence[Replicas], **options: Any) -> subprocess.Popen[str]:
-        """Start a run of one batch that copies slowly, and wait until the controller works on all of it."""
+        """Start a run with one batch that copies slowly, and wait until all of it is in flight."""
         self.declare_target(topic, lists, **{"throttle": SLOW} | options)
         process = self.start()
         self.wait_in_flight({(topic, partition) for partition in self.wanted_moves(topic, lists)}, process)

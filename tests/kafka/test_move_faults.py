@@ -7,7 +7,6 @@ record and no throttle is left.
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -22,12 +21,10 @@ from kafka.moves_fixture import (
     check_traffic,
     revive,
 )
+from support.cli.runs import RunResult
 from support.kafka.jars import NEWEST
 from support.zookeeper.proxy import CutTiming, Proxy
 from topiarist.errors import Exit
-
-STUCK = "/admin/reassign_partitions: m10, partition 0: "
-"""The start of the error for an entry that the controller never removes."""
 
 LEADER_RATE = "leader.replication.throttled.rate"
 
@@ -50,7 +47,7 @@ def run_kafka_tool(moves: MovesFixture, option: str, topic: str, lists: Lists) -
     return said.out
 
 
-def check_stalled(said: Any, *words: str) -> None:
+def check_stalled(said: RunResult, *words: str) -> None:
     """Assert that a run ended because nothing moved on, and that it names the cause."""
     assert said.code == Exit.ERROR, said
     for word in ("no progress for ", "run again to wait for it", *words):
@@ -61,7 +58,7 @@ KILLS = ((2, CutTiming.AFTER), (5, CutTiming.BEFORE), (5, CutTiming.AFTER), (8, 
 """The moments of a kill, by write: each batch, and the last transaction, come between taking and releasing the lock."""
 
 
-def test_m3_the_run_is_killed(moves: MovesFixture, release: str) -> None:
+def test_m03_the_run_is_killed(moves: MovesFixture, release: str) -> None:
     """``kill -9`` before and after each of two batches, and before the throttles are put back: the next run ends with
     the lists of the first plan, and nothing that was moved is sent again.
     """
@@ -91,7 +88,7 @@ def test_m3_the_run_is_killed(moves: MovesFixture, release: str) -> None:
         here, there = there, here
 
 
-def test_m4_the_controller_changes(moves: MovesFixture) -> None:
+def test_m04_the_controller_changes(moves: MovesFixture) -> None:
     """Another controller while a batch is in flight, and between two runs: it goes on, and nothing is sent twice."""
     moves.create({"m4": ((1, 2), (2, 1))})
     target: Lists = ((1, 3), (2, 3))
@@ -107,7 +104,7 @@ def test_m4_the_controller_changes(moves: MovesFixture) -> None:
     moves.check_lists({"m4": target})
 
 
-def test_m8_another_client_cancels(moves: MovesFixture) -> None:
+def test_m08_another_client_cancels(moves: MovesFixture) -> None:
     """Kafka's ``--cancel`` while a batch is in flight leaves lists in another order than before: the run reports them,
     and the next run moves the partition as declared.
     """
@@ -124,7 +121,7 @@ def test_m8_another_client_cancels(moves: MovesFixture) -> None:
 
 
 @pytest.mark.usefixtures("newest")
-def test_m9_another_client_removes_the_throttles(moves: MovesFixture) -> None:
+def test_m09_another_client_removes_the_throttles(moves: MovesFixture) -> None:
     """Kafka's ``--verify`` of another topic leaves all throttles while anything is in flight. Its ``--cancel`` removes
     the rates of every broker: the next batch sets them again, and nothing is left at the end.
     """
@@ -146,44 +143,60 @@ def test_m9_another_client_removes_the_throttles(moves: MovesFixture) -> None:
     moves.check_lists({"m9": target})
 
 
-def test_m10_m12_the_topic_is_deleted_and_made_again(moves: MovesFixture) -> None:
-    """Another client deletes the topic in the middle: the run reports the entry that stays, and no run sends anything
-    until it is removed. A topic that is recreated with that name is recognised, and not moved.
+def test_m10_the_topic_is_deleted(moves: MovesFixture) -> None:
+    """Another client deletes the topic in the middle: the run reports the entry that stays. No run sends anything, and
+    none creates a topic of that name, until the entry is removed.
     """
-    moves.create({"m10": ((1, 2),), "m10-other": ((1, 2),)})
-    target: Lists = ((3, 2),)
-    process = moves.start_slow("m10", target)
-    assert moves.bed.clients.delete(["m10"]) == {}
-    said = moves.finish(process)
-    assert said.code != Exit.DONE
-    assert STUCK in said.err, said
-    assert "m10" in said.out + said.err
-    # Another topic cannot be moved while the entry is there.
+    delete_in_the_middle(moves, "m10")
+    moves.create({"m10-other": ((1, 2),)}, messages=1)
     moves.declare_target("m10-other", ((1, 3),))
-    said = moves.apply()
-    assert said.code != Exit.DONE
-    assert STUCK in said.err, said
+    check_stuck(moves.apply(), "m10")
     assert moves.lists("m10-other") == ((1, 2),)
-    # Nor is a topic of that name created by topiarist.
     moves.declare({"m10": {"partitions": 1, "replicationFactor": 2}})
     said = moves.apply()
-    assert said.code != Exit.DONE
+    check_stuck(said, "m10")
     assert "m10 refused" in said.out, said
     assert moves.kafka.client.exists("/brokers/topics/m10") is None
-    moves.create({"m10": ((1, 2),)}, messages=1)
-    moves.declare_target("m10-other", ((1, 3),))
-    said = moves.apply()
-    assert said.code != Exit.DONE
-    assert STUCK in said.err, said
-    # The remedy of the message: a request for the present replicas of that partition.
     remove_entry(moves, "m10", ((1, 2),))
+    moves.declare_target("m10-other", ((1, 3),))
     check_done(moves.apply())
-    moves.check_lists({"m10": ((1, 2),), "m10-other": ((1, 3),)})
+    moves.check_lists({"m10-other": ((1, 3),)})
+
+
+def test_m12_the_topic_is_deleted_and_recreated(moves: MovesFixture) -> None:
+    """Another client deletes the topic in the middle and recreates it: the entry is recognised as older than the topic.
+    After the remedy of the message, another controller leaves the topic where it was created.
+    """
+    delete_in_the_middle(moves, "m12")
+    moves.create({"m12": ((1, 2),)}, messages=1)
+    moves.declare({"m12": {"partitions": 1, "replicationFactor": 2}})
+    said = moves.apply()
+    check_stuck(said, "m12")
+    assert "is older than the topic" in said.err, said
+    remove_entry(moves, "m12", ((1, 2),))
+    check_done(moves.apply())
+    change_controller(moves.kafka)
+    moves.check_lists({"m12": ((1, 2),)})
+
+
+def delete_in_the_middle(moves: MovesFixture, topic: str) -> None:
+    """Delete a topic as another client while a run moves it; the run ends with the error for the entry that stays."""
+    moves.create({topic: ((1, 2),)})
+    process = moves.start_slow(topic, ((3, 2),))
+    assert moves.bed.clients.delete([topic]) == {}
+    check_stuck(moves.finish(process), topic)
+
+
+def check_stuck(said: RunResult, topic: str) -> None:
+    """Assert that a run ended with the error for an entry that the controller never removes."""
+    assert said.code == Exit.ERROR, said
+    assert f"/admin/reassign_partitions: {topic}, partition 0: " in said.err, said
 
 
 def remove_entry(moves: MovesFixture, topic: str, lists: Lists) -> None:
-    """Remove a stuck entry by a request to the Admin API for the present replicas."""
-    assert moves.bed.clients.reassign({topic: dict(enumerate(lists))}) == {}
+    """Remove a stuck entry by the remedy of the message: a request to the Admin API for the present replicas."""
+    # For a topic that does not exist the API answers with an error, and removes the entry all the same.
+    moves.bed.clients.reassign({topic: dict(enumerate(lists))})
     moves.kafka.wait(lambda: moves.kafka.client.exists(REQUEST) is None, "the stuck entry to be removed")
 
 

@@ -106,7 +106,7 @@ def test_replicas_that_a_reassignment_adds_are_not_missed() -> None:
         "preferred leader: 4",
     ]
     found = said(only(moved, PartitionState(4, (4, 1)), reassignments=moving))
-    assert found == ["under-replicated: ISR lacks 2, 3", "being reassigned: adding 4, removing 3"]
+    assert found == ["under-replicated: ISR lacks 2, 3", "being reassigned: to [4,1,2], adding 4, removing 3"]
     assert only(moved, WELL, reassignments=moving).replica_count == 3
 
 
