@@ -57,6 +57,9 @@ class ClusterFixture(Protocol):
     def leave_batch(self, record: BatchRecord) -> None:
         """Leave the record of a batch and its throttles, as a run of topiarist that was killed."""
 
+    def enable_moves(self) -> None:
+        """Let the controller carry out reassignments."""
+
     def remove_broker(self, broker: int) -> None:
         """Remove the registration of a broker."""
 
@@ -123,6 +126,9 @@ class MemoryClusterFixture:
         }
         self._cluster.state = replace(state, topics=topics, batch=record)
 
+    def enable_moves(self) -> None:
+        """Do nothing: moves are made at once."""
+
     def remove_broker(self, broker: int) -> None:
         """Remove the broker from the state."""
         state = self._cluster.state
@@ -175,6 +181,11 @@ class ZooKeeperClusterFixture:
         for entity in record.throttles:
             self._client.ensure_path(f"/config/{entity}")
             self._client.set(f"/config/{entity}", config_bytes(_own_values(record, entity)))
+
+    def enable_moves(self) -> None:
+        """Let the simulated controller react to reassignment requests."""
+        self._playground.moves_replicas = True
+        self._playground.wait_idle()
 
     def remove_broker(self, broker: int) -> None:
         """Delete the broker's registration."""

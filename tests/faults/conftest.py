@@ -1,7 +1,7 @@
 """Counts of the fault tests, and the record of a run: cases and observations of each fault.
 
-A test belongs to the fault of its number: ``test_f07_...`` to F7, ``test_m07_...`` to M7. With ``TOPIARIST_FAULTS`` in the environment the
-record is written to that file; ``docs/reliability.md`` is generated from it.
+A test belongs to the fault of its number: ``test_f07_...`` to F7, ``test_m07_...`` to M7. With ``TOPIARIST_FAULTS`` in
+the environment the record is written to that file; ``docs/reliability.md`` is generated from it.
 """
 
 from __future__ import annotations
@@ -104,8 +104,7 @@ def pytest_sessionfinish(exitstatus: int) -> None:
     """Write the record of a run without failures."""
     place = os.environ.get("TOPIARIST_FAULTS")
     if place and exitstatus == 0 and not os.environ.get("PYTEST_XDIST_WORKER"):
-        faults = {
-            name: _fault_records[name] for name in sorted(_fault_records, key=lambda name: (name[0], int(name[1:])))
-        }
+        names = sorted(_fault_records, key=lambda name: (name[0], int(name[1:])))
+        faults = {name: _fault_records[name] for name in names}
         record = {"date": datetime.now(UTC).date().isoformat(), "soak": SOAK, "faults": faults}
         Path(place).write_text(json.dumps(record, indent=2, sort_keys=False) + "\n")

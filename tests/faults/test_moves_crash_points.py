@@ -1,4 +1,4 @@
-"""M1 to M3: every operation of a batch, every transaction and every request of a run that moves replicas, disturbed.
+"""M2 and M3: every write and every request of a run that moves replicas, disturbed.
 
 The plan drains a broker, lowers one topic and raises another, in three batches. An undisturbed run counts the points,
 and each of them is tested.
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from multiprocessing.process import BaseProcess
@@ -26,12 +25,10 @@ from support.cli.runs import document
 from support.waiting import wait_until
 from support.zookeeper import moves as scene
 from support.zookeeper.moves import MovingCluster, moving_cluster
+from support.zookeeper.opcodes import WRITES
 from support.zookeeper.proxy import Connection, CutTiming, Proxy
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
-from topiarist.adapters.zookeeper.moves import batch_writer
-from topiarist.adapters.zookeeper.moves.transaction import build_batch_operations
-from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType
 from topiarist.model.outcome import ReconcileReport, Result
 from topiarist.model.plan import Plan
 
@@ -47,22 +44,23 @@ SPECS = tuple(scene.topic(name, partitions=2, replicationFactor=factor) for name
 BATCHES = 3
 
 RUNS_AT_ONCE = 20
-"""Killed runs of which the sessions, and with them the locks, end at the same time."""
+"""Killed runs that are waited for together: their sessions, and with them their locks, end at the same time."""
 
 
 class RequestProxy(InterceptingProxy):
     """A proxy that can cut the connection at each request, reads included; ``counted`` is their number so far.
 
-    Requests of the session itself (connect, ping, close) are not counted.
+    Requests of the session itself (connect, ping, close) are not counted. ``first_write`` is the number of the first
+    one that writes.
     """
 
-    counted = 0
+    counted = first_write = 0
     _at: tuple[int, CutTiming] | None = None
 
     def cut_request(self, number: int, timing: CutTiming, action: Callable[[], None] | None = None) -> None:
         """Cut the connection at request ``number``, counted from 1; ``action`` runs at that moment."""
         self.reset()
-        self.counted, self._at = 0, (number, timing)
+        self.counted, self.first_write, self._at = 0, 0, (number, timing)
         self.cut(0, timing, action=action)
 
     def _request(self, connection: Connection, body: bytes, first: bool) -> bool:
@@ -71,6 +69,8 @@ class RequestProxy(InterceptingProxy):
         if first or xid <= 0 or connection.request_names.get(xid) == "close":
             return going_on
         self.counted += 1
+        if not self.first_write and connection.request_names.get(xid) in WRITES:
+            self.first_write = self.counted
         if self._at and self._at[0] == self.counted and self._cut:
             if self._at[1] is CutTiming.BEFORE:
                 self._trigger(self._cut)
@@ -84,96 +84,6 @@ def requests(zookeeper: EmbeddedZooKeeper) -> Iterator[RequestProxy]:
     """Return a proxy that can cut at every request."""
     with RequestProxy(zookeeper.connect) as between:
         yield between
-
-
-@contextmanager
-def sabotage(kafka: MovingCluster, operation: Operation) -> Iterator[None]:
-    """Make one operation of a transaction fail, while the controller does nothing; undo it at the end."""
-    client, path = kafka.client, operation.path
-    with kafka.kafka.pause_controller():
-        if operation.sequential:
-            parent = path.rpartition("/")[0]
-            client.delete(parent, recursive=True)
-            yield
-            client.create(parent, None)
-        elif operation.type is OperationType.CREATE:
-            client.create(path, b'{"version":1,"config":{}}' if path.startswith("/config/") else operation.data)
-            yield
-            client.delete(path)
-        elif operation.version == -1:
-            data, stat = client.get(path)
-            client.delete(path)
-            yield
-            if "/lock/" not in path:
-                client.create(path, data, ephemeral=bool(stat.ephemeralOwner))
-        else:
-            client.set(path, client.get(path)[0])
-            yield
-
-
-class Saboteur:
-    """Makes one operation of the first batch fail; ``left`` is what the transaction left behind.
-
-    ``operations`` are those of the batch that was built last.
-    """
-
-    def __init__(self, kafka: MovingCluster, index: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.operations: list[Operation] = []
-        self.left: list[str] | None = None
-        self._kafka = kafka
-        self._index = index
-        self._undo: ExitStack | None = None
-        monkeypatch.setattr(batch_writer, "build_batch_operations", self._build)
-
-    def _build(self, *arguments: object) -> list[Operation]:
-        self.operations = build_batch_operations(*arguments)  # type: ignore[arg-type]
-        return list(self.operations)
-
-    def may_forward(self, kind: str) -> bool:
-        """Act before the first batch is forwarded, and before the request after it."""
-        # The first multi of the run adopts the topic, before a batch is built.
-        if kind == "multi" and self.operations and self._index is not None and self._undo is None:
-            self._undo = ExitStack()
-            self._undo.enter_context(sabotage(self._kafka, self.operations[self._index]))
-        elif kind != "multi" and self._undo and self.left is None:
-            self.left = [path for path in self._kafka.leftovers() if path not in self._own_paths()]
-            self._undo.close()
-        return True
-
-    def _own_paths(self) -> set[str]:
-        """Return the paths of the sabotage and of the lock of the run."""
-        assert self._index is not None
-        return {self.operations[self._index].path, self.operations[0].path}
-
-
-def test_m01_each_operation_of_a_batch_fails(
-    zookeeper: EmbeddedZooKeeper, meddler: InterceptingProxy, monkeypatch: pytest.MonkeyPatch, tally: FaultStatistics
-) -> None:
-    """Nothing of the transaction is there: no request, no record, no throttle; the run reads again and ends normally.
-
-    Each znode that the transaction checks, sets or creates is changed, deleted or created directly before.
-    """
-
-    def run(index: int | None) -> Saboteur:
-        with moving_cluster(zookeeper.connect, Topic("orders", ((6, 1), (2, 6)), {"retention.ms": "7"})) as kafka:
-            saboteur = Saboteur(kafka, index, monkeypatch)
-            kafka.set_config("brokers/1", {"log.cleaner.threads": "2"})
-            plan = kafka.plan(scene.topic(partitions=2, replicationFactor=2))
-            meddler.may_forward = saboteur.may_forward
-            report = kafka.apply(plan, connect=meddler.through(kafka.kafka.connect))
-            meddler.may_forward = lambda kind: True
-            assert (report.error, scene.outcome_of(report).result) == (None, Result.DONE), (index, report)
-            assert kafka.problems(plan) == []
-            assert kafka.read("/config/brokers/1")["config"] == {"log.cleaner.threads": "2"}
-            return saboteur
-
-    operations = run(None).operations
-    # The deletion of a znode that the same transaction created cannot fail.
-    fallible = [index for index, each in enumerate(operations) if each.type is not OperationType.DELETE]
-    assert len(operations) - len(fallible) == 1
-    for index in fallible:
-        assert run(index).left == [], operations[index]
-    tally.set_cases(len(fallible))
 
 
 def apply_through(kafka: MovingCluster, proxy: Proxy, plan: Plan) -> ReconcileReport:
@@ -219,32 +129,6 @@ def test_m02_cut_at_every_write(
             cut(kafka, requests, plan)
             assert requests.triggered.is_set()
     tally.set_cases(writes)
-
-
-@pytest.mark.parametrize("timing", list(CutTiming), ids=lambda timing: timing.value)
-def test_m02_cut_at_another_throttle(zookeeper: EmbeddedZooKeeper, requests: RequestProxy, timing: CutTiming) -> None:
-    """The transaction that gives a batch under way another rate is applied once, and its values are put back."""
-    with moving_cluster(zookeeper.connect, *TOPICS) as kafka:
-        plan = kafka.plan(*SPECS)
-        kafka.lag()
-        assert kafka.apply(plan, wait=False).error is None
-        kafka.catch_up()
-        kafka.lag()
-        assert kafka.apply(plan, wait=False).error is None
-        requests.reset()
-        requests.cut(2, timing, action=kafka.catch_up)  # the first write is that of the lock
-        faster = replace(scene.SETTINGS, throttle=5_000_000)
-        seen: set[str] = set()
-        report = kafka.apply(
-            plan,
-            settings=faster,
-            connect=requests.through(kafka.kafka.connect),
-            on_progress=lambda _: seen.update(*(each.values() for each in kafka.throttles().values())),
-        )
-        assert requests.triggered.is_set()
-        assert report.error is None
-        assert "5000000" in seen
-        assert kafka.problems(plan) == []
 
 
 def test_m03_cut_at_every_request(zookeeper: EmbeddedZooKeeper, requests: RequestProxy, tally: FaultStatistics) -> None:
@@ -299,12 +183,14 @@ def test_m03_killed_at_every_request(
     tmp_path: Path,
     tally: FaultStatistics,
 ) -> None:
-    """A whole run of the command line is killed before each of its requests, in turn.
+    """A whole run of the command line is killed before its first write and before each request after it, in turn.
 
     The next run ends with the lists of the first plan; each replica is copied once, no throttle and no record is left.
     """
     assassin, total = Assassin(requests, processes, tmp_path), 0
-    for first in count(1, RUNS_AT_ONCE):
+    with moving_cluster(zookeeper.connect, *TOPICS) as kafka:
+        assert not assassin.run(kafka, 10_000)
+    for first in count(requests.first_write, RUNS_AT_ONCE):
         with ExitStack() as stack:
             killed = []
             for number in range(first, first + RUNS_AT_ONCE):

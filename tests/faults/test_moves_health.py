@@ -50,7 +50,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def send(kafka: MovingCluster, plan: Plan) -> Outcome:
-    """Apply a plan of which nothing can be sent; return the outcome of its topic."""
+    """Apply a plan that cannot be sent; return the outcome of its topic, and check that nothing was written."""
     version = kafka.client.exists("/brokers/topics/orders").version
     report = kafka.apply(plan)
     assert report.error is None

@@ -157,6 +157,19 @@ def test_m24_a_plan_with_an_unknown_broker(moving: MovingCluster) -> None:
     assert moving.client.exists(RECORD) is None
 
 
+@pytest.mark.parametrize("data", [b"{", b"[]", b'{"version":1}'])
+def test_m24_an_edited_record_of_a_batch(moving: MovingCluster, data: bytes) -> None:
+    """It says which throttles are topiarist's, so nothing is moved before a user has looked at it."""
+    plan = moving.plan()
+    assert outcome_of(moving.apply(plan)).result is Result.DONE
+    moving.client.create(RECORD, data)
+    report = moving.apply(plan)
+    assert report.error is not None
+    assert report.error.reason is Reason.UNREADABLE
+    assert RECORD in str(report.error)
+    assert moving.client.get(RECORD)[0] == data
+
+
 def moves_in(content: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the moves of a saved plan."""
     changes = [change for plan in content["clusters"] for topic in plan["topics"] for change in topic["changes"]]

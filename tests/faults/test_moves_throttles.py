@@ -28,6 +28,7 @@ from support.zookeeper.moves import (
     moving_cluster,
     outcome_of,
 )
+from support.zookeeper.proxy import Proxy
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
@@ -81,6 +82,37 @@ def test_m26_a_throttle_below_production(moving: MovingCluster, first: int, seco
     assert outcome_of(again).result is Result.DONE
     assert seen == [expected]
     assert moving.problems(plan) == []
+
+
+def test_m26_only_the_batch_under_way_gets_another_rate(zookeeper: EmbeddedZooKeeper) -> None:
+    """While a request of another client is awaited, the rates of a batch that is done stay, until they are put back."""
+    with moving_cluster(zookeeper.connect, Topic("orders", LISTS, {}), Topic("other", ((1, 2),), {})) as kafka:
+        plan = kafka.plan()
+        assert kafka.apply(plan, wait=False).error is None
+        kafka.kafka.wait_idle()
+        kafka.lag()
+        kafka.request(("other", 0, [3, 2]))
+        seen: list[set[str]] = []
+
+        def on_progress(_: MoveProgress) -> None:
+            seen.append(rates(kafka))
+            kafka.catch_up()
+
+        faster = replace(SETTINGS, throttle=5 * RATE)
+        assert outcome_of(kafka.apply(plan, settings=faster, on_progress=on_progress)).result is Result.DONE
+        assert seen[0] == {str(RATE)}
+        assert kafka.problems(plan) == []
+
+
+def test_m27_rates_of_users_are_not_written(moving: MovingCluster, proxy: Proxy) -> None:
+    """Where all brokers have one, no transaction is sent for another rate."""
+    for broker in moving.kafka.brokers:
+        moving.set_config(f"brokers/{broker}", dict.fromkeys(RATES, "777"))
+    plan = moving.plan()
+    report = moving.apply(plan, connect=proxy.through(moving.kafka.connect))
+    assert outcome_of(report).result is Result.DONE
+    assert proxy.requests["multi"] == 1 + 3 + 1  # the adoption, the batches, the end
+    assert rates(moving) == {"777"}
 
 
 @pytest.mark.parametrize("theirs", [" * ", "*", "0:1,7:3", "0:1, 7:3", ""])
@@ -226,7 +258,7 @@ def test_m31_another_owner_between_the_batches(zookeeper: EmbeddedZooKeeper) -> 
 
 
 def test_m35_a_topic_with_a_thousand_partitions(zookeeper: EmbeddedZooKeeper, tally: FaultStatistics) -> None:
-    """It is moved in batches whose transactions fit a request, although the declared batch is larger."""
+    """It is moved in batches that fit a request, although the declared batch is larger."""
     lists = ((6, 1), (1, 2)) * 500
     settings = MoveSettings(SETTINGS.allow, RATE, BatchLimits(2000, 2000, 2000), stall_after=60)
     on = replace(DRAINING, moves=settings)

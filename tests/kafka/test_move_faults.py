@@ -105,8 +105,8 @@ def test_m04_the_controller_changes(moves: MovesFixture) -> None:
 
 
 def test_m08_another_client_cancels(moves: MovesFixture) -> None:
-    """Kafka's ``--cancel`` while a batch is in flight leaves lists in another order than before: the run reports them,
-    and the next run moves the partition as declared.
+    """``kafka-reassign-partitions --cancel`` while a batch is in flight leaves lists in another order than
+    before: the run reports them, and the next run moves the partition as declared.
     """
     moves.create({"m8": ((1, 2),)})
     target: Lists = ((3, 2),)
@@ -122,8 +122,8 @@ def test_m08_another_client_cancels(moves: MovesFixture) -> None:
 
 @pytest.mark.usefixtures("newest")
 def test_m09_another_client_removes_the_throttles(moves: MovesFixture) -> None:
-    """Kafka's ``--verify`` of another topic leaves all throttles while anything is in flight. Its ``--cancel`` removes
-    the rates of every broker: the next batch sets them again, and nothing is left at the end.
+    """``kafka-reassign-partitions --verify`` of another topic leaves all throttles while anything is in flight. Its
+    cancellation removes the rates of every broker: the next batch sets them again, and nothing is left at the end.
     """
     moves.create({"m9": ((1, 2), (2, 1)), "m9-done": ((1, 2),)}, messages=12)
     target: Lists = ((1, 3), (2, 3))

@@ -39,7 +39,7 @@ def numbers(folder: str) -> set[str]:
 
 
 def test_every_fault_has_tests_and_every_test_its_fault() -> None:
-    """The matrix has every reproducible fault from F1 to F34 and of moves from M1 to M40; test names have their numbers."""
+    """The matrix has every fault from F1 to F34 and from M1 to M40, and the test names have the same numbers."""
     assert [name for name in names("faults") if not re.match(r"[fm]\d\d_", name)] == []
     of_moves = {f"M{number}" for number in range(1, 41)}
     assert MATRIX.keys() == {f"F{number}" for number in range(1, 35)} | of_moves

@@ -30,7 +30,7 @@ RATES = ("follower.replication.throttled.rate", "leader.replication.throttled.ra
 LISTS_KEYS = ("follower.replication.throttled.replicas", "leader.replication.throttled.replicas")
 REQUEST, RECORD = "/admin/reassign_partitions", "/topiarist/moves"
 ADOPT = RunOptions(adopt=("*",))
-SETTINGS = MoveSettings(frozenset(MoveKind), RATE, BatchLimits(partitions=2), stall_after=20)
+SETTINGS = MoveSettings(frozenset(MoveKind) - {MoveKind.LEADERS}, RATE, BatchLimits(partitions=2), stall_after=20)
 DRAINING = ClusterSpec("prod", version=(3, 9), moves=SETTINGS, drain_brokers=frozenset({6}))
 """Broker 6 is drained, in batches of two partitions."""
 

@@ -12,6 +12,7 @@ from topiarist.planning.moves.standing import MoveStanding, find_standing
 
 MOVE = ReplicaMove("orders", 4, (1, 2, 3), (1, 4, 3))
 LOWER = ReplicaMove("orders", 4, (1, 2, 3), (1, 2))
+RAISE = ReplicaMove("orders", 4, (1,), (1, 2, 3))
 SINGLE = ReplicaMove("orders", 4, (5,), (6,))
 
 
@@ -29,6 +30,7 @@ SINGLE = ReplicaMove("orders", 4, (5,), (6,))
         (LOWER, 1, (1, 2, 3), ""),
         (LOWER, 1, (1, 3), "broker 2 keeps a replica of partition 4 that is not in sync"),
         (SINGLE, 5, (5,), "partition 4 would have 1 replica in sync, and min.insync.replicas is 2"),
+        (RAISE, 1, (1,), "partition 4 would have 1 replica in sync, and min.insync.replicas is 2"),
     ],
 )
 def test_only_replicas_that_leave_may_be_out_of_sync(
@@ -70,6 +72,12 @@ def test_the_standing_of_a_move_is_found_by_value(
 ) -> None:
     """Neither the request nor a version tells how far a move is, only the topic's znode does."""
     assert find_standing(MOVE, replicas, reassignment) is standing
+
+
+def test_a_partition_that_does_not_exist_is_a_conflict() -> None:
+    """Also if its reassignment is still in the topic's znode."""
+    assert find_standing(MOVE, None, None) is MoveStanding.CONFLICT
+    assert find_standing(MOVE, None, Reassignment((4,), (2,))) is MoveStanding.CONFLICT
 
 
 def test_raises_lowers_and_reorders_are_found_under_way() -> None:

@@ -57,6 +57,21 @@ def test_the_next_batch_replaces_our_list_and_keeps_our_rates() -> None:
     assert ended.configs == {TOPIC: {}, BROKER: {}}
 
 
+def test_a_list_of_ours_goes_with_its_batch_and_a_rate_of_theirs_stays_as_it_is() -> None:
+    """Before a batch that does not need them: our list is removed, and a rate that a user changed is theirs."""
+    own = {TOPIC: {FOLLOWER_REPLICAS: OwnValue("7:1", "7:1,0:3")}, BROKER: {RATE: OwnValue("2", "9")}}
+    current = {TOPIC: {FOLLOWER_REPLICAS: "7:1,0:3"}, BROKER: {RATE: "5"}}
+    update = update_throttles({}, current, own)
+    assert (update.configs, update.own) == ({TOPIC: {FOLLOWER_REPLICAS: "7:1"}}, {})
+
+
+def test_a_value_of_theirs_that_was_removed_does_not_come_back() -> None:
+    """The value of before is put back only if ours is still there."""
+    own = {TOPIC: {FOLLOWER_REPLICAS: OwnValue("7:1", "7:1,0:3")}, BROKER: {RATE: OwnValue("2", "9")}}
+    update = update_throttles({}, {TOPIC: {}, BROKER: {}}, own, final=True)
+    assert (update.configs, update.own) == ({}, {})
+
+
 def test_another_rate_replaces_ours_and_never_theirs() -> None:
     """A later run may raise the rate; a rate that a user set stays, with a remark."""
     ours = {BROKER: {RATE: OwnValue(None, "9")}}

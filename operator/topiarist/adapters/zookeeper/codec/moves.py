@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from topiarist.adapters.zookeeper.codec.paths import is_znode_name
 from topiarist.adapters.zookeeper.codec.strict_json import (
     ZnodeError,
     dump_object,
@@ -75,7 +76,9 @@ def _decode_move(fields: object) -> ReplicaMove:
         raise ZnodeError(f"a move must be an object, not {format_value(fields)}")
     _require_fields(fields, {"topic", "partition", "before", "after"})
     before, after = _decode_replicas(fields["before"]), _decode_replicas(fields["after"])
-    return ReplicaMove(require_text(fields, "topic"), require_integer(fields, "partition"), before, after)
+    topic, partition = require_text(fields, "topic"), require_integer(fields, "partition")
+    _require_name(topic)
+    return ReplicaMove(topic, partition, before, after)
 
 
 def _decode_replicas(value: object) -> Replicas:
@@ -92,6 +95,7 @@ def _decode_throttles(entities: Mapping[str, object]) -> OwnThrottles:
         kind, _, name = entity.partition("/")
         if kind == "brokers":
             parse_id(name)
+        _require_name(name)
         # The end of the moves writes these configs: another config could change more than a throttle.
         if kind not in _CONFIGS or not _CONFIGS[kind].issuperset(configs):
             raise ZnodeError(f"found throttles of {format_value(entity)} that topiarist does not set")
@@ -107,6 +111,12 @@ def _decode_own_value(fields: object) -> OwnValue:
     if before is not None and type(before) is not str:
         raise ZnodeError(f'"before" must be text or null, not {format_value(before)}')
     return OwnValue(before, require_text(fields, "ours"))
+
+
+def _require_name(name: str) -> None:
+    """Raise ``ZnodeError`` if a name cannot be part of a path."""
+    if not is_znode_name(name):
+        raise ZnodeError(f"{format_value(name)} cannot be the name of a znode")
 
 
 def _require_fields(fields: Mapping[str, object], expected: set[str]) -> None:

@@ -97,8 +97,8 @@ class BatchWriter:
     def send(self, batch: Batch, judged: JudgedZnodes, rate: int, position: tuple[int, int]) -> bool:
         """Send a batch; return False if nothing was applied because something that it depends on changed.
 
-        ``judged`` are the znodes that the batch was compared with: the transaction checks their versions.
-        ``position`` is the number of the batch, and the number of batches. Raises ``TooLarge``, with nothing applied.
+        ``judged`` are the znodes that the batch was compared with: the transaction checks their versions. ``position``
+        is the number of the batch, and the number of batches. Raises ``TooLarge``, with nothing applied.
         """
         znodes, update = self._read_throttles(find_needed_throttles(batch, rate), judged, final=False)
         moves = tuple(move._replace(kinds=()) for move in batch)
@@ -113,9 +113,9 @@ class BatchWriter:
             return True
         needed = find_needed_throttles(self.record.moves, rate)
         znodes, update = self._read_throttles(needed, NOTHING_JUDGED, final=True)
+        if not update.configs:
+            return True  # rates of another client stay, and there is no other
         record = self.record._replace(throttles=update.own)
-        if record == self.record and not update.configs:
-            return True
         operations = build_throttle_operations(record, update.configs, znodes, self.template)
         return self._commit(operations, encode_batch_record(record))
 

@@ -401,7 +401,7 @@ class Mover:
                 continue
             flying = sum(topic == name for topic, _ in self._in_flight)
             message = f"{len(moves) - len(topic.left)} of {format_count(len(moves), 'partition')} moved"
-            message += f", {flying} in flight" if flying else ""
+            message += f", {flying} in flight" if flying else f": {self._blocked_by}" if self._blocked_by else ""
             yield Outcome(name, Result.PENDING, Reason.MOVES_UNFINISHED, f"{message}; run again for the rest")
 
     def _report(self, copying: Iterable[ReplicaMove] = (), waiting_for: str = "", done_more: int = 0) -> None:

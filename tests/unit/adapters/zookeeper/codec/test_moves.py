@@ -22,7 +22,13 @@ from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
 MOVES = (ReplicaMove("orders", 0, (1, 2), (3, 2)), ReplicaMove("orders", 1, (2,), (2, 1)))
 LIST, RATE = "leader.replication.throttled.replicas", "leader.replication.throttled.rate"
 OWN_RATE = {RATE: {"before": None, "ours": "9"}}
-RECORD = BatchRecord("default", 2, 5, MOVES, {"topics/orders": {LIST: OwnValue(None, "0:3")}, "brokers/3": {}})
+RECORD = BatchRecord(
+    "default",
+    2,
+    5,
+    MOVES,
+    {"topics/orders": {LIST: OwnValue("7:1", "7:1,0:3")}, "brokers/3": {RATE: OwnValue(None, "9")}},
+)
 
 
 def test_a_request_has_the_fields_that_kafka_reads() -> None:
@@ -68,6 +74,10 @@ def _changed(**fields: Any) -> bytes:
         _changed(moves=[{"topic": "t", "partition": 0, "before": [1], "after": []}]),
         _changed(moves=[{"topic": "t", "partition": 0, "before": [1], "after": [-1]}]),
         _changed(moves=[{"topic": "t", "partition": 0, "before": [1], "after": "2"}]),
+        _changed(moves=[{"topic": "t", "partition": 0, "before": [1], "after": 7}]),
+        _changed(moves=[{"topic": "t", "partition": 0, "before": [1], "after": {"2": 1}}]),
+        _changed(moves=[{"topic": "t", "partition": 0, "before": [1], "after": [True]}]),
+        _changed(moves=[{"topic": "t", "partition": 0, "before": [1], "after": [2.5]}]),
         _changed(throttles=[]),
         _changed(throttles={"topics/t": 7}),
         _changed(throttles={"topics/t": {LIST: "9"}}),
@@ -77,6 +87,9 @@ def _changed(**fields: Any) -> bytes:
         _changed(throttles={"topics/t": {"retention.ms": {"before": "1", "ours": "9"}}}),
         _changed(throttles={"topics/t": OWN_RATE}),
         _changed(throttles={"users/t": OWN_RATE}),
+        _changed(throttles={"topics/": {}}),
+        _changed(throttles={"topics/a/b": {}}),
+        _changed(moves=[{"topic": "a/b", "partition": 0, "before": [1], "after": [2]}]),
         _changed(throttles={"brokers/<default>": OWN_RATE}),
     ],
 )

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from topiarist.adapters.zookeeper.codec import configs, paths
 from topiarist.adapters.zookeeper.codec.moves import decode_batch_record, encode_batch_record
 from topiarist.adapters.zookeeper.moves.transaction import (
     BatchZnodes,
     build_batch_operations,
     build_end_operations,
+    build_throttle_operations,
 )
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
@@ -102,3 +105,42 @@ def test_the_end_puts_back_and_deletes_the_record() -> None:
         "delete /topiarist/moves @2",
     ]
     assert configs.decode_config(operations[4].data) == {"segment.ms": "7"}
+
+
+@pytest.mark.parametrize(
+    ("topic", "record", "config", "is_renewed"),
+    [
+        (Znode(b"{}", 1, 2, 0, 5, 0), Znode(b"{owner}", 1, 5, 0, 7, 0), Znode(b"{}", 1, 5, 0, 6, 0), True),
+        (Znode(b"{}", 1, 2, 0, 5, 0), Znode(b"{owner}", 1, 5, 0, 7, 0), Znode(b"{}", 1, 6, 0, 6, 0), False),
+        (Znode(b"{}", 1, 2, 0, 5, 0), Znode(b"{owner}", 1, 5, 0, 7, 0), ReadFailure.MISSING, True),
+        (Znode(b"{}", 6, 7, 0, 5, 0), Znode(b"{owner}", 1, 5, 0, 7, 0), ReadFailure.MISSING, False),
+        (Znode(b"{}", 1, 2, 0, 5, 0), ReadFailure.MISSING, Znode(b"{}", 1, 5, 0, 6, 0), False),
+        (ReadFailure.MISSING, Znode(b"{owner}", 1, 5, 0, 7, 0), ReadFailure.MISSING, False),
+    ],
+)
+def test_only_a_record_that_is_up_to_date_is_renewed(
+    topic: Znode | ReadFailure, record: Znode | ReadFailure, config: Znode | ReadFailure, is_renewed: bool
+) -> None:
+    """A record that is older than the config, or than the topic, must keep showing another client's change.
+
+    A config without a znode is created only for a topic that exists.
+    """
+    data = configs.encode_config({})
+    node = config._replace(data=data) if isinstance(config, Znode) else config
+    nodes = TopicZnodes("orders", topic, node, record, marked_for_deletion=False)
+    znodes = BatchZnodes({"orders": nodes}, {}, {"topics/orders": node}, _node(b"{}", 2))
+    operations = _describe(build_end_operations({"topics/orders": {"a": "1"}}, znodes, TEMPLATE))
+    assert ("set /topiarist/topics/orders @7" in operations) is is_renewed
+    assert ("check /brokers/topics/orders" in operations) is (config is ReadFailure.MISSING)
+
+
+def test_another_throttle_of_a_batch_writes_no_request() -> None:
+    """Only the fence is checked, and the configs and the record are written."""
+    record = BatchRecord("default", 2, 2, MOVES, {})
+    operations = build_throttle_operations(record, {"brokers/3": {}}, _znodes(_node(b"{}", 2)), TEMPLATE)
+    assert _describe(operations) == [
+        *FENCE,
+        "set /config/brokers/3 @8",
+        "create /config/changes/config_change_",
+        "set /topiarist/moves @2",
+    ]
