@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import socket
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from integration.write_fixtures import InterceptingProxy
-from support.cli.runs import connect_string_of, run_topiarist, start_topiarist, write_manifests
+from support.cli.runs import connect_string_of, document, run_topiarist, start_topiarist, write_manifests
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
@@ -93,3 +94,26 @@ def test_an_interrupt_while_sessions_end_unsays_nothing(
         out, err = running.communicate(timeout=60)
     assert (running.returncode, err) == (0, "")
     assert "Applied: 1 done." in out
+
+
+def test_clusters_with_moves_are_written_last(clusters: dict[str, SimulatedKafka], tmp_path: Path) -> None:
+    """Moves may take hours, so no other cluster waits for them; the results are shown in order of name."""
+    clusters["a"].moves_replicas = True
+    clusters["a"].wait_idle()
+    folder = write_manifests(tmp_path / "all", {name: each.connect for name, each in clusters.items()}, "orders")
+    moving = {"allow": ["Drain"], "throttle": "Unlimited"}
+    draining = document("Cluster", "a", zookeeper={"connect": clusters["a"].connect}, drainBrokers=[1], moves=moving)
+    others = (folder / "clusters.yaml").read_text().split("\n---\n")
+    others = [other for other in others if "name: a\n" not in other and '"name": "a"' not in other]
+    (folder / "clusters.yaml").write_text("\n---\n".join([*others, draining]))
+    existing = {"clusters": ["a"], "partitions": 2, "replicationFactor": 3, "config": {"retention.ms": 1000}}
+    (folder / "existing.yaml").write_text(document("Topic", "on-a", **existing))
+    report = tmp_path / "report.jsonl"
+    run = run_topiarist("apply", folder, "--yes", "--adopt=on-a", "--report", report)
+    assert run.code == 0, run
+    rows = [json.loads(line) for line in report.read_text().splitlines()]
+    written = [row["cluster"] for row in rows if row["row"] in ("topic", "move")]
+    assert written.index("b") < written.index("a")
+    assert written.index("c") < written.index("a")
+    assert "move" in {row["row"] for row in rows}
+    assert re.findall("^([abc])  ", run.out.rpartition("Plan: ")[0], re.MULTILINE)[:3] == ["a", "b", "c"]

@@ -59,6 +59,11 @@ def confirm_plans(plans: Sequence[Plan], action: str) -> None:
         terminal.confirm(f"{action} {format_count(len(topics), 'topic')}{also}? Type yes")
 
 
+def moves_replicas(plan: Plan) -> bool:
+    """Return whether applying the plan may wait for replicas that are copied."""
+    return plan.batch is not None or any(topic.moves() for topic in plan.actionable_topics())
+
+
 def apply_plans(
     sessions: ClusterSessions,
     plans: Sequence[Plan],
@@ -109,7 +114,9 @@ def apply_plans(
             return report
 
         with terminal.ProgressBar(sum(1 for plan in plans for _ in plan.actionable_topics()), settings) as progress:
-            reports = [apply_to_cluster(plan) for plan in plans]
+            # Moves may take hours, so the clusters without moves are written first.
+            by_cluster = {plan.cluster: apply_to_cluster(plan) for plan in sorted(plans, key=moves_replicas)}
+            reports = [by_cluster[plan.cluster] for plan in plans]
         if settings.wait:
             reports = wait.wait_for_controllers(waits, reports, settings, interrupt.has_happened)
             report_file.write_changed_outcomes(reports)
