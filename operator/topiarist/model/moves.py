@@ -65,7 +65,7 @@ class ReplicaMove(NamedTuple):
 
     @property
     def in_flight(self) -> Replicas:
-        """Return the list that the topic's znode has while the controller moves the partition (contract 2.1)."""
+        """Return the list that the topic's znode has while the controller moves the partition (contract 6.6)."""
         return (*self.after, *self.removed)
 
 

@@ -11,7 +11,7 @@ are those of Kafka's controller, for ``[1,2] -> [4,2]``::
     request  without the entry, or deleted with its last one
 
 A partition ends only when all of its target is in sync. Added replicas get in sync by themselves, replicas that stay do
-not. Entries with a defect are treated as Kafka treats them (contract 2.3)::
+not. Entries with a defect are treated as Kafka treats them (contract 6.6)::
 
     unknown topic or partition              removed from the request, and nothing else happens
     a broker twice in the target            stays in the request without end

@@ -1,7 +1,7 @@
 """Plans the election of preferred leaders: partitions that another broker leads than the first of their list.
 
 The controller elects the first replica of a list only if its broker is registered and in sync, and removes every other
-entry of a request without a message (contract of moves, 2.5). Only partitions that can be elected are planned, and the
+entry of a request without a message (contract 6.7). Only partitions that can be elected are planned, and the
 others are counted in a notice::
 
     list       leader    in sync    planned

@@ -38,6 +38,6 @@ def find_standing(move: ReplicaMove, replicas: Replicas | None, reassignment: Re
     if reassignment is None:
         known = {move.before: MoveStanding.BEFORE, move.after: MoveStanding.AFTER}
         return known.get(replicas, MoveStanding.CONFLICT)
-    # In flight the list is the target, then the brokers that leave (contract of moves, 2.1).
+    # In flight the list is the target, then the brokers that leave (contract 6.6).
     target = tuple(broker for broker in replicas if broker not in reassignment.removing)
     return MoveStanding.UNDERWAY if target == move.after else MoveStanding.CONFLICT

@@ -1,7 +1,7 @@
 """Build the transaction that requests the election of preferred leaders. Pure, as ``transaction.py`` beside it.
 
 The request is only ever created: the controller deletes it after it has tried each entry. An entry of a partition
-without a state would stop the controller and leave the request in place (ZooKeeper contract, 6.7), so the transaction
+without a state would stop the controller and leave the request in place (contract 6.7), so the transaction
 checks the state of each partition. ::
 
     check    the fence: lock, controller and its epoch, freeze

@@ -5,7 +5,7 @@ has the checks, the throttles with their notifications, the record of the batch 
 ends at any moment leaves all of them or none.
 
 The request is only ever created. The controller deletes it with its last partition; a request that another client
-deletes or replaces is not seen by the controller, and may be obeyed by the next one (contract 2.4).
+deletes or replaces is not seen by the controller, and may be obeyed by the next one (contract 6.6).
 """
 
 from __future__ import annotations
