@@ -18,8 +18,8 @@ class MoveKind(str, Enum):
 
     ASSIGNMENT = "Assignment"
     DRAIN = "Drain"
-    RACKS = "Racks"
     FACTOR = "Factor"
+    RACKS = "Racks"
     SPREAD = "Spread"
     LEADERS = "Leaders"
 

@@ -3,8 +3,9 @@
 Each kind starts with the lists that the one before it leaves; a plan shows only the lists before and after the sum. ::
 
     explicit lists (Assignment)                     replace all others
-    drain -> racks -> factor -> spread              otherwise
+    drain -> factor -> racks -> spread              otherwise
 
+The factor precedes the racks: a replica that a list gets, or loses, brings a rack that it lacks without another copy.
 ``topic`` beside this module calls it for each topic with its allowed kinds. The counts of replicas on each broker
 contain the topics planned so far, so brokers get new replicas evenly over the whole plan.
 """

@@ -94,6 +94,15 @@ def test_drain_and_racks_add_up_to_one_list() -> None:
     assert planned.moves()[1].kinds[0] is MoveKind.DRAIN
 
 
+def test_a_new_replica_brings_a_rack_that_the_list_lacks() -> None:
+    """The factor is raised before racks are repaired: one copy does both."""
+    brokers = (Broker(1, "a"), Broker(3, "a"), Broker(7, "b"))
+    kinds = MoveSettings(frozenset({MoveKind.FACTOR, MoveKind.RACKS}), UNLIMITED)
+    seen = state(topic(replicas=((1, 3),)), brokers=brokers)
+    planned = plan_single_topic(seen, spec(on=movable(kinds), partitions=1, replicationFactor=3))
+    assert [(move.after, move.kinds) for move in planned.moves()] == [((1, 3, 7), (MoveKind.FACTOR,))]
+
+
 def test_explicit_lists_bind_existing_partitions_where_assignment_is_allowed() -> None:
     """Else the difference is only a notice, as before; the same brokers in another order copy nothing."""
     seen = state(topic(), brokers=RACKLESS_BROKERS)
