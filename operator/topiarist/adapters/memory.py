@@ -15,7 +15,7 @@ from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.progress import TopicProgress, build_topic_progress, partitions_to_initialize
 from topiarist.model.state import ClusterState, TopicInspection, TopicState
-from topiarist.planning.moves.throttle_configs import update_throttles
+from topiarist.planning.moves.execution.throttle_configs import update_throttles
 from topiarist.planning.preconditions import Validity, check_plan
 from topiarist.planning.simulate import simulate
 from topiarist.ports import MoveOptions, Throttle

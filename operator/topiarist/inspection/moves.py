@@ -14,7 +14,7 @@ from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import BatchRecord, OwnThrottles
 from topiarist.model.state import ClusterState, Reassignment, TopicInspection
-from topiarist.planning.moves.stall import PartitionInFlight, find_added, find_blocker, find_stuck_entry
+from topiarist.planning.moves.execution.stall import PartitionInFlight, find_added, find_blocker, find_stuck_entry
 
 
 class MovingPartition(NamedTuple):

@@ -1,5 +1,4 @@
-"""Computes where existing replicas go: other factors, drained brokers, racks and an even spread.
+"""Plans the moves of existing replicas: which kinds apply to a topic, in which order, and why others are refused.
 
-Each function takes the replica lists of one topic (partition 0 first) and returns as many lists; none reads a clock or
-a random number. ``replica_picker`` chooses single brokers, ``batches`` puts moves into the order of their execution.
+``lists`` computes where replicas go. ``execution`` decides, for an adapter, what may be sent and when it is done.
 """

@@ -20,11 +20,11 @@ from topiarist.kafka.placement import AssignmentError, derive_start_and_shift, p
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.spec import ClusterSpec, TopicSpec
-from topiarist.planning.moves.drain import drain
-from topiarist.planning.moves.factor import lower_factor, raise_factor
-from topiarist.planning.moves.racks import repair_racks
-from topiarist.planning.moves.replica_picker import ReplicaPicker
-from topiarist.planning.moves.spread import spread
+from topiarist.planning.moves.lists.drain import drain
+from topiarist.planning.moves.lists.factor import lower_factor, raise_factor
+from topiarist.planning.moves.lists.racks import repair_racks
+from topiarist.planning.moves.lists.replica_picker import ReplicaPicker
+from topiarist.planning.moves.lists.spread import spread
 
 _Step = Callable[[tuple[Replicas, ...]], tuple[Replicas, ...]]
 

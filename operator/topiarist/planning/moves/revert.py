@@ -26,7 +26,7 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, TopicState
 from topiarist.planning.builder import PlanContext
-from topiarist.planning.moves.standing import MoveStanding, find_standing
+from topiarist.planning.moves.execution.standing import MoveStanding, find_standing
 from topiarist.planning.moves.topic import find_move_problem, find_targets_in_flight, without_protected_kinds
 from topiarist.planning.planner import make_plan_context, plan_without_specs, unreadable_issue
 from topiarist.planning.risk import assess_moves

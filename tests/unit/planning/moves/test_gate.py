@@ -13,7 +13,7 @@ from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import TopicPlan
 from topiarist.model.state import NO_LEADER, OwnershipRecord, PartitionState, Reassignment, TopicState
-from topiarist.planning.moves.gate import Judgement, MovedTopic, judge_topic
+from topiarist.planning.moves.execution.gate import Judgement, MovedTopic, judge_topic
 
 BROKERS = {number: Broker(number, rack) for number, rack in enumerate("abcab", start=1)}
 LISTS: tuple[Replicas, ...] = ((1, 2), (2, 3), (3, 1))

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from topiarist.kafka.placement import AssignmentError, assign_replicas, prepare_brokers
 from topiarist.kafka.types import Broker, Replicas
-from topiarist.planning.moves.drain import drain
-from topiarist.planning.moves.factor import RaiseMethod, lower_factor, raise_factor
-from topiarist.planning.moves.racks import repair_racks
-from topiarist.planning.moves.replica_picker import ReplicaPicker
-from topiarist.planning.moves.spread import spread
+from topiarist.planning.moves.lists.drain import drain
+from topiarist.planning.moves.lists.factor import RaiseMethod, lower_factor, raise_factor
+from topiarist.planning.moves.lists.racks import repair_racks
+from topiarist.planning.moves.lists.replica_picker import ReplicaPicker
+from topiarist.planning.moves.lists.spread import spread
 
 Lists = tuple[Replicas, ...]
 

@@ -7,7 +7,7 @@ import pytest
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import UNLIMITED, RequestedReassignment
 from topiarist.model.state import Reassignment
-from topiarist.planning.moves.stall import (
+from topiarist.planning.moves.execution.stall import (
     PartitionInFlight,
     explain_stall,
     find_added,

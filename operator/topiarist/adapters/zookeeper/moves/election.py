@@ -40,7 +40,7 @@ from topiarist.kafka.types import Broker
 from topiarist.model.moves import LeaderChange, MoveProgress, RequestedReassignment
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan, TopicPlan
-from topiarist.planning.moves.election_gate import ElectionJudgement, judge_elections
+from topiarist.planning.moves.execution.election_gate import ElectionJudgement, judge_elections
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
 

@@ -1,8 +1,8 @@
 """Carry out the moves of a plan: batch after batch, each in one checked transaction, until all are done.
 
 The mover holds the lock for each transaction, and not while brokers copy. Before a batch it compares the topics of the
-batch by value (``planning/moves/gate.py``); after it, only a topic's znode shows whether a move was carried out. The
-mover never sets or deletes the reassignment request: the controller removes it with its last entry.
+batch by value (``planning/moves/execution/gate.py``); after it, only a topic's znode shows whether a move was carried
+out. The mover never sets or deletes the reassignment request: the controller removes it with its last entry.
 
 The cluster is the only memory: the topics' lists, the request, and the record of the last batch. A run that ends at any
 moment leaves a batch that the controller finishes, and the next run continues::
@@ -45,9 +45,9 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import UNLIMITED, BatchRecord, MoveProgress, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan, TopicPlan
-from topiarist.planning.moves.batches import make_batches
-from topiarist.planning.moves.gate import Judgement, MovedTopic, judge_topic
-from topiarist.planning.moves.throttle_configs import find_needed_throttles
+from topiarist.planning.moves.execution.batches import make_batches
+from topiarist.planning.moves.execution.gate import Judgement, MovedTopic, judge_topic
+from topiarist.planning.moves.execution.throttle_configs import find_needed_throttles
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
 

@@ -28,7 +28,7 @@ from topiarist.adapters.zookeeper.read.cluster_metadata import (
 )
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
 from topiarist.errors import Reason, TopiaristError
-from topiarist.planning.moves.stall import (
+from topiarist.planning.moves.execution.stall import (
     PartitionInFlight,
     explain_stall,
     find_added,

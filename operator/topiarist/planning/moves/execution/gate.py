@@ -20,8 +20,8 @@ from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import TopicPlan
 from topiarist.model.state import PartitionState, Reassignment, TopicState
-from topiarist.planning.moves.health import find_health_problem, find_topic_health_problem
-from topiarist.planning.moves.standing import MoveStanding, find_standing
+from topiarist.planning.moves.execution.health import find_health_problem, find_topic_health_problem
+from topiarist.planning.moves.execution.standing import MoveStanding, find_standing
 
 
 class MovedTopic(NamedTuple):

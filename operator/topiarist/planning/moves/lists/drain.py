@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from topiarist.kafka.types import Replicas
-from topiarist.planning.moves.replica_picker import ReplicaPicker
+from topiarist.planning.moves.lists.replica_picker import ReplicaPicker
 
 
 def drain(lists: Sequence[Replicas], drained: Collection[int], picker: ReplicaPicker) -> tuple[Replicas, ...]:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from topiarist.kafka.types import Replicas
-from topiarist.planning.moves.replica_picker import ReplicaPicker
+from topiarist.planning.moves.lists.replica_picker import ReplicaPicker
 
 
 class SpreadBounds(NamedTuple):

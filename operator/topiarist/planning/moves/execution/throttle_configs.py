@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
 from topiarist.model.moves import UNLIMITED, OwnThrottles, OwnValue, ReplicaMove
-from topiarist.planning.moves.throttles import (
+from topiarist.planning.moves.execution.throttles import (
     find_throttled_brokers,
     find_throttled_replicas,
     format_throttled_replicas,

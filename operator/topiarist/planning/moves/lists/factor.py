@@ -18,7 +18,7 @@ from enum import Enum
 
 from topiarist.kafka.placement import AssignmentError, get_placer, prepare_brokers
 from topiarist.kafka.types import Broker, Replicas
-from topiarist.planning.moves.replica_picker import ReplicaPicker
+from topiarist.planning.moves.lists.replica_picker import ReplicaPicker
 
 
 class RaiseMethod(str, Enum):

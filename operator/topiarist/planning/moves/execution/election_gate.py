@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from topiarist.model.moves import LeaderChange
 from topiarist.model.plan import TopicPlan
-from topiarist.planning.moves.gate import MovedTopic, find_topic_conflict
+from topiarist.planning.moves.execution.gate import MovedTopic, find_topic_conflict
 from topiarist.planning.moves.leaders import find_election_problem
 
 
