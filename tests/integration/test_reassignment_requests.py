@@ -118,6 +118,6 @@ def test_entries_that_outlived_their_topics_are_named_by_every_command(
     for kind in ("--live", "--snapshots"):
         place = tmp_path / kind[2:]
         run_topiarist("drift", folder, kind, *([tmp_path / "taken"] if kind == "--snapshots" else []), "--out", place)
-        stale = {row["topic"]: row["hint"] for row in read_rows(place) if row["field"] == "reassignment"}
+        stale = {row["topic"]: row["hint"] for row in read_rows(place) if row["class"] == "stuck"}
         assert stale.keys() == {"gone", "new", "orders"}
         assert all("another broker become controller" in instead for instead in stale.values())

@@ -254,7 +254,10 @@ def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Stat
     status: dict[str, Any] = {"name": name, "state": result.state.value}
     if found:
         status["partitions"] = len(found.replicas)
-        status["replicationFactor"] = len(found.replicas[0]) if found.replicas else 0
+        # A partition in flight has its old replicas and its new ones; the first one that is not gives the factor.
+        pairs = zip(found.partition_ids, found.replicas, strict=True)
+        settled = [len(replicas) for partition, replicas in pairs if partition not in found.reassigning_partitions]
+        status["replicationFactor"] = settled[0] if settled else old.get("replicationFactor", 0)
         if found.topic_id:
             status["topicId"] = found.topic_id
     if plan and plan.changes and result.state in _PENDING_STATES:

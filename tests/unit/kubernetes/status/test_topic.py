@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -210,6 +211,19 @@ def test_a_part_has_what_the_cluster_holds() -> None:
         "generation": 1,
         "applied": {"partitions": 4, "config": {"flush.ms": "7"}, "removeUnmanaged": True},
     }
+
+
+@pytest.mark.parametrize(
+    ("in_flight", "factor"), [((0,), 2), ((0, 1), 7)], ids=["one partition", "every partition: as before"]
+)
+def test_a_partition_in_flight_gives_no_factor(in_flight: tuple[int, ...], factor: int) -> None:
+    """A partition in flight has its old replicas and its new ones, which is no other replication factor."""
+    before = {"clusters": [{"name": "prod", "replicationFactor": 7}]}
+    topic = resource_bodies.updated_body(resource_bodies.topic("orders"), status=before)
+    lists = ((3, 1, 2), (1, 2) if len(in_flight) == 1 else (4, 1, 2))
+    found = replace(states.topic("orders", 2), replicas=lists, reassigning_partitions=in_flight)
+    (part,) = status_of(topic, {"prod": make_result(topic, SyncState.MOVING, actual=found)})["clusters"]
+    assert part["replicationFactor"] == factor
 
 
 @pytest.mark.parametrize("state", [SyncState.REFUSED, SyncState.WAITING, SyncState.DRIFTED, SyncState.SYNCED])
