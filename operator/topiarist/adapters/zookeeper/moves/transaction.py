@@ -112,7 +112,7 @@ def _build_config_operations(
             set_or_create(path, data, node, template.acls),
             Operation(OperationType.CREATE, paths.CONFIG_CHANGE_PREFIX, notification, acl=acl, sequential=True),
         ]
-        if kind == "topics" and name in znodes.topics:
+        if kind == "topics":
             operations += _renew_record(znodes.topics[name], node)
     return operations
 

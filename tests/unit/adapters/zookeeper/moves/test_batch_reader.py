@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import cast
+
 import pytest
 
 from topiarist.adapters.zookeeper.codec import configs
+from topiarist.adapters.zookeeper.connection.session import Session
+from topiarist.adapters.zookeeper.moves import batch_reader
 from topiarist.adapters.zookeeper.moves.batch_reader import (
+    StateZnodes,
     decode_entity_configs,
     decode_lists,
     decode_moved_topic,
     decode_reassignments,
     decode_states,
+    read_partition_states,
 )
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
@@ -76,6 +83,39 @@ def test_a_malformed_state_counts_as_none() -> None:
     """The partition is then not moved."""
     states = {("orders", 0): node(b"{"), ("orders", 1): node(STATE)}
     assert decode_states("orders", states) == {1: PartitionState(2, (2, 3), controller_epoch=1)}
+
+
+class Answers:
+    """A session in place of a real one: each read returns these answers, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: Znode | ReadFailure) -> None:
+        self.paths: list[str] = []
+
+        def read(_session: object, paths: Iterable[str]) -> Iterator[Znode | ReadFailure]:
+            self.paths = list(paths)
+            return iter(answers)
+
+        monkeypatch.setattr(batch_reader, "read_znodes", read)
+
+    def read_states(self) -> StateZnodes:
+        """Return the states of ``orders``, which was created at transaction 7."""
+        return read_partition_states(cast("Session", self), [znodes(node(TOPIC)), znodes(ReadFailure.MISSING)])
+
+
+def test_a_state_of_an_earlier_topic_counts_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state that is older than its topic is left out, as a missing one is; a topic that does not exist has none."""
+    younger, older = node(STATE), node(STATE)._replace(czxid=6)
+    answers = Answers(monkeypatch, younger, older)
+    assert answers.read_states() == {("orders", 0): younger}
+    assert answers.paths == [f"/brokers/topics/orders/partitions/{partition}/state" for partition in (0, 1)]
+    assert Answers(monkeypatch, ReadFailure.MISSING, younger).read_states() == {("orders", 1): younger}
+
+
+def test_a_state_that_may_not_be_read_ends_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without it nothing is known of the health of the partition."""
+    with pytest.raises(TopiaristError, match="no permission to read .*/partitions/1/state") as caught:
+        Answers(monkeypatch, node(STATE), ReadFailure.DENIED).read_states()
+    assert caught.value.reason is Reason.NO_PERMISSION
 
 
 def test_configs_of_entities() -> None:

@@ -96,6 +96,14 @@ def test_throttles_are_in_the_same_transaction() -> None:
     assert written["/topiarist/topics/orders"] == b"{owner}"
 
 
+def test_a_topic_that_is_named_like_a_broker_keeps_its_record() -> None:
+    """The throttle of broker 3 is no change of the topic ``3``."""
+    znodes = _znodes(_node(b"{}", 2))
+    topics = {**znodes.topics, "3": znodes.topics["orders"]._replace(name="3")}
+    operations = build_end_operations({"brokers/3": {}}, znodes._replace(topics=topics), TEMPLATE)
+    assert "/topiarist/topics/3" not in {each.path for each in operations}
+
+
 def test_the_end_puts_back_and_deletes_the_record() -> None:
     """It depends on nothing of the topics, which may have changed since."""
     own = {"topics/orders": {FOLLOWER_REPLICAS: OwnValue(None, "0:3")}}
