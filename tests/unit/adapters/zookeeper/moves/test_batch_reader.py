@@ -113,7 +113,7 @@ def test_a_state_of_an_earlier_topic_counts_as_none(monkeypatch: pytest.MonkeyPa
 
 def test_a_state_that_may_not_be_read_ends_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without it nothing is known of the health of the partition."""
-    with pytest.raises(TopiaristError, match="no permission to read .*/partitions/1/state") as caught:
+    with pytest.raises(TopiaristError, match=r"no permission to read .*/partitions/1/state") as caught:
         Answers(monkeypatch, node(STATE), ReadFailure.DENIED).read_states()
     assert caught.value.reason is Reason.NO_PERMISSION
 
