@@ -20,6 +20,7 @@ SAYS_WHEN = {
     "cli/commands/drift.py",
     "cli/apply/report_file.py",
     "cli/clusters.py",
+    "cli/commands/moves.py",
     "cli/commands/snapshot.py",
     "drift/live.py",
     "kubernetes/api/clock.py",
