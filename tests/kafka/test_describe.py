@@ -135,7 +135,8 @@ def test_reassignments(bare: KafkaFixture) -> None:
         seen = wait_for_agreement(bare, "seen-moving")
         (moving, _) = seen.document["partitions"]
         assert (moving["replicas"], moving["adding"], moving["removing"]) == ([three, two, one], [three], [one])
-        assert moving["conditions"][0] == {"condition": "Reassigning", "message": f"adding {three}, removing {one}"}
+        message = f"to [{three},{two}], adding {three}, removing {one}"
+        assert moving["conditions"][0] == {"condition": "Reassigning", "message": message}
         assert (seen.phase, seen.partitions_with("UnderReplicated")) == ("Initialized", set())
         assert bare.clients.delete(["seen-going"]) == {}
         bare.kafka.wait(
