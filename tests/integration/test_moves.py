@@ -104,6 +104,18 @@ def test_a_drain_is_carried_out_in_batches(moving: SimulatedKafka) -> None:
     assert not _plan(moving, _spec()).topics
 
 
+def test_a_plan_that_was_carried_out_is_unchanged(moving: SimulatedKafka) -> None:
+    """The same plan again sends nothing, and reports each of its moves as done."""
+    moving.add_topics(Topic("orders", LISTS, {}))
+    plan, seen = _plan(moving, _spec()), list[MoveProgress]()
+    _apply(moving, plan)
+    before = write_checker.read_nodes(moving.connect)
+    report = _apply(moving, plan, on_progress=seen.append)
+    assert [outcome.result for outcome in report.outcomes] == [Result.UNCHANGED], report
+    assert write_checker.read_nodes(moving.connect) == before
+    assert sum(len(progress.finished) for progress in seen) == len(plan.topics[0].moves())
+
+
 def test_a_stopped_run_is_continued(moving: SimulatedKafka) -> None:
     """A run that ends while a broker lags leaves its batch and throttles; the next one copies the same lists."""
     moving.add_topics(Topic("orders", LISTS, {}))
