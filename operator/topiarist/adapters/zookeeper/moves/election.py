@@ -30,7 +30,7 @@ from topiarist.adapters.zookeeper.moves.batch_reader import (
 )
 from topiarist.adapters.zookeeper.moves.batch_writer import BatchWriter, WriterSettings, lock_for_batch
 from topiarist.adapters.zookeeper.moves.election_transaction import build_election_operations
-from topiarist.adapters.zookeeper.moves.request_wait import KRAFT_REASONS
+from topiarist.adapters.zookeeper.moves.request_wait import KRAFT_REASONS, sleep_unless_stopped
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_request_and_write_block
 from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
@@ -49,7 +49,7 @@ MAX_PARTITIONS = 500
 
 HINT_ELECT_AGAIN = "run again: leaders that were elected are recognized"
 _HINT_STUCK = "the controller's log has the cause, often an entry of a partition that it has not initialized"
-_FIRST_POLL_S, _POLL_S, _STOP_CHECK_S = 0.05, 0.5, 0.1
+_FIRST_POLL_S, _POLL_S = 0.05, 0.5
 _MAX_ATTEMPTS = 5
 
 Partition = tuple[str, int]
@@ -159,7 +159,7 @@ class Elector:
                 message = f"{paths.ELECTION_REQUEST}: the controller has not removed it for {stall_after:g} s"
                 raise TopiaristError(Reason.MOVES_STALLED, message, _HINT_STUCK)
             self._report()
-            self._sleep(min(pause, stall_after))
+            sleep_unless_stopped(min(pause, stall_after), self._stop)
             pause = _POLL_S
         return False
 
@@ -341,8 +341,3 @@ class Elector:
         self._options.on_progress(
             MoveProgress(self._requests, batches, self._elected, self._total, waiting_for=waiting_for)
         )
-
-    def _sleep(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while not self._stop() and (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, _STOP_CHECK_S))

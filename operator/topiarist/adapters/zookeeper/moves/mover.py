@@ -38,7 +38,7 @@ from topiarist.adapters.zookeeper.moves.batch_writer import (
     decode_record,
     lock_for_batch,
 )
-from topiarist.adapters.zookeeper.moves.request_wait import RequestWait
+from topiarist.adapters.zookeeper.moves.request_wait import RequestWait, sleep_unless_stopped
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, read_znodes, sync
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
 from topiarist.errors import Reason, TopiaristError
@@ -55,7 +55,6 @@ HEALTH_TIMEOUT_S = 60.0
 """Seconds that moves wait for their partitions to become healthy when nothing else is left to send."""
 
 _HEALTH_POLL_S = 2.0
-_STOP_CHECK_S = 0.1
 
 Batch = tuple[ReplicaMove, ...]
 Partition = tuple[str, int]
@@ -212,7 +211,7 @@ class Mover:
             self._held_until = now + (HEALTH_TIMEOUT_S if self._options.wait else 0.0)
         if now < self._held_until:
             self._report(waiting_for=next(iter(self._held.values()))[1])
-            self._sleep(_HEALTH_POLL_S)
+            sleep_unless_stopped(_HEALTH_POLL_S, self._stop)
             moves = [move for move, _ in self._held.values()]
             self._queue = deque(make_batches(moves, self._settings.batch))
             return
@@ -419,11 +418,6 @@ class Mover:
         if remark not in self._remarks:
             self._remarks.add(remark)
             self._new_remarks.append(remark)
-
-    def _sleep(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while not self._stop() and (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, _STOP_CHECK_S))
 
 
 def _describe_request(left: Collection[Partition], record: BatchRecord | None) -> str:

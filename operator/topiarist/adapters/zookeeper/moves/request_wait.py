@@ -60,6 +60,13 @@ class Poll(NamedTuple):
     partition_ids: Mapping[str, Collection[int]]
 
 
+def sleep_unless_stopped(seconds: float, stop: Callable[[], bool]) -> None:
+    """Sleep for ``seconds``, or until ``stop()`` is true."""
+    until = time.monotonic() + seconds
+    while not stop() and (left := until - time.monotonic()) > 0:
+        time.sleep(min(left, _STOP_CHECK_S))
+
+
 class RequestWait:
     """A wait for the reassignment request; ``rate`` is the throttle of its copies, None if that is not known.
 
@@ -106,7 +113,7 @@ class RequestWait:
                 return
             count += 1
             pause = _FIRST_POLL_S if count == 1 or stuck else _FAST_POLL_S if count < _FAST_POLLS else _SLOW_POLL_S
-            self._sleep(min(pause, self._stall_after))
+            sleep_unless_stopped(min(pause, self._stall_after), self._stop)
 
     def _read_request(self, names: Collection[str]) -> tuple[ReassignmentRequest, Mapping[str, TopicZnodes]]:
         """Return the request and the topics that it names.
@@ -156,11 +163,6 @@ class RequestWait:
         if len(in_flight) > 1:
             message += f"; {format_count(len(in_flight), 'partition')} in flight"
         return TopiaristError(Reason.MOVES_STALLED, message, HINT_RUN_AGAIN)
-
-    def _sleep(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while not self._stop() and (left := until - time.monotonic()) > 0:
-            time.sleep(min(left, _STOP_CHECK_S))
 
 
 def _find_stuck(request: ReassignmentRequest, topics: Mapping[str, TopicZnodes]) -> str:
