@@ -26,8 +26,8 @@ RUN pip wheel --no-index --no-deps --no-build-isolation --wheel-dir dist . \
 FROM ${PYTHON_IMAGE}
 ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title="topiarist" \
-      org.opencontainers.image.description="Keeps the topics of ZooKeeper-mode Kafka clusters as Kubernetes resources say" \
-      org.opencontainers.image.licenses="Apache-2.0 AND MIT" \
+      org.opencontainers.image.description="Keeps the topics of Kafka clusters as Kubernetes resources say" \
+      org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.url="https://topiarist.dev" \
       org.opencontainers.image.version="${VERSION}"
 # Nothing is installed from here on.

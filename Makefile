@@ -17,11 +17,12 @@ BROWSER := $(TOPIARIST_CACHE)/browser
 RESOLVE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-config \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints"
 CACHES := ruff mypy pytest import-linter
-RELEASES ?= 3.9.2 2.8.2 2.4.1
+RELEASES ?= 3.9.2 2.4.1
+KRAFT_RELEASES ?= 4.4.0
 AGAIN ?=
 
 # Who waits for sessions to end keeps no processor busy: twice as many are at work, and what is left goes to whoever is free.
-FAULTS = $(BIN)/python -m pytest -n $$((2 * $(WORKERS))) --dist worksteal -o cache_dir=$(TOPIARIST_CACHE)/pytest \
+FAULTS = $(BIN)/python -m pytest -n $$((2 * $(WORKERS))) --dist worksteal -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ \
 	$(AGAIN) tests/faults
 
 # Playwright is found by PYTHONPATH; the shell stops where there is no browser and none can be had.
@@ -35,7 +36,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check vectors bench bench-kafka
+.PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check lint vectors bench bench-kafka
 .PHONY: bench-moves bench-operator bench-drift bench-page test-spark test-browser mutants fuzz golden generate constraints clean
 .PHONY: need-python need-java
 
@@ -46,39 +47,43 @@ demo: need-java .venv/ready  ## manifests planned, applied and found unchanged o
 	@$(SCRIPT) demo
 
 test: need-java .venv/ready  ## every test that needs no more than this repository and Java
-	$(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest tests --ignore=tests/faults \
-		--ignore=tests/browser --ignore=tests/kafka --ignore=tests/kubernetes
+	$(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ $(AGAIN) tests --ignore=tests/faults \
+		--ignore=tests/browser --ignore=tests/brokers --ignore=tests/kubernetes
 
 test-faults: need-java .venv/ready  ## every fault of docs/reliability.md, brought about on real servers
 	TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults.json $(FAULTS)
 
-test-kafka: need-java .venv/ready  ## with real Kafka brokers, fetched by Maven; RELEASES="3.4.1 2.8.2" are others
-	$(SCRIPT) kafka_jars $(RELEASES)
-	TOPIARIST_KAFKA="$(RELEASES)" $(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest $(AGAIN) tests/kafka
+test-kafka: need-java .venv/ready  ## with real Kafka brokers, fetched by Maven; RELEASES="2.8.2" KRAFT_RELEASES="4.0.2" are others
+	$(SCRIPT) kafka_jars $(RELEASES) $(KRAFT_RELEASES)
+	TOPIARIST_KAFKA="$(RELEASES)" TOPIARIST_KAFKA_KRAFT="$(KRAFT_RELEASES)" $(BIN)/python -m pytest -rs \
+		-o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ $(AGAIN) tests/brokers
 
 test-kubernetes: .venv/ready  ## with a real API server, built once with Go; without Go skipped, but failed in CI
 	@tools/kube/build.sh >/dev/null || test "$$CI" != true
-	$(BIN)/python -m pytest -rs -n $(WORKERS) --dist loadfile -o cache_dir=$(TOPIARIST_CACHE)/pytest $(AGAIN) \
+	$(BIN)/python -m pytest -rs -n $(WORKERS) --dist loadfile -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ $(AGAIN) \
 		tests/kubernetes
 
 test-spark: need-java .venv/ready  ## the tests of drift reports by Spark; they are part of make test
-	$(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/spark
+	$(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ tests/spark
 
 test-browser: $(BROWSER)/ready  ## the page of drift reports in a headless Chromium, which is installed if there is none
-	@$(WITH_BROWSER) $(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest $(AGAIN) tests/browser
+	@$(WITH_BROWSER) $(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ $(AGAIN) tests/browser
 
 kube:  ## build the API server, etcd and kubectl for these tests: some minutes, once
 	@tools/kube/build.sh
 
-soak: need-java .venv/ready  ## the same with more seeds, more releases and more of everything: take your time
+soak: need-java .venv/ready  ## faults with more seeds, and the releases that test-kafka leaves out: take your time
 	TOPIARIST_SOAK=1 TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults-soak.json $(FAULTS)
-	@$(MAKE) --no-print-directory test-kafka RELEASES="3.9.2 3.7.2 3.4.1 3.0.2 2.8.2 2.4.1"
+	@TOPIARIST_SOAK=1 $(MAKE) --no-print-directory test-kafka RELEASES="3.7.2 3.4.1 3.0.2 2.8.2 2.4.1" KRAFT_RELEASES="4.0.2 3.9.2 3.3.2"
 
 record-faults: .venv/ready  ## put the figures of the last run of test-faults into docs/reliability.md
 	$(SCRIPT) fault_matrix $(TOPIARIST_CACHE)/faults.json
 	$(SCRIPT) reference
 
-check: .venv/ready  ## style, types, layers, prose, generated files, fast tests
+check: lint  ## what a commit must pass: lint, and the fast tests
+	$(BIN)/python -m pytest -q -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ tests/unit
+
+lint: .venv/ready  ## style, types, layers, prose, generated files
 	$(BIN)/ruff check $(wildcard $(SOURCES))
 	$(BIN)/ruff format --check $(wildcard $(SOURCES))
 	$(BIN)/mypy operator/topiarist $(wildcard tests tools benchmarks)
@@ -86,7 +91,6 @@ check: .venv/ready  ## style, types, layers, prose, generated files, fast tests
 	$(SCRIPT) prose
 	$(SCRIPT) generate --check
 	$(SCRIPT) reference --check
-	$(BIN)/python -m pytest -q -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/unit
 
 vectors: .venv/ready  ## Kafka's test vectors through our functions: make vectors FILES="a.json b.jsonl"
 	@$(BIN)/python tests/vectors/run.py $(FILES)
@@ -94,15 +98,15 @@ vectors: .venv/ready  ## Kafka's test vectors through our functions: make vector
 bench: need-java .venv/ready  ## the figures of docs/performance.md, as JSON
 	@$(SCRIPT) benchmarks.run
 
-bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUNDS=3 PARTS="side waiting load moves" PACES="1000 0"
-	@$(SCRIPT) kafka_jars 3.9.2 >&2
-	@ROUNDS="$(ROUNDS)" PARTS="$(PARTS)" PACES="$(PACES)" $(SCRIPT) benchmarks.kafka.run
+bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUNDS=3 PARTS="side waiting load moves kraft" PACES="1000 0" SIZES=1000
+	@$(SCRIPT) kafka_jars 3.9.2 4.4.0 >&2
+	@ROUNDS="$(ROUNDS)" PARTS="$(PARTS)" PACES="$(PACES)" SIZES="$(SIZES)" $(SCRIPT) benchmarks.kafka.run
 
 bench-operator: need-java .venv/ready  ## figures of the operator beside a real API server, as JSON; TOPICS=10000
 	@tools/kube/build.sh >/dev/null
 	@TOPICS="$(TOPICS)" $(SCRIPT) benchmarks.kubernetes.run
 
-bench-drift: need-java .venv/ready  ## figures of drift reports over sample fleets, as JSON; RUNS=3 PARTS="G14 G12 G13 skew live"
+bench-drift: need-java .venv/ready  ## figures of drift reports over sample fleets, as JSON; RUNS=1 PARTS="alike own lists random differ large scaling live"
 	@RUNS="$(RUNS)" PARTS="$(PARTS)" $(SCRIPT) benchmarks.drift.run
 
 bench-moves: need-java .venv/ready  ## figures of moves for 100,000 partitions, and of the requests of a run, as JSON
@@ -118,8 +122,8 @@ fuzz: .venv/ready $(FUZZ)/ready  ## fuzz what reads bytes from outside, SECONDS 
 	@PYTHONPATH=$(FUZZ)/packages:tests $(BIN)/python -P -m fuzz.run --seconds $(SECONDS) $(TARGETS)
 
 golden: .venv/ready  ## write the expected outputs of the acceptance cases and the README anew
-	TOPIARIST_GOLDEN=write $(BIN)/python -m pytest -q -o cache_dir=$(TOPIARIST_CACHE)/pytest tests/acceptance \
-		tests/repo/test_readme.py
+	TOPIARIST_GOLDEN=write $(BIN)/python -m pytest -q -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ tests/acceptance \
+		tests/repo/test_readme.py tests/repo/test_drift_page.py
 
 generate: .venv/ready  ## write the files that are made from others anew
 	$(SCRIPT) generate

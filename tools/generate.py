@@ -1,7 +1,9 @@
-"""Generator of topic configs in ``schemas/``, and of definitions and policies in ``manifests/``.
+"""Generator of topic configs in ``schemas/``, of definitions and policies in ``manifests/``, and of the reasons' texts.
 
 The configs are from ``topiarist.kafka.config_table``, the definitions from ``schemas/``, the admission policies from
-``crd`` and from the samples in ``manifests/policies``. ``chart_files`` derives the chart's files from the manifests.
+``crd`` and from the samples in ``manifests/policies``. ``chart_files`` derives the chart's files from the manifests,
+and ``monitoring_files`` the alert rules and the dashboard of drift reports from the chart. The package's texts of
+reasons are from ``docs/reasons.md``.
 
 Usage: ``python tools/generate.py`` writes the files; ``python tools/generate.py --check`` only reports stale files, and
 exits with 1 if there are any.
@@ -10,12 +12,14 @@ exits with 1 if there are any.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
 import chart_files
+import monitoring_files
 from crd import definition_files, policy_files
 
 from topiarist.adapters.manifests.loader import load_manifests
@@ -29,6 +33,9 @@ ROOT = Path(__file__).resolve().parent.parent
 MANIFESTS = ROOT / "manifests"
 SCHEMAS = ("topic.json", "cluster.json")
 TRUTH_VALUES = ["true", "false"]
+
+LINK = re.compile(r"\[([^]]*)\]\(([^)]*)\)")
+REASON_ROW = re.compile(r"\| `(?P<name>\w+)` \| \d \| (?:yes|no) \| (?P<cause>.*?) \| (?P<remedy>.*?) \|")
 
 
 def describe_config(definition: ConfigDef) -> str:
@@ -76,6 +83,19 @@ def generate_schema(path: Path) -> str:
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
+def generate_reasons() -> str:
+    """Return cause and remedy of each reason, as JSON; a link is followed by its page."""
+    rows = REASON_ROW.finditer((ROOT / "docs" / "reasons.md").read_text(encoding="utf-8"))
+    texts = {row["name"]: [to_plain_text(row["cause"]), to_plain_text(row["remedy"])] for row in rows}
+    return json.dumps(texts, indent=2, ensure_ascii=False) + "\n"
+
+
+def to_plain_text(markdown: str) -> str:
+    """Return a cell of a table without backquotes and links."""
+    text = LINK.sub(lambda link: link[1] if link[2].startswith("#") else f"{link[1]} (docs/{link[2]})", markdown)
+    return text.replace("`", "")
+
+
 def load_policies() -> dict[str, Policy]:
     """Return the sample policies by file name, relative to the repository."""
     policies = {}
@@ -88,7 +108,8 @@ def load_policies() -> dict[str, Policy]:
 def generate_manifests() -> dict[Path, str]:
     """Return the generated files below ``manifests/`` and in the chart, with their wanted text."""
     manifests = definition_files() | policy_files(load_policies())
-    return {MANIFESTS / name: text for name, text in manifests.items()} | chart_files.build_files(manifests)
+    made = {MANIFESTS / name: text for name, text in manifests.items()}
+    return made | chart_files.build_files(manifests) | monitoring_files.build_files()
 
 
 def stray_files(wanted: Collection[Path]) -> list[Path]:
@@ -107,7 +128,8 @@ def main(arguments: list[str]) -> int:
         {ROOT / "schemas" / name: generate_schema(ROOT / "schemas" / name) for name in SCHEMAS}, bool(arguments)
     )
     generated = generate_manifests()
-    stale += write_or_check(generated, bool(arguments))
+    reasons = {ROOT / "operator" / "topiarist" / "reasons.json": generate_reasons()}
+    stale += write_or_check(generated | reasons, bool(arguments))
     for path in stray_files(generated):
         print(f"{path.relative_to(ROOT)}: no source generates it; delete it", file=sys.stderr)
         stale += 1

@@ -1,4 +1,4 @@
-"""Downloader of the Kafka jars for the tests, and compiler of the test programs in Java.
+"""Downloader of the Kafka jars for the tests, with their class archives, and compiler of the test programs in Java.
 
 Usage: ``python tools/kafka_jars.py 3.9.2 2.8.2`` downloads what is missing, ``python tools/kafka_jars.py --pin 3.9.2``
 records the checksums of the downloaded jars. Without a release: all releases.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 
+from support.kafka.class_archives import make_class_archive
 from support.kafka.jars import RELEASES, JarsError, fetch_jars, pin
 from support.kafka.programs import compile_programs
 
@@ -22,6 +23,8 @@ def main(arguments: list[str]) -> int:
     try:
         for release in releases or RELEASES:
             print(f"Kafka {release}: {pin(release)} jars pinned" if pins else f"Kafka {release}: {fetch_jars(release)}")
+            if not pins:
+                make_class_archive(release)
         if not pins:
             print(f"Java programs of the tests: {compile_programs()}")
     except JarsError as error:

@@ -13,7 +13,6 @@ import re
 import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import chart_files
 import cli_reference
@@ -25,131 +24,17 @@ from topiarist.kubernetes.metrics import Metrics
 from topiarist.model.policy import CHANGE_VARIABLES, TOPIC_VARIABLES
 from topiarist.planning.risk_table import RISK_TABLE as RISKS
 from topiarist.planning.risk_table import ChangeRisk, NumberRisks, WordRisks
+from topiarist.schema.fields import FieldTable, Schema
 
 ROOT = Path(__file__).resolve().parent.parent
 
 PART_PATTERN = re.compile(r"(<!-- generated: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
-MAX_INT32 = 2**31 - 1
-DOCUMENTED_ELSEWHERE = {"config"}
-"""Definitions with a separate table of their keys."""
-
-Schema = Mapping[str, Any]
-
-
-class Field(NamedTuple):
-    """A row of a reference table: the path of a field, the values it takes, its meaning."""
-
-    path: str
-    kind: str
-    meaning: str
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return rows as a Markdown table that ends with a newline."""
     lines = [list(head), ["---"] * len(head), *(list(row) for row in rows)]
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
-
-
-class FieldTable:
-    """A table of the fields of one schema; a definition that was shown before is only referred to."""
-
-    def __init__(self, document: Schema, linked: bool) -> None:
-        self._definitions: Mapping[str, Schema] = document.get("definitions", {})
-        self._linked = linked
-        self._shown: dict[str, str] = {}
-
-    def list_fields(self, schema: Schema, prefix: str = "") -> Iterator[Field]:
-        """Yield the fields of an object, depth first."""
-        for name, inner in schema.get("properties", {}).items():
-            path = f"{prefix}{name}"
-            required = name in schema.get("required", ())
-            yield from self._field(path, inner, ", required" if required and not self._linked else "")
-
-    def _field(self, path: str, schema: Schema, suffix: str) -> Iterator[Field]:
-        name = reference_name(schema)
-        if name in self._shown:
-            yield Field(path, self._type_text(schema) + suffix, f"As `{self._shown[name]}`.")
-            return
-        if name and not self._linked:
-            self._shown[name] = path
-            schema = self._definitions[name]
-        yield Field(path, self._type_text(schema) + suffix, self._meaning(schema))
-        if name in DOCUMENTED_ELSEWHERE:
-            return
-        items = schema.get("items", {})
-        yield from self.list_fields(items if self._linked else self._resolved(items), f"{path}[].")
-        for option in (schema, *schema.get("oneOf", ())):
-            yield from self.list_fields(option, f"{path}.")
-
-    def _resolved(self, schema: Schema) -> Schema:
-        name = reference_name(schema)
-        return self._definitions[name] if name else schema
-
-    def _meaning(self, schema: Schema) -> str:
-        schema = self._resolved(schema)
-        words = zip(schema.get("enum", ()), schema.get("enumDescriptions", ()), strict=False)
-        parts = [schema.get("description", ""), *(f"`{word}`: {meaning}" for word, meaning in words)]
-        if schema.get("default", "") != "":
-            parts.append(f"Default: `{plain(schema['default'])}`.")
-        return " ".join(filter(None, parts))
-
-    def _type_text(self, schema: Schema) -> str:
-        """Return the values that a field takes, as text."""
-        name = reference_name(schema)
-        if name and self._linked:
-            return f"[{name}](#{name.lower()})"
-        schema = self._resolved(schema)
-        options = schema.get("oneOf", ())
-        if options:
-            return " or ".join(sorted(map(self._type_text, options), key="null".__eq__))
-        if "enum" in schema and len(schema["enum"]) <= 8:
-            return " or ".join(f"`{word}`" for word in schema["enum"])
-        if "enum" in schema:
-            return f"`{schema['enum'][0]}` to `{schema['enum'][-1]}`"
-        return self._basic_type_text(schema)
-
-    def _basic_type_text(self, schema: Schema) -> str:
-        kind = schema.get("type", "")
-        if isinstance(kind, list):
-            lists = {"array": self._basic_type_text({**schema, "type": "array"})} if "array" in kind else {}
-            return " or ".join(dict.fromkeys({**TYPE_NAMES, **lists}[name] for name in kind))
-        if kind == "array":
-            return f"list of {self._type_text(schema['items'])}"
-        values = schema.get("additionalProperties")
-        if kind == "object" and isinstance(values, Mapping):
-            return f"map to {self._type_text(values)}"
-        return TYPE_NAMES[kind] + bounds(schema)
-
-
-TYPE_NAMES = {
-    "string": "text",
-    "object": "map",
-    "integer": "number",
-    "number": "number",
-    "boolean": "true or false",
-    "null": "null",
-}
-
-
-def reference_name(schema: Schema) -> str:
-    """Return the name of the definition that a schema refers to, or an empty string."""
-    return str(schema.get("$ref", "")).rpartition("/")[2]
-
-
-def plain(value: Any) -> str:
-    """Return a value as it is written in a manifest."""
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def bounds(schema: Schema) -> str:
-    """Return the bounds of a number as text.
-
-    Returns an empty string if there are none; the maximum of a 32-bit integer counts as none.
-    """
-    low, high = schema.get("minimum"), schema.get("maximum")
-    if high is not None and high != MAX_INT32:
-        return f", {low} to {high}"
-    return f", from {low}" if low is not None else ""
 
 
 def load_schema(name: str) -> Schema:
@@ -234,7 +119,7 @@ def config_part() -> str:
         (
             f"`{definition.name}`",
             _values(definition),
-            f"`{definition.default}`" if definition.default else "empty",
+            _default(definition),
             _since(definition),
             definition.description,
         )
@@ -303,13 +188,27 @@ def _values(definition: ConfigDef) -> str:
     besides = f", or {definition.also_allowed}" if definition.also_allowed is not None else ""
     if definition.maximum is not None and definition.maximum not in MAX_BY_TYPE.values():
         return f"{definition.type}, {definition.minimum} to {definition.maximum}{besides}"
+    if definition.earlier_minimum is not None:
+        version, earlier = definition.earlier_minimum
+        besides += f"; before {version[0]}.{version[1]} from {earlier}"
     return f"{definition.type}, {'any' if definition.minimum is None else f'from {definition.minimum}'}{besides}"
+
+
+def _default(definition: ConfigDef) -> str:
+    text = f"`{definition.default}`" if definition.default else "empty"
+    if definition.earlier_default is None:
+        return text
+    version, earlier = definition.earlier_default
+    return f"{text}; before {version[0]}.{version[1]} `{earlier}`"
 
 
 def _since(definition: ConfigDef) -> str:
     parts = ["{}.{} and later".format(*definition.since)] if definition.since > MIN_KAFKA_VERSION else []
     if definition.deprecated:
         parts.append("deprecated since {}.{}".format(*definition.deprecated[0]))
+    if definition.removed:
+        parts.append("not in {}.{} and later".format(*definition.removed))
+    parts += ["some patch releases of {}.{}".format(*version) for version in definition.partly_in]
     return ", ".join(parts) or "all"
 
 
@@ -341,6 +240,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "topic-fields": lambda: schema_part(load_schema("topic")),
     "cluster-fields": lambda: schema_part(load_schema("cluster")),
     "policy-fields": lambda: schema_part(load_schema("policy")),
+    "exception-fields": lambda: schema_part(load_schema("driftexception")),
     "policy-facts": cel_variable_part,
     "configs": config_part,
     "risks": risk_part,
@@ -351,6 +251,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "metrics": metric_part,
     "describe-fields": describe_part,
     "list-fields": lambda: document_part(load_schema("list")),
+    "upgrade-check-fields": lambda: document_part(load_schema("upgrade-check")),
     "moves-fields": lambda: document_part(load_schema("moves")),
     "drift-fields": drift_part,
     "drift-classes": drift_class_part,

@@ -1,8 +1,8 @@
 """The page of a drift report with 20,000 findings in a real browser: milliseconds from a key to the drawn table.
 
-The time ends with the frame after the one that draws the table, so it includes layout, paint and all other load of the
-machine; ``work`` is the part of the page's own script, layout included. Also the time to open and to sort the page, and
-its size. These figures have no gate.
+The time ends with the frame after the one that draws the table, so it includes all other load of the machine. ``cpu``
+is the processor time of the page's main thread for the same key: script, layout, paint, and the requests of this file.
+Also the time to open and to sort the page, and its size. These figures have no gate.
 """
 
 from __future__ import annotations
@@ -16,42 +16,44 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.common import describe_machine, measure_seconds
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import CDPSession, Page, sync_playwright
 
 from support.drift import generated_reports
 
-GOAL_MS = 200
-"""Milliseconds for a key."""
+GOAL_MS, GOAL_OPEN_SECONDS = 50, 2
+"""Milliseconds of processor time for a key, and seconds to open a page."""
 
 SEARCHES = ("team07 retention", "events-0001", "zzz", "config.min.insync.replicas prod-eu")
 
 _TIMING_SCRIPT = """() => {
   window.taken = [];
   const watch = (event) => {
-    window.began = performance.now();
     const shown = () => window.taken.push(performance.now() - event.timeStamp);
     requestAnimationFrame(() => requestAnimationFrame(shown));
   };
-  window.worked = [];
-  const done = () => window.worked.push(performance.now() - window.began);
-  for (const name of ["input", "click"]) {
-    window.addEventListener(name, watch, true);
-    window.addEventListener(name, done);
-  }
+  for (const name of ["input", "click"]) window.addEventListener(name, watch, true);
 }"""
 
 
-def measure_keys(page: Page) -> list[float]:
-    """Return the milliseconds for each key of every search, and for each backspace."""
+def read_cpu(session: CDPSession) -> float:
+    """Return the processor time of the page's main thread so far, in milliseconds."""
+    metrics = {one["name"]: one["value"] for one in session.send("Performance.getMetrics")["metrics"]}
+    return float(metrics["TaskDuration"]) * 1000
+
+
+def measure_keys(page: Page, session: CDPSession) -> tuple[list[float], list[float]]:
+    """Return the milliseconds and the processor time for each key of every search, and for each backspace."""
     done: list[float] = []
+    cpu: list[float] = []
     for text in SEARCHES:
         page.locator("#search").focus()
         for key in (*text, *["Backspace"] * len(text)):
-            before = page.evaluate("window.taken.length")
+            before, began = page.evaluate("window.taken.length"), read_cpu(session)
             page.keyboard.press(key)
             page.wait_for_function("before => window.taken.length > before", arg=before)
+            cpu.append(read_cpu(session) - began)
             done.append(page.evaluate("window.taken.at(-1)"))
-    return done
+    return done, cpu
 
 
 def measure_sorts(page: Page) -> list[float]:
@@ -84,20 +86,27 @@ def measure(clusters: int, findings: int) -> dict[str, Any]:
         generated_reports.write_report(out, generated_reports.make_findings(clusters, findings), days=60)
         browser = playwright.chromium.launch(executable_path=os.environ["TOPIARIST_CHROMIUM"])
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
+        session = page.context.new_cdp_session(page)
+        session.send("Performance.enable", {"timeDomain": "threadTicks"})
+        began = read_cpu(session)
         seconds = measure_seconds(lambda: page.goto(generated_reports.page_path(out).as_uri()))
+        open_cpu = read_cpu(session) - began
         page.evaluate(_TIMING_SCRIPT)
+        times, cpu = measure_keys(page, session)
         made = {
             "clusters": clusters,
             "findings": findings,
             "bytes": generated_reports.page_path(out).stat().st_size,
             "open_seconds": round(seconds, 2),
-            "key": summarize_times(measure_keys(page)),
-            "key_work": summarize_times(page.evaluate("window.worked")),
+            "open_cpu_seconds": round(open_cpu / 1000, 2),
+            "key": summarize_times(times),
+            "key_cpu": summarize_times(cpu),
             "sort": summarize_times(measure_sorts(page)),
             "elements": page.evaluate("document.querySelectorAll('*').length"),
         }
         browser.close()
-    return {**made, "goal_ms": GOAL_MS, "holds": made["key"]["p99_ms"] < GOAL_MS}
+    holds = made["key_cpu"]["p99_ms"] < GOAL_MS and made["open_seconds"] < GOAL_OPEN_SECONDS
+    return {**made, "goal_ms": GOAL_MS, "goal_open_seconds": GOAL_OPEN_SECONDS, "holds": holds}
 
 
 def main() -> int:

@@ -1,117 +1,151 @@
-"""G12 to G14: ``topiarist drift`` over sample fleets, whole processes with their JVMs, and their gates.
+"""G12 to G14: ``topiarist drift`` over fleets that are hard to compare, by every runner, and their gates.
 
-Every run must find what was made to differ, and nothing else, and both engines must write the same bytes. What is
-counted decides: no Python in the plan that drops equal rows, memory flat from one million topics to five, and one
-cluster 1,000 times larger than the others at most one and a half times as dear. Seconds are printed and decide nothing.
+The fleets are those of ``support.drift.hard_fleets``: none can be compared by what its clusters have in common. Every
+run must find what was made to differ, and all runners must write the same bytes. CPU seconds and peak memory of each
+role decide; wall-clock seconds are printed, and decide only where two runs of the same part are compared.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import (
-    ProcessRun,
-    compile_package,
-    describe_machine,
-    make_memory_folder,
-    run_process_tree,
-    summarize_runs,
-    topiarist_command,
-)
+from benchmarks.common import ROOT, compile_package, describe_machine, make_memory_folder, topiarist_command
+from benchmarks.drift.processes import MeasuredRun, measure_roles, start_process
 
-from support.drift import drifted_fleet, skewed_fleet
+from support.drift import hard_fleets
+from support.drift.hard_fleets import HardFleet
+from support.repo.packages import build, copy_sources
+from support.spark.cluster import StandaloneCluster
 
-ENGINES = ("python", "spark")
+FLEETS: Mapping[str, tuple[str, int, int]] = {
+    "alike": ("alike", 1000, 1000),
+    "own": ("own", 1000, 1000),
+    "lists": ("lists", 1000, 1000),
+    "random": ("random", 200, 1000),
+    "differ": ("differ", 200, 1000),
+    "large": ("alike", 1, 500_000),
+}
+"""The maker, the clusters and the topics of each cluster, by part."""
 
-TOPICS = 1000
-"""Topics per cluster."""
+SCALING = ("own", 3000, 1000)
 
-DIFFERING_TOPICS = 200
-"""Topics that differ, of every kind of drift."""
-
-RUNS = 3
+RUNS = 1
 
 Figure = dict[str, Any]
 
 
-def drift_command(sample: drifted_fleet.DriftedFleet, engine: str, out: Path) -> list[str]:
-    """Make one report."""
-    snapshots = ["--snapshots", str(sample.snapshots)]
-    return topiarist_command("drift", str(sample.manifests), *snapshots, "--engine", engine, "--out", str(out), "-q")
+@contextmanager
+def spark_cluster(folder: Path, workers: int) -> Iterator[tuple[StandaloneCluster, tuple[Path, ...]]]:
+    """Start a cluster with workers of one core; yield it with the wheel of the package."""
+    place = folder / f"spark-{workers}"
+    (place / "sources").mkdir(parents=True)
+    wheel = build(copy_sources(place / "sources"), "wheel", place)
+    with StandaloneCluster(place / "cluster", workers) as cluster:
+        yield cluster, (wheel,)
 
 
-def run_reports(sample: drifted_fleet.DriftedFleet, engine: str, folder: Path, runs: int) -> list[ProcessRun]:
-    """Make some reports of a fleet (exit code 1: a cluster has no snapshot); raise if a finding is wrong."""
-    expected = 1 if any(kind == "unknown" for _, _, kind, _ in sample.expected) else 0
-    found = [run_process_tree(drift_command(sample, engine, folder / engine), expected) for _ in range(runs)]
-    rows = map(json.loads, (folder / engine / "findings.jsonl").read_text().splitlines())
-    if frozenset((row["cluster"], row["topic"], row["class"], row["field"]) for row in rows) != sample.expected:
-        raise RuntimeError(f"a report by {engine} did not find what was made to differ")
-    return found
+def run_spark(
+    cluster: StandaloneCluster, files: tuple[Path, ...], entry: Path, *words: str | Path, memory: str = "1g"
+) -> MeasuredRun:
+    """Run a script on a cluster; raise if it fails."""
+    conf = {"spark.pyspark.python": sys.executable, "spark.driver.memory": memory}
+    submitted = cluster.submit(entry, *words, files=files, conf=conf)
+    run = measure_roles(submitted, [cluster.master.group, *(worker.group for worker in cluster.workers)])
+    if run.exit_code:
+        raise RuntimeError(f"{entry.name} on {len(cluster.workers)} workers ended with {run.exit_code}: {run.out}")
+    return run
 
 
-def make_figure(sample: drifted_fleet.DriftedFleet, clusters: int, topics: int, runs: list[ProcessRun]) -> Figure:
-    """Return the figures of some reports."""
-    return {"clusters": clusters, "topics": clusters * topics, "findings": len(sample.expected), **summarize_runs(runs)}
+def report_words(sample: HardFleet, out: Path) -> list[str]:
+    """Return the arguments of a report."""
+    return [str(sample.manifests), "--snapshots", str(sample.snapshots), "--out", str(out), "-q"]
 
 
-def measure_small(clusters: int, runs: int) -> Figure:
-    """Measure G14: both engines in turns over one fleet, after a warm-up run of each."""
-    with make_memory_folder() as name:
-        folder = Path(name)
-        sample = drifted_fleet.make_fleet(folder, clusters + 1, TOPICS, min(DIFFERING_TOPICS, clusters))
-        taken: dict[str, list[ProcessRun]] = {engine: [] for engine in ENGINES}
-        for turn in range(runs + 1):
-            for engine in ENGINES:
-                taken[engine] += run_reports(sample, engine, folder, 1)[: bool(turn)]
-        same = all(
-            (folder / ENGINES[0] / file).read_bytes() == (folder / ENGINES[1] / file).read_bytes()
+def require_findings(sample: HardFleet, out: Path) -> int:
+    """Return the number of findings of a report; raise if they are not what was made to differ."""
+    rows = map(json.loads, (out / "findings.jsonl").read_text().splitlines())
+    found = [(row["cluster"], row["topic"], row["class"], row["field"]) for row in rows]
+    if sample.expected is not None and (frozenset(found) != sample.expected or len(found) != len(sample.expected)):
+        raise RuntimeError(f"{out.name} did not find what was made to differ")
+    return len(found)
+
+
+def summarize(runs: list[MeasuredRun]) -> Figure:
+    """Return the figures of the run with the median CPU time."""
+    median = statistics.median_low([run.summarize()["cpu_seconds"] for run in runs])
+    return next(each for each in map(MeasuredRun.summarize, runs) if each["cpu_seconds"] == median)
+
+
+def measure_fleet(name: str, runs: int) -> Figure:
+    """Measure one fleet by one process, a pool of two, and Spark with one and two workers."""
+    maker, clusters, topics = FLEETS[name]
+    with make_memory_folder() as memory:
+        folder = Path(memory)
+        sample = hard_fleets.MAKERS[maker](folder, clusters, topics)
+        figures: Figure = {"clusters": clusters, "topics": sample.topics, "documents": sample.documents}
+        for jobs in (1, 2):
+            out = folder / f"jobs-{jobs}"
+            command = topiarist_command("drift", *report_words(sample, out), "--jobs", str(jobs))
+            figures[out.name] = summarize([measure_roles(start_process(command)) for _ in range(runs)])
+            figures["findings"] = require_findings(sample, out)
+        entry = ROOT / "operator" / "topiarist" / "spark_submit.py"
+        for workers in (1, 2):
+            out = folder / f"workers-{workers}"
+            with spark_cluster(folder, workers) as (cluster, files):
+                words = report_words(sample, out)
+                memory_of_jvm = "4g" if name == "large" else "1g"
+                taken = [run_spark(cluster, files, entry, *words, memory=memory_of_jvm) for _ in range(runs)]
+            figures[out.name] = summarize(taken)
+            require_findings(sample, out)
+        reports = [folder / name for name in ("jobs-1", "jobs-2", "workers-1", "workers-2")]
+        figures["same_bytes"] = all(
+            (report / file).read_bytes() == (reports[0] / file).read_bytes()
+            for report in reports[1:]
             for file in ("findings.jsonl", "summary.json", "summary.md", "metrics.prom")
         )
-        return {
-            **{engine: make_figure(sample, clusters, TOPICS, taken[engine]) for engine in ENGINES},
-            "same_bytes": same,
-            "plan": inspect_spark_plan(sample),
-        }
+        return figures
 
 
-def measure_large(clusters: int, runs: int) -> Figure:
-    """Measure G12 and G13 by each engine, with a cold start each time."""
-    with make_memory_folder() as name:
-        sample = drifted_fleet.make_fleet(Path(name), clusters + 1, TOPICS, DIFFERING_TOPICS)
-        taken = {engine: run_reports(sample, engine, Path(name), runs) for engine in ENGINES}
-        return {engine: make_figure(sample, clusters, TOPICS, taken[engine]) for engine in ENGINES}
+def measure_scaling(runs: int) -> Figure:
+    """Measure three million topics by one and two processes, and the compare stage of Spark by one and two workers."""
+    maker, clusters, topics = SCALING
+    with make_memory_folder() as memory:
+        folder = Path(memory)
+        sample = hard_fleets.MAKERS[maker](folder, clusters, topics)
+        figures: Figure = {"clusters": clusters, "topics": sample.topics}
+        for jobs in (1, 2):
+            command = topiarist_command("drift", *report_words(sample, folder / "report"), "--jobs", str(jobs))
+            taken = [measure_roles(start_process(command)) for _ in range(runs)]
+            figures[f"jobs-{jobs}"] = summarize(taken) | {"seconds": min(round(run.seconds, 2) for run in taken)}
+        # spark-submit adds the folder of the script to the path: modules beside it must not hide others.
+        entry = folder / "entry" / "stage.py"
+        entry.parent.mkdir()
+        entry.write_bytes((ROOT / "benchmarks" / "drift" / "stage.py").read_bytes())
+        for workers in (1, 2):
+            with spark_cluster(folder, workers) as (cluster, files):
+                taken = [
+                    run_spark(cluster, files, entry, sample.manifests, sample.snapshots, folder) for _ in range(runs)
+                ]
+            passes = [json.loads(run.out.splitlines()[-1]) for run in taken]
+            fastest = {name: min(each[name] for each in passes) for name in ("cold", "warm")}
+            figures[f"workers-{workers}"] = summarize(taken) | {"stage_seconds": fastest}
+        figures["pool_ratio"] = _ratio(figures["jobs-2"]["seconds"], figures["jobs-1"]["seconds"])
+        stages = [figures[f"workers-{workers}"]["stage_seconds"] for workers in (1, 2)]
+        return figures | {f"{name}_ratio": _ratio(stages[1][name], stages[0][name]) for name in ("cold", "warm")}
 
 
-def measure_skew(others: int, size: int, runs: int) -> Figure:
-    """Measure a fleet with one cluster ``others`` times larger, and one of equal clusters with as many rows."""
-    taken: dict[str, Figure] = {}
-    for engine in ENGINES:
-        for made in (skewed_fleet.make_skewed_fleet, skewed_fleet.make_even_fleet):
-            with make_memory_folder() as name:
-                sample = made(Path(name), others, size)
-                taken[f"{engine}_{made.__name__}"] = summarize_runs(run_reports(sample, engine, Path(name), runs))
-    ratios = {f"{one}_times_even": _seconds_ratio(taken[f"{one}_skewed"], taken[f"{one}_even"]) for one in ENGINES}
-    return {"topics": 2 * others * size, "documents": others * size, **taken, **ratios}
-
-
-def _seconds_ratio(one: Figure, other: Figure) -> float:
-    return round(float(one["seconds"]) / float(other["seconds"]), 2)
-
-
-def inspect_spark_plan(sample: drifted_fleet.DriftedFleet) -> Figure:
-    """Return the nodes of Spark's physical plan, and the number of rows that it leaves for Python."""
-    script = [sys.executable, "-P", "-m", "benchmarks.drift.planning", str(sample.manifests.parent)]
-    done = subprocess.run(script, stdout=subprocess.PIPE, check=True, text=True)
-    found: Figure = json.loads(done.stdout)
-    return found
+def _ratio(one: float, other: float) -> float:
+    return round(one / other, 2)
 
 
 def measure_live(clusters: int) -> Figure:
@@ -121,41 +155,47 @@ def measure_live(clusters: int) -> Figure:
     return found
 
 
+MAX_MIB = {"alike": 80, "own": 80, "lists": 256, "random": 80, "differ": 256}
+"""MiB of one process, by fleet."""
+
+MAX_TIMES_ALIKE = {"own": 1.3, "lists": 2.5}
+"""CPU seconds of one process as a multiple of those of the fleet ``alike`` with as many topics."""
+
+
 def check_gates(figures: Mapping[str, Figure]) -> dict[str, bool]:
-    """Return the gates, which hold on any machine, with their results."""
+    """Return the gates with their results."""
     held: dict[str, bool] = {}
-    if one := figures.get("G14"):
-        held["G14: both engines write the same bytes"] = one["same_bytes"]
-        held["G12: no Python before equal rows are dropped"] = not one["plan"]["python"]
-        held["G12: Python has seen only rows that differ"] = (
-            one["plan"]["rows_for_python"] == one["plan"]["rows_that_differ"]
-        )
-    if "G12" in figures and "G13" in figures:
-        for engine in ENGINES:
-            one, other = figures["G12"][engine], figures["G13"][engine]
-            times = other["topics"] / one["topics"]
-            held[f"G13: memory of {engine} at most 1.3 times that of G12"] = other["peak_mib"] <= 1.3 * one["peak_mib"]
-            held[f"G13: no more seconds a topic of {engine} than G12"] = other["seconds"] <= times * one["seconds"]
-    if one := figures.get("skew"):
-        held.update(
-            {f"skew: {engine} at most 1.5 times even": one[f"{engine}_times_even"] <= 1.5 for engine in ENGINES}
-        )
+    for name, figure in figures.items():
+        if "same_bytes" not in figure:
+            continue
+        held[f"G14: {name}: all runners write the same bytes"] = figure["same_bytes"]
+        one = figure["jobs-1"]
+        mib = max(role["peak_mib"] for role in one["roles"].values())
+        if name in MAX_MIB:
+            held[f"G12: {name}: at most {MAX_MIB[name]} MiB"] = mib <= MAX_MIB[name]
+        else:
+            held[f"G12: {name}: at most 4.5 KiB a manifest"] = mib * 1024 <= 4.5 * figure["documents"]
+        if name in MAX_TIMES_ALIKE and "alike" in figures:
+            most = MAX_TIMES_ALIKE[name] * figures["alike"]["jobs-1"]["cpu_seconds"]
+            held[f"G12: {name}: at most {MAX_TIMES_ALIKE[name]} times the CPU of alike"] = one["cpu_seconds"] <= most
+        if name in ("alike", "own"):
+            driver = figure["workers-2"]["roles"]["driver Python"]
+            held[f"G13: {name}: Python of Spark's driver at most 2 s"] = driver["cpu_seconds"] <= 2
+            held[f"G13: {name}: Python of Spark's driver at most 100 MiB"] = driver["peak_mib"] <= 100
+    if scaling := figures.get("scaling"):
+        held["G13: a pool of 2 processes at most 0.6 times one"] = scaling["pool_ratio"] <= 0.6
+        held["G13: Spark's compare stage, warm, with 2 workers at most 0.65 times one"] = scaling["warm_ratio"] <= 0.65
     if one := figures.get("live"):
         held["live: no write"] = one["writes"] == 0
     return held
 
 
 def main() -> int:
-    """Print all figures, or those of PARTS="G14 G12 G13 skew live"; 1 if a gate does not hold."""
+    """Print all figures, or those of PARTS="alike own lists random differ large scaling live"; 1 if a gate fails."""
     compile_package()
     runs = int(os.environ.get("RUNS") or RUNS)
-    parts: dict[str, Callable[[], Figure]] = {
-        "G14": lambda: measure_small(200, runs),
-        "G12": lambda: measure_large(1000, runs),
-        "G13": lambda: measure_large(5000, 1),
-        "skew": lambda: measure_skew(1000, 100, runs),
-        "live": lambda: measure_live(200),
-    }
+    parts: dict[str, Callable[[], Figure]] = {name: partial(measure_fleet, name, runs) for name in FLEETS}
+    parts |= {"scaling": lambda: measure_scaling(runs), "live": lambda: measure_live(200)}
     chosen = (os.environ.get("PARTS") or " ".join(parts)).split()
     found = {name: parts[name]() for name in chosen}
     held = check_gates(found)

@@ -50,13 +50,10 @@ def write_inputs(folder: Path, desired: Topics) -> None:
     (folder / "wanted.json").write_text(json.dumps(desired))
 
 
-def batch_command(kafka: Cluster, folder: Path) -> list[str]:
-    """Return the command of ``Batch.java``, 90 lines over Kafka's Admin client."""
-    command = java_command(
-        fetch_jars(NEWEST), folder, ["Batch", kafka.bootstrap, str(folder / "wanted.json")], quiet=True
-    )
-    command[command.index("-cp") + 1] += f":{compile_programs()}"
-    return command
+def batch_command(bootstrap: str, folder: Path, *words: str) -> list[str]:
+    """Return the command of ``Batch.java``, a short program over Kafka's Admin client."""
+    main = ["Batch", bootstrap, str(folder / "wanted.json"), *words]
+    return java_command(fetch_jars(NEWEST), folder, main, quiet=True, classes=[compile_programs()])
 
 
 def apply_command(kafka: Cluster, folder: Path, *words: str) -> list[str]:
@@ -69,10 +66,10 @@ def _bare_command(kafka: Cluster, folder: Path) -> list[str]:
     return [sys.executable, str(Path(__file__).with_name("bare.py")), kafka.connect, str(folder / "wanted.json")]
 
 
-def _script_commands(kafka: Cluster, folder: Path, case: Case) -> Commands:
+def tool_commands(bootstrap: str, folder: Path, case: Case) -> Commands:
     """Return commands of ``kafka-topics`` and ``kafka-configs``, by main class; ``nothing`` is a describe."""
     topics, configs = main_class(NEWEST, "kafka-topics"), main_class(NEWEST, "kafka-configs")
-    server = ("--bootstrap-server", kafka.bootstrap)
+    server = ("--bootstrap-server", bootstrap)
     if case.name == "nothing":
         return [java_command(fetch_jars(NEWEST), folder, [topics, *server, "--describe"], quiet=True)]
     found = []
@@ -99,7 +96,11 @@ ALL_CONTENDERS = (
     Contender("topiarist", lambda kafka, folder, _: [apply_command(kafka, folder)]),
     Contender("topiarist --wait", lambda kafka, folder, _: [apply_command(kafka, folder, "--wait")]),
     Contender("bare kazoo script", lambda kafka, folder, _: [_bare_command(kafka, folder)]),
-    Contender("batched Admin client", lambda kafka, folder, _: [batch_command(kafka, folder)]),
-    Contender("Kafka's command line tools", _script_commands, one_by_one=True),
+    Contender("batched Admin client", lambda kafka, folder, _: [batch_command(kafka.bootstrap, folder)]),
+    Contender(
+        "Kafka's command line tools",
+        lambda kafka, folder, case: tool_commands(kafka.bootstrap, folder, case),
+        one_by_one=True,
+    ),
 )
 """In the order of the first round."""

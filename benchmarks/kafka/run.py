@@ -1,8 +1,9 @@
 """Figures from real brokers, one JSON document: ``make bench-kafka``; the progress is on standard error.
 
-ROUNDS (2) is the number of runs of each compared program. PARTS selects from ``side``, ``waiting``, ``load`` and
-``moves``. PACES (1000 0) are the limits of replicas in flight per broker in the runs of ``load``, 0 for no limit.
-Seconds have no gate: the exit code is 0 unless a measurement failed.
+ROUNDS (2) is the number of runs of each compared program. PARTS selects from ``side``, ``waiting``, ``load``, ``moves``
+and ``kraft``. PACES (1000 0) are the limits of replicas in flight per broker in the runs of ``load``, 0 for no limit.
+SIZES (1 1000 10000) are the numbers of topics in ``kraft`` for which there is nothing to do. Seconds have no gate: the
+exit code is 0 unless a measurement failed.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ import sys
 import time
 
 from benchmarks.common import compile_package, describe_machine
-from benchmarks.kafka import initialization, load, moves, side_by_side
+from benchmarks.kafka import initialization, kraft, load, moves, side_by_side
 from support.kafka.jars import NEWEST
 from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER
 
-PARTS = ("side", "waiting", "load", "moves")
+PARTS = ("side", "waiting", "load", "moves", "kraft")
 
 
 def main() -> int:
     """Run the selected parts and print the figures."""
     rounds = int(os.environ.get("ROUNDS") or 2)
     paces = [int(word) for word in (os.environ.get("PACES") or f"{MAX_INFLIGHT_REPLICAS_PER_BROKER} 0").split()]
+    sizes = [int(word) for word in (os.environ.get("SIZES") or " ".join(map(str, kraft.NOTHING_SIZES))).split()]
     parts = (os.environ.get("PARTS") or " ".join(PARTS)).split()
     if rounds < 1 or not set(parts) <= set(PARTS):
         print(f"ROUNDS={rounds}, PARTS={' '.join(parts)}: wanted a number, and some of {PARTS}", file=sys.stderr)
@@ -45,6 +47,8 @@ def main() -> int:
         report["load"] = load.measure(paces)
     if "moves" in parts:
         report["moves"] = moves.measure()
+    if "kraft" in parts:
+        report["kraft"] = kraft.measure(rounds, sizes)
     report["minutes"] = round((time.monotonic() - start) / 60, 1)
     print(json.dumps(report, indent=2))
     return 0

@@ -7,7 +7,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -32,9 +32,11 @@ USABLE_TIMEOUT_S = 300.0
 """Seconds to wait for a result to become usable."""
 
 _POLL_INTERVAL_S = 0.02
-_IDLE_CPU_SHARE = 0.4
+_IDLE_CPU_SHARE, _IDLE_INTERVAL_S = 0.4, 1.0
 _LEADER_AND_ISR_PATTERN = re.compile(rb"Finished LeaderAndIsr request in ")
-_CONFIG_CHANGE_PATTERN = re.compile(rb"Processing override for entityPath: topics/(\S+) with config")
+
+CONFIG_CHANGE = re.compile(rb"Processing override for entityPath: topics/(\S+) with config")
+"""The line of a broker in ZooKeeper mode that has taken up the config of a topic."""
 
 
 class Measurement(NamedTuple):
@@ -85,25 +87,54 @@ def cluster_cpu_seconds(kafka: Cluster) -> float:
 
 def wait_idle(kafka: Cluster, timeout_s: float = 20.0) -> float:
     """Wait until the servers are idle; return the packets per second that ZooKeeper then receives."""
+    wait_until_cpu_is_idle(lambda: cluster_cpu_seconds(kafka), timeout_s)
+    received, start = count_packets(kafka), time.monotonic()
+    threading.Event().wait(_IDLE_INTERVAL_S)
+    return (count_packets(kafka) - received) / (time.monotonic() - start)
+
+
+def wait_until_cpu_is_idle(read_cpu_seconds: Callable[[], float], timeout_s: float = 20.0) -> None:
+    """Wait until some processes together use little CPU for one second, but no longer than ``timeout_s``."""
     never, deadline = threading.Event(), time.monotonic() + timeout_s
     while True:
-        used, received, start = cluster_cpu_seconds(kafka), count_packets(kafka), time.monotonic()
-        never.wait(1.0)
-        seconds = time.monotonic() - start
-        if cluster_cpu_seconds(kafka) - used < _IDLE_CPU_SHARE * seconds:
-            return (count_packets(kafka) - received) / seconds
+        used, start = read_cpu_seconds(), time.monotonic()
+        never.wait(_IDLE_INTERVAL_S)
+        if read_cpu_seconds() - used < _IDLE_CPU_SHARE * (time.monotonic() - start):
+            return
         if time.monotonic() > deadline:
             log_progress(f"  (the brokers are still busy after {timeout_s:.0f} s: going on)")
-            return (count_packets(kafka) - received) / seconds
+            return
 
 
 def measure_commands(
     kafka: Cluster, commands: Sequence[Sequence[str]], usable: Callable[[], object], idle_packets: float
 ) -> Measurement:
     """Run processes one after the other, and wait for ``usable`` from their start on; return the cost."""
-    used, received, runs = cluster_cpu_seconds(kafka), count_packets(kafka), list[ProcessRun]()
-    failed: list[Exception] = []
+    used, received = cluster_cpu_seconds(kafka), count_packets(kafka)
     logs = _open_logs(kafka)
+    done = run_until_usable(commands, usable)
+    return Measurement(
+        seconds=sum(run.seconds for run in done.runs),
+        usable_seconds=done.usable_seconds,
+        cpu_seconds=sum(run.cpu_seconds for run in done.runs),
+        cluster_cpu_seconds=cluster_cpu_seconds(kafka) - used,
+        packets=count_packets(kafka) - received - idle_packets * done.seconds,
+        leader_and_isr_requests=sum(len(_LEADER_AND_ISR_PATTERN.findall(log.read_new())) for log in logs) / len(logs),
+    )
+
+
+class UsableRuns(NamedTuple):
+    """The runs of some processes, the seconds until their result was usable, and until both had ended."""
+
+    runs: Sequence[ProcessRun]
+    usable_seconds: float
+    seconds: float
+
+
+def run_until_usable(commands: Sequence[Sequence[str]], usable: Callable[[], object]) -> UsableRuns:
+    """Run processes one after the other, and wait for ``usable`` from their start on."""
+    runs: list[ProcessRun] = []
+    failed: list[Exception] = []
 
     def work() -> None:
         try:
@@ -125,22 +156,14 @@ def measure_commands(
         worker.join()
     if failed:
         raise failed[0]
-    took = time.perf_counter() - start
-    return Measurement(
-        seconds=sum(run.seconds for run in runs),
-        usable_seconds=until_usable,
-        cpu_seconds=sum(run.cpu_seconds for run in runs),
-        cluster_cpu_seconds=cluster_cpu_seconds(kafka) - used,
-        packets=count_packets(kafka) - received - idle_packets * took,
-        leader_and_isr_requests=sum(len(_LEADER_AND_ISR_PATTERN.findall(log.read_new())) for log in logs) / len(logs),
-    )
+    return UsableRuns(runs, until_usable, time.perf_counter() - start)
 
 
 @contextmanager
-def watch_leaders(kafka: Cluster, topics: Mapping[str, int]) -> Iterator[Callable[[], bool]]:
-    """Return whether every broker reports a leader for every partition of the topics."""
+def watch_leaders(ports: Iterable[int], topics: Mapping[str, int]) -> Iterator[Callable[[], bool]]:
+    """Return whether every broker, by port, reports a leader for every partition of the topics."""
     with ExitStack() as stack:
-        brokers = [stack.enter_context(metadata.BrokerConnection(port)) for port in kafka.ports.values()]
+        brokers = [stack.enter_context(metadata.BrokerConnection(port)) for port in ports]
         wanted = metadata.make_pending(brokers, topics)
 
         def usable() -> bool:
@@ -152,21 +175,28 @@ def watch_leaders(kafka: Cluster, topics: Mapping[str, int]) -> Iterator[Callabl
 
 
 @contextmanager
-def watch_configs(kafka: Cluster, topics: Sequence[str]) -> Iterator[Callable[[], bool]]:
-    """Return whether every broker has logged a change of each topic's config since this call."""
-    logs = _open_logs(kafka)
-    left = [set(topics) for _ in logs]
+def watch_configs(
+    logs: Iterable[Path], topics: Sequence[str], change: re.Pattern[bytes] = CONFIG_CHANGE
+) -> Iterator[Callable[[], bool]]:
+    """Return whether every broker, by its log, has logged a change of each topic's config since this call."""
+    tails = [LogTail(log) for log in logs]
+    left = [set(topics) for _ in tails]
 
     def usable() -> bool:
-        for log, names in zip(logs, left, strict=True):
-            names.difference_update(name.decode() for name in _CONFIG_CHANGE_PATTERN.findall(log.read_new()))
+        for tail, names in zip(tails, left, strict=True):
+            names.difference_update(name.decode() for name in change.findall(tail.read_new()))
         return not any(left)
 
     yield usable
 
 
+def log_paths(kafka: Cluster) -> list[Path]:
+    """Return the logs of the brokers."""
+    return [broker.folder / "log" for broker in kafka.brokers.values()]
+
+
 def _open_logs(kafka: Cluster) -> list[LogTail]:
-    return [LogTail(broker.folder / "log") for broker in kafka.brokers.values()]
+    return [LogTail(log) for log in log_paths(kafka)]
 
 
 class LogTail:

@@ -53,24 +53,31 @@ def make_cases(topics: int, changed: int) -> Iterator[Case]:
     yield Case("growths", wanted, grown)
 
 
-def warm_up(kafka: Cluster, folder: Path) -> None:
-    """Create other topics first: a controller is slow directly after its start."""
+def make_warm_up_steps() -> Iterator[Topics]:
+    """Return what a new cluster does first, since a controller is slow directly after its start: 100 other topics."""
     before = make_topics("warm", 100)
-    for wanted in (
-        before,
-        {name: {**spec, "partitions": GROWN_PARTITIONS, "config": LONGER_RETENTION} for name, spec in before.items()},
-    ):
+    yield before
+    yield {name: {**spec, "partitions": GROWN_PARTITIONS, "config": LONGER_RETENTION} for name, spec in before.items()}
+
+
+def warm_up(kafka: Cluster, folder: Path) -> None:
+    """Take a new cluster through its first topics."""
+    for wanted in make_warm_up_steps():
         write_inputs(folder, wanted)
-        with scene.watch_leaders(kafka, {name: spec["partitions"] for name, spec in wanted.items()}) as ready:
-            scene.measure_commands(kafka, [batch_command(kafka, folder)], ready, 0.0)
+        with scene.watch_leaders(
+            kafka.ports.values(), {name: spec["partitions"] for name, spec in wanted.items()}
+        ) as ready:
+            scene.measure_commands(kafka, [batch_command(kafka.bootstrap, folder)], ready, 0.0)
 
 
 def watch_usable(kafka: Cluster, case: Case) -> AbstractContextManager[Any]:
     """Return the check that tells when the result of a case is usable."""
     if case.name == "configs":
-        return scene.watch_configs(kafka, case.changed)
+        return scene.watch_configs(scene.log_paths(kafka), case.changed)
     if case.changed:
-        return scene.watch_leaders(kafka, {name: case.desired[name]["partitions"] for name in case.changed})
+        return scene.watch_leaders(
+            kafka.ports.values(), {name: case.desired[name]["partitions"] for name in case.changed}
+        )
     return nullcontext(lambda: True)
 
 

@@ -100,11 +100,16 @@ class Reason(str, Enum):
     INCOMPLETE = "Incomplete", Exit.ERROR
     MOVES_STALLED = "MovesStalled", Exit.ERROR, True
     STUCK_REASSIGNMENT = "StuckReassignment", Exit.ERROR
+    THROTTLED = "Throttled", Exit.ERROR, True
+    RECORDS_BLOCKED = "RecordsBlocked", Exit.ERROR, True
+    RECORDS_LOST = "RecordsLost", Exit.ERROR
 
     # The cluster has a write block.
     KRAFT_CONTROLLER = "KRaftController", Exit.REFUSED
     KRAFT_MIGRATION = "KRaftMigration", Exit.REFUSED
     FROZEN = "Frozen", Exit.REFUSED
+    RECORDS_NOT_MOVED = "RecordsNotMoved", Exit.REFUSED
+    MOVED_BACK = "MovedBack", Exit.REFUSED
     NO_CONTROLLER = "NoController", Exit.REFUSED, True
 
     # A topic, or a part of its spec, is refused.
@@ -134,6 +139,7 @@ class Reason(str, Enum):
     NOT_INITIALIZED = "NotInitialized", Exit.REFUSED, True
     PARTITIONS_MALFORMED = "PartitionsMalformed", Exit.REFUSED
     POLICY_DENIED = "PolicyDenied", Exit.REFUSED
+    POLICY_VIOLATION = "PolicyViolation", Exit.REFUSED
     PROTECTED_TOPIC = "ProtectedTopic", Exit.REFUSED
     RACKS_INCOMPLETE = "RacksIncomplete", Exit.REFUSED
     REASSIGNMENT_IN_PROGRESS = "ReassignmentInProgress", Exit.REFUSED, True

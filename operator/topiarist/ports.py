@@ -1,19 +1,20 @@
 """The interfaces that adapters implement: clusters, their progress and inspection, and CEL rules.
 
-``adapters.zookeeper`` and ``adapters.memory`` implement the ``Cluster`` port, ``adapters.cel`` the ``RuleEvaluator``.
-``reconcile``, ``throttle`` and ``filters`` use these interfaces and import no adapter.
+``adapters.zookeeper``, ``adapters.kafka_admin`` and ``adapters.memory`` implement the ``Cluster`` port,
+``adapters.cel`` the ``RuleEvaluator``. ``reconcile``, ``throttle`` and ``filters`` use these interfaces and import no
+adapter.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
 from topiarist.model.moves import NO_MOVES, ClearedMoves, MoveProgress, MoveSettings
 from topiarist.model.outcome import FreezeResult, Outcome
-from topiarist.model.plan import Plan, TopicPlan
+from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.policy import CelBindings, Rule, RuleError
 from topiarist.model.progress import TopicProgress
 from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
@@ -65,10 +66,19 @@ class Cluster(Protocol):
         """
 
     def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
-        """Apply ``plan`` with one transaction for each topic.
+        """Apply ``plan`` under the lock of the cluster, topic by topic or several topics at a time.
 
-        Each topic is compared by value with the cluster directly before its transaction. With a ``throttle``, topics
-        without new partitions are sent first, and each of the other topics waits for ``try_acquire``.
+        Each topic is compared by value with the cluster directly before its write, and each change is made whole or not
+        at all. ``adapters.zookeeper`` makes all changes of a topic and its record in one transaction, which fails if
+        the topic, the lock, the freeze or the controller changed since the comparison. ``adapters.kafka_admin`` has no
+        such transaction: it announces each change in the records, sends it as a request of its own (deletions, then
+        creations, configs, growth), and settles the records after it. The request fails if the name is taken, the id is
+        another, or the count differs; configs are overwritten as they are then, and one request of a run that has lost
+        the lock may still take effect. docs/promises.md has the whole comparison. ``adapters.memory`` is as strict
+        as the first.
+
+        With a ``throttle``, topics without new partitions are sent first, and each of the other topics waits for
+        ``try_acquire``.
 
         Yields exactly one outcome for each of ``plan.actionable_topics()``, as soon as it is known. After ``stop()``
         returns true, started writes are finished and the other topics are ``SKIPPED``. Writes nothing if there are no
@@ -85,9 +95,10 @@ class Cluster(Protocol):
     ) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in batches, then its elections; the caller has made all other changes.
 
-        A batch is sent when the one before it is done, also one of an earlier run. After the last batch the throttles
-        are put back as they were, also those of an earlier run of the same owner that ended early; a plan without moves
-        does only this. Moves that are done are not sent.
+        A batch is sent when the one before it is done, also one of an earlier run; ``adapters.kafka_admin`` sends each
+        move as soon as there is room among those in flight. After the last batch the throttles are put back as they
+        were, also those of an earlier run of the same owner that ended early; a plan without moves does only this.
+        Moves that are done are not sent.
 
         One election is requested at a time, for partitions that the controller can elect; leaders that are elected
         already are not elected again.
@@ -125,7 +136,18 @@ class PartitionInspector(Cluster, Protocol):
         """Return the current partitions of each topic; unknown ones are left out."""
 
 
-class OpenCluster(PartitionInspector, ProgressSource, Protocol):
+class BrokerValidator(Protocol):
+    """A cluster with brokers that can be asked about a plan."""
+
+    def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
+        """Return the refusals of the brokers by topic, each with the changes that it withholds; write nothing.
+
+        Deletions are not asked about. Raises ``TopiaristError`` if the brokers do not answer, and ``WrongUsage`` if the
+        cluster is not reached through its brokers.
+        """
+
+
+class OpenCluster(PartitionInspector, ProgressSource, BrokerValidator, Protocol):
     """An open session with one cluster. Use as a context manager, or call ``close``."""
 
     def __enter__(self) -> Self: ...

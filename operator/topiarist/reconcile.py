@@ -8,10 +8,11 @@ module calls ``planner`` and the ``Cluster`` port.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
-from topiarist.model.plan import Plan, TopicPlan
+from topiarist.model.plan import Issue, Plan, TopicPlan, withhold
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
@@ -19,7 +20,7 @@ from topiarist.planning.moves.execution.health import withhold_unhealthy_moves
 from topiarist.planning.moves.leaders import add_elections, find_candidates
 from topiarist.planning.moves.phases import has_moves, only_moves, without_moves
 from topiarist.planning.planner import make_plan
-from topiarist.ports import NO_MOVE_OPTIONS, Cluster, MoveOptions, PartitionInspector, Throttle
+from topiarist.ports import NO_MOVE_OPTIONS, BrokerValidator, Cluster, MoveOptions, PartitionInspector, Throttle
 
 
 def read_and_plan(
@@ -51,6 +52,21 @@ def plan_elections(cluster: PartitionInspector, plan: Plan, state: ClusterState,
     return add_elections(plan, topics, candidates, cluster.inspect_all(tuple(candidates.values())))
 
 
+def withhold_vetoed_changes(cluster: BrokerValidator, plan: Plan) -> Plan:
+    """Return ``plan`` without the changes that the brokers refuse, each with their refusal; write nothing.
+
+    Raises the errors of ``BrokerValidator.ask_brokers``.
+    """
+    vetoes = cluster.ask_brokers(plan) if plan.has_changes else {}
+    return replace(plan, topics=tuple(_withhold_all(topic, vetoes.get(topic.topic, ())) for topic in plan.topics))
+
+
+def _withhold_all(topic: TopicPlan, vetoes: Sequence[Issue]) -> TopicPlan:
+    for veto in vetoes:
+        topic = withhold(topic, veto.withheld, veto)
+    return topic
+
+
 def read_cluster(cluster: Cluster, cluster_id: str, source: str = "clusterId") -> ClusterState:
     """Return the state of a cluster.
 
@@ -67,7 +83,7 @@ def require_cluster_id(expected: str, actual: str, source: str = "clusterId") ->
 
     An empty ``expected`` accepts every id. ``source`` names the origin of ``expected`` for the message.
     """
-    # Two clusters may share addresses (a chroot, a rebuilt host); only the id tells them apart.
+    # Two clusters may share addresses (a shared server, a rebuilt host); only the id tells them apart.
     if expected and expected != actual:
         raise TopiaristError(
             Reason.WRONG_CLUSTER,

@@ -135,7 +135,7 @@ _BACKOFF_FACTOR = 1.25
 _POLL_COST_FACTOR = 4
 """The minimum pause as a multiple of the last poll's duration.
 
-It limits the load on ZooKeeper, which also serves other clients.
+It limits the load on the cluster, which also serves other clients.
 """
 
 

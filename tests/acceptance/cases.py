@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import yaml
 from kazoo.client import KazooClient
 
+from support.cli.runs import without_notice
 from support.zookeeper.client import connect_client
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
@@ -166,7 +167,7 @@ def run_command(command: str) -> str:
         sys.stdin = stdin
     parts = [f"$ topiarist {command}", out.getvalue().rstrip("\n")]
     # This message appears only if a machine under load connects slowly.
-    if said := re.sub(r"^connecting to .*\n", "", err.getvalue(), flags=re.MULTILINE):
+    if said := without_notice(err.getvalue()):
         parts += ["--- stderr", said.rstrip("\n")]
     text = "\n".join(filter(None, [*parts, f"--- exit {code}"])) + "\n"
     text = re.sub(r'(topic id +|"topicId": ")[\w-]{22}\b', rf"\g<1>{'A' * 22}", text)
@@ -200,6 +201,6 @@ def plan_json(manifests: str) -> str:
         return ""
     content = json.loads(text)
     assert content["fingerprint"] == compute_fingerprint(content)
-    plain = re.sub(r'"identity": [0-9]+', '"identity": 0', text)
+    plain = re.sub(r'"identity": "[0-9]+"', '"identity": "0"', text)
     plain = re.sub(r'"topicId": "[^"]{22}"', f'"topicId": "{"A" * 22}"', plain)
     return plain.replace(content["fingerprint"], compute_fingerprint(json.loads(plain)))

@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from support.drift import generated_reports
 from support.drift.browser import TIMEOUT_MS, launch_browser
+from topiarist.cli.main import run
 
 TIME = 600
 """Seconds for a test: a page opens in one, and in many on a machine that has other work."""
@@ -41,6 +42,14 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def notes(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a report with accepted drift, unmatched exceptions, incomplete clusters and broken manifests."""
+    out = tmp_path_factory.mktemp("notes") / "report"
+    generated_reports.write_report(out, generated_reports.make_findings(60, 600), days=20, notes=True)
+    return out
+
+
+@pytest.fixture(scope="session")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a report of 300 clusters with 24,000 findings: more than a page holds."""
     out = tmp_path_factory.mktemp("large") / "report"
@@ -64,3 +73,11 @@ def clean(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("clean") / "report"
     generated_reports.write_report(out, generated_reports.no_findings())
     return out
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the report of the sample fleet, which has every class of drift and upgrade risks."""
+    folder = tmp_path_factory.mktemp("demo") / "fleet"
+    assert run(["drift", "--demo", str(folder), "-q"]) == 1
+    return folder / "report"

@@ -1,4 +1,4 @@
-"""Alert rules and dashboard: valid PromQL, the operator's exported metrics, and explained alerts."""
+"""Alert rules and dashboards: valid PromQL, metrics that the operator or a drift report has, and explained alerts."""
 
 from __future__ import annotations
 
@@ -8,15 +8,21 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+import yaml
 
 from support.checkout import ROOT
+from support.drift.summaries import full_summary
 from support.kubernetes import promql
 from support.kubernetes.helm import CHART, only_document, render
 from support.repo.pages import table
+from topiarist.drift.findings import DriftClass
+from topiarist.drift.outputs import prometheus
+from topiarist.drift.severity import Severity
 from topiarist.kubernetes.metrics import UNKNOWN_CLUSTER, UNREADABLE, Metrics
 from topiarist.kubernetes.reconciler import SyncState
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop
 from topiarist.model.outcome import Result
+from topiarist.model.plan import Risk
 
 
 async def nothing() -> Requeue:
@@ -25,6 +31,7 @@ async def nothing() -> Requeue:
 
 
 EXPORTED = promql.exported_metrics(Metrics(lambda: {"prod": WorkLoop(nothing)}))
+DRIFT_EXPORTED = promql.metrics_in_text(prometheus.format_metrics(full_summary()))
 
 WORDS = {
     ("topiarist_topics", "state"): {UNKNOWN_CLUSTER, UNREADABLE, *(state.value for state in SyncState)},
@@ -32,19 +39,49 @@ WORDS = {
     ("topiarist_topic_changes_total", "action"): {"create", "grow", "configure", "delete", "adopt", "release"},
     ("controller_runtime_reconcile_total", "result"): {"success", "error"},
     ("topiarist_cluster_requests_total", "result"): {"ok", "error", "lost"},
+    ("topiarist_drift_findings", "class"): {kind.value for kind in DriftClass},
+    ("topiarist_drift_findings_by_risk", "risk"): {risk.label for risk in Risk},
+    ("topiarist_drift_findings_by_severity", "severity"): {each.value for each in Severity},
+    ("topiarist_drift_findings_by_responsible", "severity"): {each.value for each in Severity},
 }
 """Labels with known values."""
 
 PAGE = (ROOT / "docs" / "alerts.md").read_text()
 DASHBOARD: dict[str, Any] = json.loads((CHART / "files" / "dashboard.json").read_text())
-PANELS: list[dict[str, Any]] = [panel for panel in DASHBOARD["panels"] if panel["type"] != "row"]
-VARIABLES = {each["name"]: each for each in DASHBOARD["templating"]["list"]}
+DRIFT_DASHBOARD: dict[str, Any] = json.loads((CHART / "files" / "drift-dashboard.json").read_text())
+DRIFT = {"enabled": True, "owner": "k8s/1b4e28ba/kafka/prod", "manifests": {"configMap": {"name": "topics"}}}
+
+
+def panels_of(dashboard: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the panels of a dashboard that show something."""
+    return [panel for panel in dashboard["panels"] if panel["type"] != "row"]
+
+
+def variables_of(dashboard: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the variables of a dashboard by name."""
+    return {each["name"]: each for each in dashboard["templating"]["list"]}
+
+
+PANELS = panels_of(DASHBOARD)
+
+each_dashboard = pytest.mark.parametrize("dashboard", [DASHBOARD, DRIFT_DASHBOARD], ids=lambda each: each["uid"])
+
+
+def groups(drift: bool, **values: Any) -> dict[str, list[dict[str, Any]]]:
+    """Return the rules of each group as Prometheus receives them."""
+    given = {"prometheusRule": {"enabled": True, **values}} | ({"drift": DRIFT} if drift else {})
+    found = only_document(render(given), "PrometheusRule")
+    return {group["name"]: group["rules"] for group in found["spec"]["groups"]}
 
 
 def alerts(**values: Any) -> list[dict[str, Any]]:
-    """Return the rules as Prometheus receives them."""
-    found = only_document(render({"prometheusRule": {"enabled": True, **values}}), "PrometheusRule")
-    return [rule for group in found["spec"]["groups"] for rule in group["rules"]]
+    """Return the rules about the operator."""
+    return groups(False, **values)["topiarist"]
+
+
+def drift_alerts(**values: Any) -> list[dict[str, Any]]:
+    """Return the rules about drift reports."""
+    return groups(True, **values)["topiarist-drift"]
 
 
 def plain(expression: str) -> str:
@@ -52,37 +89,60 @@ def plain(expression: str) -> str:
     return expression.replace("$__rate_interval", "5m").replace("$__range", "1h")
 
 
-EXPRESSIONS = [
-    *(pytest.param(rule["expr"], id=rule["alert"]) for rule in alerts()),
-    *(
-        pytest.param(plain(target["expr"]), id=f"{panel['title']}-{target['refId']}")
-        for panel in PANELS
-        for target in panel["targets"]
-    ),
-]
+def expressions(rules: list[dict[str, Any]], dashboard: dict[str, Any]) -> list[Any]:
+    """Return the expressions of rules and panels, named."""
+    return [
+        *(pytest.param(rule["expr"], id=rule["alert"]) for rule in rules),
+        *(
+            pytest.param(plain(target["expr"]), id=f"{panel['title']}-{target['refId']}")
+            for panel in panels_of(dashboard)
+            for target in panel["targets"]
+        ),
+    ]
 
 
-@pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_every_metric_and_label_exists(expression: str) -> None:
-    """Every metric and label is exported by the operator or added by Prometheus; label values are possible values."""
+def check_names(expression: str, exported: promql.ExportedMetrics) -> None:
+    """Assert that every metric and label is exported or added by Prometheus, and that label values are possible."""
     found = promql.metric_selectors(expression)
     assert found
     for metric in found:
-        assert metric.name in EXPORTED, f"there is no metric {metric.name}"
+        assert metric.name in exported, f"there is no metric {metric.name}"
         for op, label, value in metric.matchers:
-            assert label in EXPORTED[metric.name] | promql.TARGET_LABELS, f"{metric.name} has no label {label}"
+            assert label in exported[metric.name] | promql.TARGET_LABELS, f"{metric.name} has no label {label}"
             if known := WORDS.get((metric.name, label)):
                 assert set(promql.matcher_values(op, value)) <= known, f"{label} is never {value}"
     for labels, metrics in promql.aggregations(expression):
         for name in metrics:
-            assert labels <= EXPORTED[name] | promql.TARGET_LABELS, f"{name} has not all of {sorted(labels)}"
+            assert labels <= exported[name] | promql.TARGET_LABELS, f"{name} has not all of {sorted(labels)}"
 
 
-@pytest.mark.parametrize("wrong", ["nothing_total", 'topiarist_topics{status="a"}', 'topiarist_topics{state="Lost"}'])
+@pytest.mark.parametrize("expression", expressions(alerts(), DASHBOARD))
+def test_every_metric_and_label_exists(expression: str) -> None:
+    """Every rule and panel about the operator reads metrics that it exports."""
+    check_names(expression, EXPORTED)
+
+
+@pytest.mark.parametrize("expression", expressions(drift_alerts(), DRIFT_DASHBOARD))
+def test_every_metric_of_drift_exists(expression: str) -> None:
+    """Every rule and panel about drift reads metrics that a report has."""
+    check_names(expression, DRIFT_EXPORTED)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "nothing_total",
+        'topiarist_topics{status="a"}',
+        'topiarist_topics{state="Lost"}',
+        "topiarist_drift_nothing",
+        'topiarist_drift_findings{topic="a"}',
+        'topiarist_drift_findings{class="lost"}',
+    ],
+)
 def test_a_wrong_name_would_be_found(wrong: str) -> None:
     """The check reports a wrong metric, a wrong label and an impossible label value."""
     with pytest.raises(AssertionError):
-        test_every_metric_and_label_exists(f"sum({wrong})")
+        check_names(f"sum({wrong})", {**EXPORTED, **DRIFT_EXPORTED})
 
 
 def test_every_alert_speaks_of_this_release() -> None:
@@ -98,7 +158,7 @@ def test_every_alert_speaks_of_this_release() -> None:
 
 def test_every_alert_says_what_is_wrong() -> None:
     """Every alert has a severity, a summary and a description with labels of its expression only."""
-    for rule in alerts():
+    for rule in [*alerts(), *drift_alerts()]:
         assert rule["labels"]["severity"] in {row[0] for row in table(PAGE, "severity")}, rule["alert"]
         assert {"summary", "description"} == set(rule["annotations"])
         kept = frozenset[str]().union(*(labels for labels, _ in promql.aggregations(rule["expr"])))
@@ -111,10 +171,11 @@ def test_every_alert_says_what_is_wrong() -> None:
 def test_every_alert_is_explained() -> None:
     """The page has a section with the severity of every alert, and the schema contains its name."""
     parts = dict(re.findall(r"^## (\w+)\n\n`(\w+)`", PAGE, re.MULTILINE))
-    assert parts == {rule["alert"]: rule["labels"]["severity"] for rule in alerts()}
+    rules = [*alerts(), *drift_alerts()]
+    assert parts == {rule["alert"]: rule["labels"]["severity"] for rule in rules}
     schema = json.loads((CHART / "values.schema.json").read_text())
     names = schema["properties"]["prometheusRule"]["properties"]["disabled"]["items"]["enum"]
-    assert names == [rule["alert"] for rule in alerts()]
+    assert names == [rule["alert"] for rule in rules]
 
 
 def test_alerts_can_be_left_out_labelled_and_linked() -> None:
@@ -141,41 +202,48 @@ def texts(value: Any) -> Iterator[str]:
         yield value
 
 
-def test_every_variable_of_the_dashboard_exists() -> None:
+@each_dashboard
+def test_every_variable_of_the_dashboard_exists(dashboard: dict[str, Any]) -> None:
     """Every variable is defined or is one of Grafana's own, with two underscores; legends use labels of their
     expression.
     """
-    named = {name for text in texts(DASHBOARD) for name in re.findall(r"\$\{?(\w+)", text)}
-    assert {name for name in named if not name.startswith("__")} == set(VARIABLES)
-    for panel in PANELS:
+    named = {name for text in texts(dashboard) for name in re.findall(r"\$\{?(\w+)", text)}
+    assert {name for name in named if not name.startswith("__")} == set(variables_of(dashboard))
+    for panel in panels_of(dashboard):
         for target in panel["targets"]:
             kept = frozenset[str]().union(*(labels for labels, _ in promql.aggregations(plain(target["expr"]))))
             assert promql.placeholders(target["legendFormat"]) <= kept, panel["title"]
 
 
-def test_the_variables_ask_for_what_exists() -> None:
+@pytest.mark.parametrize(
+    ("dashboard", "exported"),
+    [(DASHBOARD, EXPORTED), (DRIFT_DASHBOARD, DRIFT_EXPORTED)],
+    ids=["topiarist", "topiarist-drift"],
+)
+def test_the_variables_ask_for_what_exists(dashboard: dict[str, Any], exported: promql.ExportedMetrics) -> None:
     """Each variable lists the values of a label that its metric has."""
-    for name, each in VARIABLES.items():
+    for name, each in variables_of(dashboard).items():
         if each["type"] == "query":
             match = re.fullmatch(r"label_values\((.*), (\w+)\)", each["definition"])
             assert match, name
             (metric,) = promql.metric_selectors(match[1])
-            assert match[2] in EXPORTED[metric.name] | promql.TARGET_LABELS
+            assert match[2] in exported[metric.name] | promql.TARGET_LABELS
 
 
-def test_every_panel_can_be_read() -> None:
+@each_dashboard
+def test_every_panel_can_be_read(dashboard: dict[str, Any]) -> None:
     """Every panel has a title and a description, uses the selected data source and overlaps no other panel."""
-    ids = [panel["id"] for panel in DASHBOARD["panels"]]
+    ids = [panel["id"] for panel in dashboard["panels"]]
     assert len(ids) == len(set(ids))
     taken: set[tuple[int, int]] = set()
-    for panel in DASHBOARD["panels"]:
+    for panel in dashboard["panels"]:
         grid = panel["gridPos"]
         left, top = grid["x"], grid["y"]
         cells = {(x, y) for x in range(left, left + grid["w"]) for y in range(top, top + grid["h"])}
         assert not cells & taken, panel["title"]
         assert max(x for x, _ in cells) < 24
         taken |= cells
-    for panel in PANELS:
+    for panel in panels_of(dashboard):
         assert panel["title"]
         assert panel["description"].endswith(".")
         assert all(target["datasource"]["uid"] == "${datasource}" for target in panel["targets"])
@@ -186,3 +254,26 @@ def test_the_config_map_holds_the_dashboard() -> None:
     found = only_document(render({"dashboard": {"enabled": True}}), "ConfigMap")
     assert found["metadata"]["labels"]["grafana_dashboard"] == "1"
     assert json.loads(found["data"]["topiarist.json"]) == DASHBOARD
+
+
+def test_the_dashboard_of_drift_comes_with_drift_reports() -> None:
+    """The ConfigMap contains the second dashboard if the chart makes drift reports, and only then."""
+    found = only_document(render({"dashboard": {"enabled": True}, "drift": DRIFT}), "ConfigMap")
+    assert json.loads(found["data"]["topiarist-drift.json"]) == DRIFT_DASHBOARD
+    assert set(only_document(render({"dashboard": {"enabled": True}}), "ConfigMap")["data"]) == {"topiarist.json"}
+
+
+def test_the_alerts_of_drift_come_with_drift_reports() -> None:
+    """The second group is there if the chart makes drift reports; a selector reaches every metric."""
+    assert set(groups(False)) == {"topiarist"}
+    for rule in drift_alerts(driftSelector='job="drift"'):
+        for metric in promql.metric_selectors(rule["expr"]):
+            assert ("job", "drift") in {(label, value) for _, label, value in metric.matchers}, rule["alert"]
+
+
+def test_the_plain_files_are_those_of_the_chart() -> None:
+    """Without the chart, Prometheus and Grafana get the same rules and the same dashboard."""
+    folder = ROOT / "manifests" / "monitoring"
+    (group,) = yaml.safe_load((folder / "drift-alerts.yaml").read_text())["groups"]
+    assert group == {"name": "topiarist-drift", "rules": drift_alerts()}
+    assert json.loads((folder / "drift-dashboard.json").read_text()) == DRIFT_DASHBOARD

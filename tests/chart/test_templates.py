@@ -209,13 +209,15 @@ def test_selectors_find_the_pods(everything: dict[str, Any]) -> None:
 
 
 def test_the_network_policy_knows_the_clusters(everything: dict[str, Any]) -> None:
-    """The NetworkPolicy allows the ports of the connect strings, or ZooKeeper's default port, and the pod of helm
-    test.
+    """The NetworkPolicy allows the ports of brokers, of token endpoints and of the connect strings (or ZooKeeper's
+    default port), and the pod of helm test.
     """
     spec = only_document(render(everything), "NetworkPolicy")["spec"]
     ports = [[each["port"] for each in rule["ports"]] for rule in spec["egress"]]
-    assert ports == [[53, 53], [443, 6443], [2181, 2182, 2281], [4317]]
-    assert spec["egress"][2]["to"] == everything["networkPolicy"]["zookeeperTo"]
+    assert ports == [[53, 53], [443, 6443], [9093, 9094, 9095], [8443], [2181, 2182, 2281], [4317]]
+    assert spec["egress"][2]["to"] == everything["networkPolicy"]["kafkaTo"]
+    assert "to" not in spec["egress"][3]
+    assert spec["egress"][4]["to"] == everything["networkPolicy"]["zookeeperTo"]
     (ingress,) = spec["ingress"]
     assert ingress["from"][1]["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "test"
 

@@ -1,4 +1,7 @@
-"""The two clusters of the contract suite, each with methods for external changes."""
+"""The clusters of the contract suite, each with methods for external changes.
+
+Two are here; the third, real brokers in KRaft mode, is in ``tests/brokers``.
+"""
 
 from __future__ import annotations
 
@@ -67,7 +70,12 @@ class ClusterFixture(Protocol):
         """Wait until the controller has processed every change."""
 
 
-def _own_values(record: BatchRecord, entity: str) -> dict[str, str]:
+def topics_of(state: ClusterState) -> dict[str, TopicState]:
+    """Return the topics of a test: all but those that Kafka and topiarist have for themselves."""
+    return {name: topic for name, topic in state.topics.items() if not name.startswith("__")}
+
+
+def own_values(record: BatchRecord, entity: str) -> dict[str, str]:
     """Return the values that topiarist has set for one entity."""
     return {key: value.ours for key, value in record.throttles.get(entity, {}).items()}
 
@@ -85,7 +93,7 @@ class MemoryClusterFixture:
     def create_topic(self, name: str, replicas: tuple[Replicas, ...], config: dict[str, str]) -> None:
         """Add a topic with a new identity to the state."""
         state = self._cluster.state
-        topic = TopicState(name, state.next_identity, replicas, config)
+        topic = TopicState(name, str(state.next_identity), replicas, config)
         # A record that outlived its topic belongs to an earlier topic of that name.
         if record := state.dangling_records.get(name):
             topic = replace(topic, record=record)
@@ -121,7 +129,7 @@ class MemoryClusterFixture:
         """Add the record to the state, and its values to the overrides of its topics."""
         state = self._cluster.state
         topics = {
-            name: replace(topic, config={**topic.config, **_own_values(record, f"topics/{name}")})
+            name: replace(topic, config={**topic.config, **own_values(record, f"topics/{name}")})
             for name, topic in state.topics.items()
         }
         self._cluster.state = replace(state, topics=topics, batch=record)
@@ -180,7 +188,7 @@ class ZooKeeperClusterFixture:
         self._client.create("/topiarist/moves", encode_batch_record(record))
         for entity in record.throttles:
             self._client.ensure_path(f"/config/{entity}")
-            self._client.set(f"/config/{entity}", config_bytes(_own_values(record, entity)))
+            self._client.set(f"/config/{entity}", config_bytes(own_values(record, entity)))
 
     def enable_moves(self) -> None:
         """Let the simulated controller react to reassignment requests."""

@@ -1,7 +1,8 @@
 """Counts of the fault tests, and the record of a run: cases and observations of each fault.
 
-A test belongs to the fault of its number: ``test_f07_...`` to F7, ``test_m07_...`` to M7. With ``TOPIARIST_FAULTS`` in
-the environment the record is written to that file; ``docs/reliability.md`` is generated from it.
+A test belongs to the fault of its number: ``test_f07_...`` to F7, ``test_m07_...`` to M7, ``test_k07_...`` to K7. With
+``TOPIARIST_FAULTS`` in the environment the record is written to that file; ``docs/reliability.md`` is generated from
+it.
 """
 
 from __future__ import annotations
@@ -20,13 +21,12 @@ import pytest
 from integration.conftest import protected, secured, strict, superuser
 from integration.write_fixtures import InterceptingProxy
 from support.cli.forked_runs import ForkedRuns
+from support.soak import SOAK
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.client import connect_client
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 __all__ = ["protected", "secured", "strict", "superuser"]
-
-SOAK = bool(os.environ.get("TOPIARIST_SOAK"))
 
 _fault_records: dict[str, dict[str, Any]] = defaultdict(lambda: {"tests": 0, "cases": 0, "seen": {}})
 
@@ -85,7 +85,7 @@ def meddler(zookeeper: EmbeddedZooKeeper) -> Iterator[InterceptingProxy]:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """Count a passed test; with several worker processes, the main process gets all reports."""
-    match = re.search(r"test_([fm])(\d\d)_", report.nodeid.rpartition("::")[2])
+    match = re.search(r"test_([fmk])(\d\d)_", report.nodeid.rpartition("::")[2])
     if not match or report.when != "call" or not report.passed or os.environ.get("PYTEST_XDIST_WORKER"):
         return
     fault = _fault_records[f"{match[1].upper()}{int(match[2])}"]

@@ -17,6 +17,7 @@ from topiarist.cli.main import run
 DAY = 86_400
 
 SAYS_WHEN = {
+    "adapters/kafka_admin/records/transactions.py",
     "cli/commands/drift.py",
     "cli/apply/report_file.py",
     "cli/clusters.py",
@@ -25,7 +26,8 @@ SAYS_WHEN = {
     "drift/live.py",
     "kubernetes/api/clock.py",
 }
-"""Where the time is written down, or said: reports, the age of a snapshot, when one was taken, and Kubernetes."""
+"""Where the time is written down, or said: the records' log, reports, the age of a snapshot, when one was taken, and
+Kubernetes."""
 
 
 def test_f29_a_clock_that_jumps(

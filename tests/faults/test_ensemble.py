@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 import pytest
 
-from faults.conftest import SOAK, FaultStatistics
+from faults.conftest import FaultStatistics
 from integration.write_fixtures import connect_cluster
 from support.cli.runs import write_manifests
+from support.soak import SOAK
 from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.waiting import wait_until
 from support.zookeeper import busy_cluster, write_checker

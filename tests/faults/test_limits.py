@@ -9,20 +9,21 @@ from collections.abc import Iterable
 import pytest
 from kazoo.client import KazooClient
 
-from faults.conftest import SOAK, FaultStatistics
+from faults.conftest import FaultStatistics
 from integration.write_fixtures import DESIRED_SPECS, REPLICAS, connect_cluster, create_mixed_topics, verify_changes
+from support.soak import SOAK
 from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.client import connect_client
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import find_jars, find_java
+from topiarist.adapters.size_limits import MAX_NOTIFICATIONS
 from topiarist.adapters.zookeeper.codec import configs, topics
 from topiarist.errors import Reason
 from topiarist.filters.budgets import enforce_budgets
 from topiarist.model.outcome import Result
 from topiarist.model.spec import Budgets
-from topiarist.planning.size_limits import MAX_NOTIFICATIONS
 
 MOST = 1_048_575
 """Bytes of the largest reply that a Java client reads by default."""

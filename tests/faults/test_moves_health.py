@@ -28,6 +28,7 @@ from topiarist.errors import Reason
 from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
+from topiarist.planning.moves.execution import ledger
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan
 
@@ -46,7 +47,7 @@ def moving(zookeeper: EmbeddedZooKeeper) -> Iterator[MovingCluster]:
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs refuse a partition that is not healthy at once."""
-    monkeypatch.setattr(mover, "HEALTH_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(ledger, "HEALTH_TIMEOUT_S", 0.0)
 
 
 def send(kafka: MovingCluster, plan: Plan) -> Outcome:
@@ -354,7 +355,7 @@ def test_m34_another_client_raises_min_insync_replicas_in_the_middle(
     moving: MovingCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The batch in flight ends; no further one is sent while a partition has fewer replicas than that."""
-    monkeypatch.setattr(mover, "HEALTH_TIMEOUT_S", 0.0)
+    monkeypatch.setattr(ledger, "HEALTH_TIMEOUT_S", 0.0)
     plan = moving.plan()
     moving.lag()
 

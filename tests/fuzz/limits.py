@@ -9,7 +9,7 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 CACHE = Path(os.environ.get("TOPIARIST_CACHE") or ROOT / ".cache") / "fuzz"
 
-TARGET_NAMES = ("manifests", "znodes", "plans", "snapshots", "rules")
+TARGET_NAMES = ("manifests", "znodes", "plans", "snapshots", "rules", "answers", "overrides", "batches", "records")
 """The targets. The process that starts others for them must not import them: each is imported with instrumentation."""
 
 MAX_MEMORY_BYTES = 1 << 30

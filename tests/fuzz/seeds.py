@@ -6,10 +6,19 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from kafka.protocol.admin import DescribeConfigsResponse
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
 from support import snapshots as snapshot_examples
 from support import states
+from support.kafka import scripted_broker as broker_answers
 from topiarist.adapters.devcluster.seed import topic_bytes
+from topiarist.adapters.kafka_admin.read.overrides_decoder import OVERRIDE, VERSION
+from topiarist.adapters.kafka_admin.records import codec
+from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, Lock, Meta, Moved, TopicRecord
 from topiarist.adapters.zookeeper.codec import configs, own_znodes
+from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
+from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
@@ -56,6 +65,66 @@ def rule_seeds() -> Iterator[bytes]:
     yield b'topic.name.matches("^[a-z]+$") && change.keys.filter(k, k.startsWith("r")).size() < 3'
     yield b"int(topic.config['retention.ms']) <= 7 * 24 * 3600 * 1000 ? true : {'a': 1.0}.a > 2.0"
     yield b"duration('168h') > duration('1h') && timestamp('2024-01-01T00:00:00Z').getFullYear() == 2024"
+
+
+def answer_seeds() -> Iterator[bytes]:
+    """Return the number of a request in ``targets.REQUESTS`` and what a broker sends for it, for each request."""
+    responses = (
+        (12, broker_answers.metadata_response(9092, [broker_answers.topic_metadata("orders")])),
+        (3, broker_answers.versions_response()),
+        (4, broker_answers.coordinator_response(9092, "topiarist")),
+        (1, broker_answers.handshake_response()),
+        (2, broker_answers.login_response(b"r=x,s=c2FsdA==,i=4096")),
+    )
+    for number, (version, response) in enumerate(responses):
+        yield bytes([number]) + broker_answers.encode_response(response, version, correlation_id=1)
+    yield b"\0HTTP/1.1 400 Bad Request"
+
+
+def override_seeds() -> Iterator[bytes]:
+    """Return answers to DescribeConfigs after their sizes: without topics, and with overrides, defaults and errors."""
+    result = DescribeConfigsResponse.DescribeConfigsResult
+    entry = result.DescribeConfigsResourceResult
+    synonym = entry.DescribeConfigsSynonym(name="log.retention.ms", value="5", source=4)
+    values = (("retention.ms", "5", OVERRIDE), ("cleanup.policy", "compact", 5), ("segment.ms", None, OVERRIDE))
+    entries = [
+        entry(name=name, value=value, config_source=source, synonyms=[synonym], config_type=5)
+        for name, value, source in values
+    ]
+    described = result(error_code=0, resource_type=2, resource_name="orders", configs=entries)
+    hidden = result(error_code=29, error_message="denied", resource_type=2, resource_name="hidden", configs=[])
+    for results in ([], [described], [hidden, described]):
+        yield broker_answers.encode_response(DescribeConfigsResponse(results=results), VERSION, 1)[4:]
+
+
+def batch_seeds() -> Iterator[bytes]:
+    """Return the batches that a broker sends: none, some with values and tombstones, and a compressed one."""
+    yield b""
+    for compression, number in ((0, 1), (0, 4), (1, 4)):
+        builder = DefaultRecordBatchBuilder(2, compression, True, 5, 0, 0, 1 << 20)
+        for offset in range(number):
+            value = None if offset == 2 else b'{"version":1}'
+            builder.append(offset, 1000, b"topic/t%d" % offset, value, [])
+        yield bytes(builder.build())
+
+
+def record_seeds() -> Iterator[bytes]:
+    """Return a key, a zero byte and a value, for each kind of record."""
+    applied = AppliedSpec(3, (("retention.ms", "5"),))
+    ownership = OwnershipRecord("team", ("retention.ms",), applied=applied)
+    intent = Intent(IntentKind.CHANGE, ownership, ((1, 2),), 3, {"retention.ms": None})
+    move = ReplicaMove("orders", 0, (1, 2), (3, 2))
+    batch = BatchRecord("team", 1, 2, (move,), {"topics/orders": {"key": OwnValue(None, "0:3")}})
+    values = {
+        codec.LOCK: codec.encode_lock(Lock("run", "team", "host", 30.0, 7, 3)),
+        codec.META: codec.encode_meta(Meta("cluster", "id")),
+        codec.GATE: codec.encode_gate(Freeze("why", "ada")),
+        codec.MOVED: codec.encode_moved(Moved("/kafka", 2, ("old",))),
+        codec.MOVES: codec.encode_batch(batch),
+        f"{codec.TOPIC_PREFIX}orders": codec.encode_topic(TopicRecord(ownership, "id", intent)),
+    }
+    for key, value in values.items():
+        yield key.encode() + b"\0" + value
 
 
 YAML_TOKENS = (

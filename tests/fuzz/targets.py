@@ -9,18 +9,36 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from types import SimpleNamespace
 from typing import Any, NamedTuple
+
+from kafka.protocol.admin import DescribeConfigsResponse
+from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
+from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
+from kafka.record.util import calc_crc32c
 
 from fuzz import seeds
 from support import states
 from support.zookeeper.decoders import DECODERS
 from topiarist.adapters.cel import CelRuleEvaluator
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
+from topiarist.adapters.kafka_admin.read.overrides_decoder import (
+    OVERRIDE,
+    VERSION,
+    MalformedAnswer,
+    TopicOverrides,
+    decode_overrides,
+)
+from topiarist.adapters.kafka_admin.records.codec import TOPIC_PREFIX, decode_records, encode_topic
+from topiarist.adapters.kafka_admin.records.log import committed_records
+from topiarist.adapters.kafka_admin.records.values import Records
 from topiarist.adapters.manifests import diagnose, dump, loader
 from topiarist.adapters.manifests.parser import NeedsDiagnosis, StrictParser
 from topiarist.adapters.manifests.source import File
@@ -40,6 +58,8 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest
 from topiarist.planning.planner import make_plan
 from topiarist.schema import load
+
+_BATCH_LENGTH_END, _BATCH_ATTRIBUTES = 12, 21
 
 INVALID_PLAN_REASONS = {Reason.NOT_A_PLAN, Reason.PLAN_EDITED, Reason.PLAN_TOO_NEW}
 
@@ -72,7 +92,7 @@ def _load(data: bytes) -> loader.Loaded:
 def check_manifests(data: bytes) -> None:
     """Check that reading yields documents or located errors, and that valid documents are equal after a round trip."""
     loaded = _load(data)
-    of_kind: dict[str, list[Manifest]] = {kind: [] for kind in load.KINDS}
+    of_kind: dict[str, list[Manifest]] = {kind: [] for kind in load.MANIFEST_KINDS}
     for manifest in loaded.manifests:
         of_kind[manifest.kind].append(manifest)
     for manifest in of_kind["Policy"]:
@@ -248,6 +268,115 @@ def check_rules(data: bytes) -> None:
             assert fault.hint.isprintable(), ascii(fault.hint)
 
 
+# Answers of brokers
+
+REQUESTS: tuple[tuple[Callable[[], Message], int], ...] = (
+    (lambda: MetadataRequest(topics=[]), 12),
+    (ApiVersionsRequest, 3),
+    (lambda: FindCoordinatorRequest(key_type=1, coordinator_keys=["topiarist"]), 4),
+    (lambda: SaslHandshakeRequest(mechanism="PLAIN"), 1),
+    (lambda: SaslAuthenticateRequest(auth_bytes=b""), 2),
+)
+"""The requests, with their versions, that the first byte of an input chooses from."""
+
+
+class _RecordedPeer(socket.socket):
+    """A socket that receives the given bytes and is then closed by its peer."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self._data = BytesIO(data)
+
+    def sendall(self, *_: Any) -> None:
+        pass
+
+    def recv_into(self, buffer: Any, *_: Any) -> int:
+        return self._data.readinto(buffer)
+
+
+def _read_answer(data: bytes) -> None:
+    make, version = REQUESTS[data[0] % len(REQUESTS) if data else 0]
+    with _RecordedPeer(data[1:]) as peer:
+        connection = Connection(peer, timeout=60.0)
+        try:
+            connection.call(make(), version=version)
+            is_answered = True
+        except Disconnected:
+            is_answered = False
+        assert connection.is_open == is_answered
+
+
+def _read_overrides(data: bytes) -> list[TopicOverrides] | None:
+    """Return the overrides of an answer to DescribeConfigs; None if the decoder refuses it."""
+    try:
+        return list(decode_overrides(data))
+    except MalformedAnswer as error:
+        _check_printable(str(error))
+        return None
+
+
+def check_overrides(data: bytes) -> None:
+    """Check that an answer is refused, or read as the library reads it."""
+    found = _read_overrides(data)
+    if found is None:
+        return
+    try:
+        answer: Any = DescribeConfigsResponse.decode(data, version=VERSION, header=True)
+    except Exception:  # the library also decodes what is skipped here
+        return
+    assert found == [
+        TopicOverrides(
+            each.resource_name or "",
+            {one.name or "": one.value or "" for one in each.configs or () if one.config_source == OVERRIDE},
+            each.error_code,
+            each.error_message or "",
+        )
+        for each in answer.results or ()
+    ]
+
+
+# Records
+
+
+def _read_batches(data: bytes) -> list[tuple[bytes | None, bytes | None, int]] | None:
+    """Return the records of the batches of a partition; None if they are refused."""
+    try:
+        return list(committed_records(SimpleNamespace(records=data, aborted_transactions=None), 0, 1 << 62))
+    except TopiaristError as error:
+        _check_reason(error, {Reason.UNREADABLE})
+        return None
+
+
+def check_batches(data: bytes) -> None:
+    """Check that batches are refused or read, also if the checksum of the first one is right."""
+    _read_batches(data)
+    if len(data) > _BATCH_ATTRIBUTES:
+        end = _BATCH_LENGTH_END + int.from_bytes(data[_BATCH_LENGTH_END - 4 : _BATCH_LENGTH_END], "big", signed=True)
+        checksum: int = calc_crc32c(data[_BATCH_ATTRIBUTES:end])
+        _read_batches(data[: _BATCH_ATTRIBUTES - 4] + checksum.to_bytes(4, "big") + data[_BATCH_ATTRIBUTES:])
+
+
+def _read_record(data: bytes) -> Records | None:
+    key, _, value = data.partition(b"\0")
+    try:
+        return decode_records({key: value})
+    except TopiaristError as error:
+        _check_reason(error, {Reason.UNREADABLE})
+        return None
+
+
+def check_record(data: bytes) -> None:
+    """Check that a record is refused, or is the same after it was written."""
+    found = _read_record(data)
+    if found is None:
+        return
+    for error in found.errors.values():
+        _check_printable(error.message)
+    for name, record in found.topics.items():
+        again = decode_records({f"{TOPIC_PREFIX}{name}".encode(): encode_topic(record)})
+        assert again.topics == {name: record}
+
+
 TARGETS = {
     "manifests": Target((_load,), check_manifests, partial(seeds.example_files, "*.yaml"), seeds.YAML_TOKENS),
     "znodes": Target(
@@ -259,4 +388,8 @@ TARGETS = {
     "plans": Target((_read_plan,), check_plans, partial(seeds.example_files, "*.json"), seeds.JSON_TOKENS),
     "snapshots": Target((_read_snapshot,), check_snapshots, seeds.snapshot_seeds, seeds.JSON_TOKENS),
     "rules": Target((check_rules,), check_rules, seeds.rule_seeds, seeds.CEL_TOKENS),
+    "answers": Target((_read_answer,), _read_answer, seeds.answer_seeds, ""),
+    "overrides": Target((_read_overrides,), check_overrides, seeds.override_seeds, ""),
+    "batches": Target((_read_batches,), check_batches, seeds.batch_seeds, ""),
+    "records": Target((_read_record,), check_record, seeds.record_seeds, seeds.JSON_TOKENS),
 }

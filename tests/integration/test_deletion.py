@@ -184,7 +184,7 @@ def test_a_look_reads_the_mark_before_the_topic(
     ours.remove_broker(4)
     client.create(MARK)
     ours.wait_idle()
-    identity = client.get(TOPIC)[1].czxid
+    identity = str(client.get(TOPIC)[1].czxid)
     meddler = InterceptingProxy(zookeeper.connect)
     with meddler, connect_cluster(meddler.through(ours.connect)) as port:
         assert port.poll({"orders": ()})["orders"] == TopicProgress(identity, True, (4,))
@@ -200,7 +200,7 @@ def test_a_topic_in_a_very_odd_state_is_still_seen(ours: SimulatedKafka, client:
     client.set(TOPIC, b'{"version":3,"partitions":{"0":[7]},"topic_id":7}')
     with connect_cluster(ours.connect) as port:
         assert port.poll({"orders": (), "none": ()}) == {
-            "orders": TopicProgress(client.get(TOPIC)[1].czxid, False),
+            "orders": TopicProgress(str(client.get(TOPIC)[1].czxid), False),
             "none": TopicProgress(None, False),
         }
 
@@ -223,7 +223,9 @@ def test_a_look_sees_a_reassignment(
     """A poll detects a reassignment before and after the controller starts it: a deletion waits for its end."""
     with ours.pause_controller(), connect_cluster(ours.connect) as port:
         move(client)
-        assert port.poll({"orders": ()})["orders"] == TopicProgress(client.get(TOPIC)[1].czxid, False, reassigning=True)
+        assert port.poll({"orders": ()})["orders"] == TopicProgress(
+            str(client.get(TOPIC)[1].czxid), False, reassigning=True
+        )
 
 
 def test_nothing_else_of_the_run_is_held_up(ours: SimulatedKafka) -> None:

@@ -8,10 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.cli.runs import connect_string_of, run_topiarist, write_manifests
 from support.drift.small_fleet import read_rows, read_summary, row_keys
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
+
+NO_TIMES = {"takenAt": "", "firstSeen": "", "seenSince": ""}
 
 
 def test_a_live_report_is_that_of_snapshots(clusters: dict[str, SimulatedKafka], proxy: Proxy, tmp_path: Path) -> None:
@@ -26,19 +30,35 @@ def test_a_live_report_is_that_of_snapshots(clusters: dict[str, SimulatedKafka],
         "drift", folder, "--snapshots", tmp_path / "taken", "--out", tmp_path / "recorded", "--exit-code"
     )
     assert run.code == 3
-    times = {"takenAt": "", "firstSeen": ""}
-    live, recorded = ([{**row, **times} for row in read_rows(tmp_path / name)] for name in ("live", "recorded"))
+    live, recorded = ([row | NO_TIMES for row in read_rows(tmp_path / name)] for name in ("live", "recorded"))
     assert live == recorded
     assert ("b", "orders", "missing", "") in row_keys(live)
     assert ("b", "on-b", "unexpected", "") in row_keys(live)
 
 
+def test_a_live_report_is_the_same_in_a_pool(clusters: dict[str, SimulatedKafka], proxy: Proxy, tmp_path: Path) -> None:
+    """Two processes read each cluster once, and report the same findings as one."""
+    connects = {name: proxy.through(cluster.connect) for name, cluster in clusters.items()}
+    folder = write_manifests(tmp_path / "all", connects, "orders", "on-a")
+    reports = []
+    for jobs in ("1", "2"):
+        before = len(proxy.connections)
+        run = run_topiarist("drift", folder, "--live", "--out", tmp_path / jobs, "--jobs", jobs)
+        assert run.code == 0
+        assert len(proxy.connections) - before == len(clusters)
+        reports.append([row | NO_TIMES for row in read_rows(tmp_path / jobs)])
+    assert reports[0] == reports[1] != []
+    assert proxy.writes == 0
+
+
+@pytest.mark.parametrize("jobs", ["1", "2"])
 def test_a_cluster_that_cannot_be_reached_is_a_row(
-    clusters: dict[str, SimulatedKafka], silent: socket.socket, tmp_path: Path
+    clusters: dict[str, SimulatedKafka], silent: socket.socket, tmp_path: Path, jobs: str
 ) -> None:
     """An unreachable cluster is a row without its address; the others are compared, and the exit code is 1."""
     folder = write_manifests(tmp_path / "all", {"a": clusters["a"].connect, "z": connect_string_of(silent)}, "orders")
-    run = run_topiarist("drift", folder, "--live", "--out", tmp_path / "report", "--connect-timeout", "1")
+    words = ("--live", "--out", tmp_path / "report", "--connect-timeout", "1", "--jobs", jobs)
+    run = run_topiarist("drift", folder, *words)
     assert run.code == 1
     assert "error: cluster z: cannot reach ZooKeeper" in run.err
     (row,) = [row for row in read_rows(tmp_path / "report") if row["cluster"] == "z"]

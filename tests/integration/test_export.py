@@ -97,7 +97,7 @@ def test_a_folder_that_is_in_use_is_seen_before_anything_is_read(
     [
         (["--zookeeper", "zk1", "--cluster", "Prod"], '--cluster: metadata.name: found "Prod", wanted a DNS name'),
         (["--zookeeper", "zk1:2181/"], "--zookeeper: "),
-        ([], "found no cluster: add a Cluster document, or give --clusters or --zookeeper"),
+        ([], "found no cluster: add a Cluster document, or give --clusters, --bootstrap-servers or --zookeeper"),
     ],
     ids=["name", "address", "none"],
 )

@@ -21,6 +21,7 @@ from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic, topic_bytes
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.adapters.size_limits import list_sizes_of
 from topiarist.adapters.zookeeper.codec import configs, own_znodes, paths, topics
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
 from topiarist.adapters.zookeeper.connection.session import Session, open_session
@@ -111,7 +112,7 @@ def test_a_cluster_is_read_as_it_stands(cluster: SimulatedKafka) -> None:
         seen = write_checker.decode_topics(tree)[name]
         assert {str(p): list(r) for p, r in zip(topic.partition_ids, topic.replicas, strict=True)} == seen["partitions"]
         assert topic.topic_id == seen["topic_id"]
-        assert topic.identity == tree[f"/brokers/topics/{name}"].czxid
+        assert topic.identity == str(tree[f"/brokers/topics/{name}"].czxid)
         assert topic.config == write_checker.decode_configs(tree)[name]
         assert (topic.record, topic.record_valid, topic.modified_externally) == (None, False, False)
 
@@ -293,8 +294,8 @@ def test_room_is_counted_as_a_java_client_receives_it(still: KazooClient) -> Non
     for _ in range(3):
         still.create(paths.CONFIG_CHANGE_PREFIX, b"{}", sequence=True)
     with opened(connect_of(still)) as session:
-        room = read_state(session, jute_max_buffer=4_000_000).list_sizes
-    assert (room.topics_bytes, room.notifications_bytes, room.max_bytes) == (4 + 4 + 1 + 4 + 13, 4 + 3 * 28, 4_000_000)
+        limits = read_state(session, jute_max_buffer=4_000_000).size_limits
+    assert list_sizes_of(limits) == (4 + 4 + 1 + 4 + 13, 4 + 3 * 28, 4_000_000)
 
 
 def _set(path: str, data: bytes) -> Callable[[KazooClient], object]:

@@ -6,7 +6,6 @@ Without Go the tests are skipped with a message that names the missing tool; in 
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -24,7 +23,7 @@ from kubernetes.fixtures.shared_operator_fixture import SharedOperator, SharedOp
 from support.checkout import ROOT
 from support.kubernetes.api_client import ApiClient, load_documents, to_yaml
 from support.kubernetes.operator_process import OperatorProcess
-from support.kubernetes.server import ApiServer, MissingToolsError, binaries, install_definitions
+from support.kubernetes.server import ApiServer, open_api_server
 from support.secret_scanner import assert_no_secrets_in_files
 from support.waiting import wait_until
 from support.zookeeper.client import connect_client
@@ -47,14 +46,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """Start the API server with topiarist's definitions."""
-    try:
-        binaries()
-    except MissingToolsError as missing:
-        if os.environ.get("CI") == "true":
-            pytest.fail(str(missing))
-        pytest.skip(str(missing))
-    with ApiServer(tmp_path_factory.mktemp("kube")) as server:
-        install_definitions(server.admin)
+    with open_api_server(tmp_path_factory.mktemp("kube")) as server:
         yield server
 
 

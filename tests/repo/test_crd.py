@@ -117,15 +117,20 @@ def test_nothing_in_a_list_has_a_default() -> None:
 
 def test_defaults_are_those_of_the_code() -> None:
     """The defaults that the API server fills in equal the meaning of absent fields in a file."""
-    body = {"apiVersion": load.API_VERSION, "kind": "Cluster", "metadata": {"name": "a"}, "spec": {}}
+    given: dict[str, Any] = {"via": "Kafka", "kafka": {"records": {}}, "zookeeper": {}, "budgets": {}}
+    body = {"apiVersion": load.API_VERSION, "kind": "Cluster", "metadata": {"name": "a"}, "spec": given}
 
     plain = parse.parse_cluster_spec(spec.make_manifest(body, NOWHERE))
-    filled: dict[str, Any] = {"zookeeper": {}, "budgets": {}}
+    filled = copy.deepcopy(given)
     for path, made in fields(resource_schema("Cluster")["properties"]["spec"]):
         *above, name = path.split(".")
-        if "default" in made and (not above or above[0] in filled) and len(above) < 2:
-            (filled[above[0]] if above else filled)[name] = copy.deepcopy(made["default"])
+        holder: dict[str, Any] | None = filled
+        for step in above:
+            holder = None if holder is None else holder.get(step)
+        if "default" in made and holder is not None:
+            holder[name] = copy.deepcopy(made["default"])
     assert filled["budgets"]["deletions"] == 5
+    assert filled["kafka"] == {"records": {"topic": "__topiarist", "replicationFactor": 3}, "requestTimeout": "30s"}
     assert check.check({**body, "spec": filled}) == []
     assert parse.parse_cluster_spec(spec.make_manifest({**body, "spec": filled}, NOWHERE)) == plain
 

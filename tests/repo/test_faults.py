@@ -34,15 +34,16 @@ def names(folder: str) -> list[str]:
 
 def numbers(folder: str) -> set[str]:
     """Return the fault numbers in the names of the tests of a folder."""
-    found = (re.match(r"([fm])(\d\d)_", name) for name in names(folder))
+    found = (re.match(r"([fmk])(\d\d)_", name) for name in names(folder))
     return {f"{match[1].upper()}{int(match[2])}" for match in found if match}
 
 
 def test_every_fault_has_tests_and_every_test_its_fault() -> None:
-    """The matrix has every fault from F1 to F34 and from M1 to M40, and the test names have the same numbers."""
-    assert [name for name in names("faults") if not re.match(r"[fm]\d\d_", name)] == []
+    """The matrix has all faults: F1 to F34, M1 to M40, K1 to K29; the test names have the same numbers."""
+    assert [name for name in names("faults") if not re.match(r"[fmk]\d\d_", name)] == []
     of_moves = {f"M{number}" for number in range(1, 41)}
-    assert MATRIX.keys() == {f"F{number}" for number in range(1, 35)} | of_moves
+    of_kafka = {f"K{number}" for number in range(1, 30)}
+    assert MATRIX.keys() == {f"F{number}" for number in range(1, 35)} | of_moves | of_kafka
     folders = {
         folder: {number for number, fault in MATRIX.items() if fault.get("folder", "faults") == folder}
         for folder in FOLDERS
@@ -53,7 +54,7 @@ def test_every_fault_has_tests_and_every_test_its_fault() -> None:
 @pytest.mark.parametrize(
     ("folder", "words"),
     [
-        ("kafka", "\nWith real brokers:\n"),
+        ("brokers", "\nWith real brokers:\n"),
         ("kubernetes", "\nShown with a real API server:\n"),
         ("spark", "\nShown with a real Spark cluster:\n"),
     ],

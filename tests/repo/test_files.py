@@ -11,9 +11,17 @@ import pytest
 
 from support.checkout import ROOT
 
-HOSTS = {"topiarist.dev", "www.apache.org", "json-schema.org", "127.0.0.1", "localhost", "github.com"}
+HOSTS = {
+    "topiarist.dev",
+    "www.apache.org",
+    "json-schema.org",
+    "127.0.0.1",
+    "localhost",
+    "github.com",
+    "login.example.com",
+}
 """The only hosts that a file of ours may name with a scheme: where a licence or a schema has its name from, and where
-the samples for CI take topiarist from.
+the samples for CI take topiarist from. The last one is the example of a token endpoint.
 """
 
 MACHINE = re.compile(r"(?<![\w.~$<{-])/(?:home|root|work|Users|opt)/[\w.-]")

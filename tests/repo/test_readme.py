@@ -13,7 +13,7 @@ import pytest
 
 from support.checkout import ROOT
 from support.repo.pages import blocks
-from support.repo.walkthrough import COMMAND, PageRun, output_blocks, run_page
+from support.repo.walkthrough import COMMAND, PageRun, output_blocks, run_page, write_outputs
 
 WALKED = (
     ROOT / "README.md",
@@ -37,15 +37,8 @@ def story(page: Path, stories: dict[Path, PageRun], tmp_path_factory: pytest.Tem
         (folder / ".venv").symlink_to(sys.prefix)
         stories[page] = run_page(page.read_text(), folder)
         if os.environ.get("TOPIARIST_GOLDEN") == "write":
-            _write(page, stories[page])
+            write_outputs(page, stories[page])
     return stories[page]
-
-
-def _write(page: Path, story: PageRun) -> None:
-    text = page.read_text()
-    for shown in reversed(output_blocks(text)):
-        text = text[: shown.start] + story.output(shown) + text[shown.start + len(shown.text) :]
-    page.write_text(text)
 
 
 @each_page

@@ -26,7 +26,8 @@ from support.drift.small_fleet import (
     write_manifests,
     write_snapshot,
 )
-from support.snapshots import snapshot_lines, write_snapshot_rows
+from support.snapshots import SNAPSHOT_TIME, snapshot_lines, write_snapshot_rows
+from topiarist.adapters.snapshots.codec import format_time
 from topiarist.cli.main import run
 from topiarist.drift.spark import columns
 from topiarist.drift.spark.inputs import SparkSnapshotInventory
@@ -71,7 +72,7 @@ def manifests(store: Store, tmp_path: Path) -> Path:
     write_snapshot(
         store.folder / "snapshots",
         "eu",
-        cluster_state("eu", *map(owned_topic, NAMES), TopicState("guest", 9, REPLICA_LISTS)),
+        cluster_state("eu", *map(owned_topic, NAMES), TopicState("guest", "9", REPLICA_LISTS)),
     )
     names = ["eu", "gone", "us"]
     return write_manifests(tmp_path / "manifests", names, *(topic_document(name, names) for name in NAMES))
@@ -154,7 +155,9 @@ def test_nothing_is_lost_in_a_table(spark: SparkSession, tmp_path: Path) -> None
     write_snapshot_rows(tmp_path / "snapshots", snapshot_lines())
     table = as_table(spark, tmp_path / "snapshots", tmp_path / "all.parquet")
     found = SparkSnapshotInventory(spark, [str(table)], {"eu": ClusterSpec("eu")})
-    rows = found.local_path("eu").read_text().splitlines()
+    lines = found.read_table_lines([("eu", format_time(SNAPSHOT_TIME))]).collect()
+    rows = [row.text for row in lines]
+    assert {row.cluster for row in lines} == {"eu"}
     assert sorted(map(_plain, rows)) == sorted(_plain(line.decode()) for line in snapshot_lines())
     assert set(columns.snapshot_row_type().names) == {name for row in map(json.loads, rows) for name in row}
 
@@ -195,12 +198,14 @@ def test_of_two_times_in_a_table_the_newer_counts(
 def test_rows_that_a_table_lacks_are_not_missing(
     spark: SparkSession, manifests: Path, store: Store, tmp_path: Path
 ) -> None:
-    """If a table has fewer rows than the first row announces, topics without a row are unknown instead of missing."""
+    """If a table has fewer rows than the first row announces, topics without a row are not judged."""
     whole = (store.folder / "snapshots" / "eu.jsonl").read_text().splitlines(keepends=True)
     (store.folder / "snapshots" / "eu.jsonl").write_text("".join(line for line in whole if '"orders"' not in line))
     table = as_table(spark, store.folder / "snapshots", store.folder / "all.parquet")
     assert reported(manifests, table, tmp_path / "report", "-q") == 1
-    assert ("eu", "orders", "unknown", "") in row_keys(read_rows(tmp_path / "report"))
+    assert ("eu", "orders") not in {key[:2] for key in row_keys(read_rows(tmp_path / "report"))}
+    (incomplete,) = read_summary(tmp_path / "report")["incomplete"]
+    assert (incomplete["cluster"], incomplete["notJudged"]) == ("eu", 1)
     (broken,) = read_rows(tmp_path / "report", "broken.jsonl")
     assert (broken["line"], broken["message"]) == (0, "is truncated: found 3 rows after the first, wanted 4")
     assert broken["file"].startswith(str(table))

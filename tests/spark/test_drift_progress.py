@@ -79,6 +79,7 @@ def test_a_log_has_no_bars(fleet: drifted_fleet.DriftedFleet, tmp_path: Path) ->
     assert (done.returncode, done.stdout) == (1, "")
     assert "[Stage " not in done.stderr
     assert done.stderr.splitlines() == [
+        "comparing in Spark: --engine spark",
         "cluster cluster-0003: not compared: it has no snapshot",
         f"{tmp_path / 'report'}: {len(fleet.expected)} findings on 3 clusters",
     ]

@@ -79,6 +79,7 @@ def whole(
     assert done.code == 1, done
     # Spark forwards all output of Python on one stream.
     assert done.out.splitlines() == [
+        "comparing in Spark: started by spark-submit",
         "cluster cluster-0007: not compared: it has no snapshot",
         f"{out}: {len(fleet.expected)} findings on 7 clusters",
     ]
@@ -131,8 +132,7 @@ def test_f31_a_worker_is_lost_in_the_middle_of_the_job(  # noqa: PLR0913
     whole: Path,
     tmp_path: Path,
 ) -> None:
-    """A worker and its executor are killed when the executor has done its part of the join and is about to call the
-    planner: all of it is recomputed.
+    """A worker and its executor are killed when the executor is about to compare clusters: others compare them.
 
     The report is complete, and equals that of an undisturbed job.
     """

@@ -95,7 +95,7 @@ def topic(
     """
     fields.setdefault("record", OwnershipRecord("default", tuple(sorted(keys))))
     fields.setdefault("record_valid", fields["record"] is not None)
-    return TopicState(name, fields.pop("identity", 7), replicas, fields.pop("config", {}), **fields)
+    return TopicState(name, fields.pop("identity", "7"), replicas, fields.pop("config", {}), **fields)
 
 
 def record_without_values(planned: TopicPlan) -> OwnershipRecord | None:

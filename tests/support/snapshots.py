@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
+from topiarist.adapters.size_limits import ListSizes, build_list_limits
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.types import Broker
+from topiarist.kafka.types import Broker, ClusterMode, KnownConfig
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
-from topiarist.model.state import ClusterState, ListSizes, OwnershipRecord, ReadError, TopicState, WriteBlock
+from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
 
 SNAPSHOT_TIME = datetime(2025, 1, 31, 12, 0, 59, tzinfo=UTC)
+
+FULL_SIZES = ListSizes(100, 200, 300)
 
 FULL_STATE = ClusterState(
     cluster_id="7sYk",
@@ -20,7 +23,7 @@ FULL_STATE = ClusterState(
     topics={
         "odd": TopicState(
             "odd",
-            2**62,
+            str(2**62),
             ((1, 2), (), (3,)),
             {"retention.ms": "1", "": "\n\u202e\x1b[2J"},
             partition_ids=(0, 2, 7),
@@ -31,7 +34,7 @@ FULL_STATE = ClusterState(
             modified_externally=True,
             unknown_fields=("vendor",),
         ),
-        "orders": TopicState("orders", 7, ((1,),)),
+        "orders": TopicState("orders", "7", ((1,),)),
     },
     chroot="/kafka",
     controller=3,
@@ -46,7 +49,11 @@ FULL_STATE = ClusterState(
     topic_errors={"broken": ReadError("/brokers/topics/broken", "it is not JSON")},
     broker_defaults={"log.retention.ms": "-1"},
     min_version=(3, 9),
-    list_sizes=ListSizes(100, 200, 300),
+    size_limits=build_list_limits(FULL_SIZES),
+    mode=ClusterMode.KRAFT,
+    bypasses_brokers=False,
+    known_configs={"retention.ms": KnownConfig("LONG", "604800000"), "vendor.key": KnownConfig()},
+    fenced_brokers={4: "a", 5: None},
     warnings=("/feature cannot be read: it is empty",),
     assigns_topic_ids=True,
     stale_reassignments=frozenset({"never"}),

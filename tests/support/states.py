@@ -58,7 +58,7 @@ def topic(
     fields.setdefault("record_valid", managed_keys is not None)
     return TopicState(
         name=name,
-        identity=fields.pop("identity", 1),
+        identity=fields.pop("identity", "1"),
         replicas=spread_replicas(replicas) if isinstance(replicas, int) else tuple(replicas),
         config=dict(config or {}),
         record=None if managed_keys is None else _make_record(owner, managed_keys, applied_spec),

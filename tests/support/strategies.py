@@ -15,10 +15,12 @@ from typing import Any, NamedTuple, TypeVar
 from hypothesis import strategies as st
 
 from support.builders import DocumentSource, manifest
+from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.desired.merge import merge
 from topiarist.errors import Reason
 from topiarist.kafka.names import metric_name
 from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.moves import NO_MOVES, UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import ALL_TOPICS, RunOptions
@@ -126,7 +128,7 @@ class _Generator:
         hole = self.usually(False, True)
         return TopicState(
             name,
-            identity,
+            str(identity),
             tuple(self.replicas(self.usually(width, 0, 1, 2, 3)) for _ in range(count)),
             self.config(VALID_CONFIG) | (self.config(UNUSUAL_CONFIG, 2) if self.usually(False, True) else {}),
             partition_ids=range(1, count + 1) if hole else (),
@@ -151,7 +153,7 @@ class _Generator:
         absent = [name for name in names if name not in present]
         faulty = [name for name in absent if self.usually(False, True)]
         bare = [name for name in absent if name not in faulty and self.random.random() < 0.4]
-        return ClusterState(
+        state = ClusterState(
             cluster_id="ID",
             brokers=self.brokers(),
             topics={name: self.topic(name, identity) for identity, name in enumerate(present, start=10)},
@@ -166,6 +168,8 @@ class _Generator:
             min_version=self.pick(((2, 4), (2, 8), (3, 4))),
             next_identity=1000,
         )
+        through_brokers = replace(state, bypasses_brokers=False, size_limits=REQUEST_LIMITS)
+        return self.usually(state, through_brokers)
 
     def fields(self) -> dict[str, Any]:
         """Return the spec of a ``Topic`` document that is valid for its schema."""
@@ -273,10 +277,12 @@ def make_cluster(seed: int, size: int, anomaly_rate: float) -> tuple[ClusterStat
     }
     if maker.random.random() < 0.5:
         topics = {name: replace(topic, config={"segment.ms": "1000", **topic.config}) for name, topic in topics.items()}
-    unnamed = ClusterSpec(name="prod", connect="zk1:2181/kafka", version=maker.pick((None, (2, 8), (3, 9))))
+    unnamed = ClusterSpec(
+        name="prod", zookeeper=ZooKeeperAccess("zk1:2181/kafka"), version=maker.pick((None, (2, 8), (3, 9)))
+    )
     documented = replace(
         maker.cluster(),
-        connect="zk1:2181/kafka",
+        zookeeper=ZooKeeperAccess("zk1:2181/kafka"),
         source=DocumentSource("clusters.yaml", {}),
         moves=NO_MOVES,  # else even an exported topic is moved
         drain_brokers=frozenset(),

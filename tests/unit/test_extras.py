@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tomllib
@@ -53,7 +54,7 @@ def test_the_operator_without_its_extra(monkeypatch: pytest.MonkeyPatch, capsys:
 
 def test_the_operator_without_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names every package if none is installed, and never the extra on a registry."""
-    without(monkeypatch, "aiohttp", "cel-expr-python", "kopf", "prometheus-client", "python-json-logger")
+    without(monkeypatch, *(re.split("[><=]", requirement)[0] for requirement in EXTRAS["operator"]))
     said = str(extras.missing_packages_error("operator", "this"))
     assert all(f"'{requirement}'" in said for requirement in EXTRAS["operator"])
     assert "topiarist[" not in said

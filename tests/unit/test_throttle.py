@@ -30,7 +30,9 @@ def made(name: str, replicas: tuple[Replicas, ...] = ON_ONE) -> TopicPlan:
 def taken(plan: TopicPlan, *partitions: int) -> Mapping[str, TopicProgress]:
     """Return a poll result with these partitions of the topic initialized."""
     return {
-        plan.topic: TopicProgress(1, False, replicas=partitions_to_initialize(plan), initialized=frozenset(partitions))
+        plan.topic: TopicProgress(
+            "1", False, replicas=partitions_to_initialize(plan), initialized=frozenset(partitions)
+        )
     }
 
 
@@ -77,7 +79,10 @@ def test_a_topic_that_was_not_written_gives_its_room_back() -> None:
 def test_a_topic_that_is_over_gives_its_room_back() -> None:
     """A topic releases its room if another client deleted it, or if none of its brokers is registered."""
     backlog, plan = InFlightLimit(3), made("a")
-    for gone in (TopicProgress(None, False), TopicProgress(1, False, (1, 2), replicas=partitions_to_initialize(plan))):
+    for gone in (
+        TopicProgress(None, False),
+        TopicProgress("1", False, (1, 2), replicas=partitions_to_initialize(plan)),
+    ):
         assert backlog.try_acquire(plan)
         backlog.complete(plan, written=True)
         assert backlog.update({"a": gone}) == PollResult(progress=True, finished=("a",))

@@ -5,8 +5,8 @@
 # outcome.md. With REVIEWED=true it applies only the changes that plan.json in the folder also has: without that file, or
 # with an empty one, nothing. With REVIEWED=false it applies everything. Any other value is an error: a typing error must
 # not mean either. The *.md file is added to the summary of the run. Paths without any topic are an error. ACTION_PATHS and
-# ACTION_ARGS have one word per line. PLATFORM, SNAPSHOT and CLUSTER may be empty. Ends with 0 where topiarist ran, however
-# it ended: its exit code goes to GITHUB_OUTPUT, so that the plan is shown before the job fails.
+# ACTION_ARGS have one word per line. PLATFORM, SNAPSHOT, CLUSTER and BOOTSTRAP_SERVERS may be empty. Ends with 0 where
+# topiarist ran, however it ended: its exit code goes to GITHUB_OUTPUT, so that the plan is shown before the job fails.
 set -euo pipefail
 
 command=$1 folder=$2
@@ -27,6 +27,7 @@ done <<<"${ACTION_PATHS:-}"$'\n'"${ACTION_ARGS:-}"
 [[ -z ${PLATFORM:-} ]] || words+=(--platform "$PLATFORM")
 [[ -z ${SNAPSHOT:-} ]] || words+=(--snapshot "$SNAPSHOT")
 [[ -z ${CLUSTER:-} ]] || words+=(--cluster "$CLUSTER")
+[[ -z ${BOOTSTRAP_SERVERS:-} ]] || words+=(--bootstrap-servers "$BOOTSTRAP_SERVERS")
 
 # This prints text of manifests and clusters, which must not be executed as commands of the runner.
 quietly() {

@@ -97,8 +97,11 @@ VALIDATION_RULES: Mapping[tuple[str, ...], list[ValidationRule]] = {
     ],
     ("Cluster", "spec"): [
         {
-            "rule": "has(self.zookeeper) && has(self.zookeeper.connect)",
-            "message": "zookeeper.connect is required: the operator has no --zookeeper",
+            "rule": "(has(self.via) ? self.via == 'Kafka' : has(self.kafka)) "
+            "? has(self.kafka) && has(self.kafka.bootstrapServers) "
+            ": has(self.zookeeper) && has(self.zookeeper.connect)",
+            "message": "kafka.bootstrapServers or zookeeper.connect is required, in the section that via names: the "
+            "operator has no options for addresses",
         }
     ],
 }

@@ -107,3 +107,15 @@ annotations:
 {{- $named := include "topiarist.secretKeyRefs" .Values.clusters | splitList " " | compact }}
 {{- concat $named .Values.secretNames | uniq | sortAlpha | toYaml }}
 {{- end }}
+
+{{/* Ports of a NetworkPolicy, each once: numbers of values, and text from addresses. */}}
+{{- define "topiarist.ports" -}}
+{{- $known := list }}
+{{- range . }}
+{{- $known = append $known (toString .) }}
+{{- end }}
+{{- range uniq $known | sortAlpha }}
+- port: {{ . }}
+  protocol: TCP
+{{- end }}
+{{- end }}

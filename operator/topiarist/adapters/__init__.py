@@ -1,4 +1,4 @@
-"""Everything outside the process: ZooKeeper, files, the CEL library.
+"""Everything outside the process: clusters, files, the CEL library.
 
 Adapters do not import each other.
 """

@@ -1,7 +1,7 @@
 """A cluster in memory: the ``Cluster`` port over a ``ClusterState``, for tests and snapshots.
 
-It passes the same contract tests as the ZooKeeper adapter. ``apply`` checks preconditions by ``planning.preconditions``
-and changes the state by ``planning.simulate``.
+It passes the same contract tests as the adapters of real clusters. ``apply`` checks preconditions by
+``planning.preconditions`` and changes the state by ``planning.simulate``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class MemoryCluster:
         return self.state
 
     def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
-        """Apply a plan topic by topic, with the same preconditions by value as the ZooKeeper adapter."""
+        """Apply a plan topic by topic, with the same preconditions by value as the other adapters."""
         topics = (
             sorted(plan.actionable_topics(), key=lambda topic: bool(partitions_to_initialize(topic)))
             if throttle

@@ -1,25 +1,86 @@
-"""Opens the cluster of a ``ClusterSpec``: the one place that chooses the adapter."""
+"""Opens the cluster of a ``ClusterSpec``: the one place that chooses the adapter, and imports only that one."""
 
 from __future__ import annotations
 
-from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from topiarist.errors import Reason, TopiaristError
+from topiarist.extras import missing_packages_error
+from topiarist.model.access import KafkaAccess, ZooKeeperAccess
+from topiarist.model.moved_records import LeftRecords
 from topiarist.model.spec import ClusterSpec
 from topiarist.ports import OpenCluster
+
+if TYPE_CHECKING:
+    from topiarist.adapters.kafka_admin.cluster import KafkaCluster
+
+ZOOKEEPER_TIMEOUT_S = 5.0
+"""Seconds that a run through the brokers waits for ZooKeeper, which it only asks about records that were not moved."""
 
 
 def open_cluster(
     spec: ClusterSpec, *, owner: str, connect_timeout: float = 10.0, lock_timeout: float = 60.0
 ) -> OpenCluster:
-    """Open a session with the cluster at ``spec.connect``.
+    """Open a session with the cluster at ``spec.access``.
 
     ``owner`` is stored in the lock; the timeouts are in seconds. Raises ``Unreachable`` if no server answers in time,
-    ``CredentialsInvalid`` and ``AuthenticationFailed`` if the login fails.
+    ``CredentialsInvalid`` and ``AuthenticationFailed`` if the login fails, ``PrerequisiteMissing`` if the packages for
+    Kafka's own protocol are not installed.
     """
-    return ZooKeeperCluster(
-        spec.connect,
-        owner=owner,
-        jute_max_buffer=spec.jute_max_buffer,
-        connect_timeout=connect_timeout,
-        lock_timeout=lock_timeout,
-        credentials=spec.credentials,
-    )
+    match spec.access:
+        case ZooKeeperAccess(connect, jute_max_buffer, credentials):
+            from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+
+            return ZooKeeperCluster(
+                connect,
+                owner=owner,
+                jute_max_buffer=jute_max_buffer,
+                connect_timeout=connect_timeout,
+                lock_timeout=lock_timeout,
+                credentials=credentials,
+            )
+        case KafkaAccess() as access:
+            open_session = load_kafka_cluster()
+            return open_session(
+                access,
+                owner=owner,
+                connect_timeout=connect_timeout,
+                lock_timeout=lock_timeout,
+                read_left_records=_make_left_records_reader(spec, owner, min(connect_timeout, ZOOKEEPER_TIMEOUT_S)),
+            )
+        case None:
+            raise TopiaristError(Reason.INVALID_MANIFEST, f"Cluster {spec.name}: it has no address")
+
+
+def _make_left_records_reader(spec: ClusterSpec, owner: str, timeout: float) -> Callable[[], LeftRecords] | None:
+    """Return a function that reads what ZooKeeper holds of topiarist; None if its address is not known."""
+    zookeeper = spec.zookeeper
+    if zookeeper is None or not zookeeper.connect:
+        return None
+
+    def read() -> LeftRecords:
+        from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+
+        credentials = zookeeper.credentials
+        with ZooKeeperCluster(
+            zookeeper.connect, owner=owner, connect_timeout=timeout, credentials=credentials
+        ) as cluster:
+            return cluster.read_left_records()
+
+    return read
+
+
+_EXTRA_PACKAGES = frozenset({"google_crc32c", "kafka"})
+"""Packages of the extra ``kafka``, by the names that they are imported with."""
+
+
+def load_kafka_cluster() -> type[KafkaCluster]:
+    """Return ``KafkaCluster``; it is imported only here, because its packages are in an extra."""
+    try:
+        from topiarist.adapters.kafka_admin.cluster import KafkaCluster
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _EXTRA_PACKAGES:
+            raise
+        raise missing_packages_error("kafka", "Kafka's own protocol (spec.kafka, --bootstrap-servers)") from error
+    return KafkaCluster

@@ -10,9 +10,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
@@ -25,12 +26,13 @@ from topiarist.cli import terminal
 from topiarist.cli.settings import Settings
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Exit, Reason, TopiaristError
+from topiarist.model.access import KafkaAccess
 from topiarist.model.outcome import worst_exit_code
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import RunOptions
-from topiarist.model.spec import ClusterSpec
+from topiarist.model.spec import BOOTSTRAP_SERVERS, CONNECT, ClusterSpec
 from topiarist.ports import OpenCluster, PartitionInspector
-from topiarist.reconcile import read_and_plan
+from topiarist.reconcile import read_and_plan, withhold_vetoed_changes
 from topiarist.text import format_count, humanize_duration
 
 T = TypeVar("T")
@@ -84,19 +86,31 @@ class ClusterSessions:
 
         ``work`` runs in several threads. Clusters that cannot be reached are named on stderr.
         """
+        return self._collect_results(lambda name: self._run_session(name, work), MAX_PARALLEL_CLUSTERS)
 
-        def run(name: str) -> T:
-            cluster = self._connect(self.specs[name])
-            self._open_clusters.append(cluster)
-            result = work(name, cluster)
-            if self._keep_open:
-                self.clusters[name] = cluster
-            else:
-                self._open_clusters.remove(cluster)
-                cluster.close()
-            return result
+    def stream_sessions(self, work: Callable[[str, OpenCluster], T]) -> Iterator[tuple[str, T | TopiaristError]]:
+        """Like ``map_sessions``, but yield each result or error in order of name, for results that are large.
 
-        return self._collect_results(run, MAX_PARALLEL_CLUSTERS)
+        At most ``MAX_PARALLEL_CLUSTERS`` results exist at a time, with the one that the caller uses.
+        """
+        for name, result in stream_parallel(
+            sorted(self.specs), lambda name: self._run_session(name, work), MAX_PARALLEL_CLUSTERS
+        ):
+            if isinstance(result, TopiaristError):
+                self.errors[name] = result
+                self._report_error(result, name)
+            yield name, result
+
+    def _run_session(self, name: str, work: Callable[[str, OpenCluster], T]) -> T:
+        cluster = self._connect(self.specs[name])
+        self._open_clusters.append(cluster)
+        result = work(name, cluster)
+        if self._keep_open:
+            self.clusters[name] = cluster
+        else:
+            self._open_clusters.remove(cluster)
+            cluster.close()
+        return result
 
     def map_clusters(self, work: Callable[[str, PartitionInspector], T]) -> dict[str, T]:
         """Like ``map_sessions``, but with snapshots in place of the clusters if the run has them."""
@@ -123,7 +137,12 @@ class ClusterSessions:
         def plan(name: str, cluster: PartitionInspector) -> Plan:
             return read_and_plan(cluster, desired.clusters[name], desired.specs[name], run)
 
-        plans = list(self.map_clusters(plan).values())
+        def plan_and_ask(name: str, cluster: OpenCluster) -> Plan:
+            return withhold_vetoed_changes(cluster, plan(name, cluster))
+
+        # Snapshots have no brokers; the options exclude each other.
+        asked = self._settings.ask_brokers
+        plans = list((self.map_sessions(plan_and_ask) if asked else self.map_clusters(plan)).values())
         names: defaultdict[str, list[str]] = defaultdict(list)
         for each in plans:
             names[each.cluster_id].append(each.cluster)
@@ -159,16 +178,19 @@ class ClusterSessions:
         Logs the address if connecting takes long, and adds the origin of the address to an ``Unreachable`` error.
         """
         settings = self._settings
-        remedy = "--zookeeper HOST:PORT overrides it"
-        if settings.zookeeper or spec.source is None:
-            origin = settings.zookeeper_from
-            if origin == "--zookeeper":
+        by_kafka = isinstance(spec.access, KafkaAccess)
+        option, path = ("--bootstrap-servers", BOOTSTRAP_SERVERS) if by_kafka else ("--zookeeper", CONNECT)
+        remedy = f"{option} HOST:PORT overrides it"
+        if settings.address_option or spec.source is None:
+            origin = settings.address_from
+            if origin == option:
                 remedy = "correct it there"
         else:
-            origin = f"Cluster {spec.name} at {spec.source.locate(('spec', 'zookeeper', 'connect'))}"
+            origin = f"Cluster {spec.name} at {spec.source.locate(path)}"
             if len(self.specs) > 1:  # the option would apply to all clusters
                 remedy = "correct it there"
-        text = terminal.sanitize_lines(f"connecting to {spec.connect.partition('/')[0]}, given by {origin}")
+        servers = spec.access.servers if spec.access else ""
+        text = terminal.sanitize_lines(f"connecting to {servers}, given by {origin}")
         notice = threading.Timer(_CONNECT_NOTICE_DELAY_S, terminal.log_over_progress, (text,))
         notice.daemon = True
         if settings.verbosity >= 0:
@@ -222,6 +244,39 @@ def map_parallel(
     finally:
         waiting.clear()
     return dict(sorted(results.items())), dict(sorted(errors.items()))
+
+
+def stream_parallel(
+    names: Iterable[str], work: Callable[[str], T], max_results: int
+) -> Iterator[tuple[str, T | TopiaristError]]:
+    """Yield each name with its result or its error, in the given order.
+
+    At most ``max_results`` results exist at a time: those in work, those that wait, and the one that the caller uses.
+    The next work starts when the caller asks for the next result. Threads and other exceptions are as in
+    ``map_parallel``, but an exception is raised in its place in the order.
+    """
+    waiting = iter(names)
+    started: deque[tuple[str, SimpleQueue[T | BaseException]]] = deque()
+
+    def run(name: str, answer: SimpleQueue[T | BaseException]) -> None:
+        try:
+            answer.put(work(name))
+        except BaseException as error:  # reraised in the calling thread
+            answer.put(error)
+
+    def start(number: int) -> None:
+        for name in islice(waiting, number):
+            started.append((name, SimpleQueue()))
+            threading.Thread(target=run, args=started[-1], name="cluster", daemon=True).start()
+
+    start(max(max_results - 1, 1))
+    while started:
+        name, answer = started.popleft()
+        result = answer.get()
+        if isinstance(result, BaseException) and not isinstance(result, TopiaristError):
+            raise result
+        yield name, result
+        start(1)
 
 
 def run_all(works: Iterable[Callable[[], object]], timeout: float) -> None:

@@ -12,15 +12,17 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
 from topiarist.adapters.manifests import files, loader
+from topiarist.adapters.manifests.loader import InvalidDocument
 from topiarist.cli import terminal
+from topiarist.cli.invalid_documents import ValidDocuments, select_valid_documents
 from topiarist.cli.settings import Settings
 from topiarist.desired import parse
-from topiarist.desired.duplicates import index_clusters
+from topiarist.desired.duplicates import duplicate_document_errors, index_clusters
 from topiarist.desired.resolve import Desired, resolve, unknown_cluster_hint
 from topiarist.errors import Diagnostic, InvalidManifests
 from topiarist.filters.chain import apply_filters
@@ -28,6 +30,7 @@ from topiarist.filters.move_limit import limit_moves
 from topiarist.filters.permissions import PlanFilter, keep_all
 from topiarist.filters.policies import PolicyEvaluator, PolicyResult, evaluate_policies
 from topiarist.kafka.names import matches_any
+from topiarist.model.access import KafkaAccess, Via, ZooKeeperAccess
 from topiarist.model.plan import Plan
 from topiarist.model.policy import Policy
 from topiarist.model.run_options import ALL_TOPICS
@@ -35,12 +38,21 @@ from topiarist.model.spec import ClusterSpec, Manifest
 from topiarist.schema import load as load_
 from topiarist.text import format_count
 
+if TYPE_CHECKING:
+    from topiarist.drift.exceptions import DriftException
+
 
 class RunInputs(NamedTuple):
-    """The loaded manifests of a run: the desired state, and the plan filter that its policies define."""
+    """The loaded manifests of a run: the desired state, and the plan filter that its policies define.
+
+    ``invalid_documents`` were left out, and ``unassigned_topics`` are topics with an unknown cluster for that reason.
+    """
 
     desired: Desired
     policy_filter: PlanFilter = keep_all
+    exceptions: Sequence[DriftException] = ()
+    invalid_documents: Sequence[InvalidDocument] = ()
+    unassigned_topics: frozenset[str] = frozenset()
 
     def filter_plan(self, plan: Plan, settings: Settings, approve: PlanFilter = keep_all) -> Plan:
         """Return the plan without changes that the run does not allow."""
@@ -55,10 +67,13 @@ class RunInputs(NamedTuple):
         )
 
 
-def load_manifests(settings: Settings, *, offline: bool = False, with_policies: bool = True) -> RunInputs:
+def load_manifests(
+    settings: Settings, *, offline: bool = False, with_policies: bool = True, skip_invalid: bool = False
+) -> RunInputs:
     """Return the specs of a run, and the plan filter of its policies.
 
     With ``offline``, no cluster is needed and no address is required. Policies are evaluated only ``with_policies``.
+    With ``skip_invalid``, invalid documents are left out, and their errors are logged and returned.
 
     Logs to stderr which documents and topics are ignored. Raises ``InvalidManifests`` with every error, or
     ``click.UsageError``.
@@ -66,8 +81,18 @@ def load_manifests(settings: Settings, *, offline: bool = False, with_policies: 
     if not settings.paths:
         raise click.UsageError("give at least one file or folder with manifests, or - for standard input")
     loaded, clusters, duplicate_errors = _read_manifests(settings, offline)
-    topics = [manifest for manifest in loaded.manifests if manifest.kind == "Topic"]
+    topics: Sequence[Manifest] = [manifest for manifest in loaded.manifests if manifest.kind == "Topic"]
     policies = [parse.parse_policy(each) for each in loaded.manifests if with_policies and each.kind == "Policy"]
+    invalid_clusters = frozenset(name for kind, name in loaded.invalid_documents if kind == "Cluster")
+    exceptions, exception_errors = _parse_exceptions(loaded.manifests)
+    duplicate_errors = [*duplicate_errors, *exception_errors]
+    skipped: Sequence[InvalidDocument] = ()
+    unassigned: frozenset[str] = frozenset()
+    if skip_invalid:
+        valid = _select_valid_documents(loaded, clusters, duplicate_errors, settings)
+        topics, clusters, invalid_clusters = valid.topics, valid.clusters, valid.invalid_clusters
+        skipped, unassigned = valid.invalid, valid.unassigned_topics
+        loaded, duplicate_errors = loaded._replace(errors=()), ()
     desired = resolve(
         topics,
         clusters,
@@ -75,7 +100,7 @@ def load_manifests(settings: Settings, *, offline: bool = False, with_policies: 
         # Paths alone do not define all clusters: a commit may change a topic and no ``Cluster`` document.
         require_cluster_documents=not offline
         or (bool(settings.platform or settings.clusters) and set(clusters) != {""}),
-        invalid_clusters=frozenset(name for kind, name in loaded.invalid_documents if kind == "Cluster"),
+        invalid_clusters=invalid_clusters,
         unchecked_parts="defaults and policies" if policies else "defaults",
     )
     result = _evaluate_policies(policies, desired, clusters, validate_only=offline) if policies else PolicyResult()
@@ -101,7 +126,46 @@ def load_manifests(settings: Settings, *, offline: bool = False, with_policies: 
             terminal.log(f"ignored {format_count(desired.skipped_count, 'topic')} for clusters other than {names}")
         _log_unmatched_patterns(desired, settings)
         terminal.print_warnings(desired.warnings)
-    return RunInputs(desired, result.plan_filter)
+    if settings.selection.text:
+        desired = _select_topics(desired, settings)
+    return RunInputs(desired, result.plan_filter, exceptions, skipped, unassigned)
+
+
+def _parse_exceptions(manifests: Sequence[Manifest]) -> tuple[Sequence[DriftException], Sequence[Diagnostic]]:
+    """Return the exceptions of drift reports, and their errors."""
+    documents = [manifest for manifest in manifests if manifest.kind == "DriftException"]
+    if not documents:
+        return (), ()
+    from topiarist.drift.exceptions import parse_exceptions
+
+    exceptions, errors = parse_exceptions(documents)
+    return exceptions, [*errors, *duplicate_document_errors(documents)]
+
+
+def _select_valid_documents(
+    loaded: loader.Loaded,
+    clusters: Mapping[str, ClusterSpec],
+    cluster_errors: Sequence[Diagnostic],
+    settings: Settings,
+) -> ValidDocuments:
+    """Return the documents without the invalid ones, and log the errors of these."""
+
+    def find_errors(valid: ValidDocuments) -> Iterator[Diagnostic]:
+        if settings.cluster is not None and settings.cluster not in valid.clusters:
+            return
+        resolved = resolve(
+            valid.topics, valid.clusters, only_cluster=settings.cluster, invalid_clusters=valid.invalid_clusters
+        )
+        yield from resolved.errors
+        yield from () if settings.snapshot else _find_missing_addresses(resolved.targeted_clusters)
+
+    valid = select_valid_documents(loaded, clusters, cluster_errors, find_errors)
+    errors = [error for document in valid.invalid for error in document.errors]
+    if settings.cluster is not None and settings.cluster not in valid.clusters:
+        raise InvalidManifests(errors, loaded.suppressed_count)
+    if errors:
+        terminal.print_error(InvalidManifests(errors, loaded.suppressed_count))
+    return valid
 
 
 def _evaluate_policies(
@@ -128,7 +192,7 @@ def _make_no_topic_warning(paths: Sequence[str]) -> Diagnostic:
 
 
 def load_clusters(settings: Settings) -> Mapping[str, ClusterSpec]:
-    """Return the clusters of a run without topics, by name: from the paths, or from ``--zookeeper``.
+    """Return the clusters of a run without topics, by name: from the paths, or from an address option.
 
     Topics in the paths are ignored. Raises ``InvalidManifests`` with every error, or ``click.UsageError``.
     """
@@ -177,13 +241,30 @@ def _read_manifests(
 
 def _find_missing_addresses(clusters: Mapping[str, ClusterSpec]) -> Iterator[Diagnostic]:
     """Yield an error for each cluster without an address in its document."""
+    by_kafka = "kafka: {bootstrapServers: host1:9092,host2:9092}", "--bootstrap-servers"
+    by_zookeeper = "zookeeper: {connect: host1:2181,host2:2181/chroot}", "--zookeeper"
     for name, cluster in clusters.items():
-        if not cluster.connect and cluster.source is not None:
-            yield Diagnostic(
-                cluster.source.locate(("metadata", "name")),
-                f"Cluster {name}: found no spec.zookeeper.connect, wanted its address",
-                "add zookeeper: {connect: host1:2181,host2:2181/chroot}, or give --zookeeper",
-            )
+        if (cluster.access and cluster.access.servers) or cluster.source is None:
+            continue
+        via = cluster.via or (Via.KAFKA if cluster.kafka else Via.ZOOKEEPER if cluster.zookeeper else None)
+        fields = ["spec.kafka.bootstrapServers"] if via is not Via.ZOOKEEPER else []
+        fields += ["spec.zookeeper.connect"] if via is not Via.KAFKA else []
+        section, option = by_zookeeper if via is Via.ZOOKEEPER else by_kafka
+        yield Diagnostic(
+            cluster.source.locate(("metadata", "name")),
+            f"Cluster {name}: found no {' and no '.join(fields)}, wanted its address",
+            f"add {section}, or give {option}",
+        )
+
+
+def _with_address(spec: ClusterSpec, settings: Settings) -> ClusterSpec:
+    """Return a cluster with the address of the run in place of its own; logins and TLS of that section are kept."""
+    if settings.zookeeper:
+        zookeeper = replace(spec.zookeeper or ZooKeeperAccess(), connect=settings.zookeeper)
+        return replace(spec, zookeeper=zookeeper, via=Via.ZOOKEEPER)
+    servers = settings.bootstrap_servers
+    kafka = replace(spec.kafka, bootstrap_servers=servers) if spec.kafka else KafkaAccess(servers)
+    return replace(spec, kafka=kafka, via=Via.KAFKA)
 
 
 def _build_clusters(
@@ -191,20 +272,22 @@ def _build_clusters(
 ) -> tuple[Mapping[str, ClusterSpec], Sequence[Diagnostic]]:
     """Return the clusters of the run by name, with the values of flags applied, and their errors.
 
-    Raises ``click.UsageError`` if there is no cluster, if ``--cluster`` is not one of them, or if ``--zookeeper`` is
+    Raises ``click.UsageError`` if there is no cluster, if ``--cluster`` is not one of them, or if an address is
     given for several.
     """
     documents = [parse.parse_cluster_spec(manifest) for manifest in manifests if manifest.kind == "Cluster"]
     clusters, errors = index_clusters(documents)
-    if settings.zookeeper and len(clusters) > 1:
+    if settings.address_option and len(clusters) > 1:
         names = ", ".join(sorted(clusters))
-        raise click.UsageError(f"--zookeeper is for a single cluster, found {len(clusters)}: {names}")
+        raise click.UsageError(f"{settings.address_option} is for a single cluster, found {len(clusters)}: {names}")
     if not clusters:
-        if not settings.zookeeper and not settings.snapshot and not offline:
-            raise click.UsageError("found no cluster: add a Cluster document, or give --clusters or --zookeeper")
+        if not settings.address_option and not settings.snapshot and not offline:
+            raise click.UsageError(
+                "found no cluster: add a Cluster document, or give --clusters, --bootstrap-servers or --zookeeper"
+            )
         clusters = {"": ClusterSpec()}
-    if settings.zookeeper:
-        clusters = {name: replace(spec, connect=settings.zookeeper) for name, spec in clusters.items()}
+    if settings.address_option:
+        clusters = {name: _with_address(spec, settings) for name, spec in clusters.items()}
     if settings.kafka_version:
         clusters = {name: replace(spec, version=settings.kafka_version) for name, spec in clusters.items()}
     if settings.throttle is not None:
@@ -218,6 +301,16 @@ def _build_clusters(
     return clusters, errors
 
 
+def _select_topics(desired: Desired, settings: Settings) -> Desired:
+    """Return the specs that the run selects, and log their number."""
+    selection = settings.selection
+    specs = {cluster: [*filter(selection.matches, specs)] for cluster, specs in desired.specs.items()}
+    if settings.verbosity >= 0:
+        selected = len({spec.topic for each in specs.values() for spec in each})
+        terminal.log(f"{selection.text}: selected {selected:,} of {format_count(desired.validated_count, 'topic')}")
+    return replace(desired, specs=specs)
+
+
 def _log_unmatched_patterns(desired: Desired, settings: Settings) -> None:
     """Log the topic patterns that match no topic.
 
@@ -228,6 +321,7 @@ def _log_unmatched_patterns(desired: Desired, settings: Settings) -> None:
         "--adopt": settings.adopt,
         "--take-ownership": settings.take_ownership,
         "--recreate": settings.recreate,
+        "--topic": settings.topic,
         "--allow-risk": [pattern for allowance in settings.allow_risk for pattern in allowance.topic_patterns],
     }
     for option, patterns in given.items():
@@ -250,7 +344,8 @@ def load_with_platform(loaded: loader.Loaded, settings: Settings) -> loader.Load
         raise click.UsageError("--platform: wanted a file or a folder, not standard input")
     platform = loader.load_manifests(settings.platform)
     platform_documents = [manifest for manifest in platform.manifests if manifest.kind != "Topic"]
-    if not platform_documents and not platform.errors:
+    restricts = any(manifest.kind in ("Cluster", "Policy") for manifest in platform_documents)
+    if not restricts and not platform.errors:
         raise click.UsageError("--platform: found no Cluster and no Policy: nothing would restrict this run")
     if settings.verbosity >= 0:
         _log_ignored_documents(loaded.manifests, platform_documents)
@@ -262,6 +357,7 @@ def load_with_platform(loaded: loader.Loaded, settings: Settings) -> loader.Load
         file_count=loaded.file_count + platform.file_count,
         invalid_documents=loaded.invalid_documents | platform.invalid_documents,
         warnings=tuple(sorted({*loaded.warnings, *platform.warnings})),
+        invalid_parts=(*loaded.invalid_parts, *platform.invalid_parts),
     )
 
 

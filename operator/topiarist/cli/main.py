@@ -25,11 +25,14 @@ COMMANDS = {
     "plan": "Show the changes that apply would make.",
     "apply": "Make the clusters match the manifests.",
     "describe": "Show topics in detail: values, partitions, pending changes.",
+    "explain": "Explain a reason, a topic config, or a field of a manifest.",
     "list": "List topics with size, owner and state (alias: get).",
     "export": "Write the topics of a cluster as manifests.",
     "snapshot": "Save the state of clusters, for plans without a connection.",
     "drift": "Report differences between many clusters and their manifests.",
+    "upgrade-check": "Find topic configs that a newer Kafka refuses, drops or changes.",
     "unmanage": "Remove ownership records; the topics stay.",
+    "move-records": "Move ownership records from ZooKeeper to Kafka.",
     "moves": "Show the moves of replicas that are in progress, and throttles.",
     "moves clear": "Put back the throttles of moves that no run continues.",
     "moves revert": "Make a plan that moves replicas back, from the report of an apply.",
@@ -43,10 +46,12 @@ COMMANDS = {
 
 _COMMAND_MODULES = {
     "apply": ("apply.command", "command"),
+    "move-records": ("commands.move_records", "command"),
     "moves clear": ("commands.moves", "clear_command"),
     "moves revert": ("commands.moves_revert", "command"),
     "nudge": ("apply.nudge", "command"),
     "unmanage": ("apply.unmanage", "command"),
+    "upgrade-check": ("commands.upgrade_check", "command"),
     "unfreeze": ("commands.freeze", "unfreeze_command"),
 }
 """Module and attribute of each command that is not ``command`` in the module of its name."""
@@ -98,7 +103,7 @@ class LazyGroup(click.Group):
     epilog="""\b
 Examples:
   topiarist validate topics/
-  topiarist plan topics/ --zookeeper zk1:2181,zk2:2181/kafka
+  topiarist plan topics/ --bootstrap-servers b1:9092,b2:9092
   topiarist apply topics/ --clusters clusters.yaml --yes
   topiarist dev
 
@@ -108,16 +113,17 @@ Exit codes:
   1 error                     4 a change was refused
   2 usage error               5 a topic changed since it was planned
 
-Most options can also be set as environment variables, for example --zookeeper as
-TOPIARIST_ZOOKEEPER. Run "topiarist COMMAND --help" for the options of a command.
+Most options can also be set as environment variables, for example --bootstrap-servers as
+TOPIARIST_BOOTSTRAP_SERVERS. Run "topiarist COMMAND --help" for the options of a command.
 """,
 )
 @click.version_option(__version__, prog_name="topiarist")
 def cli() -> None:
     """Manage Kafka topics with manifests in git.
 
-    Topiarist compares YAML manifests with the topics of ZooKeeper-mode Kafka clusters (2.4 to 3.9), shows the
-    difference as a plan, and applies the plan. It writes to ZooKeeper and never connects to brokers.
+    Topiarist compares YAML manifests with the topics of Kafka clusters, shows the difference as a plan, and applies the
+    plan. It reaches a cluster through its brokers (KRaft mode from 3.3, ZooKeeper mode from 2.8) or through its
+    ZooKeeper (2.4 to 3.9, without a connection to brokers).
     """
 
 

@@ -20,6 +20,7 @@ from click.core import ParameterSource
 
 from topiarist.cli.settings import Settings
 from topiarist.desired.parse import parse_throttle
+from topiarist.desired.selection import parse_label_selector
 from topiarist.kafka.names import topic_name_problem
 from topiarist.kafka.types import MAX_KAFKA_VERSION, MIN_KAFKA_VERSION, KafkaVersion, format_version
 from topiarist.model.plan import Risk
@@ -31,8 +32,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 TOPIC_PATTERN_REGEX = re.compile(r"[A-Za-z0-9._*?\[\]!-]+")
 OWNER_REGEX = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 MAX_TEXT_LENGTH = 300
+_HOST_AND_PORT = r"([^\s,:/\[\]]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}"
+BOOTSTRAP_SERVERS_REGEX = re.compile(f"{_HOST_AND_PORT}(,{_HOST_AND_PORT})*")
 THROTTLE_REGEX = re.compile(r"[1-9][0-9]{0,8}(KiB|MiB|GiB)|Unlimited")
-KAFKA_VERSION_REGEX = re.compile(r"([23])[.]([0-9])([.][0-9]+)?")
+KAFKA_VERSION_REGEX = re.compile(r"([234])[.]([0-9])([.][0-9]+)?")
 
 
 class NonBlankOption(click.Option):
@@ -106,7 +109,8 @@ class Command(click.Command):
                 formatter.write(f"  {line}\n")
 
 
-def _parse_kafka_version(_ctx: click.Context, _param: click.Parameter, value: str | None) -> KafkaVersion | None:
+def parse_kafka_version(_ctx: click.Context, _param: click.Parameter, value: str | None) -> KafkaVersion | None:
+    """Return a supported Kafka version; raise ``click.BadParameter`` for other text."""
     if value is None:
         return None
     match = KAFKA_VERSION_REGEX.fullmatch(value)
@@ -115,6 +119,12 @@ def _parse_kafka_version(_ctx: click.Context, _param: click.Parameter, value: st
         oldest, newest = format_version(MIN_KAFKA_VERSION), format_version(MAX_KAFKA_VERSION)
         raise click.BadParameter(f"found {quote(value)}, wanted a Kafka release from {oldest} to {newest}")
     return release
+
+
+def _check_bootstrap_servers(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    if value and not BOOTSTRAP_SERVERS_REGEX.fullmatch(value):
+        raise click.BadParameter(f"found {quote(value)}, wanted host:port,host:port without blanks")
+    return value
 
 
 def _check_any_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
@@ -174,6 +184,18 @@ def _check_patterns(_ctx: click.Context, param: click.Parameter, values: tuple[s
     return values
 
 
+def _check_selector(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    try:
+        parse_label_selector(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+    return value
+
+
+def _set_color(context: click.Context, _param: click.Parameter, value: str) -> None:
+    context.color = {"always": True, "never": False}.get(value)
+
+
 def _parse_line(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     if not value.strip() or not value.isprintable() or len(value) > MAX_TEXT_LENGTH:
         raise click.BadParameter(f"found {quote(value)}, wanted one line of text, at most {MAX_TEXT_LENGTH} characters")
@@ -230,9 +252,19 @@ paths = argument("paths", nargs=-1, type=click.Path(), metavar="[PATH]...")
 _clusters_option = _path_option(
     "--clusters", "Read Cluster documents from this file or folder too. Can be repeated.", multiple=True
 )
+color = _env_option(
+    "--color",
+    "Color in text output; auto: on a terminal, unless NO_COLOR is set.",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    callback=_set_color,
+    expose_value=False,
+)
+
 verbosity = _combine_options(
     option("-q", "--quiet", is_flag=True, help="Print only the result, no messages. A plan has one line per topic."),
     option("-v", "--verbose", count=True, help="Print more detail, such as all replica lists and notices."),
+    color,
 )
 
 manifests = _combine_options(
@@ -246,8 +278,8 @@ manifests = _combine_options(
     _env_option("--cluster", "Use only this cluster. Topics of other clusters are only counted.", metavar="NAME"),
     _env_option(
         "--kafka-version",
-        "Kafka version of the brokers, 2.4 to 3.9. Overrides spec.kafkaVersion of the Cluster.",
-        callback=_parse_kafka_version,
+        "Kafka version of the brokers, 2.4 to 4.4. Overrides spec.kafkaVersion of the Cluster.",
+        callback=parse_kafka_version,
         metavar="X.Y",
     ),
     verbosity,
@@ -256,22 +288,48 @@ manifests = _combine_options(
 clusters = _combine_options(_clusters_option, _env_option("--cluster", "Use only this cluster.", metavar="NAME"))
 """Options of commands that read clusters and no Topic manifests; may be combined with ``paths``."""
 
+selection = _combine_options(
+    _pattern_option("--topic", "Select topics: all others are left out. Can be repeated."),
+    _env_option(
+        "--selector",
+        "Select topics by labels of their manifests, such as team=shop,tier!=test.",
+        default="",
+        callback=_check_selector,
+        metavar="LABELS",
+    ),
+)
+
 require_topics = _env_option("--require-topics", "Fail with exit code 1 if the paths contain no Topic.", is_flag=True)
+
+connect_timeout = _seconds_option("--connect-timeout", 0.1, 600, 10.0, "Time limit for connecting to a cluster.")
 
 connection = _combine_options(
     _env_option(
+        "--bootstrap-servers",
+        "Address of the cluster's brokers, as host:port,host:port. For runs with a single cluster.",
+        default="",
+        callback=_check_bootstrap_servers,
+        metavar="SERVERS",
+    ),
+    _env_option(
         "--zookeeper",
-        "ZooKeeper address of the cluster, as host:port,host:port/chroot. For runs with a single cluster.",
+        "Address of the cluster's ZooKeeper, as host:port,host:port/chroot, in place of --bootstrap-servers.",
         default="",
         metavar="CONNECT",
     ),
-    _seconds_option("--connect-timeout", 0.1, 600, 10.0, "Time limit for connecting to ZooKeeper."),
+    connect_timeout,
 )
 
 summary = option("--summary", is_flag=True, help="Print only the summary of each plan.")
 
 snapshot = _path_option(
     "--snapshot", "Read this snapshot (a file, or a folder of them) instead of connecting to the clusters.", default=""
+)
+
+ask_brokers = option(
+    "--ask-brokers",
+    is_flag=True,
+    help="Ask the brokers whether they would refuse the changes (policies, permissions); not through ZooKeeper.",
 )
 
 _owner_option = partial(_env_option, "--owner", default="default", metavar="NAME", show_default=True)
@@ -390,10 +448,24 @@ out = option(
 
 
 def build_settings(values: dict[str, Any]) -> Settings:
-    """Return the settings of a run, built from the parameters that click passes to a command."""
+    """Return the settings of a run, built from the parameters that click passes to a command.
+
+    Raises ``click.UsageError`` if more than one address is given.
+    """
     quiet, verbose = values.pop("quiet", False), values.pop("verbose", 0)
     fields = {name: value for name, value in values.items() if name in Settings.__dataclass_fields__}
     context = click.get_current_context(silent=True)
-    if context and context.get_parameter_source("zookeeper") is ParameterSource.ENVIRONMENT:
-        fields["zookeeper_from"] = "TOPIARIST_ZOOKEEPER"
-    return Settings(**fields, verbosity=-1 if quiet else verbose)
+    given = {name: variable for name, variable in _ADDRESSES.items() if fields.get(name)}
+    sources = [
+        variable
+        if context and context.get_parameter_source(name) is ParameterSource.ENVIRONMENT
+        else f"--{name.replace('_', '-')}"
+        for name, variable in given.items()
+    ]
+    if len(sources) > 1:
+        raise click.UsageError(f"{' and '.join(sources)} exclude each other: give only one address")
+    return Settings(**fields, address_from="".join(sources), verbosity=-1 if quiet else verbose)
+
+
+_ADDRESSES = {"bootstrap_servers": "TOPIARIST_BOOTSTRAP_SERVERS", "zookeeper": "TOPIARIST_ZOOKEEPER"}
+"""The parameters for an address, each with its variable."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from topiarist.desired.selection import TopicSelection, parse_label_selector
 from topiarist.kafka.types import KafkaVersion
 from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval, RunOptions
 
@@ -15,17 +16,21 @@ from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskAp
 class Settings:
     """The settings of one run.
 
-    Times are in seconds. ``zookeeper`` is a connect string with chroot, ``snapshot`` a file or folder; each is empty if
-    not given. ``zookeeper_from`` names the option or variable that gave ``zookeeper``. ``throttle`` is in bytes a
-    second, or ``UNLIMITED``. ``verbosity`` is -1 with ``-q``, else the number of ``-v``.
+    Times are in seconds. ``zookeeper`` is a connect string with chroot, ``bootstrap_servers`` a list of addresses of
+    brokers, ``snapshot`` a file or folder; each is empty if not given, and at most one of the two addresses is given.
+    ``address_from`` names the option or variable that gave the address. ``topic`` has patterns of names, ``selector``
+    is a label selector. ``throttle`` is in bytes a second, or ``UNLIMITED``. ``verbosity`` is -1 with ``-q``, else the
+    number of ``-v``.
     """
 
     paths: tuple[str, ...] = ()
     clusters: tuple[str, ...] = ()
     cluster: str | None = None
     zookeeper: str = ""
-    zookeeper_from: str = "--zookeeper"
+    bootstrap_servers: str = ""
+    address_from: str = ""
     snapshot: str = ""
+    ask_brokers: bool = False
     kafka_version: KafkaVersion | None = None
     owner: str = "default"
     take_ownership: tuple[str, ...] = ()
@@ -38,6 +43,8 @@ class Settings:
     throttle: int | None = None
     platform: tuple[str, ...] = ()
     require_topics: bool = False
+    topic: tuple[str, ...] = ()
+    selector: str = ""
     partial: bool = False
     allow_risk: tuple[RiskApproval, ...] = ()
     connect_timeout: float = 10.0
@@ -48,6 +55,18 @@ class Settings:
     max_inflight_replicas: int = MAX_INFLIGHT_REPLICAS_PER_BROKER
     verbosity: int = 0
     summary: bool = False
+
+    @property
+    def address_option(self) -> str:
+        """The option of the address that the run was given, by itself or by its variable; empty if there is none."""
+        return "--zookeeper" if self.zookeeper else "--bootstrap-servers" if self.bootstrap_servers else ""
+
+    @property
+    def selection(self) -> TopicSelection:
+        """The selection of topics; it has no text if all topics are selected."""
+        given = [f"--topic {pattern}" for pattern in self.topic]
+        given += [f"--selector {self.selector}"] if self.selector else []
+        return TopicSelection(self.topic, parse_label_selector(self.selector), " ".join(given))
 
     @property
     def run_options(self) -> RunOptions:
@@ -61,4 +80,5 @@ class Settings:
             allow_unknown_brokers=self.allow_unknown_brokers,
             drain_brokers=self.drain_brokers,
             max_moves=self.max_moves,
+            selection=self.selection.text,
         )

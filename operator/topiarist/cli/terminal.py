@@ -60,7 +60,7 @@ def log_over_progress(text: str) -> None:
 
 
 def label_cluster(cluster: str) -> str:
-    """Return the start of a message about a cluster: ``prod: ``; empty for the cluster of ``--zookeeper``."""
+    """Return the start of a message about a cluster: ``prod: ``; empty for the cluster of an address option."""
     return f"{cluster}: " if cluster else ""
 
 
@@ -78,7 +78,7 @@ def print_error(error: TopiaristError, cluster: str = "") -> None:
         click.echo(to_text(error.errors, suppressed_count=error.suppressed_count), nl=False, err=True)
         log(format_count(len(error.errors) + error.suppressed_count, "error"))
     else:
-        log(sanitize_lines(f"error: {f'cluster {cluster}: ' if cluster else ''}{error}"))
+        log_over_progress(sanitize_lines(f"error: {f'cluster {cluster}: ' if cluster else ''}{error}"))
 
 
 def sanitize_lines(text: str) -> str:
@@ -100,9 +100,12 @@ def require_interactive(yes: bool, verb: str) -> None:
 def make_layout(stream: TextIO, settings: Settings) -> TextLayout:
     """Return the layout of text for ``stream``: its width, and color if it is a terminal.
 
-    The environment turns color off with ``NO_COLOR`` or ``TERM=dumb``.
+    The option ``--color`` decides, if it is given; the environment turns color off with ``NO_COLOR`` or ``TERM=dumb``.
     """
-    use_color = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
+    context = click.get_current_context(silent=True)
+    use_color = context.color if context else None
+    if use_color is None:
+        use_color = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
     return TextLayout(width=terminal_width(stream), use_color=use_color, verbose=settings.verbosity > 0)
 
 

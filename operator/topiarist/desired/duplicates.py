@@ -23,12 +23,12 @@ def index_clusters(specs: Iterable[ClusterSpec]) -> tuple[dict[str, ClusterSpec]
     return clusters, errors
 
 
-def duplicate_document_errors(topics: Sequence[Manifest]) -> list[Diagnostic]:
-    """Return an error for each Topic document with a namespace and name used before."""
+def duplicate_document_errors(manifests: Sequence[Manifest]) -> list[Diagnostic]:
+    """Return an error for each document with a namespace and name used before; all documents are of one kind."""
     first: dict[tuple[str, str], Manifest] = {}
     return [
-        _duplicate_error("Topic", manifest.name, manifest.source, earlier.source)
-        for manifest in topics
+        _duplicate_error(manifest.kind, manifest.name, manifest.source, earlier.source)
+        for manifest in manifests
         if (earlier := first.setdefault((manifest.namespace, manifest.name), manifest)) is not manifest
     ]
 

@@ -34,8 +34,10 @@ from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.config_table import THROTTLE_CONFIGS, TOPIC_CONFIGS
 from topiarist.kafka.config_values import Scalar, to_scalar
 from topiarist.kafka.java_numbers import java_trim
-from topiarist.kafka.names import INTERNAL_TOPICS, metric_name, topic_name_problem
-from topiarist.kafka.types import MAX_KAFKA_VERSION, format_version
+from topiarist.kafka.names import metric_name, topic_name_problem
+from topiarist.kafka.types import format_version
+from topiarist.kafka.units import add_unit
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, TopicState, describe_unequal_replication_factors
 from topiarist.schema.load import API_VERSION
@@ -101,8 +103,8 @@ class ExportedTopic:
     omitted: tuple[OmittedItem, ...] = ()
 
 
-def export_cluster(state: ClusterState, cluster: ClusterSpec, owner: str) -> ExportResult:
-    """Export everything that ``owner`` can manage on a cluster.
+def export_cluster(state: ClusterState, cluster: ClusterSpec, owner: str, *, use_units: bool = False) -> ExportResult:
+    """Export everything that ``owner`` can manage on a cluster; with ``use_units`` 604800000 ms is ``7d``.
 
     The plan of the exported documents has no changes. If ``cluster`` has a document, its defaults apply and only topics
     are exported. Otherwise a ``Cluster`` document is exported too, with the values that the topics share as its
@@ -124,11 +126,11 @@ def export_cluster(state: ClusterState, cluster: ClusterSpec, owner: str) -> Exp
     files, folder = {}, ""
     if cluster.source is None:
         cluster, folder = _with_defaults(replace(cluster, cluster_id=state.cluster_id), exported), TOPICS_FOLDER
-        files[CLUSTER_FILE] = build_cluster_document(cluster)
+        files[CLUSTER_FILE] = build_cluster_document(cluster, use_units=use_units)
     names = assign_document_names((topic.topic for topic in exported), cluster.name)
     for described in exported:
         name = names[described.topic]
-        files[f"{folder}{name}.yaml"] = _build_topic_document(described, name, cluster)
+        files[f"{folder}{name}.yaml"] = _build_topic_document(described, name, cluster, use_units=use_units)
     unmanaged = tuple(item for each in exported for item in each.omitted)
     mixed = tuple(
         OmittedItem(
@@ -146,8 +148,8 @@ def _omission_reason(topic: TopicState, state: ClusterState, cluster: ClusterSpe
     name, record = topic.name, topic.valid_record
     if name in state.pending_deletions:
         return "marked for deletion"
-    if name in INTERNAL_TOPICS:
-        return "internal topic of Kafka"
+    if internal_owner := cluster.internal_owner(name):
+        return f"internal topic of {internal_owner}"
     if problem := topic_name_problem(name):
         return problem
     if record is None:
@@ -211,7 +213,8 @@ def _invalid_configs(config: Mapping[str, str], factor: int, cluster: ClusterSpe
         else:
             valid[key] = text
     # Remove one key per conflict and check again: the remaining keys may conflict over another key.
-    while conflicts := config_rules.find_conflicts(valid, cluster.version or MAX_KAFKA_VERSION, cluster.broker_config):
+    rules = cluster.config_rules
+    while conflicts := config_rules.find_conflicts(valid, rules.newest_version(), cluster.broker_config, rules.mode):
         key, message = conflicts[0]
         del valid[key]
         yield key, message
@@ -239,23 +242,27 @@ def _most_common(sizes: Counter[int]) -> int:
     return min(sizes, key=lambda size: (-sizes[size], size))
 
 
-def build_cluster_document(cluster: ClusterSpec) -> Document:
+def build_cluster_document(cluster: ClusterSpec, *, use_units: bool = False) -> Document:
     """Build the ``Cluster`` document of a cluster that has none.
 
     A cluster id that the schema does not accept is left out.
     """
-    spec: Document = {"zookeeper": {"connect": cluster.connect}}
+    spec: Document = {}
+    if isinstance(cluster.access, ZooKeeperAccess):
+        spec["zookeeper"] = {"connect": cluster.access.connect}
+    elif cluster.access:
+        spec["kafka"] = {"bootstrapServers": cluster.access.bootstrap_servers}
     if _CLUSTER_ID.fullmatch(cluster.cluster_id):
         spec["clusterId"] = cluster.cluster_id
     if cluster.version:
         spec["kafkaVersion"] = format_version(cluster.version)
-    defaults = {**cluster.defaults(), "config": _to_scalars(cluster.default_config)}
+    defaults = {**cluster.defaults(), "config": _to_scalars(cluster.default_config, use_units=use_units)}
     if defaults := {field: value for field, value in defaults.items() if value}:
         spec["defaults"] = defaults
     return _build_document("Cluster", cluster.name, spec)
 
 
-def _build_topic_document(topic: ExportedTopic, name: str, cluster: ClusterSpec) -> Document:
+def _build_topic_document(topic: ExportedTopic, name: str, cluster: ClusterSpec, *, use_units: bool) -> Document:
     defaults = cluster.default_config
     own = {
         key: text
@@ -267,7 +274,7 @@ def _build_topic_document(topic: ExportedTopic, name: str, cluster: ClusterSpec)
         "clusters": [cluster.name],
         "partitions": topic.partitions,
         "replicationFactor": topic.replication_factor,
-        "config": _to_scalars(own),
+        "config": _to_scalars(own, use_units=use_units),
         "withoutConfig": sorted(defaults.keys() - topic.config.keys()),
         "ignore": ["replicationFactor"] if topic.mixed_replication else [],
     }
@@ -278,9 +285,9 @@ def _build_document(kind: str, name: str, spec: Document) -> Document:
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def _to_scalars(config: Mapping[str, str]) -> dict[str, Scalar]:
+def _to_scalars(config: Mapping[str, str], *, use_units: bool) -> dict[str, Scalar]:
     """Return config values as YAML scalars."""
-    values = {key: to_scalar(text) for key, text in config.items()}
+    values = {key: to_scalar(add_unit(key, text) if use_units else text) for key, text in config.items()}
     # A fraction is a number only for keys that Kafka parses as a double: in any other key 3.10 differs from 3.1.
     doubles = {key for key in config if key in TOPIC_CONFIGS and TOPIC_CONFIGS[key].type == "double"}
     return {

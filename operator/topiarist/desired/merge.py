@@ -33,7 +33,7 @@ def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
             partitions = layer.get("partitions", partitions)
             factor = layer.get("replicationFactor", factor)
         if "config" in layer:
-            own |= {key: to_config_text(value) for key, value in layer["config"].items()}
+            own |= {key: to_config_text(key, value) for key, value in layer["config"].items()}
     if assignment:
         partitions, factor = len(assignment), len(assignment[0])
     moves = fields.get("moves", {})

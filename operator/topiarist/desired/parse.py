@@ -8,11 +8,23 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from topiarist.errors import FieldPath
 from topiarist.kafka.config_values import to_config_text
 from topiarist.kafka.types import parse_version
+from topiarist.kafka.units import BYTES_BY_SIZE_UNIT, MS_BY_TIME_UNIT, parse_amount
+from topiarist.model.access import (
+    DEFAULT_RECORDS_TOPIC,
+    KafkaAccess,
+    RecordsTopic,
+    SaslMechanism,
+    SaslOAuth,
+    SaslPassword,
+    Via,
+    ZooKeeperAccess,
+)
 from topiarist.model.credentials import Credentials, SecretKeyRef, SecretReference, Tls, UserPassword
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveSettings
 from topiarist.model.policy import Policy, Rule, RuleSubject
@@ -32,10 +44,8 @@ from topiarist.model.tenancy import (
 def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
     """Parse a ``Cluster`` manifest; fields that it leaves out have their defaults."""
     spec = manifest.spec
-    zookeeper, defaults = spec.get("zookeeper", {}), spec.get("defaults", {})
+    defaults = spec.get("defaults", {})
     given = {
-        "connect": zookeeper.get("connect"),
-        "jute_max_buffer": zookeeper.get("maxBuffer"),
         "cluster_id": spec.get("clusterId"),
         "version": parse_version(spec["kafkaVersion"]) if "kafkaVersion" in spec else None,
         "default_partitions": defaults.get("partitions"),
@@ -53,7 +63,9 @@ def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
         drain_brokers=frozenset(spec.get("drainBrokers", ())),
         moves=_parse_moves(spec.get("moves", {})),
         budgets=_parse_budgets(spec.get("budgets", {})),
-        credentials=_parse_credentials(manifest),
+        zookeeper=_parse_zookeeper(manifest, spec["zookeeper"]) if "zookeeper" in spec else None,
+        kafka=_parse_kafka(manifest, spec["kafka"]) if "kafka" in spec else None,
+        via=Via(spec["via"]) if "via" in spec else None,
         source=manifest.source,
         allowed_topics=(
             # An empty list allows no topics.
@@ -102,7 +114,7 @@ def _parse_rule(manifest: Manifest, index: int, rule: Mapping[str, Any]) -> Rule
 
 
 def _config_texts(config: Mapping[str, Any]) -> dict[str, str]:
-    return {key: to_config_text(value) for key, value in config.items()}
+    return {key: to_config_text(key, value) for key, value in config.items()}
 
 
 def _parse_budgets(given: Mapping[str, Any]) -> Budgets:
@@ -124,8 +136,9 @@ def parse_throttle(text: str) -> int:
     """Parse a throttle that the schema accepts (``50MiB`` or ``Unlimited``), in bytes a second."""
     if text == "Unlimited":
         return UNLIMITED
-    units = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
-    return int(text[:-3]) * units[text[-3:]]
+    rate = parse_amount(text, BYTES_BY_SIZE_UNIT)
+    assert rate is not None, "the schema accepts amounts only"
+    return rate
 
 
 def _parse_moves(given: Mapping[str, Any]) -> MoveSettings:
@@ -140,7 +153,9 @@ def _parse_moves(given: Mapping[str, Any]) -> MoveSettings:
 
 
 def _parse_seconds(text: str) -> int:
-    return int(text[:-1]) * {"s": 1, "m": 60, "h": 3600}[text[-1]]
+    milliseconds = parse_amount(text, MS_BY_TIME_UNIT)
+    assert milliseconds is not None, "the schema accepts amounts only"
+    return milliseconds // 1000
 
 
 def _parse_allowed_topics(rule: Mapping[str, Any]) -> AllowedTopics:
@@ -157,32 +172,68 @@ def _parse_allowed_topics(rule: Mapping[str, Any]) -> AllowedTopics:
     )
 
 
-def _parse_credentials(manifest: Manifest) -> Credentials:
-    zookeeper: Mapping[str, Any] = manifest.spec.get("zookeeper", {})
+def _parse_zookeeper(manifest: Manifest, given: Mapping[str, Any]) -> ZooKeeperAccess:
     logins = {
         scheme: UserPassword(
-            zookeeper[scheme]["username"],
-            _parse_secret_reference(manifest, zookeeper[scheme]["password"], (scheme, "password")),
+            given[scheme]["username"],
+            _parse_secret_reference(manifest, given[scheme]["password"], ("zookeeper", scheme, "password")),
         )
         for scheme in ("sasl", "digest")
-        if scheme in zookeeper
+        if scheme in given
     }
-    given = zookeeper.get("tls")
+    return ZooKeeperAccess(
+        connect=given.get("connect", ""),
+        jute_max_buffer=given.get("maxBuffer", ZooKeeperAccess().jute_max_buffer),
+        credentials=Credentials(**logins, tls=_parse_tls(manifest, given, "zookeeper")),
+    )
+
+
+def _parse_kafka(manifest: Manifest, given: Mapping[str, Any]) -> KafkaAccess:
+    records, default = given.get("records", {}), DEFAULT_RECORDS_TOPIC
+    access = KafkaAccess(
+        bootstrap_servers=given.get("bootstrapServers", ""),
+        sasl=_parse_sasl(manifest, given["sasl"]) if "sasl" in given else None,
+        tls=_parse_tls(manifest, given, "kafka"),
+        records=RecordsTopic(
+            records.get("topic", default.name), records.get("replicationFactor", default.replication_factor)
+        ),
+    )
+    if "requestTimeout" in given:
+        access = replace(access, request_timeout=_parse_seconds(given["requestTimeout"]))
+    return access
+
+
+def _parse_sasl(manifest: Manifest, given: Mapping[str, Any]) -> SaslPassword | SaslOAuth:
+    mechanism = SaslMechanism(given["mechanism"])
+    path = ("kafka", "sasl")
+    if mechanism is not SaslMechanism.OAUTHBEARER:
+        password = _parse_secret_reference(manifest, given["password"], (*path, "password"))
+        return SaslPassword(mechanism, given["username"], password)
+    return SaslOAuth(
+        token_endpoint=given["tokenEndpoint"],
+        client_id=given["clientId"],
+        client_secret=_parse_secret_reference(manifest, given["clientSecret"], (*path, "clientSecret")),
+        scope=given.get("scope", ""),
+        ca=_parse_secret_reference(manifest, given["ca"], (*path, "ca")) if "ca" in given else None,
+    )
+
+
+def _parse_tls(manifest: Manifest, access: Mapping[str, Any], section: str) -> Tls | None:
+    given = access.get("tls")
     if given is None:
-        return Credentials(logins.get("sasl"), logins.get("digest"))
+        return None
     fields = {"ca": "ca", "certificate": "certificate", "key": "key", "key_password": "keyPassword"}
     references = {
-        field: _parse_secret_reference(manifest, given[name], ("tls", name))
+        field: _parse_secret_reference(manifest, given[name], (section, "tls", name))
         for field, name in fields.items()
         if name in given
     }
-    tls = Tls(**references, server_name=given.get("serverName", ""))
-    return Credentials(logins.get("sasl"), logins.get("digest"), tls)
+    return Tls(**references, server_name=given.get("serverName", ""))
 
 
 def _parse_secret_reference(manifest: Manifest, given: Mapping[str, Any], path: FieldPath) -> SecretReference:
     (kind,) = given
-    place = manifest.source.locate(("spec", "zookeeper", *path, kind))
+    place = manifest.source.locate(("spec", *path, kind))
     # A relative path is relative to the folder of the manifest's file.
     file = posixpath.join(posixpath.dirname(place.file), given["file"]) if kind == "file" else ""
     secret = SecretKeyRef(**given[kind]) if kind == "secretKeyRef" else None

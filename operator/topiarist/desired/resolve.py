@@ -2,24 +2,23 @@
 
 ``schema.check`` validates each document alone. This module validates the documents together: every topic selects
 existing clusters, no two documents declare one topic, and no two names collide. ``reconcile`` connects to a cluster
-only after this module has returned every error. It calls ``merge`` for each topic and cluster, and ``rules`` for each
-spec.
+only after this module has returned every error. ``shared_specs`` calls ``merge`` and ``rules`` once for all clusters on
+which a topic has the same spec.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any
 
 from topiarist.desired.duplicates import duplicate_document_errors, topic_collision_errors
 from topiarist.desired.merge import merge
 from topiarist.desired.rules import cluster_errors, cluster_warnings, spec_errors, spec_warnings
-from topiarist.desired.shared_specs import ClusterTopicSpecs, group_clusters, validate_group
+from topiarist.desired.shared_specs import SpecGrouper
 from topiarist.errors import Diagnostic, FieldPath
-from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, ValueOrigin, find_item_origin, selects_cluster
+from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, ValueOrigin, find_item_origin
 from topiarist.schema.messages import did_you_mean
 from topiarist.text import format_count
 
@@ -56,8 +55,8 @@ class _Resolver:
     """A collector that assigns all manifests to clusters.
 
     ``active_clusters`` are the clusters of the run, ``is_single_cluster`` is true if the run is restricted to one.
-    ``specs`` has the topics of the first cluster of each group, ``unknown_cluster_specs`` those of clusters without a
-    valid document. ``matches_by_selector`` caches the first clusters that a selector matches.
+    ``grouper`` has the specs of the active clusters, ``unknown_cluster_specs`` those of clusters without a valid
+    document.
     """
 
     clusters: Mapping[str, ClusterSpec]
@@ -65,24 +64,22 @@ class _Resolver:
     is_single_cluster: bool
     require_cluster_documents: bool
     invalid_clusters: Collection[str]
-    specs: Mapping[str, list[TopicSpec]]
-    matches_by_selector: dict[Hashable, list[str]] = field(default_factory=dict)
+    grouper: SpecGrouper
     errors: list[Diagnostic] = field(default_factory=list)
     skipped_count: int = 0
     unknown_cluster_specs: dict[str, list[TopicSpec]] = field(default_factory=lambda: defaultdict(list))
 
     def assign_topic(self, manifest: Manifest) -> None:
-        """Assign a topic to the first cluster of each of its groups, or record an error."""
+        """Assign a topic to its clusters, or record an error."""
         targets = self._target_clusters(manifest)
         if targets is None:
             return
         if not targets and (self.require_cluster_documents or not self._unknown_cluster_names(manifest)):
             self.skipped_count += 1
-        for cluster in targets:
-            self.specs[cluster.name].append(merge(manifest, cluster))
+        self.grouper.add_topic(manifest, targets)
 
-    def _target_clusters(self, manifest: Manifest) -> list[ClusterSpec] | None:
-        """Return the clusters of a topic; None if they are unknown, which is recorded."""
+    def _target_clusters(self, manifest: Manifest) -> tuple[str, ...] | None:
+        """Return the names of the clusters of a topic; None if they are unknown, which is recorded."""
         spec = manifest.spec
         if "clusters" in spec or "clusterSelector" in spec:
             if set(self.clusters) == {""}:
@@ -90,13 +87,13 @@ class _Resolver:
                 return None
             if self._record_unknown_clusters(manifest):
                 return None
-            return [self.active_clusters[name] for name in self._matching_cluster_names(spec)]
+            return self.grouper.match_clusters(spec)
         if self.invalid_clusters and not self.is_single_cluster:
             # The target cluster and its defaults are unknown until its document is valid.
             self._defer_unknown(manifest, (SELECTED_BY_LABEL,))
             return None
         if len(self.active_clusters) == 1:
-            return list(self.active_clusters.values())
+            return tuple(self.active_clusters)
         names = ", ".join(sorted(self.active_clusters))
         self._add_error(
             manifest,
@@ -105,21 +102,6 @@ class _Resolver:
             "add clusters: [...] or a clusterSelector, or run with --cluster",
         )
         return None
-
-    def _matching_cluster_names(self, spec: Mapping[str, Any]) -> Sequence[str]:
-        """Return the active clusters that a topic names or selects.
-
-        Matches are cached by selector, because there are many topics and clusters but few selectors.
-        """
-        named = spec.get("clusters", ())
-        if "clusterSelector" not in spec:
-            return [name for name in named if name in self.specs]
-        selector = frozenset(named), frozenset(spec["clusterSelector"].get("matchLabels", {}).items())
-        if selector not in self.matches_by_selector:
-            self.matches_by_selector[selector] = [
-                name for name in self.specs if selects_cluster(spec, self.active_clusters[name])
-            ]
-        return self.matches_by_selector[selector]
 
     def _record_target_of_unnamed_cluster(self, manifest: Manifest) -> None:
         named = manifest.spec.get("clusters", ())
@@ -187,42 +169,34 @@ def resolve(
     which stops the run: errors that only follow from the invalid document are not reported.
     """
     active = {only_cluster: clusters[only_cluster]} if only_cluster is not None else clusters
-    group_names = group_clusters(active, topics)
+    grouper = SpecGrouper(active)
     resolver = _Resolver(
         clusters,
         active,
         is_single_cluster=only_cluster is not None,
         require_cluster_documents=require_cluster_documents,
         invalid_clusters=invalid_clusters,
-        specs={first: [] for first in group_names},
+        grouper=grouper,
     )
     for manifest in topics:
         resolver.assign_topic(manifest)
-    groups = []
-    for first, names in group_names.items():
-        shared = tuple(sorted(resolver.specs[first], key=lambda spec: spec.topic))
-        groups.append([ClusterTopicSpecs(shared, active[name]) for name in names])
-    errors = resolver.errors + duplicate_document_errors(topics)
-    warnings: list[Diagnostic] = []
+    specs = grouper.finish()
+    errors, warnings = grouper.validate(topics)
+    errors += resolver.errors + duplicate_document_errors(topics)
     for manifest in topics:
         warnings.extend(_unused_override_warnings(manifest, clusters, require_cluster_documents))
-    warnings.extend(_unused_exclusion_warnings(chain.from_iterable(resolver.specs.values())))
+    warnings.extend(_unused_exclusion_warnings(grouper.specs))
     warnings.extend(resolver.unchecked_cluster_warnings(unchecked_parts))
     for cluster in active.values():
         errors.extend(cluster_errors(cluster))
         warnings.extend(cluster_warnings(cluster))
-    for group in groups:
-        group_errors, group_warnings = validate_group(group)
-        errors.extend(group_errors)
-        warnings.extend(group_warnings)
     for name, deferred in resolver.unknown_cluster_specs.items():
         errors.extend(chain.from_iterable(spec_errors(spec, cluster_document_known=False) for spec in deferred))
         errors.extend(topic_collision_errors(deferred) if name != SELECTED_BY_LABEL else ())
         warnings.extend(chain.from_iterable(map(spec_warnings, deferred)))
-    specs = {each.cluster.name: each for group in groups for each in group}
-    validated = chain(*resolver.specs.values(), *resolver.unknown_cluster_specs.values())
+    validated = chain(grouper.specs, *resolver.unknown_cluster_specs.values())
     return Desired(
-        specs={name: specs[name] for name in active},
+        specs=specs,
         clusters=active,
         errors=tuple(sorted(set(errors))),
         warnings=tuple(sorted(set(warnings))),

@@ -10,11 +10,12 @@ from collections.abc import Iterator
 
 from topiarist.errors import Diagnostic, Location, Reason
 from topiarist.kafka import config_rules, config_table, explicit_assignment
-from topiarist.kafka.config_rules import config_problem, describe_unknown_key, is_min_isr_above, printable_key
+from topiarist.kafka.config_rules import describe_unknown_key, is_min_isr_above, printable_key
 from topiarist.kafka.java_numbers import INT_MAX, java_trim
 from topiarist.kafka.names import topic_name_problem
 from topiarist.kafka.placement import MAX_REPLICATION_FACTOR
-from topiarist.kafka.types import MAX_KAFKA_VERSION
+from topiarist.kafka.types import LAST_ZOOKEEPER_VERSION, format_version
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.spec import (
     BROKER_SIZE_SETTINGS,
     ClusterSpec,
@@ -45,14 +46,16 @@ def spec_errors(spec: TopicSpec, *, cluster_document_known: bool = True) -> Iter
         yield Diagnostic(spec.manifest.source.locate(name_path(spec.manifest)), problem_text)
     if not spec.absent:
         yield from _size_errors(spec, cluster_document_known)
-    version, vendors = spec.cluster.version or MAX_KAFKA_VERSION, spec.cluster.allow_unknown_configs
+    rules = spec.cluster.config_rules
+    version = rules.newest_version()
     for key, text in spec.config.items():
-        problem = config_problem(key, text, version, vendors)
+        problem = rules.config_problem(key, text)
         if problem and (cluster_document_known or key in config_table.TOPIC_CONFIGS):
             yield _make_diagnostic(find_origin(spec, "config", key_step(key)), *problem, reason=Reason.CONFIG_INVALID)
     # Without a document, assume the settings that only the document could declare.
     assumed = {} if cluster_document_known else {config_rules.REMOTE_STORAGE_SETTING: "true"}
-    for key, message in config_rules.find_conflicts(spec.config, version, {**assumed, **spec.cluster.broker_config}):
+    settings = {**assumed, **spec.cluster.broker_config}
+    for key, message in config_rules.find_conflicts(spec.config, version, settings, rules.mode):
         yield _make_diagnostic(find_origin(spec, "config", key), message, reason=Reason.CONFIG_INVALID)
     yield from _min_isr_errors(spec)
     if cluster_document_known and (spec.ignored_fields or spec.excluded_default_keys):
@@ -65,6 +68,11 @@ def cluster_errors(cluster: ClusterSpec) -> Iterator[Diagnostic]:
         if problem := cluster.config_rules.config_problem(key, text):
             origin = ValueOrigin(cluster.source, ("spec", "defaults", "config", key_step(key)))
             yield _make_diagnostic(origin, *problem, reason=Reason.CONFIG_INVALID)
+    is_zookeeper = isinstance(cluster.access, ZooKeeperAccess)
+    if is_zookeeper and cluster.version is not None and cluster.version > LAST_ZOOKEEPER_VERSION:
+        declared, last = format_version(cluster.version), format_version(LAST_ZOOKEEPER_VERSION)
+        message = f"kafkaVersion: found {declared}, but ZooKeeper mode ends with Kafka {last}"
+        yield _make_diagnostic(ValueOrigin(cluster.source, ("spec", "kafkaVersion")), message)
     settings = cluster.broker_config
     for field, name in BROKER_SIZE_SETTINGS.items():
         if name in settings and not 1 <= (cluster.broker_size(field) or 0) <= _MAX_SIZES[field]:
@@ -95,11 +103,13 @@ def _broker_config_origin(cluster: ClusterSpec, name: str) -> ValueOrigin:
 
 
 def spec_warnings(spec: TopicSpec) -> Iterator[Diagnostic]:
-    """Yield a warning for each config key that Kafka has deprecated."""
-    version = spec.cluster.version or MAX_KAFKA_VERSION
+    """Yield a warning for each config key that Kafka has deprecated or dropped, and for segments that are too small."""
+    version = spec.cluster.config_rules.newest_version()
     for key in config_rules.DEPRECATED_CONFIGS & spec.config.keys():
         if message := config_rules.deprecation_message(key, version):
             yield _make_diagnostic(find_origin(spec, "config", key), f"{printable_key(key)}: {message}")
+    if message := config_rules.small_segment_message(spec.config):
+        yield _make_diagnostic(find_origin(spec, "config", "segment.bytes"), message)
 
 
 def _unknown_key_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
@@ -141,7 +151,7 @@ def _size_errors(spec: TopicSpec, cluster_document_known: bool) -> Iterator[Diag
         yield _make_diagnostic(
             find_origin(spec),
             f"{spec.topic}: found no {names}, neither in the topic nor in the defaults of its cluster",
-            f"ZooKeeper does not have the brokers' defaults: set {names} here or in spec.defaults of the Cluster, or "
+            f"the brokers' own defaults are not used: set {names} here or in spec.defaults of the Cluster, or "
             f"give the brokers' values in its brokerConfig ({settings})",
         )
 

@@ -1,8 +1,8 @@
 """Comparison of one cluster with its specs: rows of its findings and counts of its topics.
 
-``drift.report`` calls it for whole clusters, and ``drift.spark.worker`` for one topic at a time. All differences come
-from ``plan_topic``; topics that the equality check has counted need no plan. The write block of a cluster, size limits,
-policies and budgets are not applied: they decide what may be written, and a report shows what differs.
+``drift.task`` calls it for each cluster. All differences come from ``plan_topic``; topics that the equality check has
+counted need no plan. The write block of a cluster, size limits, policies and budgets are not applied: they decide what
+may be written, and a report shows what differs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from topiarist.drift.findings import (
     DriftFinding,
     FindingRow,
     make_findings,
-    make_row,
     undeclared_topic_finding,
     unknown_finding,
 )
@@ -28,6 +27,7 @@ from topiarist.drift.in_flight import (
     requested_targets,
 )
 from topiarist.drift.placement import PlacementChecker, find_checker, find_placement_findings
+from topiarist.drift.rows import make_row, sort_key
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.model.plan import Load, TakeOwnership, compute_broker_load
 from topiarist.model.run_options import RunOptions
@@ -38,11 +38,12 @@ from topiarist.planning.planner import make_plan_context, plan_topic
 
 @dataclass(slots=True)
 class TopicCounts:
-    """Numbers of topics of one cluster, of a part of its topics, or of a fleet.
+    """Numbers of topics of one cluster or of a fleet.
 
     ``declared`` topics are named by manifests; they are ``compared`` if their cluster could be read, and ``in_sync``
     without a finding. For those with ``missing_record`` a plan would write the ownership record. ``present`` topics
-    exist on the cluster; those that are ``ignored`` are undeclared and without a finding.
+    exist on the cluster; those that are ``ignored`` are undeclared and without a finding. Declared topics are
+    ``not_judged`` if an incomplete snapshot may lack their rows.
     """
 
     declared: int = 0
@@ -51,6 +52,7 @@ class TopicCounts:
     in_sync: int = 0
     missing_record: int = 0
     ignored: int = 0
+    not_judged: int = 0
 
     def add(self, other: TopicCounts) -> None:
         """Add the counts of other topics."""
@@ -60,6 +62,7 @@ class TopicCounts:
         self.in_sync += other.in_sync
         self.missing_record += other.missing_record
         self.ignored += other.ignored
+        self.not_judged += other.not_judged
 
 
 @dataclass(slots=True)
@@ -84,67 +87,45 @@ def compare_cluster(
     """Return the comparison of one cluster; ``as_of`` is the time of the finding if the cluster was not read."""
     state, equal_topics = cluster_input.state, cluster_input.equal_topics
     if state is None or cluster_input.taken_at is None:
-        rows = [make_row(cluster_input.cluster, "", unknown_finding("", cluster_input.problem), as_of)]
+        rows = [make_row(cluster_input.cluster, "", unknown_finding(cluster_input.problem), as_of)]
         return Comparison(cluster_input, TopicCounts(declared=len(specs)), rows)
     # Equal topics count as holders of replicas only. Their names need no collision check, because equal topics have
     # specs and ``desired`` rejects specs with colliding names.
     kept_replicas = (topic.replicas for name, topic in state.topics.items() if name not in state.pending_deletions)
     holders = equal_topics.replica_holders().union(*chain.from_iterable(kept_replicas))
     context = make_plan_context(state, cluster, options, holders)
-    comparison = compare_topics(
-        cluster_input, context, equal_topics.remaining_specs(specs), format_time(cluster_input.taken_at)
-    )
-    equal = len(equal_topics.names)
-    comparison.counts.add(TopicCounts(equal, equal, equal, equal, equal_topics.missing_record))
-    replica_lists = equal_topics.count_replica_lists()
-    replica_lists.update(chain.from_iterable(topic.replicas for topic in state.topics.values()))
-    comparison.broker_load = compute_broker_load(replica_lists, [broker.id for broker in state.brokers])
-    complete_rows(comparison, specs)
-    return comparison
-
-
-def complete_rows(comparison: Comparison, specs: Sequence[TopicSpec]) -> None:
-    """Add the rows about the cluster's reassignment request and the record of its last batch, and sort all rows.
-
-    A stale entry is reported for the topic that it names, declared or not.
-    """
-    cluster_input, rows = comparison.cluster_input, comparison.rows
-    if cluster_input.state and cluster_input.taken_at:
-        taken_at = format_time(cluster_input.taken_at)
-        if stale := cluster_input.state.stale_reassignments:
-            comparison.counts.in_sync -= len((stale & {spec.topic for spec in specs}) - {row["topic"] for row in rows})
-        findings = find_cluster_findings(cluster_input.state, cluster_input.taken_at)
-        rows.extend(make_row(cluster_input.cluster, topic, finding, taken_at) for topic, finding in findings)
-    rows.sort(key=lambda row: (row["topic"], row["class"], row["field"]))
-
-
-def compare_topics(
-    cluster_input: ClusterInput, context: PlanContext, specs: Sequence[TopicSpec], taken_at: str
-) -> Comparison:
-    """Return the comparison of topics of a readable cluster, its rows in no order.
-
-    The state of ``context`` and ``specs`` may have only some topics.
-    """
-    state = context.state
-    counts = TopicCounts(len(specs), len(specs), present=len(state.topics) + len(state.topic_errors))
-    comparison = Comparison(cluster_input, counts, context=context, specs=specs)
+    remaining = equal_topics.remaining_specs(specs)
+    counts = TopicCounts(len(remaining), len(remaining), present=len(state.topics) + len(state.topic_errors))
+    comparison = Comparison(cluster_input, counts, context=context, specs=remaining)
+    taken_at = format_time(cluster_input.taken_at)
     for name, finding in [*_compare_specs(comparison, context), *_check_undeclared(comparison, context)]:
         topic = state.topics.get(name)
         record = topic.valid_record if topic else state.dangling_records.get(name)
         owner = record.owner if record else None
         is_modified = topic is not None and topic.modified_externally
         comparison.rows.append(make_row(cluster_input.cluster, name, finding, taken_at, owner, is_modified))
+    equal = len(equal_topics.names)
+    counts.add(TopicCounts(equal, equal, equal, equal, equal_topics.missing_record))
+    replica_lists = equal_topics.count_replica_lists()
+    replica_lists.update(chain.from_iterable(topic.replicas for topic in state.topics.values()))
+    comparison.broker_load = compute_broker_load(replica_lists, [broker.id for broker in state.brokers])
+    if stale := state.stale_reassignments:
+        # A stale entry is reported for the topic that it names, declared or not.
+        judged = stale & {spec.topic for spec in specs if not cluster_input.may_lack(spec.topic)}
+        counts.in_sync -= len(judged - {row["topic"] for row in comparison.rows})
+    findings = find_cluster_findings(state, cluster_input.taken_at)
+    comparison.rows.extend(make_row(cluster_input.cluster, topic, finding, taken_at) for topic, finding in findings)
+    comparison.rows.sort(key=sort_key)
     return comparison
 
 
 def _compare_specs(comparison: Comparison, context: PlanContext) -> Iterator[tuple[str, DriftFinding]]:
     state = context.state
-    known_names = (state.topics, state.topic_errors, state.dangling_records, state.pending_deletions)
     checker = find_checker(state.brokers, context.cluster)
     for spec in comparison.specs:
-        if comparison.cluster_input.is_incomplete and not any(spec.topic in names for names in known_names):
-            message = "its row is not among those of the snapshot that could be read"
-            yield spec.topic, unknown_finding(spec.topic, message)
+        if comparison.cluster_input.may_lack(spec.topic):
+            comparison.counts.not_judged += 1
+            comparison.counts.compared -= 1
             continue
         plan = plan_topic(spec, context)
         actual = _find_actual(spec, comparison, context, checker)

@@ -1,7 +1,7 @@
-"""The engines of a drift report: this process or Spark, and the choice between them.
+"""The engines of a drift report: processes of this machine or Spark, and the choice between them.
 
-``cli.commands.drift`` selects an engine and calls it. The base class has the input and output of
-local paths. This module does not import PySpark, so that reports without Spark do not need it.
+``cli.commands.drift`` selects an engine and calls it. The base class has the input and output of local paths. This
+module does not import PySpark, so that reports without Spark do not need it.
 """
 
 from __future__ import annotations
@@ -11,28 +11,55 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topiarist import extras
 from topiarist.adapters.devcluster.zookeeper_server import find_java
-from topiarist.drift import history, report
+from topiarist.drift import history
 from topiarist.drift.history import PreviousReport
-from topiarist.drift.live import ConnectOptions
 from topiarist.drift.outputs.folder import ReportFolder
-from topiarist.drift.report import ReportJob
+from topiarist.drift.pool import run_in_processes
+from topiarist.drift.report import ReportJob, Runner, compare_and_write, run_here, sources_of
 from topiarist.drift.snapshots import SnapshotInventory
+from topiarist.drift.task import LiveCluster, local_snapshot
 from topiarist.drift.uris import REMOTE_REASON, is_remote, spark_required_reason
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
-from topiarist.text import printable
+from topiarist.text import format_count, printable
 
-SPARK_MIN_TOPICS = 10_000_000
-"""Number of topics from which the engine ``auto`` starts Spark: on one machine, one process is faster (docs/drift.md).
-"""
+if TYPE_CHECKING:
+    from topiarist.drift.run_history import RunHistory
 
 PYTHON, SPARK, AUTO = "python", "spark", "auto"
 
-_HINT_PYTHON_ENGINE = "or compare in this process: --engine python"
+_HINT_PYTHON_ENGINE = "or compare without Spark: --engine python"
+
+_SECONDS_PER_TOPIC, _SECONDS_PER_LIVE_TOPIC, _SECONDS_PER_FINDING = 4e-6, 1e-4, 160e-6
+"""CPU seconds, from ``make bench-drift``: to compare a topic of a snapshot, to read one of a cluster, for a finding."""
+
+_POOL_MIN_SECONDS = 2.0
+"""CPU seconds from which several processes are worth their start."""
+
+
+class Cost(NamedTuple):
+    """The cost of a run in clusters, topics, and earlier findings, as far as it is known before the run."""
+
+    clusters: int
+    topics: int
+    findings: int
+    is_live: bool = False
+
+    @property
+    def cpu_seconds(self) -> float:
+        """Return a rough estimate of the CPU time of the comparison."""
+        per_topic = _SECONDS_PER_LIVE_TOPIC if self.is_live else _SECONDS_PER_TOPIC
+        return self.topics * per_topic + self.findings * _SECONDS_PER_FINDING
+
+    def __str__(self) -> str:
+        counts = [format_count(self.topics, "topic")]
+        counts += [format_count(self.findings, "earlier finding")] if self.findings else []
+        work = f"about {self.cpu_seconds:.0f} s" if self.cpu_seconds >= 1 else "less than a second"
+        return f"{' and '.join(counts)}, {work} of work"
 
 
 def is_spark_submit() -> bool:
@@ -40,11 +67,12 @@ def is_spark_submit() -> bool:
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def is_spark_selected(engine: str, snapshots: Iterable[str], report_paths: Iterable[str]) -> bool:
-    """Return whether Spark is required or requested, independent of the fleet's size.
+def find_spark_reason(engine: str, snapshots: Iterable[str], report_paths: Iterable[str]) -> str:
+    """Return the reason why Spark compares; empty if processes of this machine do.
 
-    ``report_paths`` are the paths of this and the previous report. Raises ``TopiaristError``: WrongUsage if only Spark
-    can read or write a path and the engine is ``python``, PrerequisiteMissing if Spark is selected and missing.
+    ``report_paths`` are the paths of this and the previous report, and of the history. Raises ``TopiaristError``:
+    WrongUsage if only Spark can read or write a path and the engine is ``python``, PrerequisiteMissing if Spark is
+    selected and missing.
     """
     reasons = {path: spark_required_reason(path) for path in snapshots}
     reasons |= {path: REMOTE_REASON for path in report_paths if is_remote(path)}
@@ -53,10 +81,12 @@ def is_spark_selected(engine: str, snapshots: Iterable[str], report_paths: Itera
         message = f"{printable(path, 4096)} {reason}: it needs Spark, and --engine python excludes Spark"
         hint = "remove --engine python, or use local files and folders of JSON lines"
         raise TopiaristError(Reason.WRONG_USAGE, message, hint)
-    is_selected = engine == SPARK or (engine == AUTO and (bool(reason) or is_spark_submit()))
-    if is_selected:
-        require_spark("" if reason else _HINT_PYTHON_ENGINE)
-    return is_selected
+    if engine == PYTHON or not (engine == SPARK or reason or is_spark_submit()):
+        return ""
+    require_spark("" if reason else _HINT_PYTHON_ENGINE)
+    if reason:
+        return f"{printable(path, 4096)} {reason}"
+    return "--engine spark" if engine == SPARK else "started by spark-submit"
 
 
 def require_spark(hint: str = _HINT_PYTHON_ENGINE) -> None:
@@ -75,7 +105,13 @@ def require_spark(hint: str = _HINT_PYTHON_ENGINE) -> None:
 
 
 class Engine(ABC):
-    """An engine that reads inputs, compares clusters and writes reports; this base class serves local paths."""
+    """An engine that reads inputs, compares clusters and writes reports; this base class serves local paths.
+
+    ``description`` says what compares the fleet, and why.
+    """
+
+    def __init__(self, description: str) -> None:
+        self.description = description
 
     def exists(self, path: str) -> bool:
         """Return whether a path is a file or a non-empty folder."""
@@ -86,28 +122,58 @@ class Engine(ABC):
         """Read an earlier report. Raises ``Unreadable``."""
         return history.load_previous(path)
 
+    def open_history(self, path: str) -> RunHistory:
+        """Return the history in a folder. Raises ``PrerequisiteMissing`` if pyarrow is missing."""
+        if importlib.util.find_spec("pyarrow") is None:
+            raise extras.missing_packages_error("history", "--history")
+        from topiarist.drift.parquet_history import ParquetHistory
+
+        return ParquetHistory(path)
+
     def open_snapshots(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> SnapshotInventory:
         """Open the snapshots at some paths. Raises ``SnapshotUnusable``."""
         return SnapshotInventory(paths, clusters)
-
-    def read_live(
-        self, clusters: Mapping[str, ClusterSpec], connect_options: ConnectOptions, folder: ReportFolder
-    ) -> SnapshotInventory | None:
-        """Read live clusters; return None if the caller must read the clusters itself."""
-        return None
 
     def create_report_folder(self, path: str) -> ReportFolder:
         """Create the staging folder of the report. Raises ``Unwritable``."""
         return ReportFolder(path)
 
     @abstractmethod
-    def compare_and_write(self, job: ReportJob, inventory: SnapshotInventory, folder: ReportFolder) -> dict[str, Any]:
+    def compare_snapshots(self, job: ReportJob, inventory: SnapshotInventory, folder: ReportFolder) -> dict[str, Any]:
         """Compare the clusters of an inventory, write the report, and return its summary."""
+
+    @abstractmethod
+    def compare_live(self, job: ReportJob, source: LiveCluster, folder: ReportFolder) -> dict[str, Any]:
+        """Read and compare the clusters of a job, write the report, and return its summary."""
 
 
 class LocalEngine(Engine):
-    """The engine that runs in this process, one cluster at a time."""
+    """The engine that runs in processes of this machine; with one job it runs in this process."""
 
-    def compare_and_write(self, job: ReportJob, inventory: SnapshotInventory, folder: ReportFolder) -> dict[str, Any]:
+    def __init__(self) -> None:
+        super().__init__("this process")
+        self.jobs = 1
+
+    def choose_jobs(self, jobs: int | None, cost: Cost) -> None:
+        """Set the number of processes: ``jobs`` if it is given, else a process for each core if the fleet is large."""
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        is_large = jobs is not None or cost.cpu_seconds >= _POOL_MIN_SECONDS
+        self.jobs = max(min(jobs or cores, cost.clusters), 1) if is_large else 1
+        reasons = [f"--jobs {jobs}"] if jobs else [format_count(cores, "core")] if is_large else []
+        place = "this process" if self.jobs == 1 else f"{self.jobs} processes"
+        self.description = f"{place}: {', '.join([str(cost), *reasons])}"
+
+    def compare_snapshots(self, job: ReportJob, inventory: SnapshotInventory, folder: ReportFolder) -> dict[str, Any]:
         """Compare the clusters of an inventory, write the report, and return its summary."""
-        return report.compare_and_write(job, inventory.read_clusters(job.desired.specs, job.options.owner), folder)
+        sources = {name: local_snapshot(each) for name, each in inventory.files.items()}
+        return compare_and_write(job, sources_of(job, sources), folder, self._runner(folder))
+
+    def compare_live(self, job: ReportJob, source: LiveCluster, folder: ReportFolder) -> dict[str, Any]:
+        """Read and compare the clusters of a job, write the report, and return its summary."""
+        sources = ((name, source) for name in sorted(job.desired.clusters))
+        return compare_and_write(job, sources, folder, self._runner(folder))
+
+    def _runner(self, folder: ReportFolder) -> Runner:
+        if self.jobs == 1:
+            return run_here
+        return lambda parts, shipped: run_in_processes([*parts], shipped, self.jobs, folder.make_work_folder())

@@ -6,8 +6,8 @@ the expected value, the actual value and the planned action. Ownership records a
 its spec and lacks only the ownership record has no finding. Topics without a manifest get their findings from
 ``undeclared_topic_finding``.
 
-A row has the fields of ``schemas/drift.json``. It is a plain mapping, so that it can be written as JSON and Parquet and
-returned from Python workers. ``finding_key`` identifies a finding across reports.
+A row (``drift.rows``) has the fields of ``schemas/drift.json``. It is a plain mapping, so that it can be written as
+JSON and Parquet and returned from Python workers. ``finding_key`` identifies a finding across reports.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
-from topiarist.kafka.names import INTERNAL_TOPICS
 from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
     AddPartitions,
@@ -58,6 +57,8 @@ class DriftClass(str, Enum):
     FAULT = "fault"
     REFUSED = "refused"
     UNKNOWN = "unknown"
+    INVALID = "invalid"
+    EXPIRED = "expired"
 
 
 class PlannedAction(str, Enum):
@@ -93,39 +94,6 @@ FindingRow = dict[str, Any]
 FindingKey = tuple[str, str, str, str]
 """Cluster, topic, class and field."""
 
-NEW, UNCHANGED = "New", "Unchanged"
-
-
-def make_row(
-    cluster: str,
-    topic: str,
-    finding: DriftFinding,
-    taken_at: str,
-    owner: str | None = None,
-    modified_externally: bool = False,
-) -> FindingRow:
-    """Return a finding as a row with status ``NEW``; ``owner`` is that of the topic's ownership record."""
-    return {
-        "cluster": cluster,
-        "topic": topic,
-        "class": finding.drift_class.value,
-        "field": finding.field,
-        "expected": finding.expected,
-        "actual": finding.actual,
-        "planned": finding.planned.value,
-        "risk": None if finding.risk is None else finding.risk.label,
-        "explanation": finding.explanation,
-        "reasons": [reason.value for reason in finding.reasons],
-        "message": finding.message,
-        "hint": finding.hint,
-        "owner": owner,
-        "modifiedExternally": modified_externally,
-        "takenAt": taken_at,
-        "firstSeen": taken_at,
-        "ageSeconds": 0,
-        "status": NEW,
-    }
-
 
 def finding_key(row: Mapping[str, Any]) -> FindingKey:
     """Return the key of a finding, which is equal in all reports."""
@@ -142,6 +110,8 @@ def make_findings(plan: TopicPlan, actual: Iterable[DriftFinding] = ()) -> tuple
     for finding in _iter_findings(plan):
         key = (finding.drift_class.value, finding.field)
         findings[key] = _merge_findings(findings[key], finding) if key in findings else finding
+    for finding in _hidden_partitions_findings(plan):
+        findings.setdefault((finding.drift_class.value, finding.field), finding)
     is_foreign = any(refusal.reason in _FOREIGN_TOPIC_REASONS for refusal in plan.refusals)
     for finding in () if is_foreign else actual:
         key = (finding.drift_class.value, finding.field)
@@ -168,6 +138,19 @@ def _iter_findings(plan: TopicPlan) -> Iterator[DriftFinding]:
                 yield _with_issue(finding, notice)
     if any(notice.reason is Reason.UNMANAGED for notice in plan.notices):
         yield from _unmanaged_findings(plan)
+
+
+def _hidden_partitions_findings(plan: TopicPlan) -> Iterator[DriftFinding]:
+    """Yield the difference of partitions that a plan does not name.
+
+    If explicit lists have another width than the topic, the plan has one refusal for the growth and for the width.
+    """
+    spec, before = plan.spec, plan.before
+    if spec is None or before is None or spec.assignment is None or spec.partitions == len(before.replicas):
+        return
+    for refusal in plan.refusals:
+        if refusal.reason is Reason.REPLICATION_FACTOR_DIFFERS:
+            yield _with_issue(_partitions_finding(spec, before), refusal)._replace(planned=PlannedAction.REFUSED)
 
 
 def _with_issue(finding: DriftFinding, issue: Issue) -> DriftFinding:
@@ -252,7 +235,8 @@ def _refused_field_finding(plan: TopicPlan, refusal: Issue) -> DriftFinding:
     if before is None:
         size = _describe_size(spec.create_partitions, str(spec.create_replication_factor))
         return DriftFinding(DriftClass.MISSING, "", size)
-    if refusal.reason is Reason.REPLICATION_FACTOR_DIFFERS:
+    # If the factor is ignored, this reason refuses the growth by explicit lists of another width.
+    if refusal.reason is Reason.REPLICATION_FACTOR_DIFFERS and "replicationFactor" not in spec.ignored_fields:
         return _replication_factor_finding(spec, before)
     if _keeps_drained_broker(spec, before, refusal):
         return DriftFinding(DriftClass.DRAINED)
@@ -290,6 +274,8 @@ def _ignored_findings(spec: TopicSpec, before: TopicState, path: tuple[str, ...]
     """
     if path[0] == "config":
         key = path[1]
+        if f"config.{key}" not in spec.ignored_fields:
+            return  # the Kafka version of the cluster has dropped it, so that nothing differs
         yield DriftFinding(DriftClass.CONFIG, f"config.{key}", spec.config.get(key), before.config.get(key))
         return
     ignores_assignment = spec.assignment is not None and "replicaAssignment" in spec.ignored_fields
@@ -352,10 +338,10 @@ def _assignment_finding(spec: TopicSpec, before: TopicState) -> DriftFinding:
 def undeclared_topic_finding(name: str, state: ClusterState, cluster: ClusterSpec, owner: str) -> DriftFinding | None:
     """Return the finding for a topic of ``state`` that no manifest of its cluster declares.
 
-    Returns None for Kafka's internal topics, for topics with a pending deletion, and for protected topics (topics of
-    other software) unless ``owner`` has created or adopted them.
+    Returns None for internal topics of Kafka and of topiarist, for topics with a pending deletion, and for protected
+    topics (topics of other software) unless ``owner`` has created or adopted them.
     """
-    if name in state.pending_deletions or name in INTERNAL_TOPICS:
+    if name in state.pending_deletions or cluster.internal_owner(name):
         return None
     topic = state.topics.get(name)
     record = topic.valid_record if topic else None
@@ -374,9 +360,9 @@ def undeclared_topic_finding(name: str, state: ClusterState, cluster: ClusterSpe
     return DriftFinding(DriftClass.UNEXPECTED, actual=size, message=message)
 
 
-def unknown_finding(topic: str, message: str) -> DriftFinding:
-    """Return the finding that a topic, or (without a name) a cluster, could not be compared."""
-    return DriftFinding(DriftClass.UNKNOWN, expected="present" if topic else None, message=message)
+def unknown_finding(message: str) -> DriftFinding:
+    """Return the finding that a cluster could not be compared."""
+    return DriftFinding(DriftClass.UNKNOWN, message=message)
 
 
 def _format_replication_factors(topic: TopicState) -> str:

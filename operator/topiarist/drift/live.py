@@ -1,29 +1,22 @@
-"""Live clusters as snapshot lines: reads several clusters and returns rows or read errors.
+"""Live clusters as inputs of a comparison: reads several clusters at the same time.
 
-``drift.spark.inputs`` runs it on executors. This module does not import PySpark, so that it can be tested without
-Spark.
+``drift.task`` calls it in pool processes and on the executors of Spark. In the process of the command line,
+``cli.commands.drift`` reads the clusters itself, to log slow connections.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
 from topiarist.adapters.open_cluster import open_cluster
-from topiarist.adapters.snapshots.codec import format_time
-from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
+from topiarist.drift.snapshots import ClusterInput
 from topiarist.errors import TopiaristError
 from topiarist.model.spec import ClusterSpec
 from topiarist.reconcile import read_cluster
 
 MAX_PARALLEL_CLUSTERS = 16
-"""Number of clusters that one task reads at the same time; most of the time is spent waiting for ZooKeeper."""
-
-PROBLEM, FAILURE_MESSAGE = "problem", "failureMessage"
-"""Row kind and column of the reason why a cluster could not be read, and column of the error message."""
+"""Number of clusters that a machine reads at the same time; most of the time is spent waiting for answers."""
 
 
 class ConnectOptions(NamedTuple):
@@ -41,21 +34,14 @@ def describe_read_failure(error: TopiaristError) -> str:
     return f"could not be read ({error.reason})"
 
 
-def read_clusters(clusters: Sequence[ClusterSpec], connect_options: ConnectOptions) -> Iterator[str]:
-    """Yield the snapshot lines of each cluster, or one line of kind ``PROBLEM``."""
-    with ThreadPoolExecutor(MAX_PARALLEL_CLUSTERS) as pool:
-        for lines in pool.map(lambda spec: _read_snapshot_lines(spec, connect_options), clusters):
-            yield from lines
-
-
-def _read_snapshot_lines(spec: ClusterSpec, connect_options: ConnectOptions) -> list[str]:
-    taken_at = datetime.now(UTC)
+def read_live_cluster(
+    spec: ClusterSpec, connect_options: ConnectOptions, taken_at: datetime
+) -> tuple[ClusterInput, str]:
+    """Return the state of a cluster and an empty text, or its problem and the error message."""
     try:
         with open_cluster(
             spec, owner=connect_options.owner, connect_timeout=connect_options.connect_timeout
         ) as cluster:
-            state = read_cluster(cluster, spec.cluster_id)
+            return ClusterInput(spec.name, taken_at, read_cluster(cluster, spec.cluster_id)), ""
     except TopiaristError as error:
-        row = {"kind": PROBLEM, "cluster": spec.name, "takenAt": format_time(taken_at)}
-        return [json.dumps({**row, PROBLEM: describe_read_failure(error), FAILURE_MESSAGE: str(error)})]
-    return [line.decode() for line in dump_snapshot(Snapshot(spec.name, taken_at, state))]
+        return ClusterInput(spec.name, problem=describe_read_failure(error)), str(error)

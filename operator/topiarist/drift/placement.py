@@ -1,8 +1,7 @@
 """Differences of a topic's replica lists that follow from the brokers: drained brokers, racks, widths and evenness.
 
 They do not depend on the moves that ``spec.moves`` allows. ``drift.compare`` reports them for each declared topic;
-``drift.equality`` asks first whether a topic has none, by checks that are cheap and cached. ``drift.spark.equality``
-has the same checks for Spark.
+``drift.equality`` asks first whether a topic has none, by checks that are cheap and cached.
 
 Kafka's own placement decides what is even: with ``p`` partitions of ``w`` replicas each of ``n`` brokers holds from
 ``w * floor(p / n)`` to ``w * ceil(p / n)`` replicas, and leads from ``floor(p / n)`` to ``ceil(p / n)`` partitions. A
@@ -28,11 +27,11 @@ from topiarist.planning.moves.lists.replica_picker import ReplicaPicker
 from topiarist.planning.moves.lists.spread import SpreadBounds, can_spread_leaders, can_spread_replicas, kafka_bounds
 from topiarist.text import format_count
 
-_MAX_CHECKERS = 256
+_MAX_CHECKERS = 32
 """Checkers that are kept: clusters of a fleet with the same brokers share one."""
 
-_MAX_CACHED_LISTS = 1 << 16
-"""Cached results of one checker."""
+_MAX_CACHED_LISTS = 1 << 10
+"""Cached results of one checker; each keeps its replica lists in memory."""
 
 _MAX_SHOWN_BROKERS = 8
 

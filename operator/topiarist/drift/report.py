@@ -1,30 +1,47 @@
-"""A drift report in this process: compares one cluster after the other and writes findings to disk.
+"""A drift report: the parts of a job in, the files of the report out.
 
-``drift.engine.LocalEngine`` calls it, for fleets that one process can read. ``drift.spark.engine`` compares larger
-fleets and shares ``write_report``.
+``drift.engine`` calls it. ``make_parts`` makes a part for each cluster; a runner calls ``drift.task.work`` with them;
+``write_report`` writes the results in order of cluster name. Spark writes its lines itself: ``drift.spark.job`` uses
+the same parts, and the same summary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from topiarist.desired.resolve import Desired
-from topiarist.drift.compare import Comparison, compare_cluster
-from topiarist.drift.cross_cluster import CrossClusterIndex
-from topiarist.drift.history import PreviousReport
+from topiarist.drift.cross_cluster import MAX_SHOWN_DIFFERENCES, DeviationIndex, SpecGroups
+from topiarist.drift.exceptions import DriftException, describe_unmatched, make_expired_rows
+from topiarist.drift.findings import FindingKey, FindingRow
+from topiarist.drift.history import EndedFinding, PreviousReport
+from topiarist.drift.invalid import find_unjudged_topics, make_invalid_rows
 from topiarist.drift.outputs.folder import ReportFolder
-from topiarist.drift.snapshots import ClusterInput, UnusedInput, reject_duplicate_cluster_ids
+from topiarist.drift.results import INVALID_ROWS_FILE, ClusterResult
+from topiarist.drift.rows import RowCompleter, RowOptions
+from topiarist.drift.snapshots import ClusterInput, UnusedInput
 from topiarist.drift.summary import SummaryBuilder
+from topiarist.drift.task import Caches, Part, Shipped, Source, encode_line, work
+from topiarist.drift.upgrade import UpgradeRisks
+from topiarist.kafka.types import KafkaVersion
 from topiarist.model.run_options import RunOptions
+
+if TYPE_CHECKING:  # the loader needs compiled packages, and executors import this module before they have them
+    from topiarist.adapters.manifests.loader import InvalidDocument
 
 
 @dataclass(frozen=True, slots=True)
 class ReportJob:
-    """The inputs of a report that do not depend on the engine: specs, options, previous report.
+    """The inputs of a report that do not depend on the runner: specs, options, previous report.
 
-    ``as_of`` is the time of the report. ``on_cluster_done`` is called once for each cluster.
+    ``as_of`` is the time of the report. ``on_cluster_done`` is called once for each cluster. ``exceptions`` say which
+    findings are accepted, and ``row_options`` what rows say beyond the comparison. ``invalid_documents`` are manifests
+    that were left out, and ``unassigned_topics`` are topics with an unknown cluster for that reason. With
+    ``upgrade_to`` the summary has the risks of an upgrade to that Kafka version.
     """
 
     desired: Desired
@@ -33,41 +50,161 @@ class ReportJob:
     previous: PreviousReport
     unused_input: UnusedInput
     on_cluster_done: Callable[[], None] = field(default=lambda: None)
+    on_read_error: Callable[[str, str], None] = field(default=lambda cluster, message: None)
+    exceptions: Sequence[DriftException] = ()
+    row_options: RowOptions = field(default_factory=RowOptions)
+    invalid_documents: Sequence[InvalidDocument] = ()
+    unassigned_topics: frozenset[str] = frozenset()
+    upgrade_to: KafkaVersion | None = None
+
+    @property
+    def shipped(self) -> Shipped:
+        """Return what tasks need of this job."""
+        unjudged = find_unjudged_topics(self.invalid_documents) | self.unassigned_topics
+        return Shipped(
+            self.desired, self.options, self.as_of, self.exceptions, self.row_options, unjudged, self.upgrade_to
+        )
 
 
-def compare_and_write(job: ReportJob, cluster_inputs: Iterable[ClusterInput], folder: ReportFolder) -> dict[str, Any]:
+def make_parts(job: ReportJob, sources: Iterable[tuple[str, Source]]) -> Iterator[Part]:
+    """Yield the parts of a job in order of name: those of its clusters, and of clusters that only manifests name.
+
+    ``sources`` has each cluster of the run once, in order of name. The findings of a cluster leave ``job.previous``,
+    so that only those of clusters outside the run remain in it.
+    """
+    completer = RowCompleter(job.desired, job.row_options)
+    # The previous report may have rows of manifests that are valid now: these rows have no cluster.
+    manifest_rows: dict[str, list[FindingRow]] = {"": []}
+    for row in (
+        *make_invalid_rows(job.invalid_documents, job.as_of, completer),
+        *make_expired_rows(job.exceptions, job.as_of, completer),
+    ):
+        manifest_rows.setdefault(row["cluster"], []).append(row)
+    ended: defaultdict[str, dict[FindingKey, EndedFinding]] = defaultdict(dict)
+    for key, finding in job.previous.ended.items():
+        ended[key[0]][key] = finding
+
+    def make_part(name: str, source: Source | None) -> Part:
+        previous, accepted = job.previous.rows.pop(name, {}), job.previous.accepted.pop(name, {})
+        return Part(name, source, manifest_rows.pop(name, ()), previous, accepted, ended.pop(name, {}))
+
+    for name, source in sources:
+        for other in sorted(other for other in manifest_rows if other < name):
+            yield make_part(other, None)
+        yield make_part(name, source)
+    for other in sorted(manifest_rows):
+        yield make_part(other, None)
+
+
+class DuplicateClusterIds:
+    """A check of the results in order of name: only the first cluster with an id is compared.
+
+    The names of the other clusters are wrong.
+    """
+
+    def __init__(self) -> None:
+        self._cluster_of_id: dict[str, str] = {}
+
+    def find_problem(self, result: ClusterResult) -> str:
+        """Return the problem of a cluster with the id of an earlier cluster; empty for other clusters."""
+        cluster_id = result.document and result.document["clusterId"]
+        if not cluster_id or (first := self._cluster_of_id.setdefault(cluster_id, result.cluster)) == result.cluster:
+            return ""
+        return f"its cluster id, {cluster_id}, is that of cluster {first}"
+
+
+def compare_duplicate(result: ClusterResult, part: Part, problem: str, shipped: Shipped) -> ClusterResult:
+    """Return the result of a cluster that is not compared because of its id; it keeps its invalid rows."""
+    duplicate = part._replace(source=ClusterInput(part.cluster, problem=problem))
+    (unknown,) = work([duplicate], shipped, Caches(shipped))
+    unknown.invalid_rows = result.invalid_rows
+    if INVALID_ROWS_FILE in result.lines:
+        unknown.lines = {**unknown.lines, INVALID_ROWS_FILE: result.lines[INVALID_ROWS_FILE]}
+    return unknown
+
+
+Runner = Callable[[Iterable[Part], Shipped], Iterator[ClusterResult]]
+"""A function that yields the result of each part, in order."""
+
+
+def run_here(parts: Iterable[Part], shipped: Shipped) -> Iterator[ClusterResult]:
+    """Yield the result of each part, compared in this process."""
+    return work(parts, shipped, Caches(shipped))
+
+
+def compare_and_write(
+    job: ReportJob, sources: Iterable[tuple[str, Source]], folder: ReportFolder, run: Runner = run_here
+) -> dict[str, Any]:
     """Compare all clusters, write the report, and return its summary.
 
-    ``cluster_inputs`` are all clusters of the run in order of name. Raises ``TopiaristError`` (Unwritable); then no
-    report is written.
+    Raises ``TopiaristError`` (Unwritable, SnapshotUnusable); then no report is written.
     """
-    distinct = reject_duplicate_cluster_ids(cluster_inputs)
-    return write_report(job, (compare_job_cluster(job, one) for one in distinct), folder)
+    shipped = job.shipped
+    parts: dict[str, Part] = {}
+
+    def kept_parts() -> Iterator[Part]:
+        for part in make_parts(job, sources):
+            parts[part.cluster] = part._replace(source=None)
+            yield part
+
+    def distinct() -> Iterator[ClusterResult]:
+        duplicates = DuplicateClusterIds()
+        for result in run(kept_parts(), shipped):
+            part = parts.pop(result.cluster)
+            if problem := duplicates.find_problem(result):
+                yield compare_duplicate(result, part, problem, shipped)
+            else:
+                yield result
+
+    return write_report(job, distinct(), folder)
 
 
-def compare_job_cluster(job: ReportJob, cluster_input: ClusterInput) -> Comparison:
-    """Return the comparison of one cluster of a job."""
-    name, desired = cluster_input.cluster, job.desired
-    return compare_cluster(cluster_input, desired.clusters[name], desired.specs[name], job.options, job.as_of)
-
-
-def write_report(
-    job: ReportJob,
-    comparisons: Iterable[Comparison],
-    folder: ReportFolder,
-    add_cross_cluster: Callable[[CrossClusterIndex], None] = lambda index: None,
-) -> dict[str, Any]:
-    """Write the report of all comparisons, in order of cluster name, and return its summary.
-
-    ``add_cross_cluster`` adds topic variants that the caller has compared elsewhere.
-    """
-    builder = SummaryBuilder(job.as_of, job.options.owner)
-    for comparison in comparisons:
-        job.previous.match_findings(comparison.cluster_input.cluster, comparison.rows)
-        folder.add_rows(comparison.rows)
-        builder.add(comparison)
-        job.on_cluster_done()
-    add_cross_cluster(builder.cross_cluster_index)
-    summary = builder.build(job.previous, job.unused_input)
-    folder.commit(summary, job.previous.not_evaluated, job.unused_input.invalid_rows)
+def write_report(job: ReportJob, results: Iterable[ClusterResult], folder: ReportFolder) -> dict[str, Any]:
+    """Write the report of all results, which come in order of cluster name, and return its summary."""
+    builder = make_builder(job)
+    write_unused_rows(job, folder)
+    with closing(DeviationIndex(SpecGroups(job.desired.specs), folder.local_path)) as index:
+        for result in results:
+            add_result(job, builder, result)
+            folder.add_lines(result.lines)
+            with folder.translate_errors():
+                index.add(result.cluster, result.deviations, result.sizes)
+        with folder.translate_errors():
+            differences = index.differences(builder.compared)
+            shown = [*islice(differences, MAX_SHOWN_DIFFERENCES)]
+            summary = build_summary(job, builder, len(shown) + sum(1 for _ in differences), shown)
+    folder.commit(summary)
     return summary
+
+
+def make_builder(job: ReportJob) -> SummaryBuilder:
+    """Return a builder without results."""
+    return SummaryBuilder(job.as_of, job.options.owner, UpgradeRisks(job.upgrade_to) if job.upgrade_to else None)
+
+
+def write_unused_rows(job: ReportJob, folder: ReportFolder) -> None:
+    """Write the files that are no snapshots to ``broken.jsonl``, before the invalid rows of snapshots."""
+    folder.add_lines({INVALID_ROWS_FILE: [encode_line(row._asdict()) for row in job.unused_input.invalid_rows]})
+
+
+def add_result(job: ReportJob, builder: SummaryBuilder, result: ClusterResult) -> None:
+    """Count a result, and report the progress and the error of a live cluster to the caller."""
+    builder.add(result)
+    if result.read_error:
+        job.on_read_error(result.cluster, result.read_error)
+    if result.document:
+        job.on_cluster_done()
+
+
+def build_summary(
+    job: ReportJob, builder: SummaryBuilder, difference_count: int, differences: Sequence[dict[str, Any]]
+) -> dict[str, Any]:
+    """Return the summary of a job after all results were added, with the first of the cross-cluster differences."""
+    unmatched = describe_unmatched(job.exceptions, builder.findings.matched_exceptions)
+    return builder.build(job.previous, job.unused_input, difference_count, differences, unmatched)
+
+
+def sources_of(job: ReportJob, given: Mapping[str, Source]) -> Iterator[tuple[str, Source]]:
+    """Yield the source of each cluster of the run in order of name; a cluster without one has no snapshot."""
+    for name in sorted(job.desired.clusters):
+        yield name, given.get(name) or ClusterInput(name, problem="it has no snapshot")

@@ -1,7 +1,8 @@
 """Enforces the budgets of a cluster on a plan.
 
 Budgets are the last filter, so changes that a policy or a missing approval withheld cost nothing. The budget of
-``notifications`` only spreads work over several runs. Every other budget is an alarm: a plan that is larger than
+``notifications`` only spreads work over several runs, and counts only where topiarist sends them: brokers that are
+asked for a change need none. Every other budget is an alarm: a plan that is larger than
 intended is not applied at all, unless the run asks for a partial apply. ``chain`` calls this module.
 """
 
@@ -53,7 +54,7 @@ def enforce_budgets(plan: Plan, budgets: Budgets, *, partial: bool = False) -> P
         message = f"{'; '.join(message for message, _ in exceeded)}: nothing is written to this cluster"
         hint = f"{_HINT_RAISE_BUDGET}; to make the changes that the budget does not count, pass --partial"
         plan = _withhold_matching(plan, lambda _topic, _change: True, Issue(Reason.BUDGET_EXCEEDED, message, hint=hint))
-    return _limit_notifications(plan, budgets.notifications)
+    return _limit_notifications(plan, budgets.notifications) if plan.bypasses_brokers else plan
 
 
 def _exceeded_budgets(plan: Plan, budgets: Budgets) -> Iterator[ExceededBudget]:

@@ -17,7 +17,6 @@ from typing import NamedTuple
 
 from topiarist.errors import Reason
 from topiarist.filters.reviewed_lists import BrokerSets, ReviewedChange, describe_risk_increase
-from topiarist.kafka.names import INTERNAL_TOPICS
 from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.plan import Issue, MoveReplicas, TopicPlan, config_after
 from topiarist.model.spec import ClusterSpec
@@ -146,7 +145,7 @@ def _find_move_issues(
         names = ", ".join(forbidden)
         message = f"spec.moves of the Cluster does not allow {names} moves"
         yield Issue(Reason.MOVE_NOT_ALLOWED, message, hint=f"allow {names} in spec.moves of the Cluster")
-    if topic.topic in INTERNAL_TOPICS or cluster.is_protected(topic.topic):
+    if cluster.internal_owner(topic.topic) or cluster.is_protected(topic.topic):
         if not cluster.moves.protected:
             message = "belongs to other software, and spec.moves.protected of the Cluster is not true"
             yield Issue(Reason.PROTECTED_TOPIC, message, hint="set spec.moves.protected: true in the Cluster")
@@ -164,7 +163,8 @@ def _find_move_issues(
         yield issue
     if actual := state.topics.get(topic.topic):
         config: Mapping[str, str] = config_after(actual.config, topic.changes)
-        settings = cluster.config_rules.merge_dynamic_settings(state.broker_defaults)
+        rules = cluster.config_rules.for_cluster(state.mode, state.known_configs)
+        settings = rules.merge_dynamic_settings(state.broker_defaults)
         if issue := find_low_replica_count(change, config, settings):
             yield issue
 

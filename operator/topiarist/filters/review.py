@@ -17,7 +17,7 @@ from topiarist.errors import Reason
 from topiarist.filters.move_review import find_move_issue, review_moves
 from topiarist.filters.permissions import filter_changes, filter_unapproved
 from topiarist.filters.reviewed_lists import BrokerSets, ReviewedChange, describe_risk_increase
-from topiarist.kafka.types import Broker, KafkaVersion, Replicas
+from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
     AddPartitions,
@@ -36,7 +36,7 @@ from topiarist.model.plan import (
 from topiarist.model.run_options import RiskApproval
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
-from topiarist.planning.builder import HINT_DECLARE_VERSION, HINT_PROTECTED_TOPIC, version_warning
+from topiarist.planning.builder import HINT_PROTECTED_TOPIC, version_hint, version_warning
 from topiarist.planning.risk import assess_elections
 
 ReplicaChange = TypeVar("ReplicaChange", CreateTopic, AddPartitions)
@@ -118,18 +118,20 @@ def recheck_saved_plan(
         if isinstance(change, ElectLeaders) and MoveKind.LEADERS not in cluster.moves.allow:
             message = "spec.moves of the Cluster does not allow the election of preferred leaders"
             return Issue(Reason.MOVE_NOT_ALLOWED, message, hint="allow Leaders in spec.moves of the Cluster")
-        if _is_denied_if_protected(change) and cluster.is_protected(topic.topic):
+        if _is_denied_if_protected(change) and (
+            cluster.is_protected(topic.topic) or cluster.internal_owner(topic.topic)
+        ):
             message = "belongs to other software, which relies on its present state"
             hint = f"{HINT_PROTECTED_TOPIC} (--clusters gives the document)"
             return Issue(Reason.PROTECTED_TOPIC, message, hint=hint)
         if isinstance(change, MoveReplicas):
             return find_move_issue(topic, change, cluster, state, planned_ids)
-        return _find_config_issue(change, cluster, plan.min_version)
+        return _find_config_issue(change, cluster, state)
 
     return filter_changes(plan, find_issue)
 
 
-def _find_config_issue(change: Change, cluster: ClusterSpec, min_version: KafkaVersion) -> Issue | None:
+def _find_config_issue(change: Change, cluster: ClusterSpec, state: ClusterState) -> Issue | None:
     values: Mapping[str, str] = {}
     new_keys: Collection[str] = ()
     if isinstance(change, CreateTopic):
@@ -137,14 +139,15 @@ def _find_config_issue(change: Change, cluster: ClusterSpec, min_version: KafkaV
     elif isinstance(change, UpdateConfig):
         values = {item.key: item.after for item in change.items if item.after is not None}
         new_keys = {item.key for item in change.items if item.before is None}
-    rules = cluster.config_rules
+    rules = cluster.config_rules.for_cluster(state.mode, state.known_configs)
     if problems := [problem for key, text in values.items() if (problem := rules.config_problem(key, text))]:
         hint = "make a new plan with the present Cluster"
         if cluster.source is None:
             hint += ", or pass its Cluster document with --clusters"
         return Issue(Reason.CONFIG_INVALID, "; ".join(message for message, _ in problems), ("config",), hint)
-    too_new = [message for key in values if key in new_keys and (message := version_warning(rules, key, min_version))]
-    return Issue(Reason.CONFIG_TOO_NEW, "; ".join(too_new), ("config",), HINT_DECLARE_VERSION) if too_new else None
+    messages = (version_warning(rules, key, state.min_version) for key in values if key in new_keys)
+    too_new = [*filter(None, messages)]
+    return Issue(Reason.CONFIG_TOO_NEW, "; ".join(too_new), ("config",), version_hint(rules)) if too_new else None
 
 
 def _is_denied_if_protected(change: Change) -> bool:

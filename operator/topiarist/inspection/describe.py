@@ -40,9 +40,10 @@ class Description:
     """The description of one topic on one cluster.
 
     ``manifests_given`` is true if the run has manifests; ``pending_plan`` is the plan of the topic if a manifest
-    declares it. ``states_known`` is true if the states of its partitions are known. ``read_errors`` are its unreadable
-    znodes. ``is_orphan`` is true if the run's owner has the topic and no manifest declares it. ``placement`` is the
-    placement of Kafka's that most of its replica lists follow; None if there is none, or no list.
+    declares it. ``states_known`` is true if the states of its partitions are known. ``read_errors`` are the parts of
+    its metadata that cannot be read. ``is_orphan`` is true if the run's owner has the topic and no manifest declares
+    it. ``placement`` is the placement of Kafka's that most of its replica lists follow; None if there is none, or no
+    list.
     """
 
     cluster: ClusterSpec

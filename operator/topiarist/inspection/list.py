@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
 
 from topiarist.inspection.partition_health import IssueType, build_partitions
 from topiarist.inspection.topic_phase import count_issues
 from topiarist.kafka import config_rules, config_values
-from topiarist.kafka.names import INTERNAL_TOPICS, matches_any
+from topiarist.kafka.names import matches_any
 from topiarist.model.spec import ClusterSpec, TopicSpec, has_labels
 from topiarist.model.state import ClusterState, TopicInspection
 
@@ -110,14 +110,19 @@ def build_rows(
     no topic is undeclared. A topic that is not among ``inspections`` has partitions of unknown state.
     """
     specs_by_topic = {spec.topic: spec for spec in specs or ()}
-    settings = cluster.config_rules.merge_dynamic_settings(state.broker_defaults)
+    rules = cluster.config_rules.for_cluster(state.mode, state.known_configs)
+    settings = rules.merge_dynamic_settings(state.broker_defaults)
     for name in sorted(names):
         spec = specs_by_topic.get(name)
         if name in state.topics or name in state.topic_errors:
             # Protected and internal topics need no manifest.
-            needs_manifest = not cluster.is_protected(name) and name not in INTERNAL_TOPICS
+            internal_owner = cluster.internal_owner(name)
+            needs_manifest = not cluster.is_protected(name) and not internal_owner
             undeclared = specs is not None and spec is None and needs_manifest
-            yield _build_row(state, name, spec, inspections.get(name), settings, undeclared=undeclared)
+            row = _build_row(state, name, spec, inspections.get(name), settings, undeclared=undeclared)
+            if internal_owner == "topiarist":  # the topic of the records needs no record itself
+                row = replace(row, flags=tuple(flag for flag in row.flags if flag is not TopicFlag.UNOWNED))
+            yield row
         elif spec and not spec.absent:
             yield TopicRow(name, spec, flags=(TopicFlag.MISSING,))
 

@@ -114,8 +114,10 @@ def build_partitions(state: ClusterState, name: str, inspection: TopicInspection
             for partition, replicas in pairs
         )
     registered = frozenset(broker.id for broker in state.brokers)
-    # As far as ZooKeeper shows it; otherwise Kafka's own default, 1.
-    value = config_rules.effective_value("min.insync.replicas", topic.config if topic else {}, state.broker_defaults)
+    # As far as the cluster shows it; otherwise Kafka's own default, 1.
+    rules = config_rules.ConfigRules().for_cluster(state.mode, state.known_configs)
+    settings = rules.merge_dynamic_settings(state.broker_defaults)
+    value = config_rules.effective_value("min.insync.replicas", topic.config if topic else {}, settings)
     min_isr = value if isinstance(value, int) else 1
     listed = (
         _make_partition(partition, replicas, inspection, registered, min_isr)

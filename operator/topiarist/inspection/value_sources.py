@@ -1,8 +1,8 @@
 """Finds the source of each value of one topic: of the desired value and of the actual value.
 
-``describe`` calls this module. A value without an override of the topic is known only in part. ZooKeeper has the
+``describe`` calls this module. A value without an override of the topic is known only in part. The metadata has the
 cluster-wide dynamic defaults, and ``Cluster.spec.brokerConfig`` repeats the brokers' files; only the brokers know all
-other values.
+other values, and describe them if they are asked.
 """
 
 from __future__ import annotations
@@ -154,7 +154,8 @@ def _add_inherited_value(
     """Return ``found`` with the value in effect for a topic without an override."""
     text = config_rules.server_default(key, settings)
     if text is None:
-        return replace(found, actual_source=ActualSource.BROKERS)
+        known = (state.known_configs or {}).get(key)
+        return replace(found, actual=known.default if known else None, actual_source=ActualSource.BROKERS)
     definition = config_table.TOPIC_CONFIGS[key]  # no other key has a default
     setting = next((name for name in definition.server_defaults if name in settings), "")
     if setting in state.broker_defaults:

@@ -1,27 +1,44 @@
 """Rules for topic configs: versions, defaults, conflicts between keys, errors of a whole config.
 
 ``config_values`` has the rules for one value; this module adds the rules that need a Kafka version, other keys or
-broker settings. Values are always text, as in ZooKeeper. ``desired/rules.py`` calls it for manifests, and ``planning``
-and ``inspection`` for the configs of a cluster.
+broker settings. Values are always text, as clusters store them. ``desired/rules.py`` calls it for manifests, and
+``planning`` and ``inspection`` for the configs of a cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
 from topiarist.kafka import config_values
-from topiarist.kafka.config_table import MAX_BY_TYPE, MESSAGE_FORMAT_VERSIONS, MS_BY_UNIT, TOPIC_CONFIGS
+from topiarist.kafka.config_table import (
+    MAX_BY_TYPE,
+    MESSAGE_FORMAT_VERSIONS,
+    MIN_SEGMENT_BYTES,
+    MS_BY_UNIT,
+    TOPIC_CONFIGS,
+)
 from topiarist.kafka.config_values import ConfigValue, is_equivalent, try_parse_value
 from topiarist.kafka.java_numbers import java_trim, parse_integer
 from topiarist.kafka.names import matches_any
-from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, format_version
+from topiarist.kafka.types import (
+    KAFKA_VERSIONS,
+    LAST_ZOOKEEPER_VERSION,
+    MAX_KAFKA_VERSION,
+    ClusterMode,
+    KafkaVersion,
+    KnownConfig,
+    format_version,
+)
+from topiarist.kafka.units import describe_units
 from topiarist.text import printable
 
-DEPRECATED_CONFIGS = frozenset(name for name, definition in TOPIC_CONFIGS.items() if definition.deprecated)
-"""Names that some Kafka version deprecates; ``deprecation_message`` returns version and reason."""
+DEPRECATED_CONFIGS = frozenset(
+    name for name, definition in TOPIC_CONFIGS.items() if definition.deprecated or definition.removed
+)
+"""Names that some Kafka version deprecates or drops; ``deprecation_message`` returns version and reason."""
 
 REMOTE_STORAGE_SETTING = "remote.log.storage.system.enable"
 """The broker setting that is required before a topic may have remote storage."""
@@ -33,12 +50,37 @@ RELEVANT_BROKER_SETTINGS = frozenset(
 
 
 def is_supported(name: str, version: KafkaVersion) -> bool:
-    """Return whether a Kafka version has this topic config.
+    """Return whether a Kafka version, in each of its patch releases, has this topic config.
 
     If a topic has an unsupported key, Kafka's API refuses every later change of its config (contract, 4.5).
     """
     definition = TOPIC_CONFIGS.get(name)
-    return definition is not None and definition.since <= version
+    return definition is not None and definition.since <= version and not is_dropped(name, version)
+
+
+def is_dropped(name: str, version: KafkaVersion) -> bool:
+    """Return whether a Kafka version no longer has a topic config that earlier versions have."""
+    definition = TOPIC_CONFIGS.get(name)
+    return definition is not None and definition.removed is not None and definition.removed <= version
+
+
+def find_possible_versions(names: Collection[str]) -> tuple[KafkaVersion, ...]:
+    """Return the Kafka versions with exactly these topic configs, ascending; names outside the table do not count.
+
+    Returns nothing if no supported version has them.
+    """
+    return _find_possible_versions(frozenset(names))
+
+
+@lru_cache(maxsize=64)
+def _find_possible_versions(names: frozenset[str]) -> tuple[KafkaVersion, ...]:
+    def is_possible(version: KafkaVersion) -> bool:
+        return all(
+            version in definition.partly_in or (name in names) == is_supported(name, version)
+            for name, definition in TOPIC_CONFIGS.items()
+        )
+
+    return tuple(filter(is_possible, KAFKA_VERSIONS))
 
 
 def suggest_config_name(name: str) -> str | None:
@@ -57,10 +99,19 @@ def suggest_config_name(name: str) -> str | None:
 def deprecation_message(name: str, version: KafkaVersion) -> str:
     """Return the message for a config that a Kafka version deprecates; empty otherwise."""
     definition = TOPIC_CONFIGS.get(name)
+    if is_dropped(name, version):
+        return dropped_message(name)
     if definition is None or definition.deprecated is None or version < definition.deprecated[0]:
         return ""
     since, advice = definition.deprecated
     return f"deprecated since Kafka {format_version(since)}: {advice}"
+
+
+def dropped_message(name: str) -> str:
+    """Return the message for a config that a newer Kafka version has dropped; empty for every other config."""
+    definition = TOPIC_CONFIGS.get(name)
+    removed = definition.removed if definition else None
+    return "" if removed is None else f"Kafka has dropped it: ignored from {format_version(removed)}"
 
 
 def kafka_default(name: str, kafka_version: KafkaVersion = MAX_KAFKA_VERSION) -> str:
@@ -119,13 +170,16 @@ _CONFLICT_TRIGGER_SETTINGS = {"log.local.retention.ms", "log.local.retention.byt
 
 
 def find_conflicts(
-    config: Mapping[str, str], version: KafkaVersion, settings: Mapping[str, str] | None = None
+    config: Mapping[str, str],
+    version: KafkaVersion,
+    settings: Mapping[str, str] | None = None,
+    mode: ClusterMode | None = ClusterMode.ZOOKEEPER,
 ) -> list[tuple[str, str]]:
     """Return the conflicts between a topic's overrides: one of their keys and a message for each violated rule.
 
     ``settings`` are the known broker settings, under broker names (including ``REMOTE_STORAGE_SETTING``). Values that
     cannot be parsed are ignored here: ``check_value`` reports them. A conflict between broker settings alone, without
-    an override, is not reported.
+    an override, is not reported. If ``mode`` is not known (None), only rules of both modes apply.
     """
     settings = settings or {}
     if config.keys().isdisjoint(_CONFLICT_TRIGGERS) and settings.keys().isdisjoint(_CONFLICT_TRIGGER_SETTINGS):
@@ -139,21 +193,22 @@ def find_conflicts(
         found.append((lag_key, f"min.compaction.lag.ms is {least}, more than max.compaction.lag.ms, which is {most}"))
     has_remote_storage = _lookup_value("remote.storage.enable", config, settings, version) is True
     if has_remote_storage and version >= (3, 6):
-        found += _find_remote_storage_conflicts(config, settings, version)
+        found += _find_remote_storage_conflicts(config, settings, version, mode)
     if has_remote_storage or (3, 0) <= version < (3, 6):
         found += _find_local_retention_conflicts(config, settings, version)
-    for name in _KRAFT_ONLY_CONFIGS if version >= (3, 9) else ():
+    for name in _KRAFT_ONLY_CONFIGS if version >= (3, 9) and mode is ClusterMode.ZOOKEEPER else ():
         if _lookup_value(name, config, settings, version) is True:
             found.append((name, f"{name}: found true, which Kafka refuses in ZooKeeper mode"))
     return found
 
 
 def _find_remote_storage_conflicts(
-    config: Mapping[str, str], settings: Mapping[str, str], version: KafkaVersion
+    config: Mapping[str, str], settings: Mapping[str, str], version: KafkaVersion, mode: ClusterMode | None
 ) -> Iterator[tuple[str, str]]:
     # A broker without remote storage that loads such a topic does not start again. ZooKeeper does not show whether a
-    # broker has remote storage, so the user must declare it.
-    if java_trim(settings.get(REMOTE_STORAGE_SETTING, "false")).lower() != "true":
+    # broker has remote storage, so the user must declare it. In KRaft mode the controller refuses the config.
+    has_setting = java_trim(settings.get(REMOTE_STORAGE_SETTING, "false")).lower() == "true"
+    if mode is ClusterMode.ZOOKEEPER and not has_setting:
         yield (
             "remote.storage.enable",
             "remote.storage.enable is true, and brokers without remote storage would not start again: if these brokers "
@@ -184,16 +239,23 @@ def _find_local_retention_conflicts(
 
 
 def forbidden_change_reason(
-    name: str, before: str | None, after: str | None, version: KafkaVersion = MAX_KAFKA_VERSION
+    name: str,
+    before: str | None,
+    after: str | None,
+    version: KafkaVersion = MAX_KAFKA_VERSION,
+    mode: ClusterMode | None = ClusterMode.ZOOKEEPER,
 ) -> str:
     """Return why an override may not change from ``before`` to ``after`` (None: no override); empty if it may.
 
-    Only ``remote.storage.enable`` has such a rule: in ZooKeeper mode it cannot be switched off again.
+    Only ``remote.storage.enable`` has such a rule: it cannot be switched off again in ZooKeeper mode, and in KRaft mode
+    before Kafka 3.9.
     """
-    if name != "remote.storage.enable" or version < (3, 6):
+    can_disable = mode is not ClusterMode.ZOOKEEPER and version >= (3, 9)
+    if name != "remote.storage.enable" or version < (3, 6) or can_disable:
         return ""
     on, still = (text is not None and is_equivalent(name, text, "true") for text in (before, after))
-    return "remote storage cannot be switched off again in ZooKeeper mode" if on and not still else ""
+    where = "in ZooKeeper mode" if mode is ClusterMode.ZOOKEEPER else "before Kafka 3.9"
+    return f"remote storage cannot be switched off again {where}" if on and not still else ""
 
 
 def _lookup_value(
@@ -221,43 +283,109 @@ class ConfigError(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigRules:
-    """The rules for the topic configs of one cluster: Kafka version, allowed vendor keys, broker settings.
+    """The rules for the topic configs of one cluster: Kafka version, mode, allowed vendor keys, broker settings.
 
     ``version`` is None if it is not declared. ``allow_unknown_configs`` are glob patterns; ``broker_config`` has the
-    settings under broker names.
+    settings under broker names. ``mode`` is None if it is not known before the brokers are asked.
+
+    ``known_configs`` are the topic configs that the brokers themselves describe, by name; None if they were not asked.
+    They decide over ``version``: a name that the brokers know is allowed, and their defaults apply.
     """
 
     version: KafkaVersion | None = None
     allow_unknown_configs: tuple[str, ...] = ()
     broker_config: Mapping[str, str] = field(default_factory=dict)
+    mode: ClusterMode | None = ClusterMode.ZOOKEEPER
+    known_configs: Mapping[str, KnownConfig] | None = None
 
     def with_relevant_settings(self) -> ConfigRules:
         """Return these rules with only the broker settings that affect topics."""
         settings = {key: text for key, text in sorted(self.broker_config.items()) if key in RELEVANT_BROKER_SETTINGS}
-        return ConfigRules(self.version, self.allow_unknown_configs, settings)
+        return replace(self, broker_config=settings)
+
+    def for_cluster(self, mode: ClusterMode, known_configs: Mapping[str, KnownConfig] | None) -> ConfigRules:
+        """Return these rules with the mode of a cluster, and with the configs that its brokers describe."""
+        return replace(self, mode=mode, known_configs=known_configs)
 
     def merge_dynamic_settings(self, dynamic: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the known broker settings: ``broker_config``, overridden by ``dynamic`` ones."""
-        return {**self.broker_config, **dynamic}
+        """Return the known broker settings: ``broker_config``, overridden by known defaults and by ``dynamic`` ones.
+
+        The dynamic ones may be newer than the known defaults, which are those of the plan.
+        """
+        return {**self.broker_config, **settings_of_known_defaults(self.known_configs or {}), **dynamic}
+
+    def newest_version(self) -> KafkaVersion:
+        """Return the declared version; the newest version that the cluster may have if it is not declared."""
+        return self.version or (LAST_ZOOKEEPER_VERSION if self.mode is ClusterMode.ZOOKEEPER else MAX_KAFKA_VERSION)
 
     def versions_to_check(self, at_least: KafkaVersion) -> tuple[KafkaVersion, ...]:
         """Return the Kafka versions to check values by.
 
-        Without a declared version these are both ends of the possible range: the newest version and ``at_least``.
+        Without a declared version these are both ends of the possible range: the newest version and ``at_least``. If
+        the brokers describe their configs, the range is that of the versions with the same configs, and a declared
+        version outside of it has no effect.
         """
-        return (self.version,) if self.version else (MAX_KAFKA_VERSION, at_least)
+        if self.known_configs is None:
+            return (self.version,) if self.version else (self.newest_version(), at_least)
+        possible = find_possible_versions(self.known_configs)
+        if self.version in possible:
+            return (self.version,)
+        possible = tuple(version for version in possible if version >= at_least) or possible
+        ends = (possible[-1], possible[0]) if possible else (MAX_KAFKA_VERSION, at_least)
+        return ends[:1] if ends[0] == ends[1] else ends
+
+    def version_conflict(self) -> str:
+        """Return a message if the configs of the brokers are not those of the declared version; empty otherwise."""
+        if self.version is None or self.known_configs is None:
+            return ""
+        possible = find_possible_versions(self.known_configs)
+        if not possible or self.version in possible:
+            return ""
+        oldest, newest = format_version(possible[0]), format_version(possible[-1])
+        actual = oldest if oldest == newest else f"{oldest} to {newest}"
+        return (
+            f"kafkaVersion is {format_version(self.version)}, but the brokers have the topic configs of Kafka "
+            f"{actual}: the names, types and defaults of the brokers apply"
+        )
 
     def is_known_key(self, key: str) -> bool:
-        """Return whether a key exists in any Kafka version or is allowed by ``allow_unknown_configs``."""
-        return key in TOPIC_CONFIGS or matches_any(key, self.allow_unknown_configs)
+        """Return whether a key exists in any Kafka version, on the brokers, or is allowed by a vendor pattern."""
+        return key in TOPIC_CONFIGS or self._is_known_to_brokers(key) or matches_any(key, self.allow_unknown_configs)
+
+    def _is_known_to_brokers(self, key: str) -> bool:
+        return self.known_configs is not None and key in self.known_configs
+
+    def is_ignored(self, key: str, at_least: KafkaVersion) -> bool:
+        """Return whether the cluster's Kafka version has dropped a config, so that a manifest may still have it.
+
+        ``at_least`` is the oldest version that the cluster may have.
+        """
+        if self.known_configs is not None:
+            return key not in self.known_configs and bool(dropped_message(key))
+        return is_dropped(key, self.version or at_least)
+
+    def is_certain(self, key: str, at_least: KafkaVersion) -> bool:
+        """Return whether the cluster certainly has a topic config; ``at_least`` is the oldest version it may have."""
+        if self.known_configs is not None:
+            return key in self.known_configs
+        return is_supported(key, self.version or at_least)
 
     def config_problem(self, key: str, text: str) -> tuple[str, str] | None:
         """Return the error of one config value, as message and advice; None if the value is valid.
 
-        A key that Kafka does not know is valid if ``allow_unknown_configs`` has a pattern for it; its value is not
-        checked.
+        A key that Kafka does not know is valid if ``allow_unknown_configs`` has a pattern for it, or if the brokers
+        know it; its value is not checked. Without a declared version, a value is valid if any version accepts it.
+        Outside of ZooKeeper mode the brokers decide on names that are newer than the declared version.
         """
-        return config_problem(key, text, self.version or MAX_KAFKA_VERSION, self.allow_unknown_configs)
+        if self._is_known_to_brokers(key) and key not in TOPIC_CONFIGS:
+            return None
+        versions: tuple[KafkaVersion, ...] = (
+            (self.version,) if self.version else (LAST_ZOOKEEPER_VERSION, self.newest_version())
+        )
+        if self.mode is not ClusterMode.ZOOKEEPER and key in TOPIC_CONFIGS:
+            versions = tuple(max(version, TOPIC_CONFIGS[key].since) for version in versions)
+        problems = [config_problem(key, text, version, self.allow_unknown_configs) for version in versions]
+        return problems[-1] if all(problems) else None
 
     def find_errors(
         self, config: Mapping[str, str], releases: tuple[KafkaVersion, ...], settings: Mapping[str, str]
@@ -275,29 +403,46 @@ class ConfigRules:
         for release in releases:
             for key, text in config.items():
                 checked = key in TOPIC_CONFIGS if len(releases) == 1 else is_supported(key, release)
-                if checked and (message := config_values.check_value(key, text, release)):
+                # A patch release may have a config before the version of the table.
+                is_known = checked and self._is_known_to_brokers(key)
+                version = max(release, TOPIC_CONFIGS[key].since) if is_known else release
+                if checked and (message := config_values.check_value(key, text, version)):
                     found.add(ConfigError(key, f"{printable_key(key)}: {message}"))
-            found.update(ConfigError(*conflict) for conflict in find_conflicts(config, release, settings))
+            found.update(ConfigError(*conflict) for conflict in find_conflicts(config, release, settings, self.mode))
         return sorted(found)
+
+
+def settings_of_known_defaults(known_configs: Mapping[str, KnownConfig]) -> Mapping[str, str]:
+    """Return the brokers' own defaults of topic configs under the names of the broker settings."""
+    return {
+        definition.server_defaults[0]: known.default
+        for name, known in known_configs.items()
+        if (definition := TOPIC_CONFIGS.get(name)) and definition.server_defaults and known.default is not None
+    }
 
 
 @lru_cache(maxsize=_CACHE_SIZE)
 def config_problem(
     key: str, text: str, kafka_version: KafkaVersion, vendor_patterns: tuple[str, ...]
 ) -> tuple[str, str] | None:
-    """Return the error of one config value in a Kafka version, as message and advice; None if the value is valid."""
+    """Return the error of one config value in a Kafka version, as message and advice; None if the value is valid.
+
+    A config that the version has dropped is valid: it is ignored there.
+    """
     if key not in TOPIC_CONFIGS:
         if matches_any(key, vendor_patterns):
             return None
         return describe_unknown_key(key)
-    if not is_supported(key, kafka_version):
-        since = format_version(TOPIC_CONFIGS[key].since)
+    definition = TOPIC_CONFIGS[key]
+    if kafka_version < definition.since and kafka_version not in definition.partly_in:
+        since = format_version(definition.since)
         return (
             f"{key}: Kafka knows it since {since}, but kafkaVersion is {format_version(kafka_version)}",
             "leave the line out",
         )
-    wrong = config_values.check_value(key, text, kafka_version) or config_values.check_manifest_value(key, text)
-    return (f"{key}: {wrong}", "") if wrong else None
+    version = max(kafka_version, definition.since)
+    wrong = config_values.check_value(key, text, version) or config_values.check_manifest_value(key, text)
+    return (f"{key}: {wrong}", "" if text.lstrip("+-").isdigit() else describe_units(key)) if wrong else None
 
 
 def printable_key(key: str) -> str:
@@ -314,6 +459,18 @@ def describe_unknown_key(key: str, prefix: str = "") -> tuple[str, str]:
     vendor_hint = "to allow a vendor's own key, add a pattern to allowUnknownConfigs of the Cluster"
     hint = f"did you mean {prefix}{guess}?" if guess else vendor_hint
     return f"{prefix}{printable_key(key)}: {_UNKNOWN_CONFIG_MESSAGE}", hint
+
+
+def small_segment_message(config: Mapping[str, str]) -> str:
+    """Return a message if ``segment.bytes`` keeps brokers of newer Kafka versions from starting; empty otherwise.
+
+    An invalid value is a separate error.
+    """
+    text = config.get("segment.bytes")
+    value, problem = ("", "") if text is None else try_parse_value("segment.bytes", text)
+    if problem or not isinstance(value, int) or value >= MIN_SEGMENT_BYTES:
+        return ""
+    return f"segment.bytes is {value}: brokers of Kafka 4.1 and later do not start with less than {MIN_SEGMENT_BYTES}"
 
 
 def is_min_isr_above(config: Mapping[str, str], replication_factor: int) -> bool:

@@ -1,11 +1,13 @@
-"""Kafka's topic configs as data: all 36 names of Kafka 3.9, with type, range and default.
+"""Kafka's topic configs as data: all 40 names of Kafka 2.4 to 4.4, with type, range and default.
 
 Each entry also has the broker settings of the same meaning. ``config_values`` and ``config_rules`` read values by this
-table. Bounds and defaults are those of Kafka's own ``LogConfig`` (compared with 2.8.2 and 3.9.2).
+table. Bounds and defaults are those of Kafka's own ``LogConfig`` (compared with releases from 2.4.1 to 4.4.0). Names
+that Kafka marks as internal, which brokers do not show, are not in the table.
 
-To add a topic config of a new Kafka version, such as 4.1:
+To add a topic config of a new Kafka version, such as 4.5:
 
-1. Add a ``ConfigDef`` to ``_CONFIG_DEFS``, sorted by name, with ``since=(4, 1)``.
+1. Add a ``ConfigDef`` to ``_CONFIG_DEFS``, sorted by name, with ``since=(4, 5)``. Set ``removed`` where the version
+   drops a config, and ``earlier_minimum`` or ``earlier_default`` where it changes one.
 2. Add the risks of its changes to ``RISK_TABLE`` in ``planning/risk_table.py``, and rows to ``MATRIX`` in
    ``tests/unit/planning/test_risk.py``.
 3. Correct the number of configs in the first sentence above and in ``tests/unit/kafka/test_config_table.py``.
@@ -14,8 +16,8 @@ To add a topic config of a new Kafka version, such as 4.1:
    ``make check``.
 
 A manifest may use the config where ``Cluster.spec.kafkaVersion`` has it. To support a new version, raise
-``MAX_KAFKA_VERSION`` in ``kafka/types.py`` and add the version to the enum of ``kafkaVersion`` in
-``schemas/cluster.json``.
+``MAX_KAFKA_VERSION`` and ``KAFKA_VERSIONS`` in ``kafka/types.py`` and add the version to the enum of ``kafkaVersion``
+in ``schemas/cluster.json``.
 """
 
 from __future__ import annotations
@@ -39,9 +41,11 @@ class ConfigDef(NamedTuple):
     ``server_defaults`` has the broker settings that give the value if a topic has no override; the first that is set
     counts. A setting that ends in ``.minutes`` or ``.hours`` has that unit (``MS_BY_UNIT``), and the topic config ms.
 
-    ``since`` is the Kafka version that introduced the config. ``deprecated`` has the version that deprecated it and the
-    advice. ``earlier_minimum`` and ``earlier_default`` apply before the version that they name. ``min_loadable`` is the
-    smallest number with which a broker can host a log, for a config that Kafka accepts with smaller numbers.
+    ``since`` is the Kafka version that introduced the config, and ``removed`` the first version without it (None: the
+    newest version has it). Only some patch releases of the versions ``partly_in`` have it.
+    ``deprecated`` has the version that deprecated it and the advice. ``earlier_minimum`` and ``earlier_default`` apply
+    before the version that they name. ``min_loadable`` is the smallest number with which a broker can host a log, for a
+    config that Kafka accepts with smaller numbers.
     """
 
     name: str
@@ -54,6 +58,8 @@ class ConfigDef(NamedTuple):
     valid_values: tuple[str, ...] = ()
     server_defaults: tuple[str, ...] = ()
     since: KafkaVersion = MIN_KAFKA_VERSION
+    removed: KafkaVersion | None = None
+    partly_in: tuple[KafkaVersion, ...] = ()
     deprecated: tuple[KafkaVersion, str] | None = None
     earlier_minimum: tuple[KafkaVersion, int] | None = None
     earlier_default: tuple[KafkaVersion, str] | None = None
@@ -86,8 +92,12 @@ MAX_BY_TYPE: Mapping[str, int] = {"int": INT_MAX, "long": LONG_MAX}
 MS_BY_UNIT: Mapping[str, int] = {"minutes": 60_000, "hours": 3_600_000}
 """Milliseconds of the units in the names of broker settings, such as ``log.retention.hours``."""
 
+MIN_SEGMENT_BYTES = 1_048_576
+"""The smallest ``segment.bytes`` from Kafka 4.1 on: a broker does not start if a topic has less."""
+
 _TIERED_STORAGE_SINCE = (3, 0)
 _REFUSED_IN_ZOOKEEPER_MODE = "Kafka refuses true in ZooKeeper mode"
+_REMOVED_WITH_4_0 = (4, 0)
 
 _CONFIG_DEFS = (
     ConfigDef(
@@ -144,6 +154,13 @@ _CONFIG_DEFS = (
         "How long a compacted topic keeps tombstones, so that slow readers still see that a key was deleted.",
         minimum=0,
         server_defaults=("log.cleaner.delete.retention.ms",),
+    ),
+    ConfigDef(
+        "errors.deadletterqueue.group.enable",
+        "boolean",
+        "false",
+        "Whether share groups may use the topic as a dead-letter queue.",
+        since=(4, 4),
     ),
     ConfigDef(
         "file.delete.delay.ms",
@@ -217,6 +234,17 @@ _CONFIG_DEFS = (
         server_defaults=("log.cleaner.max.compaction.lag.ms",),
     ),
     ConfigDef(
+        "max.decompressed.message.bytes",
+        "int",
+        "2147483639",
+        "The largest single message that a broker accepts, before compression.",
+        minimum=1,
+        maximum=2147483639,
+        server_defaults=("max.decompressed.message.bytes",),
+        since=(4, 4),
+        partly_in=((4, 2),),
+    ),
+    ConfigDef(
         "max.message.bytes",
         "int",
         "1048588",
@@ -231,6 +259,7 @@ _CONFIG_DEFS = (
         "true",
         "Whether brokers convert messages for consumers that know only an older format.",
         server_defaults=("log.message.downconversion.enable",),
+        removed=_REMOVED_WITH_4_0,
     ),
     ConfigDef(
         "message.format.version",
@@ -238,16 +267,18 @@ _CONFIG_DEFS = (
         "3.0-IV1",
         "The format in which brokers store messages, by the Kafka version that brought it.",
         server_defaults=("log.message.format.version",),
+        removed=_REMOVED_WITH_4_0,
         deprecated=((3, 0), "ignored where inter.broker.protocol.version is 3.0 or later, removed in 4.0"),
     ),
     ConfigDef(
         "message.timestamp.after.max.ms",
         "long",
-        str(LONG_MAX),
+        "3600000",
         "How far the timestamp of a message may lie ahead of the broker's clock.",
         minimum=0,
         server_defaults=("log.message.timestamp.after.max.ms",),
         since=(3, 6),
+        earlier_default=((4, 0), str(LONG_MAX)),
     ),
     ConfigDef(
         "message.timestamp.before.max.ms",
@@ -265,6 +296,7 @@ _CONFIG_DEFS = (
         "How far the timestamp of a message may lie from the broker's clock, either way.",
         minimum=0,
         server_defaults=("log.message.timestamp.difference.max.ms",),
+        removed=_REMOVED_WITH_4_0,
         deprecated=((3, 6), "use message.timestamp.before.max.ms and message.timestamp.after.max.ms; removed in 4.0"),
     ),
     ConfigDef(
@@ -308,6 +340,24 @@ _CONFIG_DEFS = (
         server_defaults=("log.preallocate",),
     ),
     ConfigDef(
+        "remote.copy.lag.bytes",
+        "long",
+        "-1",
+        "With remote storage: a segment is copied after so many bytes of newer data; -1 takes local.retention.bytes.",
+        minimum=-1,
+        server_defaults=("log.remote.copy.lag.bytes",),
+        since=(4, 4),
+    ),
+    ConfigDef(
+        "remote.copy.lag.ms",
+        "long",
+        "0",
+        "With remote storage: a segment is copied after this time; 0 copies it at once, -1 takes local.retention.ms.",
+        minimum=-1,
+        server_defaults=("log.remote.copy.lag.ms",),
+        since=(4, 4),
+    ),
+    ConfigDef(
         "remote.log.copy.disable",
         "boolean",
         "false",
@@ -348,8 +398,9 @@ _CONFIG_DEFS = (
         "int",
         "1073741824",
         "How large a segment becomes before a new one is begun; whole segments are deleted or compacted.",
-        minimum=14,
+        minimum=MIN_SEGMENT_BYTES,
         server_defaults=("log.segment.bytes",),
+        earlier_minimum=((4, 1), 14),
     ),
     ConfigDef(
         "segment.index.bytes",

@@ -26,7 +26,8 @@ from topiarist.kafka.java_numbers import (
     parse_integer,
     quote_unless_integer,
 )
-from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, format_version, parse_version
+from topiarist.kafka.types import KAFKA_VERSIONS, MAX_KAFKA_VERSION, KafkaVersion, format_version, parse_version
+from topiarist.kafka.units import replace_unit
 from topiarist.text import escape, quote
 
 ConfigValue = bool | int | float | str | frozenset[str]
@@ -45,13 +46,15 @@ def check_value(name: str, text: str, version: KafkaVersion = MAX_KAFKA_VERSION)
     """Return why a Kafka version refuses ``text`` for a config (found, wanted); empty if Kafka accepts it.
 
     Follows Kafka's parser and validators exactly, so ``0.5f`` and ``NaN`` are valid for a ratio; see
-    ``check_manifest_value``.
+    ``check_manifest_value``. A config that the version has dropped is checked as the last version with it does.
     """
     definition = TOPIC_CONFIGS.get(name)
     if definition is None:
         return "Kafka has no such topic config"
     if definition.since > version:
         return f"exists since Kafka {format_version(definition.since)}, wanted one of {format_version(version)}"
+    if definition.removed is not None:
+        version = min(version, KAFKA_VERSIONS[KAFKA_VERSIONS.index(definition.removed) - 1])
     value, problem = try_parse_value(name, text)
     if problem and definition.type in MAX_BY_TYPE:
         largest, least = MAX_BY_TYPE[definition.type], definition.minimum_for(version)
@@ -224,14 +227,14 @@ _INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
 _FRACTION = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+")
 
 
-def to_config_text(value: Scalar) -> str:
-    """Return Kafka's text of a manifest value: ``true`` or ``false``, all digits of a number, trimmed text.
+def to_config_text(name: str, value: Scalar) -> str:
+    """Return Kafka's text of a config's value in a manifest: ``true`` or ``false``, all digits of a number, or text.
 
-    Text is trimmed as Java does it (everything up to U+0020). A fraction keeps the written digits: ``0.50`` does not
-    become ``0.5``, and no fraction gets an exponent.
+    Text is trimmed as Java does it (everything up to U+0020), and a time or size with a unit becomes its number. A
+    fraction keeps the written digits: ``0.50`` does not become ``0.5``, and no fraction gets an exponent.
     """
     if isinstance(value, str):
-        return java_trim(value)
+        return replace_unit(name, java_trim(value))
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int) else format(value, "f")

@@ -5,6 +5,7 @@ They are in a module of their own, since the rules for configs, the placement an
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import NamedTuple
 
 KafkaVersion = tuple[int, int]
@@ -13,11 +14,39 @@ KafkaVersion = tuple[int, int]
 MIN_KAFKA_VERSION: KafkaVersion = (2, 4)
 """The oldest supported Kafka version."""
 
-MAX_KAFKA_VERSION: KafkaVersion = (3, 9)
+MAX_KAFKA_VERSION: KafkaVersion = (4, 4)
 """The newest supported Kafka version."""
+
+LAST_ZOOKEEPER_VERSION: KafkaVersion = (3, 9)
+"""The newest Kafka version with ZooKeeper mode."""
+
+KAFKA_VERSIONS: tuple[KafkaVersion, ...] = (
+    *((2, minor) for minor in range(4, 9)),
+    *((3, minor) for minor in range(10)),
+    *((4, minor) for minor in range(5)),
+)
+"""All supported Kafka versions, ascending."""
 
 Replicas = tuple[int, ...]
 """The broker ids of one partition; the first is the preferred leader."""
+
+
+class ClusterMode(str, Enum):
+    """The place of a cluster's metadata."""
+
+    ZOOKEEPER = "ZooKeeper"
+    KRAFT = "KRaft"
+
+
+class KnownConfig(NamedTuple):
+    """A topic config as the brokers of a cluster describe it.
+
+    ``type`` is the name of the type in Kafka's protocol, such as ``INT``; empty if a broker does not give it.
+    ``default`` is the effective value for a topic without an override; None if it is not known.
+    """
+
+    type: str = ""
+    default: str | None = None
 
 
 class Broker(NamedTuple):

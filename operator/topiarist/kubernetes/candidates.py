@@ -21,7 +21,7 @@ from topiarist.kafka.names import matches_any, metric_name
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.model.plan import Issue
 from topiarist.model.spec import ClusterSpec, TopicSpec, has_labels
-from topiarist.model.tenancy import AllowedTopics, LabelSelector, NamespacesFrom, SelectorOperator
+from topiarist.model.tenancy import AllowedTopics, LabelSelector, NamespacesFrom
 
 Labels = Mapping[str, str]
 
@@ -132,19 +132,9 @@ def _matches_namespace(rule: AllowedTopics, namespace: str, cluster_namespace: s
 
 
 def _matches_labels(selector: LabelSelector, labels: Labels) -> bool:
-    if not has_labels(labels, selector.match_labels):
-        return False
-    for key, operator, values in selector.match_expressions:
-        there = key in labels
-        kept = {
-            SelectorOperator.IN: labels.get(key) in values,
-            SelectorOperator.NOT_IN: labels.get(key) not in values,
-            SelectorOperator.EXISTS: there,
-            SelectorOperator.DOES_NOT_EXIST: not there,
-        }[operator]
-        if not kept:
-            return False
-    return True
+    return has_labels(labels, selector.match_labels) and all(
+        requirement.is_met_by(labels) for requirement in selector.match_expressions
+    )
 
 
 def _not_allowed_issue(resource: Resource, spec: TopicSpec) -> Issue:

@@ -1,9 +1,9 @@
 """The worker of one cluster: collects the inputs of a reconciliation and runs it in a thread.
 
 ``manager`` calls ``ClusterWorker.reconcile``, which calls ``reconciler``; the reconciler knows nothing of the
-Kubernetes API. The worker reads the ``Store`` in the event loop, and ZooKeeper in a thread.
+Kubernetes API. The worker reads the ``Store`` in the event loop, and the Kafka cluster in a thread.
 
-``ClusterSession`` keeps one ZooKeeper session open per cluster. It opens a new session when the address or the secrets
+``ClusterSession`` keeps one session open per cluster. It opens a new session when the address or the secrets
 have changed, or after an error. Secrets come from the API server, only those that a Cluster names. They are stored in
 files of mode 0600, because the TLS library reads files only, in a folder that is removed with the process.
 """
@@ -16,7 +16,7 @@ import hashlib
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -38,7 +38,8 @@ from topiarist.kubernetes.reconciler import (
     recent_deletions,
     reconcile_cluster,
 )
-from topiarist.model.credentials import Credentials, SecretKeyRef, SecretReference
+from topiarist.model.access import Access, KafkaAccess, ZooKeeperAccess
+from topiarist.model.credentials import SecretKeyRef, SecretReference
 from topiarist.model.spec import ClusterSpec
 from topiarist.ports import OpenCluster
 from topiarist.schema import load
@@ -83,7 +84,7 @@ class ClusterWorker:
         policies, labels = store.parsed_policies(), dict(store.namespaces)
         broken_policies = sorted(name for name, found in store.policies.items() if found.manifest is None)
         try:
-            secrets = await self._read_secrets(home.namespace, {key.name for key in secret_keys(spec.credentials)})
+            secrets = await self._read_secrets(home.namespace, {key.name for key in secret_keys(spec.access)})
             blocked = await self._blocked_deletions(store, unranked)
         except ApiError as error:
             reason = Reason.NO_PERMISSION if error.forbidden else Reason.UNREACHABLE
@@ -112,7 +113,7 @@ class ClusterWorker:
         self._executor.shutdown(wait=False)
 
     def new_requests(self) -> Mapping[tuple[str, str], int]:
-        """Return the number of ZooKeeper requests since the last call, by operation and result."""
+        """Return the number of requests to the cluster since the last call, by operation and result."""
         now = Counter(self._session.requests())
         new, self._reported_requests = now - self._reported_requests, now
         return new
@@ -123,7 +124,7 @@ class ClusterWorker:
     def _reconcile_blocking(self, request: ReconcileRequest, secrets: SecretValues) -> ReconcileResult:
         """Run the reconciliation in the worker's thread; close the session after an error."""
         try:
-            cluster = self._session.cluster(request.cluster, secrets)
+            cluster = self._session.cluster(request.cluster, secrets, known_records_id(request.cluster_resource))
             throttle = ControllerThrottle(cluster, self._stop)
             result = reconcile_cluster(
                 cluster, request, lambda: self._stop() or throttle.is_throttled_too_long, throttle
@@ -180,7 +181,7 @@ CONNECT_TIMEOUT_S, LOCK_TIMEOUT_S = 10.0, 30.0
 
 
 class ClusterSession:
-    """A ZooKeeper session with one cluster. Every method blocks: call it in a thread, one at a time."""
+    """A session with one cluster. Every method blocks: call it in a thread, one at a time."""
 
     def __init__(self, owner: str, folder: Path) -> None:
         self._owner = owner
@@ -189,16 +190,17 @@ class ClusterSession:
         self._opened_for: tuple[object, ...] = ()
         self._requests: Counter[tuple[str, str]] = Counter()
 
-    def cluster(self, spec: ClusterSpec, secrets: SecretValues) -> OpenCluster:
+    def cluster(self, spec: ClusterSpec, secrets: SecretValues, records_topic_id: str = "") -> OpenCluster:
         """Return the open session, or open one if the connection settings or secrets have changed.
 
-        Raises ``TopiaristError`` if the session cannot be opened.
+        ``records_topic_id`` is the id of the topic of records that an earlier session has seen, if any. Raises
+        ``TopiaristError`` if the session cannot be opened.
         """
-        wanted = (spec.connect, spec.jute_max_buffer, spec.credentials, tuple(sorted(secrets.items())))
+        wanted = (spec.access, tuple(sorted(secrets.items())))
         if self._open is None or wanted != self._opened_for:
             self.close()
             self._open = open_cluster(
-                replace(spec, credentials=write_secret_files(spec.credentials, secrets, self._folder)),
+                _with_records_id(write_secret_files(spec, secrets, self._folder), records_topic_id),
                 owner=self._owner,
                 connect_timeout=CONNECT_TIMEOUT_S,
                 lock_timeout=LOCK_TIMEOUT_S,
@@ -214,26 +216,45 @@ class ClusterSession:
             self._open = None
 
     def requests(self) -> Counter[tuple[str, str]]:
-        """Return the number of ZooKeeper requests so far, by operation and result."""
+        """Return the number of requests to the cluster so far, by operation and result."""
         return self._requests + Counter(self._open.requests if self._open else {})
 
 
-def credential_references(credentials: Credentials) -> Iterator[SecretReference]:
-    """Yield all references to secrets and files in credentials."""
-    for login in (credentials.sasl, credentials.digest):
-        if login:
-            yield login.password
-    if tls := credentials.tls:
-        yield from filter(None, (tls.ca, tls.certificate, tls.key, tls.key_password))
+def secret_keys(access: Access | None) -> frozenset[SecretKeyRef]:
+    """Return the keys of Secrets that an access names."""
+    keys = set[SecretKeyRef]()
+
+    def add_key(reference: SecretReference) -> SecretReference:
+        if reference.secret:
+            keys.add(reference.secret)
+        return reference
+
+    if access is not None:
+        access.map_references(add_key)
+    return frozenset(keys)
 
 
-def secret_keys(credentials: Credentials) -> frozenset[SecretKeyRef]:
-    """Return the keys of Secrets that credentials name."""
-    return frozenset(found.secret for found in credential_references(credentials) if found.secret)
+def known_records_id(resource: Resource) -> str:
+    """Return the id of the topic of records that the status of a Cluster has; empty if the Cluster is another now.
+
+    A Cluster that names another ``clusterId`` than the one in its status was given another Kafka cluster.
+    """
+    wanted = resource.declared_spec.get("clusterId")
+    if wanted and wanted != resource.status.get("clusterId"):
+        return ""
+    found: str = resource.status.get("recordsTopicId", "")
+    return found
 
 
-def write_secret_files(credentials: Credentials, secrets: SecretValues, folder: Path) -> Credentials:
-    """Write the secrets to files and return the credentials with references to these files.
+def _with_records_id(spec: ClusterSpec, topic_id: str) -> ClusterSpec:
+    access = spec.access
+    if not isinstance(access, KafkaAccess):
+        return spec
+    return replace(spec, kafka=replace(access, records=access.records._replace(known_id=topic_id)))
+
+
+def write_secret_files(spec: ClusterSpec, secrets: SecretValues, folder: Path) -> ClusterSpec:
+    """Write the secrets of the access to files and return the spec with references to these files.
 
     Raises ``CredentialsInvalid`` for a Secret key that does not exist, and for a reference to anything but a Secret.
     """
@@ -241,19 +262,12 @@ def write_secret_files(credentials: Credentials, secrets: SecretValues, folder: 
     def write(reference: SecretReference) -> SecretReference:
         return _write_secret_file(reference, secrets, folder)
 
-    sasl, digest, tls = credentials.sasl, credentials.digest, credentials.tls
-    return Credentials(
-        sasl=sasl and replace(sasl, password=write(sasl.password)),
-        digest=digest and replace(digest, password=write(digest.password)),
-        tls=tls
-        and replace(
-            tls,
-            ca=tls.ca and write(tls.ca),
-            certificate=tls.certificate and write(tls.certificate),
-            key=tls.key and write(tls.key),
-            key_password=tls.key_password and write(tls.key_password),
-        ),
-    )
+    match spec.access:
+        case KafkaAccess() as access:
+            return replace(spec, kafka=access.map_references(write))
+        case ZooKeeperAccess() as access:
+            return replace(spec, zookeeper=access.map_references(write))
+    return spec
 
 
 def _write_secret_file(reference: SecretReference, secrets: SecretValues, folder: Path) -> SecretReference:

@@ -5,9 +5,9 @@ in, for each event of a Cluster in the operator's namespace, and at the end. A h
 failure of later work cannot lose an event. The operator uses no change-detecting handlers, timers or daemons of kopf:
 each would need a write and a finalizer for every object.
 
-SIGTERM ends the process in order: reconciliations in progress are finished, then the Lease is released. If the Lease is
-lost, the process exits at once: another replica may be active, and the lock in ZooKeeper refuses the pending writes of
-this process. The log on standard error has one JSON object per line, or text.
+SIGTERM ends the process in order: reconciliations in progress are finished, then the Lease is released. If the Lease
+is lost, the process exits at once: another replica may be active, and the lock of the cluster refuses the pending
+writes of this process. The log on standard error has one JSON object per line, or text.
 """
 
 from __future__ import annotations

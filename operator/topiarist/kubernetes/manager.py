@@ -164,7 +164,7 @@ class Manager:
         """Remove a cluster after its loop has ended.
 
         The unassigned loop then updates the statuses of its Topics. A Cluster of this name that was created since gets
-        a loop only now: two loops would use one ZooKeeper lock and one set of results.
+        a loop only now: two loops would use one lock and one set of results.
         """
         del self._loops[name], self._tasks[name]
         self._topics_of_removed_clusters.update(self._results.pop(name, {}))
@@ -187,7 +187,7 @@ class Manager:
         changed = self._changed_topics(name, before, results, result.error)
         self._results[name] = results
         self.metrics.record_reconcile(name, result, before.values(), time.monotonic() - begun, clock.now())
-        self.metrics.count_zookeeper_requests(name, worker.new_requests())
+        self.metrics.count_cluster_requests(name, worker.new_requests())
         for each in result.topic_results:
             # A drain of a thousand topics would otherwise log each of them in each pass.
             is_news = not each.moves or before.get(each.candidate.resource.key) != each

@@ -99,7 +99,7 @@ class Metrics:
         self._session_state = Gauge(
             "topiarist_cluster_session_state", "1 if the last pass had one.", ["cluster"], registry=registry
         )
-        self._zookeeper_requests = Counter(
+        self._cluster_requests = Counter(
             "topiarist_cluster_requests", "Requests, by answer.", ["cluster", "op", "result"], registry=registry
         )
         self._moves = _MoveMetrics(registry)
@@ -160,10 +160,10 @@ class Metrics:
         for state in (UNKNOWN_CLUSTER, UNREADABLE):
             self._topics.labels("", state).set(states[state])
 
-    def count_zookeeper_requests(self, cluster: str, requests: Mapping[tuple[str, str], int]) -> None:
-        """Add the requests of a reconciliation to a cluster's ZooKeeper, by operation and result."""
+    def count_cluster_requests(self, cluster: str, requests: Mapping[tuple[str, str], int]) -> None:
+        """Add the requests of a reconciliation to a cluster, by operation and result."""
         for (operation, result), number in requests.items():
-            self._zookeeper_requests.labels(cluster, operation, result).inc(number)
+            self._cluster_requests.labels(cluster, operation, result).inc(number)
 
     def set_unavailable_namespaces(self, namespaces: Iterable[str]) -> None:
         """Replace the watched namespaces that are reported as unavailable."""

@@ -1,8 +1,8 @@
 """HTTP server of the operator for kubelet and Prometheus: ``/healthz``, ``/readyz`` and ``/metrics``.
 
 ``main`` starts it. A process is healthy if its event loop answers and its reconciliations end. It is ready if it has
-listed all resources, or waits for the Lease. Neither depends on ZooKeeper, because a restart of the operator would not
-repair ZooKeeper.
+listed all resources, or waits for the Lease. Neither depends on a Kafka cluster, because a restart of the operator
+would not repair it.
 """
 
 from __future__ import annotations

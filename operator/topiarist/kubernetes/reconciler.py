@@ -45,7 +45,7 @@ from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.progress import has_uninitialized, partitions_to_initialize
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
-from topiarist.model.state import ClusterState, ListSizes, TopicState
+from topiarist.model.state import ClusterState, TopicState
 from topiarist.model.tenancy import DriftPolicy
 from topiarist.planning.moves.leaders import may_elect_leaders
 from topiarist.planning.planner import make_plan
@@ -122,10 +122,10 @@ class PlanCache:
 
         A change of a value that all topics share empties the cache.
         """
-        # List sizes limit changes only, and a topic with changes is never in the cache. Neither is a topic that a
+        # Size limits concern changes only, and a topic with changes is never in the cache. Neither is a topic that a
         # reassignment names: the request changes with each moved partition, and concerns only the topics that it names.
         self._in_reassignment = _topics_in_reassignment(state)
-        unnamed = replace(state, topics={}, list_sizes=ListSizes(), requested_reassignments=(), requested_at_ms=None)
+        unnamed = replace(state, topics={}, size_limits=(), requested_reassignments=(), requested_at_ms=None)
         unnamed = replace(
             unnamed, reassigning_topics=frozenset(), stale_reassignments=frozenset(), batch=None, batch_at_ms=None
         )

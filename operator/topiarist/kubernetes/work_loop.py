@@ -1,7 +1,7 @@
 """The work loop of one cluster: reconciles on events and periodically, with a backoff after a failure.
 
 ``manager`` runs one ``WorkLoop`` per cluster, so a failing cluster does not delay any other cluster. The loop runs in
-the event loop, as does all access to the store and the API server; a reconciliation accesses ZooKeeper in a thread.
+the event loop, as does all access to the store and the API server; a reconciliation accesses the cluster in a thread.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class WorkLoop:
         called = self._queued
         if ending is Requeue.AFTER_BACKOFF:
             called = self._stopped
-            # Otherwise every event would lead to another attempt at a ZooKeeper that does not answer.
+            # Otherwise every event would lead to another attempt at a cluster that does not answer.
             longest = min(MIN_BACKOFF_S * 2.0 ** min(self._failures - 1, 10), MAX_BACKOFF_S) * random.uniform(0.5, 1.0)
         elif ending is Requeue.SOON:
             longest = min(DEBOUNCE_S * 1.25 ** min(self._repeat_count - 1, 100), self._period)

@@ -1,4 +1,4 @@
-"""Credentials for a cluster's ZooKeeper: references to secrets and certificates, never their contents.
+"""Credentials for a cluster: references to secrets and certificates, never their contents.
 
 A ``Cluster`` manifest names files, environment variables and, in Kubernetes, keys of Secrets. The adapter reads the
 contents for each connection, so that a replaced secret takes effect, and never stores them.

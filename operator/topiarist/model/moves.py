@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MappingProxyType
 from typing import NamedTuple
 
 from topiarist.kafka.types import Replicas
@@ -65,7 +66,7 @@ class ReplicaMove(NamedTuple):
 
     @property
     def in_flight(self) -> Replicas:
-        """Return the list that the topic's znode has while the controller moves the partition (contract 6.6)."""
+        """Return the list that the cluster shows while the controller moves the partition (contract 6.6)."""
         return (*self.after, *self.removed)
 
 
@@ -151,10 +152,11 @@ OwnThrottles = Mapping[str, Mapping[str, OwnValue]]
 
 
 class BatchRecord(NamedTuple):
-    """The record of the batch that was sent last, written in its transaction and deleted with the last throttle.
+    """The record of the batch that was sent last, written before its moves begin and deleted with the last throttle.
 
     A run that finds it waits for ``moves``, and then sends the next batch or puts ``throttles`` back. ``batch`` counts
-    from 1 to ``batches``.
+    from 1 to ``batches``. Through Kafka's own API the record is written before the throttles: until they are written,
+    ``replaced`` has our values that ``throttles`` replaces.
     """
 
     owner: str
@@ -162,6 +164,7 @@ class BatchRecord(NamedTuple):
     batches: int
     moves: tuple[ReplicaMove, ...]
     throttles: OwnThrottles
+    replaced: OwnThrottles = MappingProxyType({})
 
 
 class ClearedMoves(NamedTuple):

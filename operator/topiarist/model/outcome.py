@@ -62,7 +62,7 @@ class Outcome(NamedTuple):
 class FreezeResult(NamedTuple):
     """The result of a freeze or unfreeze: done, unchanged, or refused because ``before`` is another user's freeze.
 
-    ``before`` is None if the cluster was not frozen, or if the freeze znode could not be read.
+    ``before`` is None if the cluster was not frozen, or if the freeze could not be read.
     """
 
     result: Result

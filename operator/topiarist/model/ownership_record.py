@@ -1,14 +1,14 @@
 """The applied spec in an ownership record: build it, compare it, describe external changes.
 
-Only the record distinguishes external changes from changes of the spec: it is written in the transaction that applies
-the spec, and it outlives the data of a run and of the API server. ``filters/external_changes.py`` and
-``planning/planner.py`` read it. Its size is bounded: a long value is stored as its digest.
+Only the record distinguishes external changes from changes of the spec: it is written together with the spec, and it
+outlives the data of a run and of the API server. ``filters/external_changes.py`` and ``planning/planner.py`` read it.
+Its size is bounded: a long value is stored as its digest.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from topiarist.kafka import config_values
 from topiarist.model.spec import TopicSpec
@@ -48,12 +48,31 @@ def build_applied_spec(
     return AppliedSpec(size, tuple(values), spec.remove_unmanaged)
 
 
-def describe_external_changes(record: OwnershipRecord | None, config: Mapping[str, str]) -> str:
-    """Return a message about external changes to a topic's config, with the changed keys that the record has."""
+def changed_configs(
+    record: OwnershipRecord | None,
+    config: Mapping[str, str],
+    is_invisible: Callable[[str], bool] = lambda key: False,
+) -> Sequence[tuple[str, str]]:
+    """Return the keys with another value than the record has, each with the recorded value.
+
+    Brokers do not show a config that their Kafka version has dropped: ``is_invisible`` says which keys not to compare.
+    """
+    return [
+        (key, value)
+        for key, value in (record.applied.config if record and record.applied else ())
+        if (not is_invisible(key) if key not in config else not matches_recorded_value(key, value, config[key]))
+    ]
+
+
+def describe_external_changes(
+    record: OwnershipRecord | None,
+    config: Mapping[str, str],
+    is_invisible: Callable[[str], bool] = lambda key: False,
+) -> str:
+    """Return a message about external changes to a topic's config, with the keys of ``changed_configs``."""
     changed = [
         f"{key} was {value}, and is {config.get(key, 'not set')} now"
-        for key, value in (record.applied.config if record and record.applied else ())
-        if key not in config or not matches_recorded_value(key, value, config[key])
+        for key, value in changed_configs(record, config, is_invisible)
     ]
-    message = "another client changed its config after topiarist's write"
+    message = "its config has changed since topiarist recorded it"
     return f"{message}: {', '.join(changed)}" if changed else message

@@ -151,7 +151,7 @@ class ReleaseOwnership:
 
 @dataclass(frozen=True, slots=True)
 class Nudge:
-    """A rewrite of a topic's znode with its present data, so that the controller initializes ``partitions``."""
+    """A rewrite of a topic's entry with its present data, so that the controller initializes ``partitions``."""
 
     partitions: tuple[int, ...]
     assessment: RiskAssessment = SAFE_ASSESSMENT
@@ -191,7 +191,7 @@ class Issue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicPlan:
-    """The plan for one topic of one cluster, applied in one transaction.
+    """The plan for one topic of one cluster. An adapter says whether its changes are one write or several.
 
     ``before`` is the topic when the plan was made (None: absent). ``record_before`` is the ownership record, valid or
     not (also a record without a topic), and ``record_after`` the record after the plan is applied. If ``observe_only``
@@ -265,7 +265,8 @@ class Plan:
     ``load`` is the load of each broker before the plan; it is empty if no replica is placed. ``config_rules`` (with the
     relevant settings only) and ``min_version`` are the rules used to check configs. ``controller`` and
     ``controller_epoch`` are information for people and not part of a plan's meaning. ``batch`` is the record of the
-    last batch of moves on the cluster: a run that applies the plan first waits for it. ``drain_brokers`` and
+    last batch of moves on the cluster: a run that applies the plan first waits for it. ``bypasses_brokers`` is that of
+    the state. ``drain_brokers`` and
     ``move_settings`` are for the texts about moves, and not part of a plan's meaning either: they are their cause and
     their pace.
     """
@@ -286,6 +287,7 @@ class Plan:
     controller: int | None = None
     controller_epoch: int = 0
     batch: BatchRecord | None = None
+    bypasses_brokers: bool = True
     drain_brokers: frozenset[int] = frozenset()
     move_settings: MoveSettings = NO_MOVES
 

@@ -62,7 +62,7 @@ TOPIC_VARIABLES: dict[str, CelVariable] = {
         CelType.MAP, "Configs that are set, the cluster's defaults among them, as Kafka's text."
     ),
     "topic.observed": CelVariable(CelType.BOOL, "Whether the topic is only reported (`mode: Observe`)."),
-    "cluster.name": CelVariable(CelType.STRING, "Name of the `Cluster`; empty for the one of `--zookeeper` alone."),
+    "cluster.name": CelVariable(CelType.STRING, "Name of the `Cluster`; empty for the one of an address option alone."),
     "cluster.labels": CelVariable(CelType.MAP, "Labels of the `Cluster`."),
     "cluster.kafkaVersion": CelVariable(CelType.STRING, "Its release as declared, `3.9`; empty if it is not."),
 }

@@ -1,9 +1,10 @@
-"""Progress of Kafka's controller after topiarist has written a plan, as far as ZooKeeper shows it.
+"""Progress of Kafka's controller after topiarist has written a plan, as far as the cluster shows it.
 
-A deletion is a deletion request: topiarist writes it, and the controller executes it in milliseconds, or in days while
-the broker of a replica is offline. A new partition is an entry in its topic's znode until the controller initializes
-the partition, i.e. writes its partition state; the state does not mean that a broker hosts the partition yet. A
-partition without a registered broker gets no state, so topiarist does not wait for it.
+In ZooKeeper mode a deletion is a request: topiarist writes it, and the controller executes it in milliseconds, or in
+days while the broker of a replica is offline. A new partition is an entry of its topic until the controller initializes
+the partition, i.e. elects its first leader; that does not mean that a broker hosts the partition yet. A partition
+without a registered broker gets no leader, so topiarist does not wait for it. In KRaft mode a deleted topic is absent
+at once, and a new partition has a leader from the beginning.
 
 An adapter builds a ``TopicProgress`` for each topic and ``evaluate_progress`` compares it with the topic's plan. A run
 that waits polls until all topics are final; ``InFlightLimit`` in ``throttle.py`` tracks many topics.
@@ -21,7 +22,7 @@ from topiarist.model.state import ClusterState
 from topiarist.text import format_count
 
 DELETION_DISABLED_MESSAGE = (
-    "the controller removed the deletion request and kept the topic: the brokers have delete.topic.enable=false"
+    "the cluster kept the topic although its deletion was requested: the brokers have delete.topic.enable=false"
 )
 
 _MAX_SHOWN = 8
@@ -41,7 +42,7 @@ class TopicProgress(NamedTuple):
     topic, None until the controller assigns one.
     """
 
-    identity: int | None
+    identity: str | None
     marked_for_deletion: bool
     missing_brokers: tuple[int, ...] = ()
     reassigning: bool = False

@@ -29,6 +29,7 @@ class RunOptions:
     be recreated after another client deleted them. ``without_brokers`` get no new replicas. ``allow_unknown_brokers``
     permits explicit replica lists with brokers that are not registered. ``drain_brokers`` are drained in addition to
     those of the cluster. ``max_moves`` is the largest number of replicas that moves may copy; None is no limit.
+    ``selection`` is the selection of topics as the user wrote it: with it, other topics may have manifests.
     """
 
     owner: str = "default"
@@ -39,6 +40,7 @@ class RunOptions:
     allow_unknown_brokers: bool = False
     drain_brokers: frozenset[int] = frozenset()
     max_moves: int | None = None
+    selection: str = ""
 
     def may_adopt(self, topic: str) -> bool:
         return matches_any(topic, self.adopt)

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple, Protocol
 from topiarist.errors import FieldPath, Location
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.java_numbers import INT_MAX, java_trim, parse_integer
-from topiarist.kafka.names import PROTECTED_TOPIC_PATTERNS, matches_any
-from topiarist.kafka.types import KafkaVersion, Replicas
-from topiarist.model.credentials import ANONYMOUS, Credentials
+from topiarist.kafka.names import INTERNAL_TOPICS, PROTECTED_TOPIC_PATTERNS, matches_any
+from topiarist.kafka.types import ClusterMode, KafkaVersion, Replicas
+from topiarist.model.access import DEFAULT_RECORDS_TOPIC, Access, KafkaAccess, Via, ZooKeeperAccess
 from topiarist.model.moves import NO_MOVES, MoveKind, MoveSettings
 from topiarist.model.tenancy import DEFAULT_ALLOWED_RISKS, DEFAULT_ALLOWED_TOPICS, AllowedTopics, DriftPolicy
 
@@ -41,6 +41,10 @@ class Budgets:
     moved_replicas: int = 1000
     moved_partitions: int | None = None
 
+
+CONNECT: FieldPath = ("spec", "zookeeper", "connect")
+BOOTSTRAP_SERVERS: FieldPath = ("spec", "kafka", "bootstrapServers")
+"""The paths of the two addresses in a ``Cluster`` document."""
 
 BROKER_SIZE_SETTINGS: Mapping[str, str] = {
     "partitions": "num.partitions",
@@ -66,6 +70,11 @@ class Manifest(NamedTuple):
     spec: Mapping[str, Any]
     source: Source
 
+    @property
+    def full_name(self) -> str:
+        """Return NAMESPACE/NAME, or NAME without a namespace."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
 
 class RackAwareness(str, Enum):
     """The use of racks when a topic is created; an expansion always uses ``ENFORCED``."""
@@ -77,8 +86,9 @@ class RackAwareness(str, Enum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterSpec:
-    """A ``Cluster`` manifest, or the unnamed cluster of ``--zookeeper`` (name empty, everything at its default).
+    """A ``Cluster`` manifest, or the unnamed cluster of an address option (name empty, everything else at its default).
 
+    ``zookeeper`` and ``kafka`` are the ways to the cluster; ``via`` chooses one of them if both are there.
     ``version`` is None if the manifest does not declare it. ``protected`` and ``adopt`` are glob patterns. The fields
     from ``allowed_topics`` to ``drift_policy`` apply in Kubernetes only; ``allow_risk`` has labels of ``Risk``.
     ``config_rules`` is built from ``version``, ``allow_unknown_configs`` and ``broker_config``.
@@ -87,8 +97,9 @@ class ClusterSpec:
 
     name: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
-    connect: str = ""
-    jute_max_buffer: int = 1_048_575
+    zookeeper: ZooKeeperAccess | None = None
+    kafka: KafkaAccess | None = None
+    via: Via | None = None
     cluster_id: str = ""
     version: KafkaVersion | None = None
     rack_awareness: RackAwareness = RackAwareness.ENFORCED
@@ -101,7 +112,6 @@ class ClusterSpec:
     drain_brokers: frozenset[int] = frozenset()
     moves: MoveSettings = NO_MOVES
     protected: tuple[str, ...] = PROTECTED_TOPIC_PATTERNS
-    credentials: Credentials = ANONYMOUS
     budgets: Budgets = Budgets()
     source: Source | None = None
     allowed_topics: tuple[AllowedTopics, ...] = DEFAULT_ALLOWED_TOPICS
@@ -112,8 +122,18 @@ class ClusterSpec:
     config_rules: ConfigRules = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        rules = ConfigRules(self.version, self.allow_unknown_configs, self.broker_config)
+        # Brokers say which mode they are in. Without a document and an address every mode is possible.
+        is_open = isinstance(self.access, KafkaAccess) or (self.access is None and not self.name)
+        mode = None if is_open else ClusterMode.ZOOKEEPER
+        rules = ConfigRules(self.version, self.allow_unknown_configs, self.broker_config, mode)
         object.__setattr__(self, "config_rules", rules)
+
+    @property
+    def access(self) -> Access | None:
+        """Return the way to the cluster that is used; None if the manifest has none (a check, a snapshot)."""
+        if self.via is None:
+            return self.kafka or self.zookeeper
+        return self.kafka if self.via is Via.KAFKA else self.zookeeper
 
     def defaults(self) -> Mapping[str, Any]:
         """Return the defaults that are set, under the field names of a manifest."""
@@ -131,6 +151,13 @@ class ClusterSpec:
     def is_protected(self, topic: str) -> bool:
         """Return whether a topic belongs to other software: no growth, deletion or change of cleanup is allowed."""
         return matches_any(topic, self.protected)
+
+    def internal_owner(self, topic: str) -> str:
+        """Return the software that keeps its own data in a topic, ``Kafka`` or ``topiarist``; empty if none does."""
+        if topic in INTERNAL_TOPICS:
+            return "Kafka"
+        own = {DEFAULT_RECORDS_TOPIC.name, self.kafka.records.name if self.kafka else DEFAULT_RECORDS_TOPIC.name}
+        return "topiarist" if topic in own else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """The actual state of one cluster as values: brokers, topics, ownership records, partition states.
 
-An adapter (ZooKeeper, a snapshot, memory) builds these values and ``planning`` reads them. An ``identity``
-distinguishes two topics of the same name (in ZooKeeper it is the ``czxid``). Leaders, ISRs and reassignments of one
+An adapter (a cluster, a snapshot, memory) builds these values and ``planning`` reads them. An ``identity`` is opaque
+text that distinguishes two topics of the same name: only equality has a meaning. Leaders, ISRs and reassignments of one
 topic are in a ``TopicInspection``, which only ``describe`` and ``list`` need.
 """
 
@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from topiarist.errors import Reason
-from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion, Replicas
+from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, ClusterMode, KafkaVersion, KnownConfig, Replicas
 from topiarist.model.moves import BatchRecord, RequestedReassignment
+from topiarist.model.size_limits import SizeLimit
 from topiarist.text import printable, shorten_list
 
 NO_LEADER, LEADER_DURING_DELETE = -1, -2
@@ -52,10 +53,10 @@ class TopicInspection:
     ``states`` has the partitions that the controller has initialized, including partitions that are not in the
     assignment. ``partition_errors`` has the partitions with an unreadable state, and ``other_errors`` everything else
     that Kafka would have written differently. ``reassignments`` are in progress; ``requested_replicas`` are the replica
-    lists of a reassignment request. ``states_readable`` is false if ZooKeeper denies access to the states.
+    lists of a reassignment request. ``states_readable`` is false if topiarist may not read the states.
     """
 
-    identity: int | None
+    identity: str | None
     assignment: Mapping[int, Replicas]
     states: Mapping[int, PartitionState] = field(default_factory=dict)
     partition_errors: Mapping[int, ReadError] = field(default_factory=dict)
@@ -132,7 +133,7 @@ class TopicState:
     """
 
     name: str
-    identity: int
+    identity: str
     replicas: tuple[Replicas, ...]
     config: Mapping[str, str] = field(default_factory=dict)
     partition_ids: Sequence[int] = ()
@@ -167,7 +168,7 @@ class DeletionRecord(NamedTuple):
 
 
 class ReadError(NamedTuple):
-    """An error for a znode that cannot be read as Kafka reads it."""
+    """An error for a part of the metadata that cannot be read as Kafka reads it; ``path`` names the part."""
 
     path: str
     message: str
@@ -202,17 +203,10 @@ class WriteBlock:
 
 _SUMMARIES = {
     Reason.KRAFT_MIGRATION: "a migration to KRaft has begun",
+    Reason.MOVED_BACK: "its records were moved to Kafka, and ZooKeeper is open again",
+    Reason.RECORDS_NOT_MOVED: "its records are still in ZooKeeper",
     Reason.NO_CONTROLLER: "there is no controller",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ListSizes:
-    """The sizes of the child lists that brokers read, in bytes of a reply; ``max_bytes`` is the limit of one reply."""
-
-    topics_bytes: int = 0
-    notifications_bytes: int = 0
-    max_bytes: int = 1_048_575
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,13 +223,21 @@ class ClusterState:
 
     ``broker_defaults`` are the dynamic cluster-wide broker settings, under broker names. ``min_version`` is the oldest
     Kafka version that is consistent with the data read. ``assigns_topic_ids`` is true if any topic has an id: the
-    controller then gives ids to new topics. ``next_identity`` is the identity of the next topic that ``simulate``
-    creates; nothing else uses it.
+    controller then gives ids to new topics. ``next_identity`` is the number in the identity of the next topic that
+    ``simulate`` creates; nothing else uses it.
 
     ``requested_reassignments`` are the entries of the reassignment request as far as it can be decoded, and
     ``requested_at_ms`` is the time of its last change (an entry leaves it when its partition is done). ``batch`` is
     topiarist's record of the last batch of moves, written at ``batch_at_ms``; None if no batch and no throttle is left.
     Times are in ms since the epoch by the cluster's own clock; None if there is no request or record.
+
+    ``bypasses_brokers`` is true if topiarist writes the metadata itself, so that no broker checks a change or answers
+    for itself, and brokers learn of each config by a notification. ``size_limits`` are those of this way.
+
+    ``known_configs`` are the topic configs that the brokers describe, by name; None if the brokers were not asked.
+    ``fenced_brokers`` are registered brokers that take no part for now, with their racks; they are not in ``brokers``.
+    ``records_topic_id`` is the id of the topic that holds the ownership records; empty if znodes hold them, or if there
+    are none.
     """
 
     cluster_id: str
@@ -251,7 +253,7 @@ class ClusterState:
     topic_errors: Mapping[str, ReadError] = field(default_factory=dict)
     broker_defaults: Mapping[str, str] = field(default_factory=dict)
     min_version: KafkaVersion = MIN_KAFKA_VERSION
-    list_sizes: ListSizes = ListSizes()
+    size_limits: tuple[SizeLimit, ...] = ()
     warnings: tuple[str, ...] = ()
     deletion_records: Mapping[str, DeletionRecord] = field(default_factory=dict, compare=False)
     assigns_topic_ids: bool = False
@@ -261,6 +263,11 @@ class ClusterState:
     requested_at_ms: int | None = None
     batch: BatchRecord | None = None
     batch_at_ms: int | None = None
+    mode: ClusterMode = ClusterMode.ZOOKEEPER
+    bypasses_brokers: bool = True
+    known_configs: Mapping[str, KnownConfig] | None = None
+    fenced_brokers: Mapping[int, str | None] = field(default_factory=dict)
+    records_topic_id: str = field(default="", compare=False)
 
     def record_of(self, topic: str) -> OwnershipRecord | None:
         """Return the ownership record of a topic, valid or not, whether the topic exists or not."""

@@ -35,6 +35,18 @@ class LabelSelectorRequirement(NamedTuple):
     operator: SelectorOperator
     values: tuple[str, ...] = ()
 
+    def is_met_by(self, labels: Mapping[str, str]) -> bool:
+        """Return whether labels meet the requirement; ``NOT_IN`` is met without the label, too."""
+        match self.operator:
+            case SelectorOperator.IN:
+                return labels.get(self.key) in self.values
+            case SelectorOperator.NOT_IN:
+                return labels.get(self.key) not in self.values
+            case SelectorOperator.EXISTS:
+                return self.key in labels
+            case SelectorOperator.DOES_NOT_EXIST:
+                return self.key not in labels
+
 
 class LabelSelector(NamedTuple):
     """A label selector: a namespace must meet all of its conditions. Never empty."""

@@ -21,17 +21,18 @@ from topiarist.planning.moves.planner import MovePlanner
 from topiarist.planning.placement import ReplicaPlacer
 from topiarist.text import quote
 
-HINT_INTERNAL_TOPIC = "leave it to Kafka: remove it from the manifests"
 HINT_PROTECTED_TOPIC = "ask its owner; Cluster.spec.protected lists the names"
 HINT_MIN_ISR = "set it to the replica count at most; otherwise every write with acks=all fails"
 HINT_DECLARE_VERSION = "set kafkaVersion in the Cluster, or pass --kafka-version"
+HINT_LEAVE_OUT = "leave it out until the brokers are upgraded"
 
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
     """The facts that all topics of a plan share.
 
-    ``settings`` are the known broker settings. ``topics_by_metric_name`` has the existing topics by the name that
+    ``rules`` are the config rules of the cluster with the facts that it shows, and ``settings`` the known broker
+    settings. ``topics_by_metric_name`` has the existing topics by the name that
     Kafka's metrics give them.
     """
 
@@ -40,13 +41,14 @@ class PlanContext:
     options: RunOptions
     placer: ReplicaPlacer
     moves: MovePlanner
+    rules: ConfigRules
     settings: Mapping[str, str]
     topics_by_metric_name: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def versions_to_check(self) -> tuple[KafkaVersion, ...]:
         """Return the Kafka versions that values are validated for."""
-        return self.cluster.config_rules.versions_to_check(self.state.min_version)
+        return self.rules.versions_to_check(self.state.min_version)
 
     def cluster_origin(self, *path: str) -> ValueOrigin | None:
         """Return the origin of a field below ``spec`` of the Cluster; None if the run has no document of it."""
@@ -57,7 +59,11 @@ class PlanContext:
 
         Kafka validates the whole map, unmanaged keys included, so this check does the same.
         """
-        return self.cluster.config_rules.find_errors(config, self.versions_to_check, self.settings)
+        return self.rules.find_errors(config, self.versions_to_check, self.settings)
+
+    def is_ignored(self, key: str) -> bool:
+        """Return whether the Kafka version of the cluster has dropped a config that a manifest may still have."""
+        return self.rules.is_ignored(key, self.state.min_version)
 
 
 @dataclass(slots=True)
@@ -87,6 +93,20 @@ class TopicPlanBuilder:
         """Add a notice, which withholds no change."""
         self.notices.append(Issue(reason, message, path))
 
+    def refuse_internal(self, message: str, path: tuple[str, ...] = (), *, withheld: Sequence[Change] = ()) -> None:
+        """Refuse a change of a topic that Kafka or topiarist keeps its own data in."""
+        self.add_refusal(Reason.INTERNAL_TOPIC, message, path, hint=self.internal_hint, withheld=withheld)
+
+    @property
+    def internal_owner(self) -> str:
+        """Return the software that keeps its own data in the topic; empty if none does."""
+        return self.context.cluster.internal_owner(self.spec.topic)
+
+    @property
+    def internal_hint(self) -> str:
+        """Return what to do with the manifest of an internal topic; empty for other topics."""
+        return f"leave it to {owner}: remove it from the manifests" if (owner := self.internal_owner) else ""
+
     def refuse_other_owner(self, record: OwnershipRecord) -> None:
         """Refuse the topic because its ownership record names another owner."""
         self.add_refusal(
@@ -105,6 +125,13 @@ class TopicPlanBuilder:
             self.add_refusal(Reason.CONFIG_INVALID, message, ("config",), hint=hint, withheld=(change,))
         return bool(errors)
 
+    def notice_ignored_configs(self) -> None:
+        """Add a notice for each config of the spec that the Kafka version of the cluster has dropped."""
+        for key, text in self.spec.config.items():
+            if self.context.is_ignored(key):
+                message = f"{key} {text}: {config_rules.dropped_message(key)}"
+                self.add_notice(Reason.IGNORED, message, ("config", key))
+
     @property
     def moves_replicas(self) -> bool:
         """Return whether the plan moves replicas of the topic."""
@@ -118,17 +145,23 @@ class TopicPlanBuilder:
 def version_warning(rules: ConfigRules, key: str, min_version: KafkaVersion) -> str:
     """Return why the cluster may not know ``key``; empty if it does.
 
-    The result is also empty if the Kafka version is declared, or if ``key`` is not one of Kafka's. ``min_version`` is
-    the minimum version that the cluster shows.
+    The result is also empty if the Kafka version is declared and the brokers were not asked, if ``key`` is not one of
+    Kafka's, or if the cluster ignores it. ``min_version`` is the minimum version that the cluster shows.
     """
-    if (
-        rules.version is not None
-        or key not in config_table.TOPIC_CONFIGS
-        or config_rules.is_supported(key, min_version)
-    ):
+    if key not in config_table.TOPIC_CONFIGS or rules.is_ignored(key, min_version):
+        return ""
+    if rules.known_configs is not None:
+        since = format_version(config_table.TOPIC_CONFIGS[key].since)
+        return "" if key in rules.known_configs else f"{key}: needs Kafka {since}; the brokers do not have it"
+    if rules.version is not None or config_rules.is_supported(key, min_version):
         return ""
     since, seen = format_version(config_table.TOPIC_CONFIGS[key].since), format_version(min_version)
     return f"{key}: needs Kafka {since}; the cluster is certain to have only {seen} or later"
+
+
+def version_hint(rules: ConfigRules) -> str:
+    """Return the hint for a config that the cluster may not know."""
+    return HINT_DECLARE_VERSION if rules.known_configs is None else HINT_LEAVE_OUT
 
 
 def config_hint(errors: Sequence[ConfigError], manifest_keys: Collection[str]) -> str:

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import is_min_isr_above
-from topiarist.kafka.names import INTERNAL_TOPICS, has_collision_chars, metric_name
+from topiarist.kafka.names import has_collision_chars, metric_name
 from topiarist.model.plan import CreateTopic, Issue
 from topiarist.model.state import OwnershipRecord
 from topiarist.planning.builder import (
-    HINT_DECLARE_VERSION,
-    HINT_INTERNAL_TOPIC,
     HINT_MIN_ISR,
     TopicPlanBuilder,
+    version_hint,
     version_warning,
 )
 from topiarist.planning.existing_problems import explain_stale_entry
@@ -49,9 +48,8 @@ def plan_creation(builder: TopicPlanBuilder, record: OwnershipRecord | None) -> 
 def _build_creation(builder: TopicPlanBuilder) -> CreateTopic | None:
     """Return the change that creates the topic; None after a refusal was added."""
     spec, context = builder.spec, builder.context
-    if spec.topic in INTERNAL_TOPICS:
-        message = "Kafka creates this topic itself when it needs it"
-        builder.add_refusal(Reason.INTERNAL_TOPIC, message, hint=HINT_INTERNAL_TOPIC)
+    if owner := builder.internal_owner:
+        builder.refuse_internal(f"{owner} creates this topic itself when it needs it")
         return None
     # Kafka replaces "." by "_" in the names of metrics, so a.b and a_b would share their metrics.
     other = context.topics_by_metric_name.get(metric_name(spec.topic)) if has_collision_chars(spec.topic) else None
@@ -67,17 +65,19 @@ def _build_creation(builder: TopicPlanBuilder) -> CreateTopic | None:
     if isinstance(replicas, Issue):
         builder.refusals.append(replicas)
         return None
-    create = CreateTopic(replicas, dict(sorted(spec.config.items())))
+    builder.notice_ignored_configs()
+    config = {key: text for key, text in sorted(spec.config.items()) if not context.is_ignored(key)}
+    create = CreateTopic(replicas, config)
     return None if _refuse_config(builder, create) else create
 
 
 def _refuse_config(builder: TopicPlanBuilder, create: CreateTopic) -> bool:
     """Refuse the creation if the cluster cannot take its config; return whether it is refused."""
     context, config, replica_count = builder.context, create.config, len(create.replicas[0])
-    rules, min_version = context.cluster.config_rules, context.state.min_version
+    rules, min_version = context.rules, context.state.min_version
     if too_new := {key: message for key in config if (message := version_warning(rules, key, min_version))}:
         path, message = ("config", next(iter(too_new))), "; ".join(too_new.values())
-        builder.add_refusal(Reason.CONFIG_TOO_NEW, message, path, hint=HINT_DECLARE_VERSION, withheld=(create,))
+        builder.add_refusal(Reason.CONFIG_TOO_NEW, message, path, hint=version_hint(rules), withheld=(create,))
         return True
     if builder.refuse_invalid_config(config, create):
         return True

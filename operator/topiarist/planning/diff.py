@@ -11,17 +11,15 @@ from topiarist.kafka import config_rules
 from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.kafka.config_values import has_equivalent_value
-from topiarist.kafka.names import INTERNAL_TOPICS
 from topiarist.model.moves import MoveKind
 from topiarist.model.plan import AddPartitions, ConfigItem, Issue, UpdateConfig, config_after
 from topiarist.model.state import TopicState, find_replication_factors
 from topiarist.planning.builder import (
-    HINT_DECLARE_VERSION,
-    HINT_INTERNAL_TOPIC,
     HINT_MIN_ISR,
     HINT_PROTECTED_TOPIC,
     TopicPlanBuilder,
     min_replica_count,
+    version_hint,
     version_warning,
 )
 from topiarist.planning.moves.topic import (
@@ -53,16 +51,19 @@ def _diff_config(builder: TopicPlanBuilder, topic: TopicState) -> None:
     """
     spec, context, stored = builder.spec, builder.context, topic.config
     # Equal text is the usual case and cheap to find; only other values are parsed and compared by meaning.
-    different = [(key, text) for key, text in spec.config.items() if stored.get(key) != text]
+    builder.notice_ignored_configs()
+    different = [
+        (key, text) for key, text in spec.config.items() if stored.get(key) != text and not context.is_ignored(key)
+    ]
     wanted: list[tuple[str, str | None]] = [
         (key, text) for key, text in different if not has_equivalent_value(stored, key, text)
     ]
     undeclared = stored.keys() - spec.config.keys() - THROTTLE_CONFIGS
     record = topic.valid_record
     recorded_keys = record.config_keys if record else ()
-    version = context.cluster.version or context.state.min_version
+    min_version = context.state.min_version
     for key in sorted(undeclared) if undeclared else ():
-        if key in recorded_keys or (spec.remove_unmanaged and config_rules.is_supported(key, version)):
+        if key in recorded_keys or (spec.remove_unmanaged and context.rules.is_certain(key, min_version)):
             wanted.append((key, None))
         else:
             message = f"{key} {stored[key]}: not in the manifest and not set by topiarist, so it stays"
@@ -86,20 +87,23 @@ def _diff_config(builder: TopicPlanBuilder, topic: TopicState) -> None:
 
 def _refuse_config_item(builder: TopicPlanBuilder, topic: TopicState, item: ConfigItem) -> bool:
     context, key = builder.context, item.key
-    if topic.name in INTERNAL_TOPICS:
-        reason, hint = Reason.INTERNAL_TOPIC, HINT_INTERNAL_TOPIC
-        message = f"{key}: topiarist does not change the config of Kafka's own topics"
-    elif key == "cleanup.policy" and context.cluster.is_protected(topic.name):
+    if owner := builder.internal_owner:
+        message = f"{key}: topiarist does not change the config of {owner}'s own topics"
+        builder.refuse_internal(message, ("config", key), withheld=(UpdateConfig((item,)),))
+        return True
+    if key == "cleanup.policy" and context.cluster.is_protected(topic.name):
         reason, hint = Reason.PROTECTED_TOPIC, HINT_PROTECTED_TOPIC
         message = "cleanup.policy: the topic belongs to other software, which relies on this value"
-    elif why := config_rules.forbidden_change_reason(key, item.before, item.after, context.versions_to_check[0]):
+    elif why := config_rules.forbidden_change_reason(
+        key, item.before, item.after, context.versions_to_check[0], context.rules.mode
+    ):
         reason, message, hint = (
             Reason.CONFIG_INVALID,
             f"{key}: {why}",
             f"set {key}: {item.before}, or create a new topic",
         )
-    elif item.before is None and (why := version_warning(context.cluster.config_rules, key, context.state.min_version)):
-        reason, message, hint = Reason.CONFIG_TOO_NEW, why, HINT_DECLARE_VERSION
+    elif item.before is None and (why := version_warning(context.rules, key, context.state.min_version)):
+        reason, message, hint = Reason.CONFIG_TOO_NEW, why, version_hint(context.rules)
     elif key == "min.insync.replicas" and _waits_for_moves(builder, topic, item):
         reason, hint = Reason.AFTER_MOVES, "run again after the moves"
         message = f"{key} {item.after}: waits until the topic's replicas are moved"
@@ -155,9 +159,9 @@ def _diff_partitions(builder: TopicPlanBuilder, topic: TopicState) -> None:
 def _refuse_growth(builder: TopicPlanBuilder, topic: TopicState, path: tuple[str, ...]) -> bool:
     """Refuse growth if the topic's own state forbids it; return whether it does."""
     state = builder.context.state
-    if topic.name in INTERNAL_TOPICS:
-        reason, hint = Reason.INTERNAL_TOPIC, HINT_INTERNAL_TOPIC
-        message = "Kafka's own topic, and Kafka relies on its partition count"
+    if owner := builder.internal_owner:
+        reason, hint = Reason.INTERNAL_TOPIC, builder.internal_hint
+        message = f"{owner}'s own topic, and {owner} relies on its partition count"
     elif builder.context.cluster.is_protected(topic.name):
         reason, hint = Reason.PROTECTED_TOPIC, HINT_PROTECTED_TOPIC
         message = "the topic belongs to other software, which relies on its partition count"
@@ -180,7 +184,7 @@ def _refuse_growth(builder: TopicPlanBuilder, topic: TopicState, path: tuple[str
     elif topic.unknown_fields:
         reason, hint = Reason.UNKNOWN_FIELDS, "add partitions with the vendor's own tool"
         names = ", ".join(topic.unknown_fields)
-        message = f"the znode has fields that Kafka does not write ({names}), and they would not match new partitions"
+        message = f"its entry has fields that Kafka does not write ({names}), and they would not match new partitions"
     else:
         return False
     message = f"{len(topic.replicas)} -> {builder.spec.partitions} partitions: {message}"

@@ -3,19 +3,19 @@
 ``planner`` calls ``find_problems`` after ``diff``. A problem that a change fixes, or that is already a refusal, is not
 reported again.
 
-If a topic is deleted during a reassignment, the controller keeps the topic's entry in the request. The entry has no
-effect until another broker becomes controller; then it moves any topic of that name. The reader of cluster states calls
-``find_stale_names``. Every plan, ``describe`` and ``drift`` report the entries, and a creation or deletion of such a
-topic is refused.
+If a topic is deleted during a reassignment, a controller in ZooKeeper mode keeps the topic's entry in the request. The
+entry has no effect until another broker becomes controller; then it moves any topic of that name. The adapter finds
+such entries; through the brokers there are none. Every plan, ``describe`` and ``drift`` report the entries, and a
+creation or deletion of such a topic is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from topiarist.errors import Reason
-from topiarist.kafka.config_rules import is_min_isr_above
+from topiarist.kafka.config_rules import is_min_isr_above, small_segment_message
 from topiarist.model.plan import UpdateConfig, config_after
 from topiarist.model.state import TopicState, describe_unequal_replication_factors
 from topiarist.planning.builder import TopicPlanBuilder, min_replica_count
@@ -49,28 +49,12 @@ def find_problems(builder: TopicPlanBuilder, topic: TopicState) -> None:
     if builder.spec.replication_factor is None and (unequal := describe_unequal_replication_factors(topic)):
         builder.add_notice(Reason.EXISTING_PROBLEM, unequal, ("replicationFactor",))
     config = config_after(topic.config, builder.changes)
+    if message := small_segment_message(config):
+        builder.add_notice(Reason.EXISTING_PROBLEM, message, ("config", "segment.bytes"))
     if "min.insync.replicas" in config and is_min_isr_above(config, fewest := min_replica_count(topic)):
         min_isr, replicas = config["min.insync.replicas"], format_count(fewest, "replica")
         message = f"min.insync.replicas {min_isr}: a partition has only {replicas}: writes with acks=all fail"
         builder.add_notice(Reason.EXISTING_PROBLEM, message, ("config", "min.insync.replicas"))
-
-
-def find_stale_names(
-    names: Collection[str], request_identity: int | None, topics: Mapping[str, TopicState], unreadable: Collection[str]
-) -> frozenset[str]:
-    """Return the topic names with a stale entry in the request.
-
-    The topic does not exist, or it is younger than the request. ``request_identity`` is the identity of the request,
-    None if it cannot be read: then no entry is known to be stale. ``unreadable`` are the topics that cannot be read.
-    """
-    if request_identity is None:
-        return frozenset()
-    # Identities increase over time: a topic with a higher identity is younger than the request.
-    return frozenset(
-        name
-        for name in names
-        if (topics[name].identity > request_identity if name in topics else name not in unreadable)
-    )
 
 
 class StaleEntry(NamedTuple):

@@ -1,9 +1,9 @@
-"""Plans to nudge topics that the controller has missed: their znodes are set again, unchanged.
+"""Plans to nudge topics that the controller has missed: their entries are written again, unchanged.
 
-The controller reads the znodes of all new topics at once, and misses all of them if one cannot be decoded. After that
-it knows their names and watches their znodes. A write of the same data makes the controller initialize the partitions
-without a state. No record, config or assignment changes, so topics of every owner may be nudged. ``cli.apply.nudge``
-calls this module.
+A controller in ZooKeeper mode reads the entries of all new topics at once, and misses all of them if one cannot be
+decoded. After that it knows their names and watches their entries. A write of the same data makes the controller
+initialize the partitions without a state. No record, config or assignment changes, so topics of every owner may be
+nudged. ``cli.apply.nudge`` calls this module.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ def _plan_topic(state: ClusterState, name: str, inspection: TopicInspection | No
 
 def _decide_nudge(state: ClusterState, name: str, inspection: TopicInspection | None) -> Change | Issue | None:
     if read_error := state.topic_errors.get(name):
-        hint = "fix the znode; the controller reads it when it is written, so no nudge is needed"
+        hint = "repair it; the controller reads it when it is written, so no nudge is needed"
         return unreadable_issue(read_error)._replace(hint=hint)
     topic, registered = state.topics[name], {broker.id for broker in state.brokers}
     if name in state.pending_deletions:
         return Issue(Reason.DELETION_IN_PROGRESS, "is marked for deletion", hint=HINT_AFTER_DELETION)
     if inspection is None or not inspection.states_readable or inspection.partition_errors:
         message = "its partition states cannot be read, so it is unknown whether the topic needs a nudge"
-        return Issue(Reason.TOPIC_UNREADABLE, message, hint=f"run topiarist describe {name} for the unreadable znodes")
+        return Issue(Reason.TOPIC_UNREADABLE, message, hint=f"run topiarist describe {name} for what cannot be read")
     replicas = dict(zip(topic.partition_ids, topic.replicas, strict=True))
     missing = tuple(partition for partition in replicas if partition not in inspection.states)
     if not missing:
@@ -88,6 +88,10 @@ def _decide_nudge(state: ClusterState, name: str, inspection: TopicInspection | 
     if topic.reassigning_partitions or name in state.reassigning_topics:
         message = NAMED_BY_REQUEST if name in state.reassigning_topics else "its replicas are being reassigned"
         return Issue(Reason.REASSIGNMENT_IN_PROGRESS, message, hint="run again when the reassignment is done")
+    if not state.bypasses_brokers:
+        message = f"the controller has not initialized partition {shorten_list(missing)}"
+        hint = "wait for the controller: through the brokers no client can make it read a topic again"
+        return Issue(Reason.NOT_INITIALIZED, message, hint=hint)
     # The controller initializes a partition only if one of its brokers is registered, nudge or not.
     waiting = tuple(partition for partition in missing if registered.isdisjoint(replicas[partition]))
     if waiting == missing:

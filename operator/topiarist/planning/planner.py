@@ -25,7 +25,8 @@ from dataclasses import replace
 from itertools import chain
 
 from topiarist.errors import Reason
-from topiarist.kafka.names import INTERNAL_TOPICS, index_by_metric_name
+from topiarist.kafka.config_rules import ConfigRules
+from topiarist.kafka.names import index_by_metric_name
 from topiarist.kafka.types import format_version
 from topiarist.model.ownership_record import describe_external_changes
 from topiarist.model.plan import (
@@ -47,7 +48,7 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
 from topiarist.planning import diff
-from topiarist.planning.builder import HINT_INTERNAL_TOPIC, HINT_PROTECTED_TOPIC, PlanContext, TopicPlanBuilder
+from topiarist.planning.builder import HINT_PROTECTED_TOPIC, PlanContext, TopicPlanBuilder
 from topiarist.planning.create import plan_creation
 from topiarist.planning.existing_problems import NAMED_BY_REQUEST, explain_stale_entry, find_problems
 from topiarist.planning.moves.drain_warnings import find_drain_warnings
@@ -61,16 +62,17 @@ HINT_AFTER_DELETION = "run again when the controller has deleted it"
 
 
 def unreadable_issue(read_error: ReadError) -> Issue:
-    """Return the refusal of a topic with a znode that cannot be read."""
+    """Return the refusal of a topic that cannot be read."""
     message = f"{read_error.path}: {read_error.message}"
     return Issue(
-        Reason.TOPIC_UNREADABLE, message, hint="fix the znode; topiarist writes nothing to the topic until then"
+        Reason.TOPIC_UNREADABLE, message, hint="make it readable; topiarist writes nothing to the topic until then"
     )
 
 
 def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSpec], options: RunOptions) -> Plan:
     """Return the plan for one cluster.
 
+    With a selection in ``options`` other topics may have manifests, so that no warning is about a topic without a spec.
     No two ``specs`` have the same name or names that collide; ``desired`` makes sure of that.
     """
     context = make_plan_context(state, cluster, options)
@@ -86,7 +88,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
             unchanged += 1
             if plan.notices:
                 plans.append(plan)
-    plans, warnings = enforce_size_limits(plans, state.list_sizes)
+    plans, warnings = enforce_size_limits(plans, state.size_limits)
     plans = apply_write_block(plans, state.write_block)
     return Plan(
         cluster=cluster.name,
@@ -96,22 +98,24 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
         brokers=state.brokers,
         topics=tuple(plans),
         unchanged=unchanged,
-        orphans=_find_orphans(state, options, declared),
+        orphans=() if options.selection else _find_orphans(state, options, declared),
         warnings=(
             *state.warnings,
-            *_find_cluster_warnings(state, cluster),
+            *_find_cluster_warnings(state, cluster, context.rules),
             *_batch_warnings(state),
-            *find_drain_warnings(state, cluster.drain_brokers, declared, plans),
+            *(() if options.selection else find_drain_warnings(state, cluster.drain_brokers, declared, plans)),
             *warnings,
-            *_bypass_warnings(plans),
+            *_bypass_warnings(state, plans),
+            *((f"only topics selected by {options.selection} were compared",) if options.selection else ()),
         ),
         load=context.placer.current_load() if any(plan.new_replicas() or plan.moves() for plan in plans) else {},
         write_block=state.write_block,
-        config_rules=cluster.config_rules.with_relevant_settings(),
+        config_rules=context.rules.with_relevant_settings(),
         min_version=state.min_version,
         controller=state.controller,
         controller_epoch=state.controller_epoch,
         batch=state.batch,
+        bypasses_brokers=state.bypasses_brokers,
         drain_brokers=cluster.drain_brokers,
         move_settings=cluster.moves,
     )
@@ -126,7 +130,7 @@ def plan_topic(spec: TopicSpec, context: PlanContext) -> TopicPlan:
         return _build_topic_plan(builder, None, None)
     topic = state.topics.get(name)
     record = state.record_of(name)
-    # Checked before ``topic``: the deletion request can outlive the topic's znode for a moment.
+    # Checked before ``topic``: the deletion request can outlive the topic for a moment.
     if name in state.pending_deletions:
         if spec.absent:
             why = blocking_reason(build_topic_progress(state, name))
@@ -158,6 +162,8 @@ def plan_without_specs(
         topics=tuple(apply_write_block(topics, state.write_block)),
         warnings=warnings,
         write_block=state.write_block,
+        config_rules=ConfigRules().for_cluster(state.mode, state.known_configs),
+        bypasses_brokers=state.bypasses_brokers,
         controller=state.controller,
         controller_epoch=state.controller_epoch,
     )
@@ -177,11 +183,12 @@ def make_plan_context(
     """
     cluster = replace(cluster, drain_brokers=cluster.drain_brokers | options.drain_brokers)
     placer = ReplicaPlacer(state, cluster, options.without_brokers, options.allow_unknown_brokers, replica_holders)
-    settings = cluster.config_rules.merge_dynamic_settings(state.broker_defaults)
+    rules = cluster.config_rules.for_cluster(state.mode, state.known_configs)
+    settings = rules.merge_dynamic_settings(state.broker_defaults)
     by_metric_name = index_by_metric_name(chain(state.topics, state.topic_errors, other_topics))
     count_lists = (lambda: placer.replica_list_counts) if replica_holders is None else None
     moves = MovePlanner(cluster, state.brokers, placer.excluded_brokers, count_lists)
-    return PlanContext(state, cluster, options, placer, moves, settings, by_metric_name)
+    return PlanContext(state, cluster, options, placer, moves, rules, settings, by_metric_name)
 
 
 def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, record: OwnershipRecord | None) -> TopicPlan:
@@ -233,7 +240,7 @@ def _plan_existing(builder: TopicPlanBuilder, topic: TopicState) -> None:
         builder.refuse_other_owner(record)
         return
     if record and topic.modified_externally:
-        message = describe_external_changes(record, topic.config)
+        message = describe_external_changes(record, topic.config, builder.context.is_ignored)
         builder.add_notice(Reason.MODIFIED_EXTERNALLY, message, ("config",))
     diff.find_changes(builder, topic)
     find_problems(builder, topic)
@@ -241,10 +248,11 @@ def _plan_existing(builder: TopicPlanBuilder, topic: TopicState) -> None:
     differs = bool(builder.changes or builder.refusals)
     if record is None and differs and not builder.spec.observe_only and not run.may_adopt(topic.name):
         withheld, builder.changes = tuple(builder.changes), []
+        hint = f"to adopt and change it, pass --adopt={topic.name}, or --adopt='*' for all topics"
         builder.add_refusal(
             Reason.NOT_ADOPTED,
             "exists, has no ownership record, and differs from its spec",
-            hint=f"to adopt and change it, pass --adopt={topic.name}, or --adopt='*' for all topics",
+            hint=builder.internal_hint or hint,
             withheld=withheld,
         )
 
@@ -261,10 +269,10 @@ def _plan_deletion(builder: TopicPlanBuilder, topic: TopicState) -> None:
     # Only an ownership record from before this run allows a deletion; a deletion never takes ownership.
     record, owner, state = topic.valid_record, builder.context.options.owner, builder.context.state
     _notice_stale_record(builder, topic)
-    if topic.name in INTERNAL_TOPICS:
-        reason, hint = Reason.INTERNAL_TOPIC, HINT_INTERNAL_TOPIC
-        message = "topiarist does not delete Kafka's own topics"
-    elif builder.context.cluster.is_protected(topic.name):
+    if internal_owner := builder.internal_owner:
+        builder.refuse_internal(f"topiarist does not delete {internal_owner}'s own topics", ("ensure",))
+        return
+    if builder.context.cluster.is_protected(topic.name):
         reason, hint = Reason.PROTECTED_TOPIC, HINT_PROTECTED_TOPIC
         message = "belongs to other software, so topiarist does not delete it"
     elif record is None:
@@ -275,7 +283,7 @@ def _plan_deletion(builder: TopicPlanBuilder, topic: TopicState) -> None:
         hint = f"leave it to its owner, or take ownership first (ensure: Present, --take-ownership={topic.name})"
         message = f"belongs to owner {record.owner}, this run is {owner}: it is not deleted"
     elif record.deleted:
-        # With delete.topic.enable=false the controller removes the request and keeps the topic.
+        # With delete.topic.enable=false a controller in ZooKeeper mode removes the request and keeps the topic.
         reason = Reason.DELETION_DISABLED
         hint = "keep the topic (ensure: Present, or unmanage it); or set delete.topic.enable=true on the brokers, "
         hint += "apply ensure: Present once, and then ensure: Absent again"
@@ -296,8 +304,8 @@ def _plan_deletion(builder: TopicPlanBuilder, topic: TopicState) -> None:
 def apply_write_block(plans: Iterable[TopicPlan], write_block: WriteBlock) -> list[TopicPlan]:
     """Return the plans; a write block of the cluster turns all changes into refusals.
 
-    The cluster may be frozen, or its controller may change, after this check and before a write. Therefore each
-    transaction checks the version of the freeze znode (``/topiarist/gate``) and the controller's epoch again.
+    The cluster may be frozen, or its controller may change, after this check and before a write. Therefore an adapter
+    checks both again with each write, as far as it can.
     """
     if write_block.reason is None:
         return [*plans]
@@ -316,12 +324,14 @@ def _find_orphans(state: ClusterState, options: RunOptions, declared: set[str]) 
     )
 
 
-def _find_cluster_warnings(state: ClusterState, cluster: ClusterSpec) -> Iterable[str]:
+def _find_cluster_warnings(state: ClusterState, cluster: ClusterSpec, rules: ConfigRules) -> Iterable[str]:
     if cluster.cluster_id == "" and cluster.source is not None:
         yield f"no clusterId guards this cluster; add to spec: clusterId: {state.cluster_id}"
     if cluster.version is not None and cluster.version < state.min_version:
         declared, oldest = format_version(cluster.version), format_version(state.min_version)
-        yield f"kafkaVersion is {declared}, but the znodes of the cluster need {oldest} or later"
+        yield f"kafkaVersion is {declared}, but the metadata of the cluster needs {oldest} or later"
+    elif conflict := rules.version_conflict():
+        yield conflict
 
 
 def _batch_warnings(state: ClusterState) -> Iterable[str]:
@@ -340,8 +350,9 @@ def _batch_warnings(state: ClusterState) -> Iterable[str]:
         yield f"{name} is done, and its record is still there: the next apply of that owner deletes it"
 
 
-def _bypass_warnings(plans: Sequence[TopicPlan]) -> Iterable[str]:
-    # Writes to ZooKeeper bypass the checks of the brokers' Admin API.
+def _bypass_warnings(state: ClusterState, plans: Sequence[TopicPlan]) -> Iterable[str]:
+    if not state.bypasses_brokers:
+        return
     changes = chain.from_iterable(plan.changes for plan in plans if plan.is_actionable)
     if any(isinstance(change, CreateTopic | AddPartitions | UpdateConfig) for change in changes):
         yield "written to ZooKeeper directly: the brokers' topic and config policies, ACLs and quotas are not checked"

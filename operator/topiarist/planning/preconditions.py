@@ -1,9 +1,9 @@
 """Preconditions of a planned topic, compared with the cluster directly before the write.
 
 The adapters call ``check_preconditions`` for one topic directly before its write. ``revalidate`` does the same for all
-topics of a saved plan, which may be old. Values are compared, not znode versions. Versions are too weak, because the
-versions of a recreated topic start again at 0. Versions are also too strict: a controller restart, a throttle or an
-unrelated config key would invalidate a plan that is still correct.
+topics of a saved plan, which may be old. Values are compared, not versions of the stored data. Versions are too weak,
+because those of a recreated topic start again at 0, and Kafka's own protocol has none. Versions are also too strict: a
+controller restart, a throttle or an unrelated config key would invalidate a plan that is still correct.
 """
 
 from __future__ import annotations
@@ -270,7 +270,7 @@ def _change_conflict(changes: Sequence[object], topic_id: str | None, topic: Top
                 return _REASSIGNED_NOW
             if topic.replicas[0] != change.first_replicas:
                 return f"partition 0 was on {list(change.first_replicas)}, and is on {list(topic.replicas[0])} now"
-            # The controller assigns a missing id and then writes the znode from its memory, without new partitions.
+            # The controller assigns a missing id and then writes the topic from its memory, without new partitions.
             if topic_id and not topic.topic_id:
                 return f"had the topic id {topic_id}, and has none now"
             if topic.unknown_fields:
@@ -379,6 +379,7 @@ def revalidate(plan: Plan, state: ClusterState) -> RevalidatedPlan:
         controller=state.controller,
         controller_epoch=state.controller_epoch,
         batch=state.batch,
+        bypasses_brokers=state.bypasses_brokers,
     )
     conflicts = {
         topic: result.message for topic, result in validity_by_topic.items() if result.validity is Validity.CONFLICT

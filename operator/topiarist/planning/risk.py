@@ -1,9 +1,9 @@
 """Assesses the risk of a change: ``risk_table`` applied to the values before and after.
 
-``planner`` and ``diff`` call it for new plans, ``preconditions`` directly before a write. ZooKeeper does not show the
-brokers' static settings, so the value in effect without an override is often unknown. Then the worse case counts. (With
+``planner`` and ``diff`` call it for new plans, ``preconditions`` directly before a write. Where the brokers were not
+asked, the value in effect without an override is often unknown. Then the worse case counts. (With
 ``log.retention.ms=-1`` on the brokers, adding Kafka's documented default as an override deletes every old message.)
-``/config/brokers/<default>`` and ``Cluster.spec.brokerConfig`` make the value known.
+Cluster-wide dynamic settings, ``Cluster.spec.brokerConfig`` and the brokers themselves make the value known.
 """
 
 from __future__ import annotations

@@ -72,6 +72,8 @@ _NO_LIMIT = ChangeRisk(DISRUPTIVE, "nothing is deleted any longer: disks fill")
 _DIFFERENCE_APPLIES = ChangeRisk(
     DISRUPTIVE, "message.timestamp.difference.max.ms applies from now on, and may be lower"
 )
+_EARLIER_COPY = ChangeRisk(SAFE, "segments are copied to remote storage sooner")
+_LATER_COPY = ChangeRisk(SAFE, "segments are copied to remote storage later, and are on the brokers alone until then")
 _LATER_FLUSH = "acknowledged messages reach the disk later: they are lost if all replicas lose power before"
 _MORE_FLUSHES = "the log is forced to disk more often: writes become slower"
 
@@ -90,6 +92,10 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
     "delete.retention.ms": NumberRisks(
         ChangeRisk(DATA_LOSS, "tombstones are removed after {limit}, perhaps before a consumer has read them"),
         ChangeRisk(SAFE, "tombstones are kept longer"),
+    ),
+    "errors.deadletterqueue.group.enable": _boolean_risks(
+        ChangeRisk(SAFE, "share groups may write undeliverable messages to the topic"),
+        ChangeRisk(DISRUPTIVE, "share groups can no longer write undeliverable messages to the topic"),
     ),
     "file.delete.delay.ms": NumberRisks(
         ChangeRisk(SAFE, "files of deleted segments are removed sooner; their messages were already unreadable"),
@@ -116,6 +122,10 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
     "max.compaction.lag.ms": NumberRisks(
         ChangeRisk(DATA_LOSS, "compaction removes older values of a key after {limit} at the latest"),
         ChangeRisk(SAFE, "older values of a key may stay longer"),
+    ),
+    "max.decompressed.message.bytes": NumberRisks(
+        ChangeRisk(DISRUPTIVE, "larger messages are refused from now on; those stored already stop compaction"),
+        ChangeRisk(DISRUPTIVE, "much larger messages: brokers and consumers need more memory", 10),
     ),
     "max.message.bytes": NumberRisks(
         ChangeRisk(DISRUPTIVE, "larger messages are refused from now on"),
@@ -172,6 +182,8 @@ RISK_TABLE: Mapping[str, NumberRisks | WordRisks] = {
         ChangeRisk(DISRUPTIVE, "each new segment takes its whole size at once: disks fill"),
         ChangeRisk(SAFE, "new segments grow as they are written"),
     ),
+    "remote.copy.lag.bytes": NumberRisks(_EARLIER_COPY, _LATER_COPY),
+    "remote.copy.lag.ms": NumberRisks(_EARLIER_COPY, _LATER_COPY),
     "remote.log.copy.disable": _boolean_risks(
         ChangeRisk(DISRUPTIVE, "no more segments are copied to remote storage: local disks fill"),
         ChangeRisk(SAFE, "segments are copied to remote storage again"),

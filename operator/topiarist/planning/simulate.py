@@ -39,7 +39,7 @@ def simulate(state: ClusterState, plans: Iterable[TopicPlan]) -> ClusterState:
             if topic := topics.get(plan.topic):
                 topics[plan.topic] = replace(topic, record=None, record_valid=False, modified_externally=False)
         else:
-            topics[plan.topic] = _topic_after(plan, topics.get(plan.topic) or TopicState(plan.topic, identity, ()))
+            topics[plan.topic] = _topic_after(plan, topics.get(plan.topic) or TopicState(plan.topic, str(identity), ()))
             identity += plan.before is None
     return replace(state, topics=topics, dangling_records=records, next_identity=identity)
 

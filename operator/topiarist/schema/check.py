@@ -19,6 +19,7 @@ from topiarist.schema.load import (
     API_VERSION,
     FRACTION_FIELDS,
     KINDS,
+    MANIFEST_KINDS,
     build_validator,
     document_schema,
     non_integer_paths,
@@ -51,8 +52,9 @@ def check(body: Mapping[str, Any], *, custom_resource: bool = False) -> list[Sch
 
 def is_valid(body: Mapping[str, Any], *, custom_resource: bool = False) -> bool:
     """Return whether ``check`` would return no errors."""
+    kinds = KINDS if custom_resource else MANIFEST_KINDS
     return (
-        body.get("apiVersion") == API_VERSION and body.get("kind") in KINDS and _matches_schema(body, custom_resource)
+        body.get("apiVersion") == API_VERSION and body.get("kind") in kinds and _matches_schema(body, custom_resource)
     )
 
 
@@ -72,7 +74,7 @@ def config_value_errors(body: Mapping[str, Any], remaining_guesses: Iterator[obj
                 next(remaining_guesses, None) is None or config_rules.suggest_config_name(key) is None
             ):
                 continue
-            if problem := ConfigRules().config_problem(key, to_config_text(value)):
+            if problem := ConfigRules(mode=None).config_problem(key, to_config_text(key, value)):
                 yield SchemaError((*path, "config", key_step(key)), *problem)
 
 

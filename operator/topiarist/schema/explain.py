@@ -45,10 +45,10 @@ def identity_errors(body: Mapping[str, Any]) -> list[SchemaError]:
     if version != load.API_VERSION:
         return [_error(("apiVersion",), f"{messages.describe_found(version)}, wanted {load.API_VERSION}")]
     if kind is None:
-        return [SchemaError((), "found no kind, wanted one", f"add kind: {' or kind: '.join(load.KINDS)}")]
-    if kind not in load.KINDS:
-        message = f"{messages.describe_found(kind)}, wanted {messages.join_with_or(load.KINDS)}"
-        return [_error(("kind",), message, messages.did_you_mean(kind, load.KINDS))]
+        return [SchemaError((), "found no kind, wanted one", f"add kind: {' or kind: '.join(load.MANIFEST_KINDS)}")]
+    if kind not in load.MANIFEST_KINDS:
+        message = f"{messages.describe_found(kind)}, wanted {messages.join_with_or(load.MANIFEST_KINDS)}"
+        return [_error(("kind",), message, messages.did_you_mean(kind, load.MANIFEST_KINDS))]
     return []
 
 
@@ -232,7 +232,9 @@ def _explain_missing_dependency(error: Violation) -> Iterator[SchemaError]:
 
 
 def _explain_no_alternative(error: Violation) -> Iterator[SchemaError]:
-    if "errorMessage" in error.schema:
+    if error.schema.get("errorMessage", "").startswith("found "):
+        yield _error(error.path, error.schema["errorMessage"])
+    elif "errorMessage" in error.schema:
         found = " and ".join(printable(str(name)) for name in error.instance)
         yield _error(error.path, f"found {found or 'nothing in it'}, {error.schema['errorMessage']}")
     else:

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 API_GROUP = "topiarist.dev"
 API_VERSION = f"{API_GROUP}/v1"
 KINDS = ("Topic", "Cluster", "Policy")
+"""The kinds of documents that are custom resources too."""
+
+MANIFEST_KINDS = (*KINDS, "DriftException")
+"""The kinds of documents in files."""
 
 FRACTION_FIELDS = frozenset({"config", "brokerConfig"})
 """Fields with values that may be fractions; in all other fields a number is an integer."""

@@ -18,6 +18,14 @@ LONG = ".".join(["a" * 62] * 4)
 """A name of 251 characters: valid for a resource, too long for a topic."""
 
 CA = {"ca": {"secretKeyRef": {"name": "zookeeper", "key": "ca.crt"}}}
+LOGIN = {"username": "topiarist", "password": {"secretKeyRef": {"name": "kafka", "key": "password"}}}
+OAUTH = {
+    "mechanism": "OAUTHBEARER",
+    "tokenEndpoint": "https://login.example.com/token",
+    "clientId": "topiarist",
+    "clientSecret": LOGIN["password"],
+    "ca": CA["ca"],
+}
 TEAM = {"matchExpressions": [{"key": "team", "operator": "In", "values": ["shop"]}]}
 
 TOPICS = "/apis/topiarist.dev/v1/namespaces/{}/topics"
@@ -32,6 +40,13 @@ GOOD = [
     cluster(allowedTopics=[{"namespaces": {"from": "Selector", "selector": TEAM}, "names": ["shop.*"]}, {}]),
     cluster(adopt=["shop.*"], allowRisk=["Disruptive", "DataLoss"], allowDeletion=True, driftPolicy="Correct"),
     cluster(zookeeper={"connect": "zk1:2181", "tls": CA}, budgets={"changedShare": "20%"}),
+    resource("Cluster", kafka={"bootstrapServers": "b1:9092,[::1]:9092", "tls": CA, "requestTimeout": "1m"}),
+    resource("Cluster", kafka={"bootstrapServers": "b1:9092", "sasl": {"mechanism": "SCRAM-SHA-512", **LOGIN}}),
+    resource("Cluster", kafka={"bootstrapServers": "b1:9092", "sasl": OAUTH, "records": {"replicationFactor": 1}}),
+    *(
+        resource("Cluster", via=via, kafka={"bootstrapServers": "b1:9092"}, zookeeper={"connect": "zk1"})
+        for via in ("Kafka", "ZooKeeper")
+    ),
     policy(rule(name="a"), rule(name="b"), selector={"clusterSelector": {"matchLabels": {"env": "prod"}}}),
 ]
 BAD = [
@@ -48,6 +63,20 @@ BAD = [
     (topic(mode="Maybe"), 'spec.mode: Unsupported value: "Maybe": supported values: "Enforce", "Observe"'),
     (topic(partition=3), 'unknown field "spec.partition"'),
     (cluster(zookeeper={"connect": "a b"}), "spec.zookeeper.connect in body should match"),
+    (
+        resource("Cluster", kafka={"bootstrapServers": "a:1"}, zookeeper={"connect": "a"}),
+        "found both kafka and zookeeper without via, wanted via: Kafka or via: ZooKeeper",
+    ),
+    (resource("Cluster", kafka={"bootstrapServers": "a"}), "spec.kafka.bootstrapServers in body should match"),
+    (resource("Cluster", kafka={"bootstrapServers": "a:1", "sasl": {}}), "spec.kafka.sasl.mechanism: Required value"),
+    (
+        resource("Cluster", kafka={"bootstrapServers": "a:1", "sasl": {"mechanism": "OAUTHBEARER", **LOGIN}}),
+        "wanted username and password, or with OAUTHBEARER tokenEndpoint, clientId and clientSecret",
+    ),
+    (
+        resource("Cluster", kafka={"bootstrapServers": "a:1", "sasl": {"mechanism": "PLAIN", **LOGIN, "scope": "a"}}),
+        "scope requires tokenEndpoint",
+    ),
     (cluster(zookeeper={"tls": {"key": CA["ca"]}, "connect": "a"}), "key requires certificate"),
     (cluster(zookeeper={"tls": {"keyPassword": CA["ca"]}, "connect": "a"}), "keyPassword requires certificate"),
     (cluster(zookeeper={"tls": {"ca": {}}, "connect": "a"}), "spec.zookeeper.tls.ca: Invalid value"),
@@ -57,7 +86,7 @@ BAD = [
         'unknown field "spec.zookeeper.tls.ca.file"',
     ),
     (cluster(zookeeper={"sasl": {"username": "a"}, "connect": "a"}), "spec.zookeeper.sasl.password: Required value"),
-    (cluster(kafkaVersion="4.0"), 'spec.kafkaVersion: Unsupported value: "4.0"'),
+    (cluster(kafkaVersion="4.5"), 'spec.kafkaVersion: Unsupported value: "4.5"'),
     (cluster(allowRisk=["Safe"]), 'spec.allowRisk[0]: Unsupported value: "Safe"'),
     (cluster(allowedTopics=[{"namespaces": {"from": "Selector"}}]), "wanted a selector with from: Selector"),
     (cluster(allowedTopics=[{"namespaces": {"selector": TEAM}}]), "wanted a selector with from: Selector"),
@@ -90,8 +119,11 @@ STRICTER = [
     (topic(replicaAssignment="1:2,2:1"), 'must be of type array: "string"'),
     (topic(LONG), "which has at most 249 characters: give a shorter one"),
     (topic(topicName="__consumer.offsets"), "the name of an internal topic of Kafka, or one that its metrics cannot"),
-    (resource("Cluster", zookeeper={}), "zookeeper.connect is required: the operator has no --zookeeper"),
-    (resource("Cluster"), "zookeeper.connect is required"),
+    (resource("Cluster", zookeeper={}), "kafka.bootstrapServers or zookeeper.connect is required, in the section"),
+    (resource("Cluster"), "kafka.bootstrapServers or zookeeper.connect is required"),
+    (resource("Cluster", kafka={}), "kafka.bootstrapServers or zookeeper.connect is required"),
+    (resource("Cluster", via="Kafka", zookeeper={"connect": "a"}), "is required, in the section that via names"),
+    (resource("Cluster", via="ZooKeeper", kafka={"bootstrapServers": "a:1"}), "is required, in the section that via"),
     (policy(rule(), rule()), 'spec.rules[1]: Duplicate value: {"name":"a"}'),
 ]
 """Errors that the file schema does not report: other parts of topiarist report them, or they are valid in a file."""

@@ -17,13 +17,14 @@ from topiarist.kafka.config_table import TOPIC_CONFIGS
 MANIFESTS = ROOT / "manifests"
 FOLDERS = [MANIFESTS / "policies", MANIFESTS / "demo"]
 WITH_FILES = MANIFESTS / "samples" / "cluster-with-login.yaml"
-"""The only sample that is for the command line only: its secrets are in files and environment variables."""
+FOR_THE_COMMAND_LINE = (WITH_FILES, MANIFESTS / "samples" / "cluster-kraft.yaml")
+"""The samples that are for the command line only: their secrets are in files and environment variables."""
 
 SAMPLES = [
     file
     for folder in (MANIFESTS / "samples", MANIFESTS / "policies")
     for file in sorted(folder.glob("*.yaml"))
-    if file != WITH_FILES
+    if file not in FOR_THE_COMMAND_LINE
 ]
 
 

@@ -32,6 +32,11 @@ class OpenedPage:
         found: list[str] = self.page.locator(f"{ROW_SELECTOR} .c-{column}").all_inner_texts()
         return found
 
+    def topics(self) -> list[str]:
+        """Return the topics of all rows of the document, or their replacement in a row without a topic."""
+        found: list[str] = self.page.locator(f"{ROW_SELECTOR} .c-topic .name").all_inner_texts()
+        return found
+
     def count_text(self) -> str:
         """Return the displayed number of findings that match the search."""
         said: str = self.page.locator("#count").inner_text()

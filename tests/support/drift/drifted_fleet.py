@@ -239,14 +239,16 @@ def matching_topic(number: int, topic: int) -> TopicState:
     """Return a topic that matches its spec, by the numbers of its cluster and the topic."""
     lists, identity = REPLICA_LISTS[_placement_index(number, topic)], _identity(number, topic)
     made = _owned_topic(topic_name(topic), lists, _topic_config(topic))
-    return replace(made, identity=identity, topic_id=_topic_id(identity))
+    return replace(made, identity=str(identity), topic_id=_topic_id(identity))
 
 
 def snapshot_line(number: int, topic: int) -> bytes:
     """Return the same topic as a line of a snapshot."""
     identity = _identity(number, topic)
     head, tail = _line_parts(_placement_index(number, topic), topic % len(CONFIGS))
-    named = f'{cluster_name(number)}{head}{topic_name(topic)}","identity":{identity},"topicId":"{_topic_id(identity)}"'
+    named = (
+        f'{cluster_name(number)}{head}{topic_name(topic)}","identity":"{identity}","topicId":"{_topic_id(identity)}"'
+    )
     return b"".join([b'{"kind":"topic","cluster":"', named.encode(), tail])
 
 
@@ -275,4 +277,4 @@ def _topic_id(identity: int) -> str:
 
 
 def _owned_topic(name: str, lists: tuple[Replicas, ...], config: dict[str, str] = CONFIGS[0]) -> TopicState:
-    return TopicState(name, 7, lists, config, record=OwnershipRecord("default", tuple(config)), record_valid=True)
+    return TopicState(name, "7", lists, config, record=OwnershipRecord("default", tuple(config)), record_valid=True)

@@ -8,23 +8,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from topiarist.adapters.manifests.loader import InvalidDocument
 from topiarist.adapters.snapshots.codec import format_time
+from topiarist.adapters.snapshots.lenient_reader import InvalidRow
 from topiarist.desired.resolve import Desired
 from topiarist.drift import report
 from topiarist.drift.compare import Comparison, TopicCounts
-from topiarist.drift.findings import DriftClass, DriftFinding, PlannedAction, make_row, unknown_finding
+from topiarist.drift.exceptions import DriftException
+from topiarist.drift.findings import DriftClass, DriftFinding, FindingRow, PlannedAction, unknown_finding
 from topiarist.drift.history import PreviousReport
 from topiarist.drift.outputs.folder import HTML_FILE, ReportFolder
+from topiarist.drift.rows import UNCHANGED, RowOptions, make_row, sort_key
 from topiarist.drift.snapshots import ClusterInput, UnusedInput
-from topiarist.errors import Reason
+from topiarist.drift.task import Caches, complete
+from topiarist.errors import Diagnostic, Location, Reason
 from topiarist.model.plan import Risk
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
+from topiarist.planning.planner import make_plan_context
 
 REPORT_TIME = datetime(2025, 1, 31, 12, tzinfo=UTC)
 
@@ -86,6 +93,14 @@ _SAMPLE_FINDINGS: tuple[DriftFinding, ...] = (
         PlannedAction.REPORTED,
         message="no manifest names it",
     ),
+    DriftFinding(
+        DriftClass.RACKS,
+        "",
+        "4 replicas on other racks",
+        "3 partitions; for example partition 0 on [1, 4, 7]",
+        hint="to fix it by a plan, allow Racks in spec.moves of the Cluster",
+    ),
+    DriftFinding(DriftClass.WIDTHS, "", None, "2, 3", message="partition 5 has 2 replicas, and the others have 3"),
 )
 
 
@@ -109,7 +124,7 @@ def make_findings(clusters: int, findings: int) -> FindingsByCluster:
         # The product of two uniform numbers is not uniform: the first clusters have most findings.
         at = int((number * 0.618033 % 1) * (number * 0.414213 % 1) * len(names))
         topic = f"team{number % 37:02d}.{('orders', 'clicks', 'audit')[number % 3]}.events-{number:06d}"
-        made[names[at]].append((topic, _SAMPLE_FINDINGS[(number * number // 7) % len(_SAMPLE_FINDINGS)]))
+        made[names[at]].append((topic, _SAMPLE_FINDINGS[(number * number // 7 + number // 11) % len(_SAMPLE_FINDINGS)]))
     return {**made, cluster_name(clusters - 1): None}
 
 
@@ -143,15 +158,86 @@ def no_findings() -> FindingsByCluster:
 
 
 def write_report(
-    out: Path, findings: FindingsByCluster, *, owners: Sequence[str] = ("default",), days: int = 0
+    out: Path, findings: FindingsByCluster, *, owners: Sequence[str] = ("default",), days: int = 0, notes: bool = False
 ) -> dict[str, Any]:
-    """Write the report of these findings with a history of this many days; return its summary."""
+    """Write the report of these findings with a history of this many days; return its summary.
+
+    ``owners`` are the owners of the records, and so the responsible. With ``notes`` the report also has accepted drift,
+    exceptions that match nothing or have expired, incomplete clusters and invalid manifests.
+    """
     trend = [_earlier_summary(findings, day) for day in range(days, 0, -1)]
-    desired = Desired(dict.fromkeys(findings, ()), {name: ClusterSpec(name) for name in findings})
-    before = PreviousReport(trend[-1]["asOf"] if trend else None, trend)
-    job = report.ReportJob(desired, RunOptions(), format_time(REPORT_TIME), before, UnusedInput())
+    job = report.ReportJob(
+        Desired(dict.fromkeys(findings, ()), {name: ClusterSpec(name) for name in findings}),
+        RunOptions(),
+        format_time(REPORT_TIME),
+        PreviousReport(trend[-1]["asOf"] if trend else None, trend),
+        UnusedInput(),
+        exceptions=_EXCEPTIONS if notes else (),
+        row_options=RowOptions("https://github.com/shop/topics/blob/main/{file}#L{line}"),
+        invalid_documents=_INVALID_DOCUMENTS if notes else (),
+    )
+    incomplete = INCOMPLETE_CLUSTERS if notes else ()
+    comparisons = {each.cluster_input.cluster: each for each in _comparisons(findings, owners, incomplete)}
+    parts = report.make_parts(job, ((name, each.cluster_input) for name, each in comparisons.items()))
+    caches = Caches(job.shipped)
+    results = (complete(part, comparisons.get(part.cluster), job.shipped, caches) for part in parts)
     with ReportFolder(str(out)) as folder:
-        return report.write_report(job, _comparisons(findings, owners), folder)
+        return report.write_report(job, results, folder)
+
+
+INCOMPLETE_CLUSTERS = ("edge-ap-0002", "prod-us-0009")
+"""The clusters with invalid rows in their snapshots, in a report with notes."""
+
+
+def _exception(name: str, topics: str, until: str, line: int) -> DriftException:
+    return DriftException(
+        name=name,
+        clusters=(),
+        topics=(topics,),
+        classes=frozenset(),
+        fields=(),
+        reason="The retention stays until the audit of March is done",
+        author="jo@example.com",
+        until=until,
+        file="exceptions.yaml",
+        line=line,
+        labels={},
+    )
+
+
+_EXCEPTIONS = (
+    _exception("payments-freeze", "team03.*", "2025-03-31", 12),
+    _exception("old-clicks", "gone.*", "2025-03-31", 24),
+    _exception("migration", "team05.orders.*", "2025-01-15", 36),
+)
+"""An exception that accepts findings, one that matches nothing, and one that has expired."""
+
+
+def _invalid_document(line: int, **fields: Any) -> InvalidDocument:
+    place = Location("topics/broken.yaml", line)
+    error = Diagnostic(place, "spec.partitions: found a text, wanted an integer")
+    return InvalidDocument(Location(place.file, line - 2), line + 4, errors=(error,), **fields)
+
+
+_INVALID_DOCUMENTS = (
+    _invalid_document(3),
+    _invalid_document(41, kind="Topic", name="quotes", topics=frozenset({"quotes"})),
+)
+"""A document without a known name, and the manifest of a topic."""
+
+
+def _add_place_and_age(row: FindingRow, number: int) -> FindingRow:
+    """Return a row with a place in a manifest, unless its class has none, and with an age of up to 39 days."""
+    age = timedelta(days=(number * 7) % 40 if number % 5 else 0)
+    if age:
+        row |= {
+            "firstSeen": format_time(REPORT_TIME - age),
+            "ageSeconds": int(age.total_seconds()),
+            "status": UNCHANGED,
+        }
+    if row["class"] in ("orphaned", "unexpected", "unknown"):
+        return row
+    return row | {"manifest": row["topic"], "file": f"topics/{row['topic'][:6]}.yaml", "line": number % 90 + 3}
 
 
 def _earlier_summary(findings: FindingsByCluster, day: int) -> dict[str, Any]:
@@ -173,16 +259,22 @@ def page_path(out: Path) -> Path:
     return out / HTML_FILE
 
 
-def _comparisons(findings: FindingsByCluster, owners: Sequence[str]) -> Iterator[Comparison]:
+def _comparisons(findings: FindingsByCluster, owners: Sequence[str], incomplete: Sequence[str]) -> Iterator[Comparison]:
     for at, (name, some) in enumerate(sorted(findings.items())):
         read = REPORT_TIME - timedelta(minutes=at % 90)
         seen = ClusterInput(name, read, ClusterState(name, (), {}))
         rows = [
-            make_row(name, topic, one, format_time(read), owners[number % len(owners)])
+            _add_place_and_age(make_row(name, topic, one, format_time(read), owners[number % len(owners)]), number)
             for number, (topic, one) in enumerate(some or ())
         ]
         if some is None:
             seen = ClusterInput(name, problem="could not be read (Unreachable)")
-            rows = [make_row(name, "", unknown_finding("", seen.problem), format_time(REPORT_TIME))]
-        rows.sort(key=lambda made: (made["topic"], made["class"], made["field"]))
-        yield Comparison(seen, TopicCounts(1000, 0, 1000, 1000 - len(rows)), rows)
+            rows = [make_row(name, "", unknown_finding(seen.problem), format_time(REPORT_TIME))]
+        rows.sort(key=sort_key)
+        comparison = Comparison(seen, TopicCounts(1000, 1000, 1000, 1000 - len(rows)), rows)
+        if name in incomplete and seen.state:
+            broken = [InvalidRow(f"snapshots/{name}.jsonl", line, "topic: found a number") for line in (17, 18, 40)]
+            comparison.cluster_input = replace(seen, invalid_rows=broken)
+            comparison.context = make_plan_context(seen.state, ClusterSpec(name), RunOptions())
+            comparison.counts.not_judged = 5
+        yield comparison

@@ -90,7 +90,7 @@ def _matching_topic(spec: TopicSpec) -> TopicState:
     lists = [tuple((first + step) % 4 + 1 for step in range(width)) for first in range(spec.create_partitions)]
     replicas = spec.assignment or tuple(lists)
     record = OwnershipRecord("default", tuple(sorted(spec.config)))
-    return TopicState(spec.topic, 7, replicas, dict(spec.config), record=record, record_valid=True)
+    return TopicState(spec.topic, "7", replicas, dict(spec.config), record=record, record_valid=True)
 
 
 def _maybe_change(random: Random, topic: TopicState) -> TopicState:

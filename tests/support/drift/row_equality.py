@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from topiarist.adapters.snapshots.caching_reader import CachingReader, RowRemainder
+from topiarist.drift.cross_cluster import SpecGroups
 from topiarist.drift.equality import EqualityIndex, EqualTopics
 from topiarist.drift.placement import find_checker
 from topiarist.kafka.types import Broker
@@ -17,7 +18,7 @@ def check_row(spec: TopicSpec, row: Mapping[str, Any], owner: str, brokers: Sequ
     """Return the counted topic of a cluster with only this row, or nothing."""
     lists = CachingReader().parse_replica_lists(json.dumps(row["replicas"], separators=(",", ":")).encode())
     assert lists is not None
-    equal_topics = EqualityIndex(owner).for_cluster([spec])
+    equal_topics = EqualityIndex(owner, SpecGroups({})).for_cluster([spec])
     equal_topics.checker = find_checker(brokers, spec.cluster)
     equal_topics.add_if_equal(spec.topic, lists, RowRemainder(dict(row)))
     return equal_topics

@@ -30,7 +30,7 @@ def owned_topic(name: str, config: Mapping[str, str] | None = None, **fields: An
         "record_valid": True,
         "replicas": REPLICA_LISTS,
     } | fields
-    return TopicState(name=name, identity=7, config=config, **given)
+    return TopicState(name=name, identity="7", config=config, **given)
 
 
 def cluster_state(name: str, *topics: TopicState, **fields: Any) -> ClusterState:

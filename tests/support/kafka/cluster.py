@@ -12,53 +12,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from subprocess import DEVNULL, run
+from collections.abc import Collection, Mapping
 from typing import Self
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
-from support.cli.runs import RunResult
 from support.kafka.jars import fetch_jars
-from support.kafka.processes import Process, java_command, write_properties
-from support.kafka.tools import main_class
+from support.kafka.nodes import BROKER_DEFAULTS, Nodes
+from support.kafka.processes import Process, archive_options, java_command, write_properties
 from support.kafka.zookeeper import ZooKeeper
-from support.waiting import wait_until
 from topiarist.adapters.devcluster.child_process import free_port
 
 DEFAULTS: Mapping[str, object] = {
-    # Small: many brokers on a small machine.
-    "num.network.threads": 1,
-    "num.io.threads": 2,
-    "background.threads": 2,
-    "queued.max.requests": 50,
-    "socket.send.buffer.bytes": 65_536,
-    "socket.receive.buffer.bytes": 65_536,
-    "log.cleaner.dedupe.buffer.size": 2_097_152,
-    "log.cleaner.io.buffer.size": 65_536,
-    "log.index.size.max.bytes": 65_536,
-    "offsets.topic.replication.factor": 1,
-    "offsets.topic.num.partitions": 1,
-    "transaction.state.log.replication.factor": 1,
-    "transaction.state.log.min.isr": 1,
-    "transaction.state.log.num.partitions": 1,
-    # Short timeouts and intervals.
-    "group.initial.rebalance.delay.ms": 0,
-    "log.segment.delete.delay.ms": 1000,
+    **BROKER_DEFAULTS,
     "zookeeper.session.timeout.ms": 6000,
     "zookeeper.connection.timeout.ms": 60_000,
-    "controlled.shutdown.enable": "false",
-    # No automatic actions: tests request every change.
-    "auto.create.topics.enable": "false",
-    "auto.leader.rebalance.enable": "false",
-    "delete.topic.enable": "true",
 }
-"""What every broker is told; ``log.index.size.max.bytes`` and ``log.segment.delete.delay.ms`` show up in ``--describe``
-as settings that are not Kafka's defaults."""
+"""What every broker in ZooKeeper mode is told."""
 
 
-class Cluster:
+class Cluster(Nodes):
     """Brokers by id, with a rack or without (None), below their own chroot of a running ZooKeeper.
 
     ``properties`` apply to all brokers and override ``DEFAULTS``; ``heap`` suffices for about 4,000 replicas per
@@ -75,20 +49,16 @@ class Cluster:
         properties: Mapping[str, object] | None = None,
         heap: str = "256m",
     ) -> None:
-        self.zookeeper, self.release, self.chroot = zookeeper, release, chroot
+        super().__init__(release, zookeeper.directory)
+        self.zookeeper, self.chroot = zookeeper, chroot
         self.racks = dict(racks)
         self.ports: dict[int, int] = {}
-        self.brokers: dict[int, Process] = {}
+        self.brokers = self.nodes
         self._properties = {**DEFAULTS, **(properties or {})}
         self._broker_properties: dict[int, dict[str, object]] = {}
         self._heap = heap
         self._folder = zookeeper.directory / chroot.strip("/").replace("/", "-")
         self._client: KazooClient | None = None
-
-    @property
-    def version(self) -> str:
-        """The release in the form of a manifest: ``3.9``."""
-        return ".".join(self.release.split(".")[:2])
 
     @property
     def connect(self) -> str:
@@ -138,26 +108,20 @@ class Cluster:
         self._launch(broker)
         self._wait_until_serving(broker)
 
-    def stop(self, broker: int) -> None:
-        """Stop a broker gracefully: its session ends at once, and its data stays."""
-        self.brokers[broker].stop()
+    def remove_properties(self, broker: int, names: Collection[str]) -> None:
+        """Forget permanent properties of a broker; its next start is without them."""
+        found = self._broker_properties.get(broker, {})
+        self._broker_properties[broker] = {key: value for key, value in found.items() if key not in names}
 
-    def kill(self, broker: int) -> None:
-        """Kill a broker as ``kill -9`` does: its session expires after some seconds, and its data stays."""
-        self.brokers[broker].kill()
+    def rack_properties(self, broker: int) -> dict[str, object]:
+        """Return the property of a broker's rack; nothing if it has none."""
+        rack = self.racks[broker]
+        return {} if rack is None else {"broker.rack": rack}
 
     def restart(self, broker: int, *, properties: Mapping[str, object] | None = None) -> None:
         """Stop a broker and start it again, with optional further properties."""
         self.stop(broker)
         self.start(broker, properties=properties)
-
-    def pause(self, broker: int) -> None:
-        """Suspend a broker, as on a machine without free memory."""
-        self.brokers[broker].pause()
-
-    def resume(self, broker: int) -> None:
-        """Resume a paused broker."""
-        self.brokers[broker].resume()
 
     def registered(self) -> set[int]:
         """Return the brokers that are registered in ZooKeeper."""
@@ -177,27 +141,6 @@ class Cluster:
         assert found is not None, "the controller went as soon as it came"
         return found
 
-    def wait(self, condition: Callable[[], object], what: str) -> None:
-        """Wait for a condition; raise ``AssertionError`` with ``what`` after 90 s."""
-        wait_until(condition, what, timeout=90.0)
-
-    def tool(self, name: str, *words: str, release: str = "", text: str | None = None) -> RunResult:
-        """Run one of Kafka's command line tools as a process, by default of the cluster's release."""
-        found = release or self.release
-        command = java_command(
-            fetch_jars(found), self.zookeeper.directory, [main_class(found, name), *words], quiet=True
-        )
-        said = run(
-            command,
-            input=text,
-            stdin=None if text else DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        return RunResult(said.returncode, said.stdout, said.stderr)
-
     def _controller(self) -> int | None:
         try:
             found: int = json.loads(self.client.get("/controller")[0])["brokerid"]
@@ -209,26 +152,22 @@ class Cluster:
         if is_restart or broker not in self.ports:
             self.ports[broker] = free_port()
         if broker not in self.brokers:
-            command = java_command(
-                fetch_jars(self.release),
-                self.zookeeper.directory,
-                ["kafka.Kafka", "server.properties"],
-                heap=self._heap,
-            )
+            jars = fetch_jars(self.release)
+            main = [*archive_options(jars), "kafka.Kafka", "server.properties"]
+            command = java_command(jars, self.zookeeper.directory, main, heap=self._heap)
             self.brokers[broker] = Process(self._folder / f"broker-{broker}", command)
         process = self.brokers[broker]
         write_properties(process.folder / "server.properties", self._all_properties(broker, process))
         process.start()
 
     def _all_properties(self, broker: int, process: Process) -> dict[str, object]:
-        rack = self.racks[broker]
         return {
             **self._properties,
             "broker.id": broker,
             "listeners": f"PLAINTEXT://127.0.0.1:{self.ports[broker]}",
             "zookeeper.connect": self.connect,
             "log.dirs": process.folder / "data",
-            **({} if rack is None else {"broker.rack": rack}),
+            **self.rack_properties(broker),
             **self._broker_properties.get(broker, {}),
         }
 

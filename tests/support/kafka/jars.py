@@ -21,11 +21,14 @@ from pathlib import Path
 HERE = Path(__file__).parent
 POM, PINS = HERE / "pom.xml", HERE / "jars"
 
-RELEASES = ("2.4.1", "2.8.2", "3.0.2", "3.4.1", "3.7.2", "3.9.2")
+RELEASES = ("2.4.1", "2.8.2", "3.0.2", "3.3.2", "3.4.1", "3.7.2", "3.9.2", "4.0.2", "4.4.0")
 """All releases that are pinned, oldest first."""
 
-NEWEST = RELEASES[-1]
-"""The release of the clients and tools, which can talk to all of them."""
+NEWEST = "3.9.2"
+"""The newest release with a ZooKeeper mode, and the release of the clients and tools, which can talk to all of them."""
+
+RELEASES_WITHOUT_TOOLS = frozenset({"4.4.0"})
+"""Releases with no published kafka-tools: their brokers run without it, and tools of ``NEWEST`` talk to them."""
 
 FETCH_TIMEOUT_S = 900
 """Seconds for one release; about 30 on a machine that has none of its jars."""
@@ -53,6 +56,7 @@ def fetch_jars(release: str) -> Path:
             if wrong := differences(wanted, checksums(found)):
                 raise JarsError(f"Kafka {release}: what Maven brought is not what {_pins(release)} wants: {wrong}")
             shutil.rmtree(folder, ignore_errors=True)
+            class_archive(folder).unlink(missing_ok=True)  # of jars with other times
             found.rename(folder)
     return folder
 
@@ -92,6 +96,11 @@ def differences(wanted: Mapping[str, str], found: Mapping[str, str]) -> str:
     return "; ".join(f"{kind}: {', '.join(sorted(names))}" for kind, names in kinds.items() if names)
 
 
+def class_archive(jars: Path) -> Path:
+    """Return the path of the archive of the classes of a broker with these jars; see ``class_archives``."""
+    return jars.with_name(f"{jars.name}.jsa")
+
+
 def _pins(release: str) -> Path:
     return PINS / f"{release}.sha256"
 
@@ -118,8 +127,10 @@ def _fetch(release: str) -> Iterator[Path]:
 
 def _run_maven(release: str, target: Path) -> None:
     goal = ["dependency:copy-dependencies", "-DincludeScope=runtime", f"-Dkafka.version={release}"]
-    profile = [] if release.startswith("2.") else ["-Ptools"]
-    command = ["mvn", "-q", "-B", "-f", str(POM), *profile, *goal, f"-DoutputDirectory={target}"]
+    profiles = ["log4j1" if release < "4" else "log4j2"]
+    if not release.startswith("2.") and release not in RELEASES_WITHOUT_TOOLS:
+        profiles.append("tools")
+    command = ["mvn", "-q", "-B", "-f", str(POM), f"-P{','.join(profiles)}", *goal, f"-DoutputDirectory={target}"]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=FETCH_TIMEOUT_S, check=False)
     except FileNotFoundError:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from support.kafka.jars import class_archive
 from topiarist.adapters.devcluster.child_process import SupervisedProcess
 from topiarist.adapters.devcluster.zookeeper_server import FAST_START_JVM_OPTIONS, find_java
 
@@ -26,21 +27,45 @@ log4j.appender.OUT.target={target}
 log4j.appender.OUT.layout=org.apache.log4j.PatternLayout
 log4j.appender.OUT.layout.ConversionPattern=[%d] %p %m (%c)%n
 """
+_LOG4J2 = """\
+<Configuration><Appenders><Console name="OUT" target="{target}"><PatternLayout pattern="[%d] %p %m (%c)%n"/></Console>
+</Appenders><Loggers><Root level="{level}"><AppenderRef ref="OUT"/></Root></Loggers></Configuration>
+"""
+# Kafka 4.0 and later.
 
 
 def java_command(
-    jars: Path, folder: Path, main: Sequence[str], *, heap: str = "256m", quiet: bool = False
+    jars: Path,
+    folder: Path,
+    main: Sequence[str],
+    *,
+    heap: str = "256m",
+    quiet: bool = False,
+    classes: Sequence[Path] = (),
 ) -> list[str]:
     """Return the command line of a Java program; ``quiet`` programs log warnings only, to standard error.
 
-    ``jars`` may be several folders, separated by ``:``. ``folder`` receives the logging configuration.
+    ``jars`` is a folder of jars, ``classes`` are further folders of classes. ``folder`` receives the logging
+    configuration. ``main`` may begin with options of the JVM.
     """
-    name = "log4j-quiet.properties" if quiet else "log4j.properties"
-    level, target = ("WARN", "System.err") if quiet else ("INFO", "System.out")
+    level = "WARN" if quiet else "INFO"
+    if any(jars.glob("log4j-core-*.jar")):
+        option, name, content = "log4j2.configurationFile", f"log4j2-{level}.xml", _LOG4J2
+        target = "SYSTEM_ERR" if quiet else "SYSTEM_OUT"
+    else:
+        option, name, content = "log4j.configuration", f"log4j-{level}.properties", _LOG4J
+        target = "System.err" if quiet else "System.out"
     if not (folder / name).exists():  # write once: a starting process may be reading it
-        (folder / name).write_text(_LOG4J.format(level=level, target=target))
-    log4j = f"-Dlog4j.configuration=file:{folder / name}"
-    return [find_java(), f"-Xmx{heap}", *FAST_START_JVM_OPTIONS, log4j, "-cp", str(jars / "*"), *main]
+        (folder / name).write_text(content.format(level=level, target=target))
+    log4j = f"-D{option}=file:{folder / name}"
+    class_path = ":".join(map(str, (jars / "*", *classes)))
+    return [find_java(), f"-Xmx{heap}", *FAST_START_JVM_OPTIONS, log4j, "-cp", class_path, *main]
+
+
+def archive_options(jars: Path) -> list[str]:
+    """Return the options of a JVM that uses the class archive of these jars; none if there is no archive."""
+    archive = class_archive(jars)
+    return [f"-XX:SharedArchiveFile={archive}", "-Xlog:cds=off", "-Xlog:cds+dynamic=off"] if archive.exists() else []
 
 
 def write_properties(path: Path, properties: Mapping[str, object]) -> None:
@@ -53,6 +78,10 @@ class Process(SupervisedProcess):
 
     def __init__(self, folder: Path, command: Sequence[str]) -> None:
         super().__init__(folder, command, shlex.join(command))
+
+    def add_option(self, option: str) -> None:
+        """Start the program with a further option of the JVM from now on."""
+        self._command.insert(1, option)
 
     def wait_ready(self, ready: Callable[[], object], timeout: float = PROCESS_TIMEOUT_S) -> bool:
         """Wait until the process is ready; return False if its port was in use."""

@@ -29,8 +29,9 @@ class Program:
 
     def __init__(self, main: str, release: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="topiarist-kafka-clients-")
-        command = java_command(fetch_jars(release), Path(self._folder.name), [main], quiet=True)
-        command[command.index("-cp") + 1] += f":{compile_programs()}"
+        command = java_command(
+            fetch_jars(release), Path(self._folder.name), [main], quiet=True, classes=[compile_programs()]
+        )
         self._log = Path(self._folder.name, "log").open("w+")  # noqa: SIM115 - open as long as the process runs
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, start_new_session=True

@@ -14,9 +14,10 @@ from typing import Self
 
 from kazoo.exceptions import NoNodeError
 
-from support.kafka.cluster import DEFAULTS, Cluster
+from support.kafka.cluster import Cluster
 from support.kafka.jars import fetch_jars
-from support.kafka.processes import Process, java_command, write_properties
+from support.kafka.nodes import BROKER_DEFAULTS, SESSION
+from support.kafka.processes import Process, archive_options, java_command, write_properties
 from support.kafka.tools import main_class
 from topiarist.adapters.devcluster.child_process import free_port
 
@@ -25,9 +26,6 @@ CONTROLLER = 3000
 
 _MIGRATION = {"zookeeper.metadata.migration.enable": "true"}
 _READY = "Kafka Server started"
-
-_SESSION = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
-"""As short as they may be on a busy machine: who comes again has to wait until it is taken for gone."""
 
 
 class Quorum:
@@ -52,7 +50,7 @@ class Quorum:
     @property
     def migration_properties(self) -> dict[str, object]:
         """Return the properties of a broker in ZooKeeper mode that is ready for migration."""
-        return {**_MIGRATION, **_SESSION, **self._voters, "inter.broker.protocol.version": self._kafka.version}
+        return {**_MIGRATION, **SESSION, **self._voters, "inter.broker.protocol.version": self._kafka.version}
 
     def start(self) -> None:
         """Format an empty folder, start the controller on it, and wait until it serves requests."""
@@ -98,20 +96,45 @@ class Quorum:
         shutil.rmtree(self._kafka.brokers[broker].folder / "data" / "__cluster_metadata-0")
         self._kafka.start(broker)
 
+    def revert_broker(self, broker: int) -> None:
+        """Restart a broker in ZooKeeper mode as before the migration: without the properties and data about it."""
+        self._kafka.stop(broker)
+        shutil.rmtree(self._kafka.brokers[broker].folder / "data" / "__cluster_metadata-0", ignore_errors=True)
+        self._kafka.remove_properties(broker, self.migration_properties)
+        self._kafka.start(broker)
+
+    def upgrade(self, release: str) -> None:
+        """Restart the controller, and then each broker, with the jars of a newer release on the same folders."""
+        controller = self._process
+        assert controller is not None
+        controller.stop()
+        self._process = Process(controller.folder, self._java("kafka.Kafka", release))
+        self._process.start()
+        assert self._process.wait_ready(lambda: self._process and _READY in self._process.read_log())
+        for broker, process in list(self._kafka.brokers.items()):
+            process.stop()
+            self._kafka.brokers[broker] = Process(process.folder, self._java("kafka.Kafka", release))
+            self._start_broker(broker)
+
     def migrate_broker(self, broker: int) -> None:
         """Restart a broker without ZooKeeper: from then on it belongs to the quorum only."""
         self._kafka.stop(broker)
         process = self._kafka.brokers[broker]
         mine: dict[str, object] = {
-            **{key: value for key, value in DEFAULTS.items() if not key.startswith("zookeeper.")},
-            **_SESSION,
+            **BROKER_DEFAULTS,
+            **SESSION,
             **self._voters,
             "process.roles": "broker",
             "node.id": broker,
             "listeners": f"PLAINTEXT://127.0.0.1:{self._kafka.ports[broker]}",
             "log.dirs": process.folder / "data",
+            **self._kafka.rack_properties(broker),
         }
         write_properties(process.folder / "server.properties", mine)
+        self._start_broker(broker)
+
+    def _start_broker(self, broker: int) -> None:
+        process = self._kafka.brokers[broker]
         process.start()
         assert process.wait_ready(lambda: _READY in process.read_log()), f"the port of broker {broker} was taken"
 
@@ -123,15 +146,15 @@ class Quorum:
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
         }
 
-    def _java(self, main: str) -> list[str]:
-        return java_command(
-            fetch_jars(self._kafka.release), self._kafka.zookeeper.directory, [main, "server.properties"]
-        )
+    def _java(self, main: str, release: str = "") -> list[str]:
+        jars = fetch_jars(release or self._kafka.release)
+        words = [*archive_options(jars), main, "server.properties"]
+        return java_command(jars, self._kafka.zookeeper.directory, words)
 
     def _properties(self, folder: object) -> dict[str, object]:
         return {
             **_MIGRATION,
-            **_SESSION,
+            **SESSION,
             **self._voters,
             "process.roles": "controller",
             "node.id": CONTROLLER,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import promql_parser as promql
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client.parser import text_string_to_metric_families
 
 TARGET_LABELS = frozenset({"namespace", "job", "pod", "instance", "service", "endpoint", "container"})
 """Labels that a target has by itself, as the Prometheus operator scrapes it."""
@@ -43,6 +44,15 @@ def exported_metrics(metrics: object) -> ExportedMetrics:
         for sample in family.samples:
             found.setdefault(sample.name, frozenset(sample.labels))
     return found
+
+
+def metrics_in_text(text: str) -> ExportedMetrics:
+    """Return the metrics of a text in Prometheus' format, each with its labels."""
+    return {
+        sample.name: frozenset(sample.labels)
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
 
 
 def metric_selectors(expression: str) -> list[MetricSelector]:

@@ -8,15 +8,17 @@ watches.
 
 from __future__ import annotations
 
+import os
 import ssl
 import subprocess
 import urllib.request
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Self
 
+import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
@@ -182,3 +184,17 @@ def _write_keys(folder: Path) -> None:
     public = key.public_key().public_bytes(pem, serialization.PublicFormat.SubjectPublicKeyInfo)
     (folder / "service-accounts.key").write_bytes(private)
     (folder / "service-accounts.pub").write_bytes(public)
+
+
+@contextmanager
+def open_api_server(folder: Path) -> Iterator[ApiServer]:
+    """Start an API server with topiarist's definitions; without Go the test is skipped, but fails in CI."""
+    try:
+        binaries()
+    except MissingToolsError as missing:
+        if os.environ.get("CI") == "true":
+            pytest.fail(str(missing))
+        pytest.skip(str(missing))
+    with ApiServer(folder) as server:
+        install_definitions(server.admin)
+        yield server

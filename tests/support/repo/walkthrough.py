@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -99,22 +99,41 @@ def run_page(page: str, folder: Path) -> PageRun:
             if block is server:
                 continue
             text = ADDRESS.sub(address, block.text)
-            done = subprocess.run(
-                ["bash", "-c", terminal + echo_commands(text)],
-                cwd=folder,
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                check=False,
-            )
+            code, outputs = run_block(terminal + echo_commands(text), folder, environment())
             terminal += persistent_lines(text)
-            codes.append((block.text + done.stdout, int(block.marker.partition("exit ")[2] or 0), done.returncode))
-            for part in done.stdout.split(SPLIT)[1:]:
-                command, _, output = part.partition("\n")
+            codes.append((block.text + "".join(output for _, output in outputs), expected_code(block), code))
+            for command, output in outputs:
                 printed.append(CommandOutput(command, _CLUSTER_ID.sub(CLUSTER_ID, output), block.start))
     return PageRun(printed, codes)
+
+
+def run_block(script: str, folder: Path, env: Mapping[str, str]) -> tuple[int, list[tuple[str, str]]]:
+    """Run the script of ``echo_commands``; return its exit code, and each command with its output."""
+    done = subprocess.run(
+        ["bash", "-c", script],
+        cwd=folder,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    parts = (part.partition("\n") for part in done.stdout.split(SPLIT)[1:])
+    return done.returncode, [(command, output) for command, _, output in parts]
+
+
+def expected_code(block: Block) -> int:
+    """Return the exit code that the mark of a block names; 0 if it names none."""
+    return int(block.marker.partition("exit ")[2] or 0)
+
+
+def write_outputs(path: Path, page_run: PageRun) -> None:
+    """Replace the outputs on a page by those of its run."""
+    text = path.read_text()
+    for shown in reversed(output_blocks(text)):
+        text = text[: shown.start] + page_run.output(shown) + text[shown.start + len(shown.text) :]
+    path.write_text(text)
 
 
 def output_blocks(page: str) -> list[Block]:

@@ -15,7 +15,7 @@ exec {python} "$@"
 class PausablePython:
     """A script that replaces Python, with these options; after ``hold`` it waits for ``release``.
 
-    A job calls it after the join of the compared data, and before the planner.
+    A job calls it before it compares the first cluster.
     """
 
     def __init__(self, folder: Path, options: str = "") -> None:

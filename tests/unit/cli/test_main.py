@@ -39,7 +39,11 @@ def test_the_first_word_of_each_pair_is_a_command() -> None:
 
 @pytest.mark.parametrize(
     ("words", "incomplete", "proposed"),
-    [([], "mo", ["moves"]), (["moves"], "", ["status", "clear", "revert"]), (["moves"], "cl", ["clear"])],
+    [
+        ([], "mo", ["move-records", "moves"]),
+        (["moves"], "", ["status", "clear", "revert"]),
+        (["moves"], "cl", ["clear"]),
+    ],
 )
 def test_both_words_are_completed(words: list[str], incomplete: str, proposed: list[str]) -> None:
     """The first word is proposed once, and after it the words that may follow."""

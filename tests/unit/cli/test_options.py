@@ -32,6 +32,7 @@ REQUIRED = {
     "unmanage": ["orders"],
     "freeze": ["--reason", "why"],
     "completion": ["bash"],
+    "explain": ["Frozen"],
 }
 """Required arguments and options of each command."""
 
@@ -188,6 +189,7 @@ REFUSED = [
     document("Cluster", protected=[""]),
     document("Cluster", allowUnknownConfigs=[""]),
     document("Cluster", zookeeper={"connect": ""}),
+    document("Cluster", kafka={"bootstrapServers": ""}),
     document("Cluster", clusterId=""),
 ]
 """Empty fields that the schema refuses, because their meaning is ambiguous."""

@@ -14,13 +14,14 @@ from topiarist.desired.export import ExportResult, assign_document_names, export
 from topiarist.errors import Reason
 from topiarist.kafka.config_values import Scalar, to_config_text, to_scalar
 from topiarist.kafka.types import Replicas
+from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
 from topiarist.output.text.export import format_summary
 from topiarist.output.text.layout import TextLayout
 from topiarist.schema import check
 
-NEW = ClusterSpec(name="prod", connect="zk1:2181/kafka", version=(3, 9))
+NEW = ClusterSpec(name="prod", zookeeper=ZooKeeperAccess("zk1:2181/kafka"), version=(3, 9))
 """A cluster without a document."""
 
 ORDERS = {"topicName": "orders", "clusters": ["prod"]}
@@ -67,6 +68,23 @@ def test_the_cluster_says_where_it_is_and_what_it_is() -> None:
         "kafkaVersion": "3.9",
     }
     assert list(exported(foreign(), on=cluster("prod")).files) == ["prod.orders.yaml"]
+
+
+def test_a_cluster_is_exported_as_it_was_reached() -> None:
+    """Through brokers the Cluster has ``spec.kafka``; its release is known there, and the summary asks for none."""
+    on = ClusterSpec(name="prod", kafka=KafkaAccess("b1:9092,b2:9092"))
+    found = exported(foreign(), on=on)
+    document, sizes = found.files["cluster.yaml"], {"partitions": 3, "replicationFactor": 2}
+    assert document["spec"] == {"kafka": {"bootstrapServers": "b1:9092,b2:9092"}, "clusterId": "ID", "defaults": sizes}
+    assert check.check(document) == []
+    summaries = [
+        format_summary(found, read, each, folder="out", layout=TextLayout(width=80))
+        for each, read in (
+            (on, state(foreign(), bypasses_brokers=False)),
+            (replace(NEW, version=None), state(foreign())),
+        )
+    ]
+    assert ["set kafkaVersion" in summary for summary in summaries] == [False, True]
 
 
 @pytest.mark.parametrize("identity", ["7sYkR0b2QIu1nT4mXc9pAw", "", "no id", "é", "x" * 255, "x" * 256, "\n"])
@@ -127,6 +145,22 @@ def test_the_defaults_of_a_document_are_not_repeated() -> None:
     assert spec_of(found, "orders")["withoutConfig"] == ["segment.ms"]
 
 
+def test_times_and_sizes_have_units_on_request() -> None:
+    """``--units`` writes a unit where a number is a multiple of it, in topics and in defaults."""
+    config = {
+        "retention.ms": "604800000",
+        "segment.bytes": "1073741824",
+        "max.message.bytes": "1000",
+        "retention.bytes": "-1",
+    }
+    wanted = {"retention.ms": "7d", "segment.bytes": "1GiB", "max.message.bytes": 1000, "retention.bytes": -1}
+    for on in (NEW, cluster("prod")):
+        topics = state(*(foreign(f"t{number}", config=config) for number in range(3)), foreign(config=config))
+        found = export_cluster(topics, on, "default", use_units=True)
+        spec = found.files["cluster.yaml"]["spec"]["defaults"] if on is NEW else spec_of(found, "orders")
+        assert spec["config"] == wanted
+
+
 VALUES = {
     "number": ("retention.ms", "604800000", 604_800_000),
     "largest number": ("flush.ms", "9223372036854775807", 9_223_372_036_854_775_807),
@@ -162,7 +196,7 @@ def test_values_are_written_as_they_read_best(key: str, stored: str, written: ob
 )
 def test_a_scalar_is_its_text(text: str) -> None:
     """Converting a text to a scalar and back gives the same text."""
-    assert to_config_text(to_scalar(text)) == text
+    assert to_config_text("cleanup.policy", to_scalar(text)) == text
 
 
 def test_fractions_that_a_float_changes_stay_text() -> None:
@@ -173,6 +207,7 @@ def test_fractions_that_a_float_changes_stay_text() -> None:
 
 LEFT_OUT = {
     "internal": (foreign("__consumer_offsets"), "internal topic of Kafka"),
+    "records": (foreign("__topiarist"), "internal topic of topiarist"),
     "other software": (foreign("app-changelog"), "of other software (Cluster.spec.protected lists the names)"),
     "others": (topic(record=OwnershipRecord("shop")), "belongs to owner shop, this run is default"),
     "tombstone": (
@@ -251,7 +286,7 @@ UNFIT = {
 @pytest.mark.parametrize(("config", "why"), UNFIT.values(), ids=UNFIT)
 def test_values_that_no_manifest_may_hold(config: dict[str, str], why: str) -> None:
     """Invalid values are listed and stay unmanaged on the cluster; the topic and its other values are exported."""
-    on = ClusterSpec(name="prod", connect="zk1", version=(2, 8))
+    on = ClusterSpec(name="prod", zookeeper=ZooKeeperAccess("zk1"), version=(2, 8))
     found = exported(foreign(config=config | {"segment.ms": "5"}), on=on)
     (left,) = found.unmanaged
     assert why in left.message
@@ -327,7 +362,7 @@ def test_the_summary_names_everything_that_is_missing() -> None:
 
     It warns of a write block and of an undeclared release.
     """
-    on = ClusterSpec(name="prod", connect="zk1")
+    on = ClusterSpec(name="prod", zookeeper=ZooKeeperAccess("zk1"))
     many = [foreign(f"connect-{number:02}") for number in range(30)]
     odd = [foreign(f"t{number:02}", config={"flush.ms": f"x{number}"}) for number in range(30)]
     seen = state(

@@ -64,7 +64,7 @@ WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
         "min.cleanable.dirty.ratio: found",
     ),
     "remote storage that nobody has spoken of": (
-        *({"config": {"remote.storage.enable": True}}, BARE),
+        *({"config": {"remote.storage.enable": True}}, ClusterSpec("prod")),
         "remote.storage.enable is true, and brokers without remote storage would not start again",
     ),
     "contradiction": (

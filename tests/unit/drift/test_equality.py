@@ -3,29 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.builders import PROD_CLUSTER, spec
+from support.builders import PROD_CLUSTER, manifest, spec
 from support.drift.near_equal_clusters import make_near_equal
 from support.drift.row_equality import check_row
 from support.drift.small_fleet import BROKERS, SNAPSHOT_TIME, cluster_state, owned_topic
 from support.strategies import PlanInput, make_plan_input
-from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
+from topiarist.adapters.snapshots.caching_reader import CachingReader, ReplicaLists, RowRemainder, TopicSize
+from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
+from topiarist.desired.resolve import resolve
+from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup
 from topiarist.drift.compare import Comparison, compare_cluster
-from topiarist.drift.cross_cluster import CrossClusterIndex, make_variant
+from topiarist.drift.cross_cluster import DeviationIndex, SpecGroups, make_deviation
 from topiarist.drift.equality import EqualityIndex, EqualTopics
 from topiarist.drift.findings import make_findings
-from topiarist.drift.snapshots import ClusterInput, SnapshotInventory
+from topiarist.drift.placement import find_checker
+from topiarist.drift.snapshots import ClusterInput, SnapshotFile, read_snapshot
 from topiarist.model.run_options import RunOptions
-from topiarist.model.spec import TopicSpec
+from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState
 from topiarist.planning.planner import make_plan_context, plan_topic
 
@@ -43,22 +45,28 @@ def world(seed: int) -> PlanInput:
     return make_near_equal(made, seed) if seed % 2 else made
 
 
-def recorded(one: PlanInput, folder: Path) -> SnapshotInventory:
-    """Return the inventory of its snapshot."""
-    path = folder / file_name(one.cluster.name)
-    path.write_bytes(b"".join(dump_snapshot(Snapshot(one.cluster.name, SNAPSHOT_TIME, one.state))))
-    return SnapshotInventory([str(path)], {one.cluster.name: replace(one.cluster, cluster_id="")})
+def recorded(one: PlanInput, equal_topics: EqualTopics) -> ClusterInput:
+    """Return the cluster as read from its snapshot."""
+    lines = dump_snapshot(Snapshot(one.cluster.name, SNAPSHOT_TIME, one.state))
+    snapshot = SnapshotFile(SNAPSHOT_TIME, "cluster.jsonl", len(one.state.topics))
+    return read_snapshot(snapshot, lines, replace(one.cluster, cluster_id=""), equal_topics, CachingReader())
 
 
-def differences(done: Comparison, *others: Comparison) -> list[dict[str, Any]]:
-    """Return the differences between one cluster and other clusters with different variants of each topic."""
-    fleet = CrossClusterIndex()
+def resolved(topics: list[Manifest]) -> Mapping[str, Sequence[TopicSpec]]:
+    """Return the specs of two clusters, ``a`` and ``b``, without errors."""
+    found = resolve(topics, {name: ClusterSpec(name, default_partitions=3) for name in "ab"})
+    assert not found.errors
+    return found.specs
+
+
+def differences(groups: SpecGroups, done: Comparison, *others: Comparison) -> list[dict[str, Any]]:
+    """Return the differences between one cluster and other clusters with different values of each topic."""
+    fleet = DeviationIndex(groups)
     for number, each in enumerate((done, *others)):
-        fleet.add_variants(str(number), each.cluster_input.equal_topics.variants)
         topics = each.context.state.topics if each.context else {}
-        variants = (make_variant(wanted, topics.get(wanted.topic)) for wanted in each.specs)
-        fleet.add_variants(str(number), [variant for variant in variants if variant])
-    return list(fleet.differences())
+        deviations = [make_deviation(0, wanted, topics.get(wanted.topic)) for wanted in each.specs]
+        fleet.add(str(number), deviations, each.cluster_input.equal_topics.deviations)
+    return list(fleet.differences(map(str, range(1 + len(others)))))
 
 
 @settings(max_examples=400)
@@ -66,11 +74,12 @@ def differences(done: Comparison, *others: Comparison) -> list[dict[str, Any]]:
 def test_a_report_is_the_same_with_and_without(seed: int, run: RunOptions) -> None:
     """A report is the same with the equality check and with a plan for every topic."""
     one = world(seed)
-    with TemporaryDirectory() as folder:
-        settled = EqualityIndex(run.owner).for_cluster(one.specs)
-        seen = recorded(one, Path(folder)).read_cluster(one.cluster.name, settled)
+    shared = ClusterTopicSpecs((SpecGroup(("0", "1"), False, [*one.specs]),), one.cluster)
+    groups = SpecGroups({"0": shared})
+    settled = EqualityIndex(run.owner, groups).for_cluster(shared)
+    seen = recorded(one, settled)
     whole = ClusterInput(one.cluster.name, SNAPSHOT_TIME, one.state)
-    short = compare_cluster(seen, one.cluster, one.specs, run, "")
+    short = compare_cluster(seen, one.cluster, shared, run, "")
     full = compare_cluster(whole, one.cluster, one.specs, run, "")
     assert short.rows == full.rows
     assert short.counts == full.counts
@@ -78,7 +87,7 @@ def test_a_report_is_the_same_with_and_without(seed: int, run: RunOptions) -> No
     assert len(settled.names) + len(short.specs) == len(one.specs) == len(full.specs)
     bare = ClusterInput(one.cluster.name, SNAPSHOT_TIME, replace(one.state, topics=_shrunk(one.state)))
     other = compare_cluster(bare, one.cluster, one.specs, run, "")
-    assert differences(short, other) == differences(full, other)
+    assert differences(groups, short, other) == differences(groups, full, other)
 
 
 def _shrunk(state: ClusterState) -> dict[str, TopicState]:
@@ -186,41 +195,46 @@ def wanted(**fields: Any) -> TopicSpec:
     return spec("orders", **{key: value for key, value in given.items() if value is not None})
 
 
-def settled(topic: TopicState, asked: TopicSpec, folder: Path, **fields: Any) -> EqualTopics:
+def empty(specs: Sequence[TopicSpec], owner: str = "default") -> EqualTopics:
+    """Return no equal topics of a cluster with these specs."""
+    return EqualityIndex(owner, SpecGroups({})).for_cluster(specs)
+
+
+def settled(topic: TopicState, asked: TopicSpec, **fields: Any) -> EqualTopics:
     """Return the equal topics of a cluster with one topic."""
     state = cluster_state("x", topic, **fields)
-    found = EqualityIndex("default").for_cluster([asked])
-    read = recorded(PlanInput(state, PROD_CLUSTER, (asked,), RunOptions()), folder).read_cluster("prod", found)
+    found = empty([asked])
+    read = recorded(PlanInput(state, PROD_CLUSTER, (asked,), RunOptions()), found)
     assert (read.state is not None and len(read.state.topics) + len(found.names) + len(read.state.topic_errors)) == 1
     return found
 
 
 @pytest.mark.parametrize("case", DIFFERENT.values(), ids=DIFFERENT.keys())
-def test_a_near_miss_is_not_settled(case: tuple[Change, dict[str, Any]], tmp_path: Path) -> None:
+def test_a_near_miss_is_not_settled(case: tuple[Change, dict[str, Any]]) -> None:
     """A topic with any one difference is not equal, and needs a plan."""
     change, fields = case
-    assert not settled(change(TOPIC), wanted(**fields), tmp_path).names
+    assert not settled(change(TOPIC), wanted(**fields)).names
 
 
 @pytest.mark.parametrize("case", ALIKE.values(), ids=ALIKE.keys())
-def test_what_is_settled(case: tuple[Change, dict[str, Any], bool], tmp_path: Path) -> None:
+def test_what_is_settled(case: tuple[Change, dict[str, Any], bool]) -> None:
     """A topic that no plan would change is equal, and a missing or different ownership record is counted."""
     change, fields, known = case
-    found = settled(change(TOPIC), wanted(**fields), tmp_path)
+    found = settled(change(TOPIC), wanted(**fields))
     assert (found.names, found.missing_record) == ({"orders"}, 0 if known else 1)
 
 
 @pytest.mark.parametrize("mark", ["deleting", "faults"])
-def test_what_is_marked_or_unreadable_is_not_settled(mark: str, tmp_path: Path) -> None:
+def test_what_is_marked_or_unreadable_is_not_settled(mark: str) -> None:
     """A topic that is marked for deletion or unreadable is not equal."""
     bare = spec("orders", replicationFactor=2)
     if mark == "deleting":
-        assert settled(owned_topic("orders"), bare, tmp_path).names
-        assert not settled(owned_topic("orders"), bare, tmp_path, pending_deletions=frozenset({"orders"})).names
+        assert settled(owned_topic("orders"), bare).names
+        assert not settled(owned_topic("orders"), bare, pending_deletions=frozenset({"orders"})).names
         return
     state = replace(cluster_state("x"), topic_errors={"orders": ReadError("/brokers/topics/orders", "is no JSON")})
-    found = EqualityIndex("default").for_cluster([bare])
-    read = recorded(PlanInput(state, PROD_CLUSTER, (bare,), RunOptions()), tmp_path).read_cluster("prod", found)
+    found = empty([bare])
+    read = recorded(PlanInput(state, PROD_CLUSTER, (bare,), RunOptions()), found)
     assert (found.names, list(read.state.topic_errors if read.state else ())) == (set(), ["orders"])
 
 
@@ -254,7 +268,7 @@ def test_no_row_that_is_odd_is_equal(fields: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("who", ["settled", "left", "deleting"])
-def test_brokers_that_are_missed_are_those_of_all_topics(who: str, tmp_path: Path) -> None:
+def test_brokers_that_are_missed_are_those_of_all_topics(who: str) -> None:
     """A missing topic is refused while a broker with replicas of any other topic is offline, with equal and unequal
     topics. A topic that is marked for deletion does not count.
     """
@@ -263,8 +277,8 @@ def test_brokers_that_are_missed_are_those_of_all_topics(who: str, tmp_path: Pat
     marked = frozenset({"a"}) if who == "deleting" else frozenset[str]()
     state = cluster_state("x", topics.get(who, topics["settled"]), owned_topic("b"), pending_deletions=marked)
     specs = tuple(spec(name, partitions=3, replicationFactor=2) for name in ("a", "b", "c"))
-    found = EqualityIndex("default").for_cluster(specs)
-    seen = recorded(PlanInput(state, PROD_CLUSTER, specs, RunOptions()), tmp_path).read_cluster("prod", found)
+    found = empty(specs)
+    seen = recorded(PlanInput(state, PROD_CLUSTER, specs, RunOptions()), found)
     assert found.names == ({"a", "b"} if who == "settled" else {"b"})
     done = compare_cluster(seen, PROD_CLUSTER, specs, RunOptions(), "")
     (missing,) = (row for row in done.rows if row["topic"] == "c")
@@ -275,23 +289,70 @@ def test_brokers_that_are_missed_are_those_of_all_topics(who: str, tmp_path: Pat
     )
 
 
-def test_another_owner_of_the_run(tmp_path: Path) -> None:
+def test_another_owner_of_the_run() -> None:
     """A topic with the record of another owner is not equal: ownership depends on the owner of the run."""
-    found = EqualityIndex("another").for_cluster([wanted()])
-    recorded(PlanInput(cluster_state("x", TOPIC), PROD_CLUSTER, (wanted(),), RunOptions()), tmp_path).read_cluster(
-        "prod", found
-    )
+    found = empty([wanted()], "another")
+    recorded(PlanInput(cluster_state("x", TOPIC), PROD_CLUSTER, (wanted(),), RunOptions()), found)
     assert not found.names
 
 
-def test_what_is_known_of_one_spec_is_not_that_of_another(tmp_path: Path) -> None:
+def test_what_is_known_of_one_spec_is_not_that_of_another() -> None:
     """Topics with the same text are each compared with their own spec, also on two clusters with different specs."""
     one, other = spec("orders", config={"retention.ms": "5"}), spec("users", config={"retention.ms": "6"})
     topics = [owned_topic(name, {"retention.ms": "5"}) for name in ("orders", "users")]
-    settler = EqualityIndex("default")
+    settler = EqualityIndex("default", SpecGroups({}))
     for specs, names in (((one, other), {"orders"}), ((replace(one, config={}), other), set())):
         found = settler.for_cluster(specs)
-        recorded(PlanInput(cluster_state("x", *topics), PROD_CLUSTER, specs, RunOptions()), tmp_path).read_cluster(
-            "prod", found
-        )
+        recorded(PlanInput(cluster_state("x", *topics), PROD_CLUSTER, specs, RunOptions()), found)
         assert found.names == names
+
+
+EVERYWHERE: dict[str, Any] = {"clusters": ["a", "b"], **ASKED}
+
+
+def rest_of(text: str) -> RowRemainder:
+    """Return the remainder of a row with this ``retention.ms``."""
+    return RowRemainder({**SOUND, "config": {**CONFIG, "retention.ms": text}})
+
+
+def test_a_cluster_with_an_override_is_compared_with_the_others() -> None:
+    """Only topics of manifests for one cluster are in no group; sizes that a spec leaves open are deviations."""
+    size = TopicSize(3, frozenset({2}))
+    lists = ReplicaLists(((1, 2), (2, 3), (3, 1)), size, frozenset({1, 2, 3}))
+    specs = resolved(
+        [
+            manifest("shared", **EVERYWHERE),
+            manifest("changed", **EVERYWHERE, overrides=[{"clusters": ["a"], "config": {"retention.ms": 6}}]),
+            manifest("own", **{**EVERYWHERE, "clusters": ["a"]}),
+            manifest("open", **{**EVERYWHERE, "partitions": None}),
+        ]
+    )
+    groups = SpecGroups(specs)
+    index = EqualityIndex("default", groups)
+    deviations = {}
+    for name in "ab":
+        equal = index.for_cluster(specs[name])
+        equal.checker = find_checker(BROKERS, PROD_CLUSTER)
+        for wanted in specs[name]:
+            assert equal.add_if_equal(wanted.topic, lists, rest_of(wanted.config["retention.ms"]))
+        assert [topic for topic in equal.names if equal.group_of(topic) is None] == (["own"] if name == "a" else [])
+        assert {number for topic in equal.names for number, *_ in groups.specs_of(topic)} >= {equal.group_of("changed")}
+        (deviations[name],) = equal.deviations
+    assert deviations["a"] is deviations["b"]
+    assert (deviations["a"].topic, json.loads(deviations["a"].variant)[1]["partitions"]) == ("open", "3")
+    assert len(groups.specs_of("changed")) == 2
+    assert groups.specs_of("own") == []
+
+
+def test_no_more_comparisons_are_kept_than_specs_call_for() -> None:
+    """A fleet in which all rows differ keeps a fixed number of comparisons, and equal rows share theirs."""
+    found = resolved([manifest("shared", **EVERYWHERE), manifest("own", **{**EVERYWHERE, "clusters": ["a"]})])
+    specs = found["a"]
+    assert isinstance(specs, ClusterTopicSpecs)
+    index = EqualityIndex("default", SpecGroups(found))
+    shared = {each.spec.topic: each for group in specs.groups for each in index.share_specs(group).values()}
+    rests = [rest_of(str(number)) for number in range(1000)]
+    for rest in rests:
+        assert index.compare(shared["shared"], rest) is index.compare(shared["shared"], rest)
+        assert index.compare(shared["own"], rest) is not index.compare(shared["own"], rest)
+        assert index.cached_count <= 8

@@ -199,6 +199,16 @@ def test_what_is_refused_says_why_and_what_to_do() -> None:
     ]
 
 
+def test_growth_by_lists_of_another_width_is_a_finding_of_its_own() -> None:
+    """A plan refuses lists of another width once, and the report names both the partitions and the factor."""
+    lists, growth = [[1], [2], [3], [4]], (DriftClass.PARTITIONS, "partitions", "4", "3", PlannedAction.REFUSED)
+    factor = DriftClass.REPLICATION_FACTOR, "replicationFactor", "1", "2"
+    rows = found(state(topic()), replicaAssignment=lists)
+    assert rows[1:] == [growth, (*factor, PlannedAction.REFUSED)]
+    rows = found(state(topic()), replicaAssignment=lists, ignore=["replicationFactor"])
+    assert rows[1:] == [growth, (*factor, PlannedAction.REPORTED)]
+
+
 def test_what_is_held_back_keeps_its_class() -> None:
     """A withheld change of a topic that is not adopted keeps its drift class, field and values."""
     seen = state(topic(record=None, config={"retention.ms": "5"}))
@@ -316,6 +326,7 @@ def test_what_nobody_has_to_ask_for_is_no_finding() -> None:
     record of this owner is orphaned.
     """
     assert _undeclared(state(topic("__consumer_offsets")), "__consumer_offsets") is None
+    assert _undeclared(state(topic("__topiarist")), "__topiarist") is None
     assert _undeclared(state(topic("connect-offsets", record=None)), "connect-offsets") is None
     assert _undeclared(state(topic(), pending_deletions=frozenset({"orders"}))) is None
     row = _undeclared(state(topic("connect-offsets")), "connect-offsets")

@@ -87,14 +87,26 @@ def test_only_topics_whose_rows_are_lost_are_unseen(manifests: Path, tmp_path: P
     out = tmp_path / "report"
     run_drift(manifests, out, "-q", "--cluster", "eu")
     path = write_snapshot(
-        tmp_path / "snapshots", "eu", cluster_state("eu", owned_topic("orders"), TopicState("x", 7, ((1,),)))
+        tmp_path / "snapshots", "eu", cluster_state("eu", owned_topic("orders"), TopicState("x", "7", ((1,),)))
     )
     first, orders, _ = path.read_text().splitlines()
     path.write_text(f"{first}\n{orders}\n{{")
     assert run_drift(manifests, out, "-q", "--cluster", "eu", "--previous", out) == 1
-    assert row_keys(read_rows(out)) == [("eu", "users", "unknown", "")]
+    assert read_rows(out) == []
     assert row_keys(read_rows(out, "not-evaluated.jsonl")) == [("eu", "users", "missing", "")]
-    assert counts(out) == (1, 0, 1, 1, 0)
+    assert counts(out) == (0, 0, 1, 1, 0)
+
+
+def test_an_undeclared_topic_whose_row_is_lost_is_unseen(manifests: Path, tmp_path: Path) -> None:
+    """The earlier finding of an undeclared topic is not resolved by a snapshot that lacks its row."""
+    out = tmp_path / "report"
+    topics = (owned_topic("orders"), owned_topic("users"), TopicState("guest", "7", ((1,),)))
+    path = write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu", *topics))
+    run_drift(manifests, out, "-q", "--cluster", "eu")
+    path.write_text("".join(line for line in path.read_text().splitlines(keepends=True) if '"guest"' not in line))
+    assert run_drift(manifests, out, "-q", "--cluster", "eu", "--previous", out) == 1
+    assert row_keys(read_rows(out, "not-evaluated.jsonl")) == [("eu", "guest", "unexpected", "")]
+    assert read_summary(out)["findings"]["resolved"] == 0
 
 
 def test_clusters_that_nobody_asks_for_are_dropped(manifests: Path, tmp_path: Path) -> None:
@@ -114,7 +126,7 @@ def test_an_older_snapshot_than_before_makes_nothing_younger(manifests: Path, tm
     assert {row["firstSeen"] for row in read_rows(tmp_path / "two")} == {"2025-01-31T12:00:00Z"}
 
 
-@pytest.mark.parametrize("name", ["summary.json", "findings.jsonl", "not-evaluated.jsonl"])
+@pytest.mark.parametrize("name", ["summary.json", "findings.jsonl", "not-evaluated.jsonl", "accepted.jsonl"])
 @pytest.mark.parametrize("content", [None, "{", "[]", '{"cluster": 5}', "[" * 100_000])
 def test_what_is_no_report_is_no_previous_one(
     manifests: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, content: str | None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from support.drift import drifted_fleet, skewed_fleet
+from support.drift import drifted_fleet, hard_fleets
 from support.drift.small_fleet import (
     BROKERS,
     REPLICA_LISTS,
@@ -48,9 +47,9 @@ def fleet(tmp_path: Path) -> Path:
         owned_topic("clicks", {"retention.ms": "5"}, modified_externally=True),
         owned_topic("old"),
         owned_topic("orders", replicas=REPLICA_LISTS[:2]),
-        TopicState("guest", 9, REPLICA_LISTS),
-        TopicState("connect-offsets", 9, REPLICA_LISTS),
-        TopicState("__consumer_offsets", 9, REPLICA_LISTS),
+        TopicState("guest", "9", REPLICA_LISTS),
+        TopicState("connect-offsets", "9", REPLICA_LISTS),
+        TopicState("__consumer_offsets", "9", REPLICA_LISTS),
     )
     write_snapshot(tmp_path / "snapshots", "us", us)
     write_snapshot(
@@ -94,8 +93,17 @@ def test_every_difference_is_a_row_and_nothing_else_is(fleet: Path, tmp_path: Pa
         "modifiedExternally": True,
         "takenAt": "2025-01-31T12:00:00Z",
         "firstSeen": "2025-01-31T12:00:00Z",
+        "seenSince": "2025-01-31T12:00:00Z",
+        "episodes": 1,
         "ageSeconds": 0,
         "status": "New",
+        "manifest": "clicks",
+        "file": str(fleet / "all.yaml"),
+        "line": 5,
+        "link": None,
+        "responsible": "default",
+        "severity": "Critical",
+        "command": "topiarist describe clicks --cluster us",
     }
     assert rows[0]["explanation"]
     assert [row["owner"] for row in rows] == ["default", None, "default", "default", None]
@@ -114,6 +122,7 @@ def test_the_summary_counts_what_the_rows_have(fleet: Path, tmp_path: Path) -> N
         "inSync": 3,
         "missingRecord": 0,
         "ignored": 2,
+        "notJudged": 0,
     }
     kinds = {"config": 1, "missing": 1, "orphaned": 1, "partitions": 1, "unexpected": 1}
     assert found["findings"] == {
@@ -145,11 +154,13 @@ def test_a_second_run_gives_the_same_bytes(fleet: Path, tmp_path: Path) -> None:
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert names == sorted(path.name for path in (tmp_path / "two").iterdir())
     assert names == [
+        "accepted.jsonl",
         "broken.jsonl",
         "findings.jsonl",
         "metrics.prom",
         "not-evaluated.jsonl",
         "report.html",
+        "resolved.jsonl",
         "summary.json",
         "summary.md",
     ]
@@ -300,14 +311,14 @@ def test_metrics_have_every_class_of_every_cluster(fleet: Path, tmp_path: Path) 
 
 def test_markdown_shows_text_from_outside_as_text(tmp_path: Path) -> None:
     """External text with a bar or a link stays plain text inside its table cell."""
-    evil = TopicState("x|y<script>@me`", 9, REPLICA_LISTS, record=OwnershipRecord("a|b<img>`c`"), record_valid=True)
+    evil = TopicState("x|y<script>@me`", "9", REPLICA_LISTS, record=OwnershipRecord("a|b<img>`c`"), record_valid=True)
     write_snapshot(tmp_path / "snapshots", "eu", cluster_state("eu", evil))
     manifests = write_manifests(tmp_path / "manifests", ["eu"], topic_document("orders", ["eu"]))
     run_drift(manifests, tmp_path / "report", "-q")
     text = (tmp_path / "report" / "summary.md").read_text()
     assert text.startswith("### Drift: 2 findings\n")
-    owners = text[text.index("| owner |") :].split("\n\n")[0].splitlines()[2:]
-    assert owners == ["| `none` | 1 |", "| `a`&#124;`` b<img>`c` `` | 1 |"]
+    owners = text[text.index("| responsible |") :].split("\n\n")[0].splitlines()[2:]
+    assert owners == ["| `none` | 1 | 1 | 1 |  |", "| `a`&#124;`` b<img>`c` `` | 1 | 1 |  | 1 |"]
 
 
 def test_what_is_no_report_is_not_replaced(fleet: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -399,16 +410,6 @@ def test_without_pyspark_there_is_no_spark(
     assert run_drift(fleet, tmp_path / "report") == 0
 
 
-@pytest.mark.parametrize(("rows", "code"), [(10, 0), (9, 1)])
-def test_a_large_fleet_is_compared_by_spark(
-    fleet: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int, code: int
-) -> None:
-    """The row counts of the snapshots select Spark, which fails here because Java is missing."""
-    monkeypatch.setattr("topiarist.drift.engine.SPARK_MIN_TOPICS", rows)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "nowhere"))
-    assert run_drift(fleet, tmp_path / "report", "-q") == code
-
-
 def test_two_clusters_with_one_id_are_not_both_compared(fleet: Path, tmp_path: Path) -> None:
     """Of two clusters with one cluster id, the later by name is unknown: one document has the wrong address."""
     write_snapshot(tmp_path / "snapshots", "us", replace(cluster_state("us"), cluster_id="eu"))
@@ -428,8 +429,8 @@ def test_a_report_finds_what_was_made_to_differ_and_nothing_else(tmp_path: Path)
     found = row_keys(read_rows(out))
     assert len(found) == len(set(found))
     assert set(found) == sample.expected
-    # No cluster of the fleet drains brokers or has a reassignment request.
-    others = {DriftClass.DRAINED, DriftClass.STUCK}
+    # No cluster of the fleet drains brokers or has a reassignment request, and no manifest is invalid.
+    others = {DriftClass.DRAINED, DriftClass.STUCK, DriftClass.INVALID, DriftClass.EXPIRED}
     assert {row[2] for row in found} == {kind.value for kind in DriftClass if kind not in others}
     assert read_summary(out)["findings"]["byClass"] == Counter(row[2] for row in found)
     assert read_summary(out)["topics"]["missingRecord"] == 4
@@ -463,16 +464,16 @@ def test_a_line_is_what_a_snapshot_has(tmp_path: Path) -> None:
     }
 
 
-@pytest.mark.parametrize("make", [skewed_fleet.make_skewed_fleet, skewed_fleet.make_even_fleet])
-def test_a_lopsided_fleet_is_as_large_as_an_even_one(
-    make: Callable[..., drifted_fleet.DriftedFleet], tmp_path: Path
-) -> None:
-    """A skewed and an even fleet have equally many topics without findings, in another distribution."""
-    sample = make(tmp_path, 10, 6)
+@pytest.mark.parametrize("kind", hard_fleets.MAKERS)
+def test_a_hard_fleet_is_what_it_says(kind: str, tmp_path: Path) -> None:
+    """A fleet of the benchmarks has the findings that it expects, on clusters of the asked size."""
+    sample = hard_fleets.MAKERS[kind](tmp_path, 20, 30)
     words = ["drift", str(sample.manifests), "--snapshots", str(sample.snapshots), "--out", str(tmp_path / "out"), "-q"]
-    assert run([*words, "--exit-code"]) == 0
-    found = read_summary(tmp_path / "out")
-    assert (found["topics"]["declared"], found["topics"]["inSync"], found["topics"]["present"]) == (120, 120, 120)
-    assert (tmp_path / "manifests" / "0000.yaml").read_text().count('"Topic"') == 60
-    sizes = {len(path.read_text().splitlines()) - 1 for path in sample.snapshots.iterdir()}
-    assert sizes == ({60, 6} if make is skewed_fleet.make_skewed_fleet else {12})
+    assert run(words) == 0
+    found = frozenset(row_keys(read_rows(tmp_path / "out")))
+    assert found == sample.expected if sample.expected is not None else {row[2] for row in found} >= {"racks", "spread"}
+    topics = read_summary(tmp_path / "out")["topics"]
+    assert (topics["declared"], topics["present"]) == (sample.topics, sample.topics)
+    assert (sample.clusters, sample.topics) == (20, 600)
+    assert sample.documents == {"own": 49, "lists": 200}.get(kind, 30)
+    assert bool(found) == (kind in ("random", "differ"))

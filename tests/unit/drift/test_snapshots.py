@@ -19,7 +19,9 @@ from support.drift.small_fleet import (
     write_manifests,
     write_snapshot,
 )
+from topiarist.adapters.snapshots.files import read_lines
 from topiarist.adapters.snapshots.lenient_reader import read_partial_snapshot
+from topiarist.errors import TopiaristError
 from topiarist.model.state import OwnershipRecord, TopicState
 
 NAMES = ("clicks", "orders", "users")
@@ -97,20 +99,28 @@ def test_a_cluster_without_a_snapshot_is_one_row(manifests: Path, tmp_path: Path
         ('{"kind":"other"}', 'kind: found "other", wanted topic or record'),
     ],
 )
-def test_a_broken_row_is_kept_aside_and_its_topic_is_unknown(
+def test_a_broken_row_is_kept_aside_and_its_topic_is_not_judged(
     manifests: Path, tmp_path: Path, line: str, why: str
 ) -> None:
-    """A broken row is listed with its file, line and message. Its topic is unknown, never missing."""
+    """A broken row is listed with its file, line and message. Its topic is no finding, and counted as not judged."""
     rows = eu(tmp_path).read_text().splitlines()
     rows[2] = line
     eu(tmp_path).write_text("\n".join(rows) + "\n")
     assert run_drift(manifests, tmp_path / "report", "-q") == 1
-    assert row_keys(read_rows(tmp_path / "report")) == [("eu", "orders", "unknown", "")]
+    assert read_rows(tmp_path / "report") == []
     (broken,) = read_rows(tmp_path / "report", "broken.jsonl")
     assert (broken["file"], broken["line"], broken["text"]) == (str(eu(tmp_path)), 3, line)
     assert why in broken["message"]
     found = read_summary(tmp_path / "report")
     assert (found["inputs"]["broken"], found["byCluster"][0]["incomplete"], found["topics"]["inSync"]) == (1, True, 2)
+    assert (found["topics"]["compared"], found["topics"]["notJudged"], found["trend"][0]["findings"]) == (2, 1, 0)
+    message = f"line 3: {broken['message']}"
+    incomplete = {"cluster": "eu", "file": str(eu(tmp_path)), "rows": 1, "notJudged": 1, "message": message}
+    assert found["incomplete"] == [incomplete]
+    assert (
+        "**1 cluster could be compared only in part:**\n\n- `eu`: 1 topic not judged, 1 invalid row in"
+        in (tmp_path / "report" / "summary.md").read_text()
+    )
 
 
 def test_a_cut_file_says_how_much_is_missing(manifests: Path, tmp_path: Path) -> None:
@@ -118,7 +128,10 @@ def test_a_cut_file_says_how_much_is_missing(manifests: Path, tmp_path: Path) ->
     data = eu(tmp_path).read_bytes().splitlines(keepends=True)
     eu(tmp_path).write_bytes(b"".join(data[:2]))
     assert run_drift(manifests, tmp_path / "report", "-q") == 1
-    assert row_keys(read_rows(tmp_path / "report")) == [("eu", "orders", "unknown", ""), ("eu", "users", "unknown", "")]
+    assert read_rows(tmp_path / "report") == []
+    (incomplete,) = read_summary(tmp_path / "report")["incomplete"]
+    assert (incomplete["rows"], incomplete["notJudged"]) == (1, 2)
+    assert incomplete["message"] == "is truncated: found 1 row after the first, wanted 3"
     (broken,) = read_rows(tmp_path / "report", "broken.jsonl")
     assert (broken["line"], broken["message"]) == (0, "is truncated: found 1 row after the first, wanted 3")
 
@@ -128,7 +141,7 @@ def test_what_a_broken_snapshot_still_says_is_reported(manifests: Path, tmp_path
     seen = cluster_state(
         "eu",
         owned_topic("clicks", replicas=REPLICA_LISTS[:2]),
-        TopicState("guest", 9, REPLICA_LISTS),
+        TopicState("guest", "9", REPLICA_LISTS),
         owned_topic("users"),
     )
     path = write_snapshot(tmp_path / "snapshots", "eu", seen)
@@ -137,7 +150,6 @@ def test_what_a_broken_snapshot_still_says_is_reported(manifests: Path, tmp_path
     assert row_keys(read_rows(tmp_path / "report")) == [
         ("eu", "clicks", "partitions", "partitions"),
         ("eu", "guest", "unexpected", ""),
-        ("eu", "orders", "unknown", ""),
     ]
 
 
@@ -202,13 +214,13 @@ def test_without_its_first_row_nothing_of_a_file_counts(tmp_path: Path, content:
     """A file without a valid first row gives one error, not one for each line, because that row names the cluster."""
     path = tmp_path / "eu.jsonl"
     path.write_text(content)
-    found = read_partial_snapshot(path)
+    found = read_partial_snapshot(str(path), read_lines(path))
     assert found.state is None
     assert [one.line for one in found.invalid_rows] == [line]
 
 
-def test_what_cannot_be_read_at_all_is_a_error_too(tmp_path: Path) -> None:
-    """A file that was deleted after its folder was listed gives an error."""
-    found = read_partial_snapshot(tmp_path / "gone.jsonl")
-    assert (found.state, [one.line for one in found.invalid_rows]) == (None, [0])
-    assert "cannot be read" in found.invalid_rows[0].message
+def test_a_file_that_cannot_be_opened_is_no_content(tmp_path: Path) -> None:
+    """A file that was deleted after its folder was listed is an error, and nothing that a report may have."""
+    path = tmp_path / "gone.jsonl"
+    with pytest.raises(TopiaristError, match="cannot be read: no such file"):
+        read_partial_snapshot(str(path), read_lines(path))

@@ -94,11 +94,13 @@ def test_what_only_spark_reads_needs_java(
 
 def test_a_submitted_run_is_by_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     """A run under ``spark-submit`` uses Spark without an option and without a check for Java."""
-    assert not engine.is_spark_selected("auto", ["snapshots"], ["report"])
+    assert engine.find_spark_reason("auto", ["snapshots"], ["report"]) == ""
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setenv("JAVA_HOME", "nowhere")
-    assert engine.is_spark_selected("auto", ["snapshots"], ["report"])
-    assert not engine.is_spark_selected("python", ["snapshots"], ["report"])
+    assert engine.find_spark_reason("auto", ["snapshots"], ["report"]) == "started by spark-submit"
+    assert engine.find_spark_reason("auto", ["hdfs:/a"], ["report"]) == "hdfs:/a is not a local path"
+    assert engine.find_spark_reason("spark", ["snapshots"], ["report"]) == "--engine spark"
+    assert engine.find_spark_reason("python", ["snapshots"], ["report"]) == ""
 
 
 def test_files_of_this_machine_may_have_addresses(manifests: Path, tmp_path: Path) -> None:

@@ -166,6 +166,14 @@ def test_the_first_notifications_by_name() -> None:
     assert held.record_after.config_keys == ()
 
 
+def test_brokers_that_are_asked_need_no_notification() -> None:
+    """Through the brokers the budget has no meaning, and every config is changed."""
+    seen = state(topic("a"), topic("b"), bypasses_brokers=False)
+    wanted = [spec(name, config={"compression.type": "zstd"}) for name in "ab"]
+    after = enforce_budgets(plan(seen, *wanted), Budgets(notifications=0))
+    assert _kinds(after) == {"a": ["UpdateConfig"], "b": ["UpdateConfig"]}
+
+
 def test_what_is_not_done_costs_nothing() -> None:
     """Observed topics and changes that are refused for other reasons do not count."""
     seen = state(topic("a"), topic("b", replica_lists("12", "23"), record=None))

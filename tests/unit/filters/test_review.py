@@ -289,7 +289,7 @@ def test_what_may_cost_more_than_the_review_showed_was_not_reviewed() -> None:
 
 
 WHOLE: dict[str, tuple[Callable[[ClusterState], ClusterState], str]] = {
-    "made again": (lambda seen: with_topic(seen, "orders", identity=9), "was deleted and recreated after the review"),
+    "made again": (lambda seen: with_topic(seen, "orders", identity="9"), "was deleted and recreated after the review"),
     "gone": (lambda seen: replace(seen, topics={}), "existed at the review, and does not exist now"),
     "given up": (
         lambda seen: with_topic(seen, "orders", record=None, record_valid=False),

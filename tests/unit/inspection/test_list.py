@@ -56,6 +56,13 @@ def only(
     return row
 
 
+def test_the_topic_of_the_records_needs_no_owner() -> None:
+    """It has no record itself and no manifest, and neither is missing."""
+    own = topic("__topiarist", managed_keys=None)
+    assert only(own, specs=[]).flags == (TopicFlag.HEALTHY,)
+    assert TopicFlag.UNOWNED in only(topic("__consumer_offsets", managed_keys=None), specs=[]).flags
+
+
 def test_a_topic_that_is_well() -> None:
     """The row of a healthy topic has its size, its owner, its spec and no problem."""
     wanted = spec("orders", EU, partitions=2)

@@ -34,7 +34,7 @@ IN_FLIGHT = topic("orders", ((4, 2, 1), (2, 4)), config=CONFIG, reassigning_part
 ENTRY = RequestedReassignment("orders", 0, (4, 2))
 SEEN = state(
     IN_FLIGHT,
-    topic("other", ((1, 2), (2, 3)), identity=8),
+    topic("other", ((1, 2), (2, 3)), identity="8"),
     batch=RECORD,
     batch_at_ms=SENT,
     requested_reassignments=(ENTRY,),
@@ -43,7 +43,7 @@ SEEN = state(
 )
 INSPECTED = {
     "orders": TopicInspection(
-        7,
+        "7",
         {0: (4, 2, 1), 1: (2, 4)},
         {0: PartitionState(1, (1, 2)), 1: PartitionState(2, (2, 4))},
         reassignments={0: Reassignment((4,), (1,))},

@@ -33,7 +33,7 @@ def seen(replicas: Replicas = (1, 2, 3), away: int | None = None, **config: str)
 def only(state: ClusterState, now: PartitionState | None, **fields: object) -> Partition:
     """Return the only partition of ``orders`` with this state; ``fields`` are those of its inspection."""
     states = {} if now is None else {0: now}
-    found = TopicInspection(1, dict(enumerate(state.topics["orders"].replicas)), states)
+    found = TopicInspection("1", dict(enumerate(state.topics["orders"].replicas)), states)
     (one,) = build_partitions(state, "orders", replace(found, **fields))  # type: ignore[arg-type]
     return one
 
@@ -127,7 +127,7 @@ def test_a_state_that_cannot_be_read_is_neither_well_nor_missing() -> None:
 
 def test_states_that_the_topic_does_not_list_are_shown() -> None:
     """The states of partitions that another client removed from the list are shown as not listed (contract 5)."""
-    found = TopicInspection(1, {0: (1, 2, 3)}, {0: WELL, 7: WELL}, {5: FAULT})
+    found = TopicInspection("1", {0: (1, 2, 3)}, {0: WELL, 7: WELL}, {5: FAULT})
     one, fifth, seventh = build_partitions(seen(), "orders", found)
     assert (one.listed, one.issues, fifth.listed, seventh.listed) == (True, (), False, False)
     assert said(seventh) == ["not listed by the topic"]
@@ -137,7 +137,7 @@ def test_states_that_the_topic_does_not_list_are_shown() -> None:
 def test_where_the_list_cannot_be_read_no_partition_is_called_unlisted() -> None:
     """With an unreadable partition list, the states are shown and no partition is called unlisted."""
     state = cluster(topic_errors={"orders": ReadError("/brokers/topics/orders", "it is empty")})
-    (one,) = build_partitions(state, "orders", TopicInspection(1, {}, {3: WELL}))
+    (one,) = build_partitions(state, "orders", TopicInspection("1", {}, {3: WELL}))
     assert (one.id, one.listed, one.issues, one.state) == (3, False, (), WELL)
 
 
@@ -168,10 +168,10 @@ def test_every_condition_has_words_of_its_own() -> None:
     ("found", "same"),
     [
         (None, True),
-        (TopicInspection(1, {0: (1, 2, 3)}), True),
-        (TopicInspection(2, {0: (1, 2, 3)}), False),
-        (TopicInspection(1, {0: (1, 2, 3), 1: (2, 3, 4)}), False),
-        (TopicInspection(1, {0: (3, 2, 1)}), False),
+        (TopicInspection("1", {0: (1, 2, 3)}), True),
+        (TopicInspection("2", {0: (1, 2, 3)}), False),
+        (TopicInspection("1", {0: (1, 2, 3), 1: (2, 3, 4)}), False),
+        (TopicInspection("1", {0: (3, 2, 1)}), False),
         (TopicInspection(None, {}), False),
     ],
 )
@@ -183,5 +183,5 @@ def test_a_topic_that_changed_while_it_was_read_is_noticed(found: TopicInspectio
 def test_a_topic_that_is_not_there_agrees_with_nothing_there() -> None:
     """An absent topic matches no topic that was created meanwhile. An unreadable topic matches any inspection."""
     assert is_same_topic(cluster(), "orders", TopicInspection(None, {}))
-    assert not is_same_topic(cluster(), "orders", TopicInspection(1, {0: (1,)}))
-    assert is_same_topic(cluster(topic_errors={"orders": FAULT}), "orders", TopicInspection(1, {}))
+    assert not is_same_topic(cluster(), "orders", TopicInspection("1", {0: (1,)}))
+    assert is_same_topic(cluster(topic_errors={"orders": FAULT}), "orders", TopicInspection("1", {}))

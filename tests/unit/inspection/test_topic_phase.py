@@ -24,7 +24,7 @@ def lived(state: ClusterState, *states: int, wanted: TopicSpec | None = None, kn
     """Return the phase of ``orders`` with these partitions initialized."""
     listed = state.topics["orders"].replicas if "orders" in state.topics else ()
     taken = {partition: PartitionState(1, (1,)) for partition in states}
-    found = TopicInspection(1, dict(enumerate(listed)), taken) if known else None
+    found = TopicInspection("1", dict(enumerate(listed)), taken) if known else None
     return determine_phase(state, "orders", wanted, build_partitions(state, "orders", found), known)
 
 
@@ -97,7 +97,7 @@ def test_a_mark_is_said_with_who_set_it_and_what_it_waits_for() -> None:
     ours = topic("orders", LISTS[:1], record_valid=True)
     ours = replace(ours, record=TOMBSTONE)
     assert lived(cluster(ours, **marked), 0) == TopicPhase(
-        Phase.MARKED_FOR_DELETION, "marked for deletion by owner default", blocking_reason(TopicProgress(1, True))
+        Phase.MARKED_FOR_DELETION, "marked for deletion by owner default", blocking_reason(TopicProgress("1", True))
     )
     moving = lived(cluster(replace(ours, reassigning_partitions=(0,)), **marked), 0)
     assert moving.blocked_by == "its replicas are being reassigned"
@@ -139,7 +139,7 @@ def test_conditions_are_counted_the_worst_first() -> None:
     """Each partition counts once for each of its conditions, and the counts are ordered worst first."""
     state = cluster(topic("orders", LISTS[:2]))
     found = TopicInspection(
-        1, {0: (1, 2), 1: (2, 3), 2: (1, 2)}, {0: PartitionState(2, (2,)), 1: PartitionState(-1, (3,))}
+        "1", {0: (1, 2), 1: (2, 3), 2: (1, 2)}, {0: PartitionState(2, (2,)), 1: PartitionState(-1, (3,))}
     )
     assert list(count_issues(build_partitions(state, "orders", found)).items()) == [
         (IssueType.OFFLINE, 1),

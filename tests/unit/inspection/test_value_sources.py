@@ -150,7 +150,7 @@ def test_our_record_says_which_configs_are_ours() -> None:
 def test_the_replication_factor_is_counted_as_kafka_counts_it() -> None:
     """The replication factor excludes replicas that a reassignment adds, and is a range if the partitions differ."""
     state = cluster(topic("orders", [(4, 1, 2), (1, 2, 3)]))
-    seen = TopicInspection(1, {0: (4, 1, 2), 1: (1, 2, 3)}, reassignments={0: Reassignment((4,))})
+    seen = TopicInspection("1", {0: (4, 1, 2), 1: (1, 2, 3)}, reassignments={0: Reassignment((4,))})
     listed = build_partitions(state, "orders", seen)
     held = {value.field: value.actual for value in find_value_sources(state, "orders", ClusterSpec(), None, listed)}
     assert held == {"partitions": "2", "replicationFactor": "2 to 3"}
@@ -159,7 +159,7 @@ def test_the_replication_factor_is_counted_as_kafka_counts_it() -> None:
 def test_a_topic_of_which_only_the_config_is_odd_has_its_size() -> None:
     """A topic with an unreadable config still has its size."""
     state = cluster(topic_errors={"orders": ReadError("/config/topics/orders", "it is empty")})
-    listed = build_partitions(state, "orders", TopicInspection(1, {0: (1, 2)}))
+    listed = build_partitions(state, "orders", TopicInspection("1", {0: (1, 2)}))
     held = {value.field: value.actual for value in find_value_sources(state, "orders", EU, None, listed)}
     assert held == {"partitions": "1", "replicationFactor": "2"}
     assert found(state) == {}

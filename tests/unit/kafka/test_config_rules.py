@@ -9,8 +9,10 @@ from __future__ import annotations
 import pytest
 
 from topiarist.kafka import config_rules
+from topiarist.kafka.config_rules import ConfigRules
+from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.java_numbers import LONG_MAX
-from topiarist.kafka.types import KafkaVersion
+from topiarist.kafka.types import ClusterMode, KafkaVersion, KnownConfig
 
 
 @pytest.mark.parametrize(
@@ -160,3 +162,125 @@ def test_deprecations_begin_with_a_release() -> None:
     )
     assert config_rules.deprecation_message("retention.ms", (3, 9)) == ""
     assert config_rules.deprecation_message("no.such.config", (3, 9)) == ""
+
+
+KAFKA_4_4 = {name: KnownConfig() for name in TOPIC_CONFIGS if config_rules.is_supported(name, (4, 4))}
+KAFKA_3_9 = {name: KnownConfig() for name in TOPIC_CONFIGS if config_rules.is_supported(name, (3, 9))}
+KAFKA_4_1 = {name: KnownConfig() for name in TOPIC_CONFIGS if config_rules.is_supported(name, (4, 1))}
+KRAFT = ClusterMode.KRAFT
+
+
+def rules_of(known: dict[str, KnownConfig] | None, version: KafkaVersion | None = None) -> ConfigRules:
+    """Return the rules of a KRaft cluster with brokers that describe ``known``."""
+    return ConfigRules(version).for_cluster(KRAFT, known)
+
+
+@pytest.mark.parametrize(
+    ("names", "versions"),
+    [
+        (KAFKA_4_4, ((4, 4),)),
+        (KAFKA_3_9, ((3, 9),)),
+        (KAFKA_4_1, ((4, 0), (4, 1), (4, 2), (4, 3))),
+        ({*KAFKA_4_1, "max.decompressed.message.bytes"}, ((4, 2),)),
+        ({*KAFKA_4_4, "a.name.of.kafka.4.5"}, ((4, 4),)),
+        ({*KAFKA_4_4} - {"flush.ms"}, ()),
+    ],
+)
+def test_the_names_of_the_brokers_say_which_versions_are_possible(
+    names: set[str], versions: tuple[KafkaVersion, ...]
+) -> None:
+    """Names of newer versions do not count; names that no version has together give no version."""
+    assert config_rules.find_possible_versions(names) == versions
+
+
+def test_brokers_decide_over_a_declared_version() -> None:
+    """A declared version counts if it has the configs that the brokers describe; else both values are in a warning."""
+    assert rules_of(KAFKA_4_1, (4, 1)).versions_to_check((3, 9)) == ((4, 1),)
+    assert rules_of(KAFKA_4_1, (3, 9)).versions_to_check((3, 9)) == ((4, 3), (4, 0))
+    assert rules_of(KAFKA_4_1).versions_to_check((4, 2)) == ((4, 3), (4, 2))
+    assert rules_of(KAFKA_4_4).versions_to_check((3, 9)) == ((4, 4),)
+    assert rules_of(None).versions_to_check((3, 5)) == ((4, 4), (3, 5))
+    assert ConfigRules().versions_to_check((2, 8)) == ((3, 9), (2, 8))
+    assert rules_of(KAFKA_4_1, (4, 2)).version_conflict() == rules_of(None, (4, 2)).version_conflict() == ""
+    conflict = rules_of(KAFKA_4_1, (3, 9)).version_conflict()
+    assert conflict.startswith("kafkaVersion is 3.9, but the brokers have the topic configs of Kafka 4.0 to 4.3:")
+    assert "of Kafka 4.4:" in rules_of(KAFKA_4_4, (4, 0)).version_conflict()
+
+
+def test_a_dropped_name_is_ignored_where_the_brokers_do_not_have_it() -> None:
+    """Without an answer of the brokers the version decides; unknown names are never ignored."""
+    assert rules_of(KAFKA_4_4).is_ignored("message.format.version", (3, 9))
+    assert not rules_of(KAFKA_3_9, (4, 4)).is_ignored("message.format.version", (4, 4))
+    assert not rules_of(KAFKA_4_1).is_ignored("remote.copy.lag.ms", (4, 0))
+    assert rules_of(None, (4, 0)).is_ignored("message.format.version", (3, 9))
+    assert not rules_of(None).is_ignored("message.format.version", (3, 9))
+    assert rules_of(None).is_ignored("message.format.version", (4, 0))
+    assert not rules_of(KAFKA_4_4).is_ignored("no.such.config", (4, 4))
+    assert config_rules.dropped_message("message.format.version") == "Kafka has dropped it: ignored from 4.0"
+    assert config_rules.dropped_message("flush.ms") == config_rules.dropped_message("no.such.config") == ""
+
+
+def test_names_that_brokers_know_are_allowed() -> None:
+    """A name outside the table is allowed if the brokers have it; its value is not checked."""
+    rules = rules_of(KAFKA_4_4 | {"a.name.of.kafka.4.5": KnownConfig("INT", "7")})
+    assert rules.is_known_key("a.name.of.kafka.4.5")
+    assert rules.config_problem("a.name.of.kafka.4.5", "x") is None
+    assert rules.find_errors({"a.name.of.kafka.4.5": "x"}, ((4, 4),), {}) == []
+    assert rules_of(KAFKA_4_4).config_problem("a.name.of.kafka.4.5", "x") is not None
+    # Kafka 4.2.2 has a config that other patch releases of 4.2 do not have.
+    known = rules_of(KAFKA_4_1 | {"max.decompressed.message.bytes": KnownConfig()})
+    assert known.find_errors({"max.decompressed.message.bytes": "5"}, ((4, 2),), {}) == []
+    assert known.find_errors({"max.decompressed.message.bytes": "0"}, ((4, 2),), {}) != []
+    assert known.is_certain("max.decompressed.message.bytes", (4, 0))
+    assert not rules_of(None).is_certain("max.decompressed.message.bytes", (4, 2))
+
+
+def test_defaults_of_the_brokers_apply() -> None:
+    """A default that brokers describe counts before the settings of the Cluster document."""
+    rules = ConfigRules(None, (), {"log.retention.ms": "5", "log.segment.bytes": "6"}).for_cluster(
+        KRAFT, {"retention.ms": KnownConfig("LONG", "7"), "flush.ms": KnownConfig(), "odd": KnownConfig("INT", "1")}
+    )
+    settings = rules.merge_dynamic_settings({"log.segment.bytes": "8"})
+    assert settings == {"log.retention.ms": "7", "log.segment.bytes": "8"}
+
+
+def test_values_are_checked_without_a_declared_version_by_all_possible_ones() -> None:
+    """A manifest may have a value that any version accepts; an existing config is checked by each possible version."""
+    small = {"segment.bytes": "1000"}
+    assert ConfigRules().config_problem("segment.bytes", "1000") is None
+    assert ConfigRules(mode=None).config_problem("segment.bytes", "1000") is None
+    assert ConfigRules((4, 1), mode=None).config_problem("segment.bytes", "1000") is not None
+    assert ConfigRules((4, 0), mode=None).config_problem("segment.bytes", "1000") is None
+    assert ConfigRules().config_problem("segment.bytes", "13") is not None
+    assert ConfigRules(mode=None).config_problem("remote.copy.lag.ms", "5") is None
+    assert ConfigRules((4, 2), mode=None).config_problem("remote.copy.lag.ms", "5") is None
+    assert ConfigRules((3, 9)).config_problem("remote.copy.lag.ms", "5") is not None
+    assert ConfigRules((4, 4), mode=None).config_problem("message.format.version", "2.8") is None
+    assert ConfigRules((4, 4), mode=None).config_problem("message.format.version", "x") is not None
+    assert rules_of(KAFKA_4_1).find_errors(small, ((4, 3), (4, 0)), {}) != []
+    assert ConfigRules().find_errors(small, ((3, 9), (2, 4)), {}) == []
+
+
+def test_rules_of_zookeeper_mode_hold_there_only() -> None:
+    """In KRaft mode the brokers refuse remote storage without tiered storage, and it can be switched off from 3.9."""
+    copy = {"remote.log.copy.disable": "true"}
+    assert config_rules.find_conflicts(copy, (3, 9), ON) != []
+    assert config_rules.find_conflicts(copy, (3, 9), ON, KRAFT) == config_rules.find_conflicts(copy, (3, 9), ON, None)
+    assert config_rules.find_conflicts(copy, (3, 9), ON, KRAFT) == []
+    assert config_rules.find_conflicts(TIERED, (4, 4), {}, KRAFT) == []
+    compacted = TIERED | {"cleanup.policy": "compact"}
+    assert [key for key, _ in config_rules.find_conflicts(compacted, (4, 4), {}, KRAFT)] == ["cleanup.policy"]
+    change = ("remote.storage.enable", "true", None)
+    assert config_rules.forbidden_change_reason(*change, (3, 9)).endswith("in ZooKeeper mode")
+    assert config_rules.forbidden_change_reason(*change, (3, 9), KRAFT) == ""
+    assert config_rules.forbidden_change_reason(*change, (3, 8), KRAFT).endswith("before Kafka 3.9")
+
+
+@pytest.mark.parametrize(
+    ("config", "found"),
+    [({"segment.bytes": "1048575"}, True), ({"segment.bytes": "1048576"}, False), ({}, False)]
+    + [({"segment.bytes": text}, False) for text in ("x", "", "99999999999")],
+)
+def test_segments_that_stop_newer_brokers(config: dict[str, str], found: bool) -> None:
+    """Kafka 4.1 and later do not start with less than 1 MiB; an invalid value is another error."""
+    assert bool(config_rules.small_segment_message(config)) == found

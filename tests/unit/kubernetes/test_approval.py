@@ -107,7 +107,7 @@ def test_a_consent_to_one_change_counts_for_no_other() -> None:
         (asking(digest, retention_ms="60000"), found),
         (asking(digest), ours(retention_ms="1209600000")),
         (asking(digest, cleanup_policy="compact"), compacted),
-        (asking(digest), replace(found, identity=found.identity + 1)),
+        (asking(digest), replace(found, identity=f"{found.identity}1")),
         (resource_bodies.topic("orders", config={"retention.ms": SHORT}, meta=notes(allow_risk=digest)), found),
     ):
         assert not left(home, topic, there).has_changes, topic

@@ -58,7 +58,7 @@ class Session:
         self.error: TopiaristError | None = None
         self.closed = 0
 
-    def cluster(self, _spec: ClusterSpec, secrets: Mapping[SecretKeyRef, str]) -> MemoryCluster:
+    def cluster(self, _spec: ClusterSpec, secrets: Mapping[SecretKeyRef, str], _records_id: str) -> MemoryCluster:
         """The cluster."""
         if self.error:
             raise self.error

@@ -1,4 +1,4 @@
-"""Sessions with ZooKeeper: kept from pass to pass, and opened again for new secrets; only the operator reads these."""
+"""Sessions with clusters: kept from pass to pass, and opened again for new secrets; only the operator reads these."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from support.kubernetes import resource_bodies
 from topiarist.desired import parse
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import cluster_worker
-from topiarist.kubernetes.api.resources import ResourceSource
+from topiarist.kubernetes.api.resources import ResourceSource, parse_resource
 from topiarist.kubernetes.cluster_worker import (
     ClusterSession,
     SecretValues,
-    credential_references,
+    known_records_id,
     secret_keys,
     write_secret_files,
 )
 from topiarist.model import spec as spec_
-from topiarist.model.credentials import Credentials, SecretKeyRef
+from topiarist.model.access import KafkaAccess
+from topiarist.model.credentials import SecretKeyRef, SecretReference
 from topiarist.model.spec import ClusterSpec
 from unit.kubernetes.topic_results import spec_of
 
@@ -44,9 +45,27 @@ def spec(**zookeeper: Any) -> ClusterSpec:
     return spec_of(resource_bodies.cluster(zookeeper={"connect": "zk:2181", **(zookeeper or sasl)}))
 
 
+def of(**fields: Any) -> ClusterSpec:
+    """A Cluster with exactly these fields."""
+    return spec_of(parse_resource(resource_bodies.body("Cluster", "prod", fields)))
+
+
 def secrets(text: str = PASSWORD, *keys: SecretKeyRef) -> SecretValues:
     """What the API server gives."""
     return dict.fromkeys(keys or (LOGIN,), b64encode(text.encode()).decode())
+
+
+def references(spec: ClusterSpec) -> list[SecretReference]:
+    """The references of a Cluster's access."""
+    found: list[SecretReference] = []
+
+    def note(reference: SecretReference) -> SecretReference:
+        found.append(reference)
+        return reference
+
+    assert spec.access is not None
+    spec.access.map_references(note)
+    return found
 
 
 class Opened:
@@ -59,8 +78,8 @@ class Opened:
         self.options = options
         self.requests = Counter({("read", "ok"): 1})
         self.closed = False
-        password = spec.credentials.sasl and spec.credentials.sasl.password
-        self.password = Path(password.file).read_text() if password and password.file else ""
+        files = [Path(reference.file) for reference in references(spec)]
+        self.password = files[0].read_text() if files else ""
         Opened.all.append(self)
 
     def enable_decode_cache(self) -> Self:
@@ -98,12 +117,13 @@ def test_a_session_lives_from_pass_to_pass(opened: list[Opened], tmp_path: Path)
         (spec(sasl={"username": "other", "password": named("login", "password")}), secrets()),
         (spec_of(resource_bodies.cluster(zookeeper={"connect": "zk2:2181"})), secrets()),
         (spec(maxBuffer=2_000_000), secrets()),
+        (of(kafka={"bootstrapServers": "b1:9092"}), {}),
     ],
 )
 def test_what_has_changed_opens_a_new_one(
     opened: list[Opened], tmp_path: Path, changed: ClusterSpec, given: SecretValues
 ) -> None:
-    """Secrets, user, address, size: the old one is closed first, and what it was asked still counts."""
+    """Secrets, user, address, size, way: the old one is closed first, and what it was asked still counts."""
     session = ClusterSession("o", tmp_path)
     session.cluster(spec(), secrets())
     session.cluster(changed, given)
@@ -140,22 +160,67 @@ KEYS = {
 }
 
 
-def everything() -> Credentials:
-    """Credentials with all that there can be."""
-    return spec(**ALL).credentials
+def everything() -> ClusterSpec:
+    """A Cluster with all credentials that there can be."""
+    return spec(**ALL)
+
+
+def by_brokers(**kafka: Any) -> ClusterSpec:
+    """A Cluster that is reached through its brokers."""
+    return of(kafka={"bootstrapServers": "b1:9093", **kafka})
+
+
+SCRAM = {"mechanism": "SCRAM-SHA-512", "username": "u", "password": named("login", "password")}
+OAUTH = {
+    "mechanism": "OAUTHBEARER",
+    "tokenEndpoint": "https://login.example.com/token",
+    "clientId": "u",
+    "clientSecret": named("login", "secret"),
+    "ca": named("login", "ca.crt"),
+}
+TLS_KEYS = {key for key in KEYS if key.name == "tls"}
+BROKERS = {
+    "scram": (by_brokers(sasl=SCRAM, tls=ALL["tls"]), TLS_KEYS | {LOGIN}),
+    "oauth": (by_brokers(sasl=OAUTH), {SecretKeyRef("login", "secret"), SecretKeyRef("login", "ca.crt")}),
+    "tls": (by_brokers(tls=ALL["tls"]), TLS_KEYS),
+}
+
+
+@pytest.mark.parametrize("form", BROKERS)
+def test_secrets_for_brokers_are_files_too(form: str, tmp_path: Path) -> None:
+    """Logins, client secrets and certificates of ``spec.kafka`` are asked for by name, and written for the session."""
+    cluster, keys = BROKERS[form]
+    assert secret_keys(cluster.access) == keys
+    found = write_secret_files(cluster, {key: b64encode(key.key.encode()).decode() for key in keys}, tmp_path)
+    assert {Path(each.file).read_text() for each in references(found)} == {key.key for key in keys}
+    assert [each.secret for each in references(found)] == [None] * len(keys)
+    for missing in keys:
+        with pytest.raises(TopiaristError, match=f"no key {missing.key} in a Secret {missing.name}") as caught:
+            write_secret_files(cluster, {key: "" for key in keys if key != missing}, tmp_path)
+        assert caught.value.reason is Reason.CREDENTIALS_INVALID
+        assert str(caught.value).startswith("spec.kafka.")
+
+
+def test_only_the_used_way_needs_its_secrets() -> None:
+    """With both sections, the Secrets of the one that ``via`` names are read."""
+    kafka = {"bootstrapServers": "b1:9093", "sasl": OAUTH}
+    zookeeper = {"connect": "zk:2181", "sasl": ALL["sasl"]}
+    for via, keys in (("Kafka", BROKERS["oauth"][1]), ("ZooKeeper", {LOGIN})):
+        both = of(via=via, kafka=kafka, zookeeper=zookeeper)
+        assert secret_keys(both.access) == keys
 
 
 def test_only_named_secrets_are_asked_for() -> None:
     """Every key that the Cluster names, and none besides."""
-    assert secret_keys(everything()) == KEYS
-    assert secret_keys(spec_of(resource_bodies.cluster()).credentials) == frozenset()
+    assert secret_keys(everything().access) == KEYS
+    assert secret_keys(spec_of(resource_bodies.cluster()).access) == frozenset()
 
 
 def test_secrets_lie_in_files_that_nobody_else_can_read(tmp_path: Path) -> None:
     """One for each, with what the Secret has, whatever mask there is."""
     found = write_secret_files(everything(), {key: b64encode(key.key.encode()).decode() for key in KEYS}, tmp_path)
-    files = [Path(reference.file) for reference in credential_references(found)]
-    assert [reference.secret for reference in credential_references(found)] == [None] * len(KEYS)
+    files = [Path(reference.file) for reference in references(found)]
+    assert [reference.secret for reference in references(found)] == [None] * len(KEYS)
     assert {path.read_text() for path in files} == {key.key for key in KEYS}
     assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
     assert sorted(tmp_path.iterdir()) == sorted(files)
@@ -186,7 +251,7 @@ def test_what_lies_beside_the_operator_is_never_read(
     holder = zookeeper["tls"] if field in zookeeper["tls"] else zookeeper["digest" if field == "digest" else "sasl"]
     holder["password" if field == "digest" else field] = {form: local}
     document = resource_bodies.body("Cluster", "prod", {"zookeeper": {"connect": "zk:2181", **zookeeper}})
-    found = parse.parse_cluster_spec(spec_.make_manifest(document, ResourceSource({}))).credentials
+    found = parse.parse_cluster_spec(spec_.make_manifest(document, ResourceSource({})))
     given = {key: b64encode(b"x").decode() for key in KEYS}
     with pytest.raises(TopiaristError) as caught:
         write_secret_files(found, given, tmp_path)
@@ -203,12 +268,12 @@ def test_a_file_is_never_seen_half_written(tmp_path: Path) -> None:
     """Two clusters that name one Secret write it while the other one reads."""
     texts = {PASSWORD, OTHER}
     started, seen = Barrier(2), set()
-    path = Path(next(credential_references(write_secret_files(spec().credentials, secrets(), tmp_path))).file)
+    path = Path(references(write_secret_files(spec(), secrets(), tmp_path))[0].file)
 
     def writes() -> None:
         started.wait()
         for number in range(300):
-            write_secret_files(spec().credentials, secrets(PASSWORD if number % 2 else OTHER), tmp_path)
+            write_secret_files(spec(), secrets(PASSWORD if number % 2 else OTHER), tmp_path)
 
     thread = Thread(target=writes)
     thread.start()
@@ -217,3 +282,31 @@ def test_a_file_is_never_seen_half_written(tmp_path: Path) -> None:
         seen.add(path.read_text())
     thread.join()
     assert seen <= texts
+
+
+def test_a_session_knows_the_topic_of_records(opened: list[Opened], tmp_path: Path) -> None:
+    """The id that the status has reaches the access, and a new id alone opens no new session."""
+    session = ClusterSession("o", tmp_path)
+    by_kafka = of(kafka={"bootstrapServers": "b1:9092"})
+    session.cluster(by_kafka, {}, "first")
+    session.cluster(by_kafka, {}, "second")
+    (only,) = opened
+    assert isinstance(only.spec.access, KafkaAccess)
+    assert only.spec.access.records.known_id == "first"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "status", "found"),
+    [
+        ({}, {}, ""),
+        ({}, {"clusterId": "c", "recordsTopicId": "t"}, "t"),
+        ({"clusterId": "c"}, {"clusterId": "c", "recordsTopicId": "t"}, "t"),
+        ({"clusterId": "other"}, {"clusterId": "c", "recordsTopicId": "t"}, ""),
+    ],
+)
+def test_the_records_of_another_cluster_are_not_expected(
+    wanted: dict[str, Any], status: dict[str, Any], found: str
+) -> None:
+    """The id of the status counts unless the Cluster names another Kafka cluster than the status."""
+    home = resource_bodies.cluster(**wanted)
+    assert known_records_id(resource_bodies.updated_body(home, status=status)) == found

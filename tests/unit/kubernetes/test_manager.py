@@ -362,7 +362,7 @@ def test_any_number_of_clusters_may_hang(monkeypatch: pytest.MonkeyPatch) -> Non
     release, done = threading.Event(), threading.Event()
 
     class Hanging(ClusterSession):
-        def cluster(self, spec: ClusterSpec, _secrets: Any) -> Any:
+        def cluster(self, spec: ClusterSpec, *_: Any, **__: Any) -> Any:
             if spec.name == "good":
                 done.set()
             else:

@@ -133,7 +133,7 @@ def test_every_documented_name_is_there_with_its_labels() -> None:
     metrics.leader.labels("topiarist").set(1)
     passed(metrics, [done("a", Result.DONE, GROWTH), drifted("b", GROWTH)])
     failed(metrics)
-    metrics.count_zookeeper_requests("prod", {("read", "ok"): 3})
+    metrics.count_cluster_requests("prod", {("read", "ok"): 3})
     moved(metrics, ClusterMoves(draining={5: 12}))
     assert labels(metrics) == NAMES
 
@@ -251,7 +251,7 @@ def test_requests_add_up() -> None:
     """By operation and result."""
     metrics = Metrics()
     for _ in range(2):
-        metrics.count_zookeeper_requests("prod", {("read", "ok"): 3, ("multi", "failed"): 1})
+        metrics.count_cluster_requests("prod", {("read", "ok"): 3, ("multi", "failed"): 1})
     assert figures(metrics, "topiarist_cluster_requests_total") == {
         ("prod", "read", "ok"): 6,
         ("prod", "multi", "failed"): 2,

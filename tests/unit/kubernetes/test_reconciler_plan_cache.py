@@ -9,13 +9,14 @@ import pytest
 
 from support import states
 from support.kubernetes import resource_bodies
+from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.desired import parse
 from topiarist.desired.merge import merge
 from topiarist.kafka.types import Broker
 from topiarist.kubernetes.reconciler import PlanCache
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
-from topiarist.model.state import ClusterState, ListSizes
+from topiarist.model.state import ClusterState
 
 Shared = tuple[ClusterState, ClusterSpec, RunOptions]
 
@@ -45,7 +46,7 @@ def test_a_quiet_topic_is_planned_once() -> None:
     assert quiet.changed_specs(state, cluster, run, [wanted]) == [wanted]
     quiet.update(wanted, state.topics["orders"], quiet=True)
     assert quiet.changed_specs(state, cluster, run, [wanted]) == []
-    assert quiet.changed_specs(replace(state, list_sizes=ListSizes(topics_bytes=7)), cluster, run, [wanted]) == []
+    assert quiet.changed_specs(replace(state, size_limits=REQUEST_LIMITS), cluster, run, [wanted]) == []
     quiet.update(wanted, state.topics["orders"], quiet=False)
     assert quiet.changed_specs(state, cluster, run, [wanted]) == [wanted]
 

@@ -25,7 +25,7 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan
 
-SEEN = cluster(topic("orders"), topic("clicks", identity=2))
+SEEN = cluster(topic("orders"), topic("clicks", identity="2"))
 WORKING = "still marked for deletion: the deletion is in progress"
 LISTS = {0: (1, 2, 3), 1: (2, 3, 4), 2: (3, 4, 5), 3: (4, 5, 6), 4: (5, 6, 1)}
 """The replica lists of a topic that has grown from three partitions to five."""
@@ -56,14 +56,14 @@ def only(found: Plan) -> TopicPlan:
 @pytest.mark.parametrize(
     ("now", "words"),
     [
-        (TopicProgress(1, True), WORKING),
+        (TopicProgress("1", True), WORKING),
         (TopicProgress(None, True), WORKING),
-        (TopicProgress(1, True, (4,)), "still marked for deletion: broker 4, with replicas of it, is not registered"),
+        (TopicProgress("1", True, (4,)), "still marked for deletion: broker 4, with replicas of it, is not registered"),
         (
-            TopicProgress(1, True, (4, 5)),
+            TopicProgress("1", True, (4, 5)),
             "still marked for deletion: brokers 4, 5, with replicas of it, are not registered",
         ),
-        (TopicProgress(1, True, (), True), "still marked for deletion: its replicas are being reassigned"),
+        (TopicProgress("1", True, (), True), "still marked for deletion: its replicas are being reassigned"),
     ],
 )
 def test_a_mark_is_waited_for(now: TopicProgress, words: str) -> None:
@@ -72,7 +72,7 @@ def test_a_mark_is_waited_for(now: TopicProgress, words: str) -> None:
     assert (found.final, found.reason, found.message) == (False, Reason.DELETION_IN_PROGRESS, words)
 
 
-@pytest.mark.parametrize("now", [TopicProgress(None, False), TopicProgress(7, False)])
+@pytest.mark.parametrize("now", [TopicProgress(None, False), TopicProgress("7", False)])
 def test_a_topic_that_has_gone_is_finished(now: TopicProgress) -> None:
     """A deletion is finished if the topic no longer exists or was recreated, also without a planned change."""
     assert evaluate_progress(only(plan()), now) == FINISHED
@@ -81,7 +81,7 @@ def test_a_topic_that_has_gone_is_finished(now: TopicProgress) -> None:
 
 def test_a_topic_that_stays_without_its_mark_was_not_deleted() -> None:
     """A topic that stays without its deletion request has brokers with ``delete.topic.enable=false`` (contract 6.5)."""
-    found = evaluate_progress(only(plan()), TopicProgress(1, False))
+    found = evaluate_progress(only(plan()), TopicProgress("1", False))
     assert (found.final, found.reason, found.message) == (True, Reason.DELETION_DISABLED, DELETION_DISABLED_MESSAGE)
     assert "delete.topic.enable=false" in DELETION_DISABLED_MESSAGE
 
@@ -125,7 +125,7 @@ def test_a_partition_without_a_state_is_waited_for(
     """The message has the number of uninitialized partitions and reports a missing controller. Partitions from an
     earlier poll stay initialized.
     """
-    now = TopicProgress(1, False, replicas=LISTS, initialized=frozenset(taken), has_controller=led)
+    now = TopicProgress("1", False, replicas=LISTS, initialized=frozenset(taken), has_controller=led)
     assert evaluate_progress(grown(), now, seen) == ProgressState(False, Reason.NOT_INITIALIZED, words)
 
 
@@ -135,12 +135,12 @@ def test_a_topic_whose_new_partitions_have_states_is_finished(taken: set[int], s
     replicas do not count.
     """
     assert (
-        evaluate_progress(grown(), TopicProgress(1, False, replicas=LISTS, initialized=frozenset(taken)), seen)
+        evaluate_progress(grown(), TopicProgress("1", False, replicas=LISTS, initialized=frozenset(taken)), seen)
         == FINISHED
     )
     moved = {**LISTS, 3: (1, 2, 3)}
     assert (
-        evaluate_progress(grown(), TopicProgress(1, False, replicas=moved, initialized=frozenset(taken)), seen)
+        evaluate_progress(grown(), TopicProgress("1", False, replicas=moved, initialized=frozenset(taken)), seen)
         == FINISHED
     )
 
@@ -149,14 +149,14 @@ def test_partitions_without_a_live_broker_are_not_waited_for() -> None:
     """Partitions without a live broker are reported and not waited for, because the controller cannot initialize them;
     all other partitions are waited for.
     """
-    away = TopicProgress(1, False, missing_brokers=(1, 5, 6), replicas=LISTS)
+    away = TopicProgress("1", False, missing_brokers=(1, 5, 6), replicas=LISTS)
     assert not evaluate_progress(grown(), away).final
     one = evaluate_progress(grown(), away._replace(initialized=frozenset({3})))
     assert one == ProgressState(
         True, Reason.NOT_INITIALIZED, "partition 4: not waited for, since brokers 1, 5, 6 are not registered"
     )
     both = evaluate_progress(
-        made(partitions=2, replicationFactor=1), TopicProgress(9, False, (7,), replicas={0: (7,), 1: (7,)})
+        made(partitions=2, replicationFactor=1), TopicProgress("9", False, (7,), replicas={0: (7,), 1: (7,)})
     )
     assert (both.final, both.message) == (True, "partitions 0, 1: not waited for, since broker 7 is not registered")
 
@@ -164,7 +164,9 @@ def test_partitions_without_a_live_broker_are_not_waited_for() -> None:
 def test_a_partition_that_has_a_state_needs_no_broker() -> None:
     """A partition that was initialized before its brokers went offline needs no message."""
     assert (
-        evaluate_progress(grown(), TopicProgress(1, False, (4, 5, 6, 1), replicas=LISTS, initialized=frozenset({3, 4})))
+        evaluate_progress(
+            grown(), TopicProgress("1", False, (4, 5, 6, 1), replicas=LISTS, initialized=frozenset({3, 4}))
+        )
         == FINISHED
     )
 
@@ -172,7 +174,9 @@ def test_a_partition_that_has_a_state_needs_no_broker() -> None:
 def test_of_many_partitions_the_first_are_named() -> None:
     """The message lists the first eight of many partitions and the number of the rest."""
     lists = dict.fromkeys(range(100), (7,))
-    found = evaluate_progress(made(partitions=100, replicationFactor=1), TopicProgress(9, False, (7,), replicas=lists))
+    found = evaluate_progress(
+        made(partitions=100, replicationFactor=1), TopicProgress("9", False, (7,), replicas=lists)
+    )
     assert found.message.startswith("partitions 0, 1, 2, 3, 4, 5, 6, 7, ... 92 more: not waited for")
 
 
@@ -182,21 +186,21 @@ TAKEN = frozenset({3, 4})
 @pytest.mark.parametrize(
     ("now", "words"),
     [
-        (TopicProgress(1, True, replicas=LISTS, initialized=TAKEN), "is marked for deletion now"),
+        (TopicProgress("1", True, replicas=LISTS, initialized=TAKEN), "is marked for deletion now"),
         (TopicProgress(None, True), "is marked for deletion now"),
         (TopicProgress(None, False), "does not exist now"),
-        (TopicProgress(2, False, replicas=LISTS, initialized=TAKEN), "another client deleted and recreated it"),
+        (TopicProgress("2", False, replicas=LISTS, initialized=TAKEN), "another client deleted and recreated it"),
         (
-            TopicProgress(1, False, replicas=LISTS, initialized=TAKEN, record_stale=True),
+            TopicProgress("1", False, replicas=LISTS, initialized=TAKEN, record_stale=True),
             "another client deleted and recreated it",
         ),
-        (TopicProgress(1, False, initialized=TAKEN, read_error="not JSON"), "cannot be read now: not JSON"),
+        (TopicProgress("1", False, initialized=TAKEN, read_error="not JSON"), "cannot be read now: not JSON"),
         (
-            TopicProgress(1, False, replicas={0: (1,), 1: (2,), 2: (3,)}, initialized=TAKEN),
+            TopicProgress("1", False, replicas={0: (1,), 1: (2,), 2: (3,)}, initialized=TAKEN),
             "partitions 3, 4 were written, and then lost",
         ),
         (
-            TopicProgress(1, False, replicas={n: LISTS[n] for n in (0, 1, 2, 4)}, initialized=TAKEN),
+            TopicProgress("1", False, replicas={n: LISTS[n] for n in (0, 1, 2, 4)}, initialized=TAKEN),
             "partition 3 was written, and then lost",
         ),
     ],
@@ -212,10 +216,10 @@ def test_a_new_topic_is_told_from_another_by_our_record() -> None:
     """A stale record shows that another client recreated a new topic: the plan has no identity of it."""
     lists = {0: (1, 2, 3), 1: (2, 3, 4)}
     assert (
-        evaluate_progress(made(), TopicProgress(77, False, replicas=lists, initialized=frozenset({0, 1}))) == FINISHED
+        evaluate_progress(made(), TopicProgress("77", False, replicas=lists, initialized=frozenset({0, 1}))) == FINISHED
     )
     again = evaluate_progress(
-        made(), TopicProgress(78, False, replicas=lists, initialized=frozenset({0, 1}), record_stale=True)
+        made(), TopicProgress("78", False, replicas=lists, initialized=frozenset({0, 1}), record_stale=True)
     )
     assert (again.final, again.reason) == (True, Reason.STATE_CONFLICT)
 
@@ -229,7 +233,7 @@ def test_a_sight_of_a_whole_cluster() -> None:
         pending_deletions=frozenset({"orders", "gone"}),
         reassigning_topics=frozenset({"orders"}),
     )
-    assert build_topic_progress(state, "orders") == TopicProgress(1, True, (8, 9), True)
+    assert build_topic_progress(state, "orders") == TopicProgress("1", True, (8, 9), True)
     moving = cluster(topic("orders", ((8, 9),), reassigning_partitions=(0,)))
     assert build_topic_progress(moving, "orders").reassigning
     assert build_topic_progress(state, "gone") == TopicProgress(None, True)

@@ -3,17 +3,9 @@
 from __future__ import annotations
 
 from support.builders import plan_single_topic, refusal_reasons, spec, state, topic
-from topiarist.planning.existing_problems import explain_stale_entry, find_stale_names, stale_entry_warnings
+from topiarist.planning.existing_problems import explain_stale_entry, stale_entry_warnings
 
-NAMES = frozenset({"gone", "younger", "older", "odd"})
-TOPICS = {"younger": topic("younger", identity=9), "older": topic("older", identity=5), "plain": topic("plain")}
-
-
-def test_an_entry_is_stale_if_its_topic_is_absent_or_younger() -> None:
-    """An unreadable topic may be the one that the entry means; an unreadable request yields no stale entries."""
-    assert find_stale_names(NAMES, 7, TOPICS, {"odd"}) == {"gone", "younger"}
-    assert find_stale_names(NAMES, None, TOPICS, ()) == frozenset()
-    assert find_stale_names((), 7, TOPICS, ()) == frozenset()
+TOPICS = {"younger": topic("younger")}
 
 
 def test_each_entry_is_named_with_its_remedy() -> None:

@@ -24,7 +24,7 @@ SEEN = state(topic("orders", LISTS))
 def inspection(*taken: int, known: bool = True, faults: int = 0) -> TopicInspection:
     """Return an inspection of the topic with states for these partitions."""
     return TopicInspection(
-        identity=7,
+        identity="7",
         assignment=dict(enumerate(LISTS)),
         states={partition: PartitionState(1, (1,)) for partition in taken},
         partition_errors={partition: ReadError("somewhere", "odd") for partition in range(faults)},
@@ -44,6 +44,7 @@ CASES: dict[str, tuple[ClusterState, TopicInspection | None, list[str]]] = {
     "states not known": (SEEN, None, ["TopicUnreadable"]),
     "requested": (replace(SEEN, reassigning_topics=frozenset({"orders"})), inspection(), ["ReassignmentInProgress"]),
     "moving": (with_topic(SEEN, "orders", reassigning_partitions=(1,)), inspection(), ["ReassignmentInProgress"]),
+    "through brokers": (replace(SEEN, bypasses_brokers=False), inspection(0), ["NotInitialized"]),
     "no broker": (SEEN, inspection(0, 1), ["BrokersMissing"]),
     "frozen": (replace(SEEN, write_block=WriteBlock(Reason.FROZEN, "until noon")), inspection(), ["Frozen"]),
 }
@@ -84,7 +85,7 @@ def test_nothing_of_a_state_changes() -> None:
 MOVES = {
     "marked": replace(SEEN, pending_deletions=frozenset({"orders"})),
     "gone": replace(SEEN, topics={}),
-    "made again": with_topic(SEEN, "orders", identity=99),
+    "made again": with_topic(SEEN, "orders", identity="99"),
     "requested": replace(SEEN, reassigning_topics=frozenset({"orders"})),
     "moving": with_topic(SEEN, "orders", reassigning_partitions=(1,)),
     "grown": with_topic(SEEN, "orders", replicas=(*LISTS, (1, 2)), partition_ids=()),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from support.builders import (
@@ -18,6 +20,7 @@ from support.builders import (
     state,
     topic,
 )
+from topiarist.model.access import KafkaAccess, RecordsTopic
 from topiarist.model.plan import CreateTopic, DeleteTopic, Risk, TakeOwnership
 from topiarist.model.run_options import ALL_TOPICS, RunOptions
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError
@@ -289,6 +292,20 @@ def test_internal_topics_are_not_grown_nor_configured() -> None:
     seen = state(topic("__consumer_offsets", replica_lists("12"), "segment.ms", config={"segment.ms": "5"}))
     found = plan_single_topic(seen, spec("__consumer_offsets", on=free, partitions=2, config={"retention.ms": 9}))
     assert (change_kinds(found), refusal_reasons(found)) == ([], ["InternalTopic", "InternalTopic", "InternalTopic"])
+
+
+@pytest.mark.parametrize("name", ["__topiarist", "records"])
+def test_the_topic_of_the_records_is_internal(name: str) -> None:
+    """A manifest changes topiarist's own topic as little as one of Kafka's, by default and by a name of its own."""
+    access = KafkaAccess("b1:9092", records=RecordsTopic("records"))
+    free = replace(cluster("prod", protected=(), cluster_id="ID"), kafka=access)
+    seen = state(topic(name, replica_lists("12"), "segment.ms", config={"segment.ms": "5"}))
+    found = plan_single_topic(seen, spec(name, on=free, partitions=2, config={"retention.ms": 9}))
+    assert (change_kinds(found), set(refusal_reasons(found))) == ([], {"InternalTopic"})
+    assert {refusal.hint for refusal in found.refusals} == {"leave it to topiarist: remove it from the manifests"}
+    for seen_topics, wanted in (((), spec(name, on=free)), ((topic(name),), spec(name, on=free, ensure="Absent"))):
+        refused = plan_single_topic(state(*seen_topics), wanted)
+        assert (change_kinds(refused), refusal_reasons(refused)) == ([], ["InternalTopic"])
 
 
 def test_protected_topics_may_be_created_and_configured() -> None:

@@ -16,10 +16,11 @@ from support.builders import (
     state,
     topic,
 )
+from topiarist.adapters.size_limits import ListSizes, build_list_limits
 from topiarist.errors import Reason
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import ListSizes, OwnershipRecord, WriteBlock
+from topiarist.model.state import OwnershipRecord, WriteBlock
 
 KRAFT = WriteBlock(Reason.KRAFT_CONTROLLER, "a KRaft controller is in charge")
 
@@ -94,7 +95,7 @@ def test_a_release_that_cannot_be() -> None:
     assert plan(state(min_version=(2, 8)), on=old).warnings == ()
     assert plan(state(min_version=(3, 4), warnings=("odd",)), on=old).warnings == (
         "odd",
-        "kafkaVersion is 2.8, but the znodes of the cluster need 3.4 or later",
+        "kafkaVersion is 2.8, but the metadata of the cluster needs 3.4 or later",
     )
 
 
@@ -104,6 +105,11 @@ def test_the_guards_that_are_bypassed_are_named() -> None:
     assert any("policies" in warning for warning in plan(state(), spec()).warnings)
     assert change_kinds(plan(seen, spec()).topics[0]) == ["TakeOwnership"]
     assert plan(seen, spec()).warnings == ()
+
+
+def test_through_the_brokers_no_guard_is_bypassed() -> None:
+    """An empty cluster that is reached through its brokers has no such warning: the way decides, not the answer."""
+    assert plan(state(bypasses_brokers=False), spec()).warnings == ()
 
 
 def test_a_plan_carries_what_it_rests_on() -> None:
@@ -118,7 +124,10 @@ def test_a_plan_carries_what_it_rests_on() -> None:
 
 def test_lists_that_are_nearly_full() -> None:
     """Above 70 % a list has a warning with the numbers; above 90 % changes that do not fit are refused."""
-    seen = state(topic("old"), list_sizes=ListSizes(topics_bytes=881, notifications_bytes=720, max_bytes=1000))
+    seen = state(
+        topic("old"),
+        size_limits=build_list_limits(ListSizes(topics_bytes=881, notifications_bytes=720, max_bytes=1000)),
+    )
     found = plan(seen, spec("anew", config={}), spec("brandnew"), spec("old", config={"retention.ms": 5}))
     assert [(each.topic, change_kinds(each), refusal_reasons(each)) for each in found.topics] == [
         ("anew", ["CreateTopic"], []),
@@ -133,7 +142,7 @@ def test_lists_that_are_nearly_full() -> None:
 
 def test_a_full_list_of_notifications_lets_topics_grow() -> None:
     """A full list of notifications refuses the config change only; the record does not list keys that were not set."""
-    seen = state(topic(), list_sizes=ListSizes(notifications_bytes=890, max_bytes=1000))
+    seen = state(topic(), size_limits=build_list_limits(ListSizes(notifications_bytes=890, max_bytes=1000)))
     found = plan(seen, spec(partitions=4, config={"retention.ms": 5})).topics[0]
     assert (change_kinds(found), refusal_reasons(found)) == (["AddPartitions"], ["TooLarge"])
     assert record_without_values(found) == OwnershipRecord("default")
@@ -141,14 +150,16 @@ def test_a_full_list_of_notifications_lets_topics_grow() -> None:
 
 def test_what_is_only_observed_takes_no_room() -> None:
     """Observed topics are neither refused for lack of space nor counted in the space of other topics."""
-    seen = state(list_sizes=ListSizes(topics_bytes=880, max_bytes=1000))
+    seen = state(size_limits=build_list_limits(ListSizes(topics_bytes=880, max_bytes=1000)))
     found = plan(seen, spec("observed-and-long", mode="Observe"), spec("other"))
     assert [refusal_reasons(each) for each in found.topics] == [[], []]
 
 
 def test_a_topic_too_large_for_its_own_entry() -> None:
     """Growth counts the present partitions: the number in the refusal is the size of the whole entry."""
-    seen = state(topic(replicas=replica_lists("12", "23", "34")), list_sizes=ListSizes(max_bytes=100))
+    seen = state(
+        topic(replicas=replica_lists("12", "23", "34")), size_limits=build_list_limits(ListSizes(max_bytes=100))
+    )
     assert refusal_reasons(plan(seen, spec(partitions=7)).topics[0]) == []
     found = plan(seen, spec(partitions=30)).topics[0]
     assert (change_kinds(found), refusal_reasons(found)) == ([], ["TooLarge"])

@@ -74,7 +74,7 @@ def _gone(seen: ClusterState) -> ClusterState:
 MOVES: dict[str, tuple[Foreign, str]] = {
     "deleted": (_gone, "existed, and does not exist now"),
     "marked": (lambda seen: replace(seen, pending_deletions=frozenset({"orders"})), "is marked for deletion now"),
-    "made again": (_change(identity=8), "was deleted and recreated: it is another topic now"),
+    "made again": (_change(identity="8"), "was deleted and recreated: it is another topic now"),
     "a key we change": (_config(segment_ms="9"), "segment.ms was 5, and is 9 now"),
     "a key we set": (_config(cleanup_policy="delete"), "cleanup.policy was not set, and is delete now"),
     "a key taken away": (_config(segment_ms=None), "segment.ms was 5, and is not set now"),
@@ -332,7 +332,7 @@ def test_a_deletion_is_of_as_many_partitions_as_were_shown() -> None:
 def test_what_looks_done_and_is_another_topic_has_moved() -> None:
     """A recreated topic with the planned values is a conflict, because the plan did not write them."""
     found = plan_single_topic(STANDS, WANTED)
-    alike = with_topic(simulate(STANDS, [found]), "orders", identity=8)
+    alike = with_topic(simulate(STANDS, [found]), "orders", identity="8")
     assert _from(STANDS, found, alike).message == "was deleted and recreated: it is another topic now"
 
 
@@ -430,7 +430,7 @@ def test_a_release_is_about_the_record_alone() -> None:
     """
     (found,) = plan_unmanage(STANDS, "prod", UnmanageRequest(("orders",)), RunOptions())[0].topics
     marked = replace(STANDS, pending_deletions=frozenset({"orders"}))
-    again = with_topic(STANDS, "orders", identity=8, record_valid=False)
+    again = with_topic(STANDS, "orders", identity="8", record_valid=False)
     for seen in (STANDS, marked, again):
         assert _from(STANDS, found, seen).validity is Validity.APPLICABLE
     for seen in (with_topic(STANDS, "orders", record=None, record_valid=False), _gone(STANDS)):
@@ -458,12 +458,12 @@ def test_a_half_finished_plan_is_neither() -> None:
 def test_identities_are_drawn_from_the_counter() -> None:
     """Created topics get new identities from the counter, and a recreated topic has another identity."""
     created = simulate(state(), plan(state(), spec("a"), spec("b")).topics)
-    assert [each.identity for each in created.topics.values()] == [1000, 1001]
+    assert [each.identity for each in created.topics.values()] == ["1000", "1001"]
     assert created.next_identity == 1002
     gone = simulate(created, [plan_single_topic(created, spec("a", ensure="Absent"))])
     assert (list(gone.topics), list(gone.dangling_records)) == (["b"], ["a"])
     again = simulate(gone, [plan_single_topic(gone, spec("a"))])
-    assert again.topics["a"].identity == 1002
+    assert again.topics["a"].identity == "1002"
     assert not again.dangling_records
 
 
@@ -477,7 +477,7 @@ def test_our_write_settles_the_record() -> None:
 def _foreign(found: TopicPlan, before: TopicState, draw: st.DataObject) -> dict[str, object]:
     """Return the fields of one external change to a precondition of an existing topic's plan."""
     moves: list[dict[str, object]] = [
-        {"identity": before.identity + 1},
+        {"identity": f"{before.identity}1"},
         {"record": OwnershipRecord("somebody", ("x",)), "record_valid": True},
         {"record_valid": not before.record_valid}
         if before.record

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from topiarist.adapters.manifests.loader import load_manifests
-from topiarist.adapters.zookeeper.connection import secrets
+from topiarist.adapters.zookeeper.connection.authentication import check_credentials
 from topiarist.desired import parse
 from topiarist.errors import FieldPath as DocumentPath
 from topiarist.errors import Reason, TopiaristError
@@ -39,6 +39,13 @@ def requirement(**fields: Any) -> dict[str, Any]:
     return namespaces(**{"from": "Selector"}, selector={"matchExpressions": [fields]})
 
 
+def sasl(**fields: Any) -> dict[str, Any]:
+    """Return a ``Cluster`` that is reached through its brokers with this login."""
+    return cluster(kafka={"bootstrapServers": "b1:9092", "sasl": fields})
+
+
+SASL: DocumentPath = ("spec", "kafka", "sasl")
+LOGIN_FIELDS = "wanted username and password, or with OAUTHBEARER tokenEndpoint, clientId and clientSecret"
 WITHOUT = "wanted a selector with from: Selector, and only with it"
 VALUES = "wanted values with In and NotIn, and only with them"
 
@@ -61,6 +68,50 @@ VALUES = "wanted values with In and NotIn, and only with them"
             f"found key and operator and values, {VALUES}",
         ),
         (cluster(allowRisk=["Safe"]), ("spec", "allowRisk", 0), 'found "Safe", wanted Disruptive or DataLoss'),
+        (
+            cluster(kafka={"bootstrapServers": "b1:9092"}, zookeeper={"connect": "zk:2181"}),
+            ("spec",),
+            "found both kafka and zookeeper without via, wanted via: Kafka or via: ZooKeeper",
+        ),
+        (cluster(via="KRaft"), ("spec", "via"), 'found "KRaft", wanted Kafka or ZooKeeper'),
+        (
+            cluster(kafka={"bootstrapServers": "b1"}),
+            ("spec", "kafka", "bootstrapServers"),
+            'found "b1", wanted HOST:PORT,HOST:PORT without blanks',
+        ),
+        (sasl(username="a", password=SECRET), (*SASL, "mechanism"), "this required field is missing"),
+        (
+            sasl(mechanism="GSSAPI", username="a", password=SECRET),
+            (*SASL, "mechanism"),
+            'found "GSSAPI", wanted PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER',
+        ),
+        (sasl(mechanism="PLAIN", username="a"), (*SASL, "username"), "found without password, wanted both"),
+        (sasl(mechanism="PLAIN"), SASL, f"found mechanism, {LOGIN_FIELDS}"),
+        (
+            sasl(mechanism="OAUTHBEARER", username="a", password=SECRET),
+            SASL,
+            f"found mechanism and username and password, {LOGIN_FIELDS}",
+        ),
+        (
+            sasl(mechanism="PLAIN", tokenEndpoint="https://login.example.com", clientId="a", clientSecret=SECRET),
+            SASL,
+            f"found mechanism and tokenEndpoint and clientId and clientSecret, {LOGIN_FIELDS}",
+        ),
+        (
+            sasl(mechanism="PLAIN", username="a", password=SECRET, scope="a"),
+            (*SASL, "scope"),
+            "found without tokenEndpoint, wanted both",
+        ),
+        (
+            sasl(mechanism="OAUTHBEARER", tokenEndpoint="http://localhost", clientId="a", clientSecret=SECRET),
+            (*SASL, "tokenEndpoint"),
+            'found "http://localhost", wanted an HTTPS address',
+        ),
+        (
+            cluster(kafka={"requestTimeout": "1h"}),
+            ("spec", "kafka", "requestTimeout"),
+            'found "1h", wanted a time in whole seconds or minutes, such as 30s',
+        ),
         (cluster(driftPolicy="Undo"), ("spec", "driftPolicy"), 'found "Undo", wanted Report or Correct'),
         (
             cluster(zookeeper={"tls": {"ca": {"file": "a", **SECRET}}}),
@@ -98,9 +149,10 @@ def test_a_secret_needs_kubernetes(tmp_path: Path, zookeeper: dict[str, Any]) ->
     file.write_text(yaml.safe_dump(cluster(zookeeper=zookeeper)))
     loaded = load_manifests([str(file)])
     assert loaded.errors == ()
-    found = parse.parse_cluster_spec(loaded.manifests[0]).credentials
+    found = parse.parse_cluster_spec(loaded.manifests[0]).zookeeper
+    assert found is not None
     with pytest.raises(TopiaristError) as caught:
-        secrets.check_credentials(found)
+        check_credentials(found.credentials)
     assert caught.value.reason is Reason.CREDENTIALS_INVALID
     place, _, words = str(caught.value).partition(" ")
     assert place.startswith(f"{file}:")
@@ -114,7 +166,9 @@ def test_a_secret_arrives_as_a_reference(tmp_path: Path) -> None:
     """A Secret reference is parsed with its name and key."""
     file = tmp_path / "cluster.yaml"
     file.write_text(yaml.safe_dump(cluster(zookeeper=LOGIN)))
-    login = parse.parse_cluster_spec(load_manifests([str(file)]).manifests[0]).credentials.sasl
+    access = parse.parse_cluster_spec(load_manifests([str(file)]).manifests[0]).zookeeper
+    assert access is not None
+    login = access.credentials.sasl
     assert login is not None
     assert (login.password.secret, login.password.file, login.password.env) == (
         SecretKeyRef("zookeeper", "password"),
@@ -128,10 +182,24 @@ ONLY_SECRETS = "wanted secretKeyRef: in a custom resource a reference names a ke
 
 def references() -> list[tuple[DocumentPath, dict[str, Any]]]:
     """Return every reference of a Cluster: its path, and the fields around its value."""
-    login = {"username": "a", "password": {}}
-    below = {"sasl": login, "digest": login, "tls": {"certificate": SECRET}}
-    paths = [("sasl", "password"), ("digest", "password"), *(("tls", name) for name in TLS)]
-    return [(("spec", "zookeeper", *path), {path[0]: below[path[0]]}) for path in paths]
+    login, tls = {"username": "a", "password": {}}, {"certificate": SECRET}
+    scram = {"mechanism": "SCRAM-SHA-512", **login}
+    oauth = {
+        "mechanism": "OAUTHBEARER",
+        "tokenEndpoint": "https://login.example.com",
+        "clientId": "a",
+        "clientSecret": SECRET,
+    }
+    around: dict[DocumentPath, dict[str, Any]] = {
+        ("zookeeper", "sasl", "password"): login,
+        ("zookeeper", "digest", "password"): login,
+        ("kafka", "sasl", "password"): scram,
+        ("kafka", "sasl", "clientSecret"): oauth,
+        ("kafka", "sasl", "ca"): oauth,
+    }
+    paths: list[DocumentPath] = [(section, "tls", name) for section in ("zookeeper", "kafka") for name in TLS]
+    around |= dict.fromkeys(paths, tls)
+    return [(("spec", *path), fields) for path, fields in around.items()]
 
 
 TLS = ("ca", "certificate", "key", "keyPassword")
@@ -139,8 +207,10 @@ TLS = ("ca", "certificate", "key", "keyPassword")
 
 def referring(path: DocumentPath, around: dict[str, Any], value: dict[str, Any]) -> dict[str, Any]:
     """Return a Cluster with a value at one reference."""
-    *_, scheme, name = path
-    return cluster(zookeeper={"connect": "zk:2181", scheme: {**around[str(scheme)], name: value}})
+    _, section, scheme, name = path
+    address = {"connect": "zk:2181"} if section == "zookeeper" else {"bootstrapServers": "b1:9092"}
+    login: dict[str, Any] = {str(scheme): {**around, str(name): value}}
+    return cluster(**{str(section): {**address, **login}})
 
 
 @pytest.mark.parametrize(("path", "around"), references(), ids=str)

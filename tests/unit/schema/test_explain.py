@@ -16,6 +16,7 @@ from topiarist.errors import FieldKey, Location
 from topiarist.errors import FieldPath as DocumentPath
 from topiarist.kafka.config_values import to_config_text
 from topiarist.model import spec as spec_
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.spec import Budgets, ClusterSpec, RackAwareness
 from topiarist.model.tenancy import (
     AllowedTopics,
@@ -231,7 +232,7 @@ def test_accepts_every_field(body: dict[str, Any]) -> None:
             'quote it: "1"',
         ),
         (cluster(kafkaVersion=Decimal("3.9")), ("spec", "kafkaVersion"), None, 'quote it: "3.9"'),
-        (cluster(kafkaVersion="4.0"), ("spec", "kafkaVersion"), None, ""),
+        (cluster(kafkaVersion="5.0"), ("spec", "kafkaVersion"), None, ""),
         (cluster(zookeeper={"connect": "zk1:2181/"}), ("spec", "zookeeper", "connect"), None, ""),
         (cluster(budget={}), ("spec", "budget"), "found an unknown field", "did you mean budgets?"),
         (cluster(budgets={"deletions": -1}), ("spec", "budgets", "deletions"), None, ""),
@@ -240,13 +241,13 @@ def test_accepts_every_field(body: dict[str, Any]) -> None:
         (
             {"apiVersion": "topiarist.dev/v1", "kind": "Topics"},
             ("kind",),
-            'found "Topics", wanted Topic, Cluster or Policy',
+            'found "Topics", wanted Topic, Cluster, Policy or DriftException',
             "did you mean Topic?",
         ),
         (
             {"apiVersion": "topiarist.dev/v1", "kind": ["Topic"]},
             ("kind",),
-            "found a list, wanted Topic, Cluster or Policy",
+            "found a list, wanted Topic, Cluster, Policy or DriftException",
             None,
         ),
         (topic(topicName="\ud800", config={}), ("spec", "topicName"), None, ""),
@@ -342,8 +343,7 @@ def test_a_cluster_is_what_the_document_says() -> None:
     assert parse.parse_cluster_spec(spec_.make_manifest(FULL_CLUSTER, source)) == ClusterSpec(
         name="prod-eu",
         labels={"env": "prod"},
-        connect="zk1:2181,zk2:2181,[::1]:2181/kafka/a",
-        jute_max_buffer=4194304,
+        zookeeper=ZooKeeperAccess("zk1:2181,zk2:2181,[::1]:2181/kafka/a", 4194304),
         cluster_id="7sYk...",
         version=(3, 9),
         rack_awareness=RackAwareness.SAFE,
@@ -403,4 +403,4 @@ def test_an_empty_cluster_has_all_defaults() -> None:
 )
 def test_config_values_become_kafkas_text(value: str | int | bool | Decimal, text: str) -> None:
     """Numbers keep their digits without an exponent, and text is trimmed as Java trims it."""
-    assert to_config_text(value) == text
+    assert to_config_text("cleanup.policy", value) == text

@@ -24,7 +24,7 @@ from kazoo.protocol.states import KazooState, WatchedEvent
 
 from topiarist.adapters.devcluster import seed, simulated_election, simulated_reassignment
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.types import MAX_KAFKA_VERSION, Broker, KafkaVersion
+from topiarist.kafka.types import LAST_ZOOKEEPER_VERSION, Broker, KafkaVersion
 
 _REACTION_TIMEOUT_S = 30.0
 """Seconds to wait for work that takes milliseconds."""
@@ -51,7 +51,7 @@ class SimulatedKafka:
         self,
         connect: str,
         brokers: Iterable[Broker],
-        version: KafkaVersion = MAX_KAFKA_VERSION,
+        version: KafkaVersion = LAST_ZOOKEEPER_VERSION,
         cluster_id: str = seed.CLUSTER_ID,
     ) -> None:
         self.connect = connect

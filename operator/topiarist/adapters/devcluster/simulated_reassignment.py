@@ -46,11 +46,13 @@ class SimulatedReassignments:
         self._client = client
         self._targets: dict[tuple[str, int], list[int]] = {}
         self._begun: set[tuple[str, int]] = set()
+        self._without_topic: set[tuple[str, int]] = set()
 
     def forget(self) -> None:
         """Forget what is under way, as another controller does not know it: it reads the request again."""
         self._targets.clear()
         self._begun.clear()
+        self._without_topic.clear()
 
     def process(self, able: Collection[int]) -> None:
         """Carry out the request as far as the brokers allow; those that are ``able`` are online and copy at once.
@@ -60,7 +62,8 @@ class SimulatedReassignments:
         if not self._targets:
             self._read_request()
         for key, target in list(self._targets.items()):
-            if len(set(target)) == len(target) and self._advance(key, target, able):
+            stays = len(set(target)) != len(target) or key in self._without_topic
+            if not stays and self._advance(key, target, able):
                 self._remove(key)
 
     def replace(self, topic: str, partition: int, target: Sequence[int] | None) -> None:
@@ -91,6 +94,7 @@ class SimulatedReassignments:
         path, partition = f"/brokers/topics/{key[0]}", str(key[1])
         topic = self._read_topic(path)
         if topic is None:
+            self._without_topic.add(key)  # a new topic of that name is another one
             return False
         state_path = f"{path}/partitions/{partition}/state"
         if key not in self._begun:
@@ -132,6 +136,7 @@ class SimulatedReassignments:
         """Remove an entry from the memory and from the request, which may have been deleted."""
         self._targets.pop(key, None)
         self._begun.discard(key)
+        self._without_topic.discard(key)
         left = [{"topic": name, "partition": number, "replicas": to} for (name, number), to in self._targets.items()]
         with suppress(NoNodeError):
             if left:

@@ -7,9 +7,11 @@ validates the documents together. ``dump`` writes documents back as YAML.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, BinaryIO, NamedTuple
 
 from topiarist.adapters.manifests import diagnose
@@ -26,12 +28,33 @@ from topiarist.schema import load as load_
 from topiarist.text import quote
 
 
+class InvalidDocument(NamedTuple):
+    """A document with errors, or the unreadable part of a file (``kind`` is empty).
+
+    ``name`` is NAMESPACE/NAME, or NAME; empty if it is unknown. ``topics`` are the names in Kafka that the document may
+    declare. ``last_line`` is the last line of the document; 0 for a file as a whole.
+    """
+
+    place: Location
+    last_line: int
+    kind: str = ""
+    name: str = ""
+    topics: frozenset[str] = frozenset()
+    labels: Mapping[str, str] = MappingProxyType({})
+    errors: tuple[Diagnostic, ...] = ()
+
+    def contains(self, place: Location) -> bool:
+        """Return whether a location is in this document."""
+        return place.file == self.place.file and self.place.line <= place.line <= self.last_line
+
+
 class Loaded(NamedTuple):
     """The content of the given paths: manifests in the order of files, errors sorted by location.
 
     ``suppressed_count`` is the minimum number of errors beyond the first ``MAX_ERRORS`` of a file. ``foreign_count``
     counts the documents of other API groups, ``file_count`` the files that were read. ``invalid_documents`` has the
-    kind and name of the documents with errors. ``warnings`` name files and folders that look like input but hold no
+    kind and name of the documents with errors, and ``invalid_parts`` has these documents, and the unreadable parts of
+    files, without their errors. ``warnings`` name files and folders that look like input but hold no
     manifest, sorted by location.
     """
 
@@ -42,6 +65,7 @@ class Loaded(NamedTuple):
     file_count: int
     invalid_documents: frozenset[tuple[str, str]]
     warnings: tuple[Diagnostic, ...] = ()
+    invalid_parts: tuple[InvalidDocument, ...] = ()
 
 
 def load_manifests(paths: Iterable[str], stdin: BinaryIO | None = None) -> Loaded:
@@ -53,6 +77,7 @@ def load_manifests(paths: Iterable[str], stdin: BinaryIO | None = None) -> Loade
     for found in read_files(paths, stdin):
         if isinstance(found, Diagnostic):
             loading.errors.append(found)
+            loading.invalid_parts.append(InvalidDocument(found.location, found.location.line))
         elif isinstance(found, IgnoredPath):
             loading.warnings.append(found.warning)
         else:
@@ -65,6 +90,7 @@ def load_manifests(paths: Iterable[str], stdin: BinaryIO | None = None) -> Loade
         loading.file_count,
         frozenset(loading.invalid_documents),
         tuple(sorted(loading.warnings)),
+        tuple(loading.invalid_parts),
     )
 
 
@@ -79,6 +105,7 @@ class _Loader:
         self.foreign_count = 0
         self.file_count = 0
         self.invalid_documents: set[tuple[str, str]] = set()
+        self.invalid_parts: list[InvalidDocument] = []
         self._parser = StrictParser()
         self._remaining_errors = MAX_ERRORS
         self._remaining_guesses = iter(range(MAX_GUESSES))
@@ -102,6 +129,7 @@ class _Loader:
             for document in islice(diagnose.diagnose_documents(file), parsed_count, None):
                 if isinstance(document, Diagnostic):
                     self._add_error(document)
+                    self.invalid_parts.append(_unreadable_part(document, file))
                     continue
                 self._add_document(document.body, document.source, document.issues)
                 document.source.root = None
@@ -115,7 +143,7 @@ class _Loader:
             if not self._remaining_errors and (notes or not check.is_valid(body)):
                 # Explaining costs time, and this file has no errors left to show: only count.
                 self.suppressed_count += len(notes) or 1
-                self.invalid_documents.add(_kind_and_name(body))
+                self._add_invalid_document(body, source)
                 return
             for note in notes:
                 self._add_error(note.diagnostic)
@@ -125,7 +153,7 @@ class _Loader:
             if not problems and not notes:
                 self.manifests.append(spec.make_manifest(body, source))
                 return
-            self.invalid_documents.add(_kind_and_name(body))
+            self._add_invalid_document(body, source)
             for problem in check.config_value_errors(body, self._remaining_guesses):
                 if not _is_reported(problem.path, notes) and problem.path not in {known.path for known in problems}:
                     self._add_schema_error(problem, source)
@@ -135,6 +163,25 @@ class _Loader:
                 self.foreign_count += 1
             else:
                 self._add_schema_error(error, source)
+                self.invalid_parts.append(InvalidDocument(*source.lines()))
+
+    def _add_invalid_document(self, body: Mapping[str, Any], source: Document) -> None:
+        kind, name = _kind_and_name(body)
+        self.invalid_documents.add((kind, name))
+        metadata, fields = (part if isinstance(part := body.get(key), dict) else {} for key in ("metadata", "spec"))
+        namespace, labels = metadata.get("namespace"), metadata.get("labels")
+        topic = str(fields.get("topicName", name)) if kind == "Topic" else ""
+        self.invalid_parts.append(
+            InvalidDocument(
+                *source.lines(),
+                kind,
+                f"{namespace}/{name}" if namespace and name else name,
+                frozenset({topic} - {""}),
+                {key: value for key, value in labels.items() if isinstance(value, str)}
+                if isinstance(labels, dict)
+                else {},
+            )
+        )
 
     def _add_schema_error(self, problem: SchemaError, source: Document) -> None:
         """Add an error with its location; an error that is only counted is not located."""
@@ -171,6 +218,32 @@ def read_annotations(manifest: Manifest) -> Mapping[str, str]:
 
 _shared_parser = StrictParser()
 """One parser for all repeated reads, which share its cache of scalars."""
+
+
+def find_documents(
+    manifests: Iterable[Manifest], places: Iterable[Location]
+) -> Iterator[tuple[Manifest, InvalidDocument]]:
+    """Yield the manifests that have one of the locations, each with its document, which is invalid with others."""
+    by_file: dict[str, list[Location]] = {}
+    for place in places:
+        by_file.setdefault(place.file, []).append(place)
+    for manifest in manifests:
+        source = manifest.source
+        assert isinstance(source, Document)
+        if source.file.name in by_file:
+            topics = frozenset({spec.topic_name(manifest)} if manifest.kind == "Topic" else ())
+            document = InvalidDocument(*source.lines(), manifest.kind, manifest.full_name, topics, manifest.labels)
+            if any(map(document.contains, by_file[source.file.name])):
+                yield manifest, document
+
+
+_NAME_IN_TEXT = re.compile(r"""["']?\b(?:topicName|name)["']?[ \t]*:[ \t]*["']?([A-Za-z0-9._-]+)""")
+
+
+def _unreadable_part(error: Diagnostic, file: File) -> InvalidDocument:
+    """Return the part of a file that cannot be read; its topics are all names that the text of the file has."""
+    names = _NAME_IN_TEXT.findall(file.data.decode(errors="replace"))
+    return InvalidDocument(error.location, error.location.line, topics=frozenset(names))
 
 
 def _kind_and_name(body: Mapping[str, Any]) -> tuple[str, str]:

@@ -74,6 +74,16 @@ class Document:
         self.line = line
         self.root: tuple[Node, int] | None = None
 
+    def __reduce__(self) -> tuple[type[Document], tuple[File, int, int, int]]:
+        """Pickle the document with its own text, without the rest of the file."""
+        text = self.file.part(self.start, self.end)
+        return Document, (File(self.file.name, text.encode()), 0, len(text), self.line)
+
+    def lines(self) -> tuple[Location, int]:
+        """Return the location of the first line, and the number of the last line."""
+        text = self.file.part(self.start, self.end)
+        return Location(self.file.name, self.line + 1), self.line + 1 + text.rstrip().count("\n")
+
     def locate(self, path: FieldPath = ()) -> Location:
         """Return the location of ``path``, of its nearest existing ancestor, or of the document.
 

@@ -23,10 +23,12 @@ from topiarist.kafka.types import (
     MAX_KAFKA_VERSION,
     MIN_KAFKA_VERSION,
     Broker,
+    ClusterMode,
     KafkaVersion,
     format_version,
     parse_version,
 )
+from topiarist.model.access import Via
 from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
 from topiarist.model.plan import (
     AddPartitions,
@@ -123,6 +125,7 @@ def _decode_plan(fields: Mapping[str, Any]) -> Plan:
         cluster=fields["name"],
         cluster_id=fields["clusterId"],
         chroot=fields["chroot"],
+        bypasses_brokers=fields["via"] == Via.ZOOKEEPER.value,
         owner=fields["owner"],
         brokers=tuple(Broker(broker["id"], broker["rack"]) for broker in fields["brokers"]),
         topics=tuple(map(_decode_topic, fields["topics"])),
@@ -136,6 +139,7 @@ def _decode_plan(fields: Mapping[str, Any]) -> Plan:
             version=None if rules["kafkaVersion"] is None else _decode_version(rules["kafkaVersion"]),
             allow_unknown_configs=tuple(rules["allowUnknownConfigs"]),
             broker_config=rules["brokerConfig"],
+            mode=ClusterMode(fields["mode"]),
         ).with_relevant_settings(),
         min_version=_decode_version(rules["releaseAtLeast"]),
     )

@@ -12,7 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from topiarist.kafka.types import format_version
+from topiarist.kafka.types import ClusterMode, format_version
+from topiarist.model.access import via_of
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import (
     AddPartitions,
@@ -85,6 +86,8 @@ def _encode_plan(plan: Plan) -> dict[str, Any]:
         "name": plan.cluster,
         "clusterId": plan.cluster_id,
         "chroot": plan.chroot,
+        "mode": (plan.config_rules.mode or ClusterMode.ZOOKEEPER).value,
+        "via": via_of(bypasses_brokers=plan.bypasses_brokers).value,
         "owner": plan.owner,
         "brokers": [{"id": broker.id, "rack": broker.rack} for broker in plan.brokers if broker.id in used_brokers],
         "configRules": {

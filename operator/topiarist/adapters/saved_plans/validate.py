@@ -15,6 +15,7 @@ from typing import Any
 from topiarist.kafka import explicit_assignment
 from topiarist.kafka.names import INTERNAL_TOPICS, metric_name, topic_name_problem
 from topiarist.kafka.types import Replicas
+from topiarist.model.access import DEFAULT_RECORDS_TOPIC
 from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
 from topiarist.model.ownership_record import matches_recorded_value
 from topiarist.model.plan import (
@@ -43,6 +44,8 @@ _VALID_COMBINATIONS = (
     *((DeleteTopic,), (TakeOwnership,)),
 )
 """The combinations of changes that one topic can have, in order."""
+
+_INTERNAL_TOPICS = INTERNAL_TOPICS | {DEFAULT_RECORDS_TOPIC.name}
 
 _CONTROL_CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -87,8 +90,8 @@ def _combination_errors(topic: TopicPlan) -> Iterator[str]:
         yield "found the creation of a topic that exists, or a change of a topic that does not exist"
     moved = {kind for move in topic.moves() for kind in move.kinds}
     is_repair = kinds == (MoveReplicas,) and moved <= {MoveKind.DRAIN, MoveKind.RACKS}
-    if topic.topic in INTERNAL_TOPICS and kinds not in ((TakeOwnership,), (ElectLeaders,)) and not is_repair:
-        yield "found a change of a topic that is internal to Kafka"
+    if topic.topic in _INTERNAL_TOPICS and kinds not in ((TakeOwnership,), (ElectLeaders,)) and not is_repair:
+        yield "found a change of a topic that is internal to Kafka or to topiarist"
 
 
 def _record_errors(topic: TopicPlan, owner: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ repeats: the replica lists (Kafka places topics in few ways) and the fields afte
 validated once is looked up by its bytes. A line in any other form, or with anything that could be invalid, is checked
 by ``validate``: this reader accepts no line that ``validate`` rejects. ::
 
-    {"kind":"topic","cluster":C,"takenAt":T,"topic":NAME,"identity":N,"topicId":ID,"replicas":LISTS,REST
+    {"kind":"topic","cluster":C,"takenAt":T,"topic":NAME,"identity":I,"topicId":ID,"replicas":LISTS,REST
     '--- the same in all rows of a file --'                                                 cached cached
 """
 
@@ -13,25 +13,23 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
-from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from topiarist.adapters.snapshots.codec import Row
-from topiarist.adapters.snapshots.files import read_lines
 from topiarist.adapters.snapshots.validate import RowChecker, RowError, is_valid_row, parse_row
 from topiarist.kafka.types import Replicas
 
-_MAX_CACHED_TEXTS = 1 << 16
+_MAX_CACHED_TEXTS = 1 << 12
 """Cached texts per kind: a fleet with more different texts gains little from a larger cache."""
 
 _INT_MAX = 2**31 - 1
 
 _TOPIC_PATTERN = re.compile(
-    rb'([a-zA-Z0-9._-]+)","identity":(?:0|[1-9][0-9]{0,17}),"topicId":(?:null|"[a-zA-Z0-9_-]*"),'
+    rb'([a-zA-Z0-9._-]+)","identity":"[a-zA-Z0-9_-]{1,64}","topicId":(?:null|"[a-zA-Z0-9_-]*"),'
     rb'"replicas":(\[[0-9,\[\]]*\]),'
 )
 """A name without escaped characters, the identity and topic id, and any replica lists."""
@@ -61,12 +59,10 @@ _VARYING_FIELDS = frozenset({"kind", "cluster", "takenAt", "topic", "identity", 
 class RowRemainder:
     """The fields of a valid topic row without the ``_VARYING_FIELDS``.
 
-    Only for topics with partitions from 0 on and no reassignment. ``cache`` holds results that an ``EqualityCheck``
-    computes from these fields.
+    Only for topics with partitions from 0 on and no reassignment. Equal texts share one object.
     """
 
     row: Row
-    cache: dict[Any, Any] = field(default_factory=dict)
 
 
 T = TypeVar("T")
@@ -90,16 +86,15 @@ class CachingReader:
         self._replica_lists: dict[bytes, ReplicaLists | None] = {}
 
     def read_rows(
-        self, path: Path, is_equal: EqualityCheck, add_invalid_row: Callable[[int, bytes, RowError], None]
+        self, lines: Iterable[bytes], is_equal: EqualityCheck, add_invalid_row: Callable[[int, bytes, RowError], None]
     ) -> Iterator[Row]:
         """Yield the rows of a file, the cluster row first, without the topics that ``is_equal`` accepts.
 
-        ``add_invalid_row`` is called for each invalid line; if it is the first line, no rows follow. Raises as
-        ``files.read_lines``.
+        ``add_invalid_row`` is called for each invalid line; if it is the first line, no rows follow.
         """
         checker, start, self.equal_count = RowChecker(), b"\n", 0
         names, match, length = checker.names, _TOPIC_PATTERN.match, 0
-        for number, line in enumerate(read_lines(path), start=1):
+        for number, line in enumerate(lines, start=1):
             if line.startswith(start) and (found := match(line, length)) and (parts := self._cached_parts(line, found)):
                 name = found[1].decode()
                 if name not in names and is_equal(name, *parts):

@@ -14,14 +14,16 @@ from itertools import chain
 from sys import intern
 from typing import Any
 
+from topiarist.adapters.size_limits import REQUEST_LIMITS, ListSizes, build_list_limits, list_sizes_of
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
-from topiarist.kafka.types import Broker, Replicas, parse_version
+from topiarist.kafka.types import Broker, ClusterMode, KnownConfig, Replicas, parse_version
+from topiarist.model.access import Via, via_of
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
+from topiarist.model.size_limits import SizeLimit
 from topiarist.model.state import (
     AppliedSpec,
     ClusterState,
-    ListSizes,
     OwnershipRecord,
     ReadError,
     TopicState,
@@ -60,8 +62,11 @@ def encode_state(state: ClusterState, cluster: str, taken_at: str) -> Iterator[b
         yield _encode_json({"kind": row.pop("kind"), "cluster": cluster, "takenAt": taken_at, **row}).encode() + b"\n"
 
 
-def decode_state(cluster_row: Row, rows: Sequence[Row]) -> ClusterState:
-    """Return the state of a cluster row and its topic and record rows."""
+def decode_state(cluster_row: Row, rows: Sequence[Row], max_reply_bytes: int | None = None) -> ClusterState:
+    """Return the state of a cluster row and its topic and record rows.
+
+    ``max_reply_bytes`` replaces the limit of the run that took the snapshot.
+    """
     decoder = _RowDecoder()
     topics = [row for row in rows if row["kind"] == "topic"]
     return ClusterState(
@@ -84,9 +89,7 @@ def decode_state(cluster_row: Row, rows: Sequence[Row]) -> ClusterState:
         },
         broker_defaults=cluster_row["brokerDefaults"],
         min_version=parse_version(cluster_row["releaseAtLeast"]),
-        list_sizes=ListSizes(
-            cluster_row["topicListBytes"], cluster_row["notificationListBytes"], cluster_row["replyLimitBytes"]
-        ),
+        size_limits=_decode_size_limits(cluster_row, max_reply_bytes),
         warnings=tuple(cluster_row["warnings"]),
         assigns_topic_ids=cluster_row["assignsTopicIds"]
         if "assignsTopicIds" in cluster_row
@@ -100,12 +103,34 @@ def decode_state(cluster_row: Row, rows: Sequence[Row]) -> ClusterState:
         requested_at_ms=_to_ms(cluster_row.get("requestedAt")),
         batch=_decode_batch(cluster_row.get("batch")),
         batch_at_ms=_to_ms(cluster_row.get("batchAt")),
+        mode=ClusterMode(cluster_row.get("mode", ClusterMode.ZOOKEEPER.value)),
+        bypasses_brokers=_is_through_zookeeper(cluster_row),
+        known_configs=_decode_known_configs(cluster_row.get("knownConfigs")),
+        fenced_brokers={broker["id"]: broker["rack"] for broker in cluster_row.get("fencedBrokers", ())},
     )
+
+
+def _is_through_zookeeper(row: Row) -> bool:
+    return Via(row.get("via", Via.ZOOKEEPER.value)) is Via.ZOOKEEPER
+
+
+def _decode_size_limits(row: Row, max_reply_bytes: int | None) -> tuple[SizeLimit, ...]:
+    if row["topicListBytes"] is None:
+        return () if _is_through_zookeeper(row) else REQUEST_LIMITS
+    max_bytes = max_reply_bytes or row["replyLimitBytes"]
+    return build_list_limits(ListSizes(row["topicListBytes"], row["notificationListBytes"], max_bytes))
+
+
+def _decode_known_configs(rows: Sequence[Row] | None) -> Mapping[str, KnownConfig] | None:
+    if rows is None:
+        return None
+    return {intern(row["config"]): KnownConfig(row["type"], row["default"]) for row in rows}
 
 
 def _cluster_row(state: ClusterState, row_count: int) -> Row:
     topic_names = {*state.topics, *state.topic_errors}
     major, minor = state.min_version
+    sizes = list_sizes_of(state.size_limits)
     return {
         "kind": "cluster",
         "formatVersion": FORMAT_VERSION,
@@ -121,9 +146,9 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
             name: text for name, text in state.broker_defaults.items() if name in RELEVANT_BROKER_SETTINGS
         },
         "releaseAtLeast": f"{major}.{minor}",
-        "topicListBytes": state.list_sizes.topics_bytes,
-        "notificationListBytes": state.list_sizes.notifications_bytes,
-        "replyLimitBytes": state.list_sizes.max_bytes,
+        "topicListBytes": sizes and sizes.topics_bytes,
+        "notificationListBytes": sizes and sizes.notifications_bytes,
+        "replyLimitBytes": sizes and sizes.max_bytes,
         "nextIdentity": state.next_identity,
         "deleting": sorted(state.pending_deletions - topic_names),
         "reassigning": sorted(state.reassigning_topics - topic_names),
@@ -134,6 +159,12 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
         "requestedAt": format_ms(state.requested_at_ms),
         "batch": state.batch and _encode_batch(state.batch),
         "batchAt": format_ms(state.batch_at_ms),
+        "mode": state.mode.value,
+        "via": via_of(bypasses_brokers=state.bypasses_brokers).value,
+        "knownConfigs": None
+        if state.known_configs is None
+        else [{"config": name, **known._asdict()} for name, known in sorted(state.known_configs.items())],
+        "fencedBrokers": [{"id": broker, "rack": rack} for broker, rack in sorted(state.fenced_brokers.items())],
     }
 
 
@@ -190,7 +221,7 @@ def _topic_row(state: ClusterState, topic: TopicState) -> Row:
 
 def _unreadable_topic_row(state: ClusterState, name: str, error: ReadError) -> Row:
     """Return the row of an unreadable topic: only the read error and the request flags are known."""
-    unknown = TopicState(name=name, identity=0, replicas=(), config={}, record_valid=False)
+    unknown = TopicState(name=name, identity="", replicas=(), config={}, record_valid=False)
     return {**_topic_row(state, unknown), "identity": None, "readErrorPath": error.path, "readError": error.message}
 
 

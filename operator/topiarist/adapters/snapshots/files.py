@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +21,7 @@ from typing import NamedTuple
 from topiarist.adapters.snapshots.codec import Row, decode_state, encode_state, format_time, parse_time
 from topiarist.adapters.snapshots.validate import RowChecker, RowError, parse_row
 from topiarist.errors import Reason, TopiaristError
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.text import format_count, humanize_bytes, printable
@@ -50,13 +50,13 @@ def dump_snapshot(snapshot: Snapshot) -> Iterator[bytes]:
     return encode_state(snapshot.state, snapshot.cluster, format_time(snapshot.taken_at))
 
 
-def load_snapshot(path: Path) -> Snapshot:
-    """Return the snapshot in a file.
+def load_snapshot(path: Path, max_reply_bytes: int | None = None) -> Snapshot:
+    """Return the snapshot in a file; ``max_reply_bytes`` replaces the limit of the run that took it.
 
     Raises ``SnapshotUnusable`` with the invalid lines.
     """
     first, *rows = read_rows(path)
-    return Snapshot(first["cluster"], parse_time(first["takenAt"]), decode_state(first, rows))
+    return Snapshot(first["cluster"], parse_time(first["takenAt"]), decode_state(first, rows, max_reply_bytes))
 
 
 class SnapshotFiles:
@@ -90,11 +90,11 @@ class SnapshotFiles:
             raise unusable_snapshot_error(
                 f"{printable_path(self._path)} has no snapshot of {_describe_cluster(spec.name)}", f"it has {available}"
             )
-        snapshot = load_snapshot(file)
+        # The limit of a reply is a setting of the run's Cluster document, not a fact of the recorded cluster.
+        snapshot = load_snapshot(file, (spec.zookeeper or ZooKeeperAccess()).jute_max_buffer)
         self.taken_at[spec.name] = snapshot.taken_at
         require_chroot(spec, snapshot.state.chroot, file)
-        # The buffer limit is a setting of the run's Cluster document, not a fact of the recorded cluster.
-        return replace(snapshot.state, list_sizes=replace(snapshot.state.list_sizes, max_bytes=spec.jute_max_buffer))
+        return snapshot.state
 
     def _list_files(self) -> Iterable[Path]:
         if not self._path.is_dir():
@@ -111,8 +111,9 @@ def require_chroot(spec: ClusterSpec, chroot: str, file: Path | str) -> None:
 
     Checked only if the document has an address and no cluster id: a cluster id identifies the cluster by itself.
     """
-    wanted = "/".join(["", *filter(None, spec.connect.split("/")[1:])])
-    if spec.connect and not spec.cluster_id and wanted != chroot:
+    connect = spec.access.connect if isinstance(spec.access, ZooKeeperAccess) else ""
+    wanted = "/".join(["", *filter(None, connect.split("/")[1:])])
+    if connect and not spec.cluster_id and wanted != chroot:
         raise TopiaristError(
             Reason.WRONG_CLUSTER,
             f"{printable_path(file)} was taken at chroot {chroot or '/'}, "

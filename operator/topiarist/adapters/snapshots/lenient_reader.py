@@ -7,6 +7,7 @@ states.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -35,10 +36,11 @@ class InvalidRow(NamedTuple):
 
 
 class SnapshotHeader(NamedTuple):
-    """The cluster name of a snapshot file, and the start of its read."""
+    """The cluster name of a snapshot file, the start of its read, and the number of rows after the first."""
 
     cluster: str
     taken_at: datetime
+    row_count: int
 
 
 class PartialSnapshot(NamedTuple):
@@ -65,33 +67,47 @@ def read_header(path: Path) -> SnapshotHeader | InvalidRow:
         row = read_first_row(path)
     except TopiaristError as error:
         return InvalidRow(printable_path(path), 0, str(error.args[0]))
-    return SnapshotHeader(row["cluster"], parse_time(row["takenAt"]))
+    return make_header(row)
+
+
+def make_header(cluster_row: Row) -> SnapshotHeader:
+    """Return the header of a file with this first row."""
+    return SnapshotHeader(cluster_row["cluster"], parse_time(cluster_row["takenAt"]), cluster_row["rows"])
 
 
 def read_partial_snapshot(
-    path: Path, reader: CachingReader | None = None, is_equal: EqualityCheck = lambda *_: False
+    file: str,
+    lines: Iterable[bytes],
+    reader: CachingReader | None = None,
+    is_equal: EqualityCheck = lambda *_: False,
+    on_cluster_row: Callable[[Row], None] = lambda _: None,
 ) -> PartialSnapshot:
-    """Read every valid row of a file, and collect every invalid line.
+    """Read every valid row of the lines of a file, and collect every invalid line.
 
-    Never raises for the content of the file. The state is without the topics that ``is_equal`` accepts.
+    The state is without the topics that ``is_equal`` accepts; ``on_cluster_row`` gets the first row before that.
+    ``file`` is for messages. Raises ``TopiaristError`` only if the file cannot be opened or read: never for its
+    content.
     """
     invalid_rows: list[InvalidRow] = []
-    rows: list[Row] = []
     reader = reader or CachingReader()
 
     def add_invalid_row(number: int, line: bytes, error: RowError) -> None:
         text = line[: 4 * _MAX_SHOWN_CHARS].decode(errors="replace").rstrip("\n")[:_MAX_SHOWN_CHARS]
-        invalid_rows.append(InvalidRow(printable_path(path), number, str(error), text))
+        invalid_rows.append(InvalidRow(printable_path(file), number, str(error), text))
 
     try:
-        rows.extend(reader.read_rows(path, is_equal, add_invalid_row))
+        found = reader.read_rows(lines, is_equal, add_invalid_row)
+        first = next(found, None)
+        if first is None:
+            empty = InvalidRow(printable_path(file), 0, "found an empty file, wanted a snapshot")
+            return PartialSnapshot(None, tuple(invalid_rows) or (empty,))
+        on_cluster_row(first)
+        rows = [*found]
     except TopiaristError as error:
-        return PartialSnapshot(None, (*invalid_rows, InvalidRow(printable_path(path), 0, str(error.args[0]))))
-    if not rows:
-        empty = InvalidRow(printable_path(path), 0, "found an empty file, wanted a snapshot")
-        return PartialSnapshot(None, tuple(invalid_rows) or (empty,))
-    first = rows.pop(0)
-    found = len(rows) + len(invalid_rows) + reader.equal_count
-    if message := describe_wrong_row_count(found, first["rows"]):
-        invalid_rows.append(InvalidRow(printable_path(path), 0, message))
+        if isinstance(error.__cause__, OSError):
+            raise
+        return PartialSnapshot(None, (*invalid_rows, InvalidRow(printable_path(file), 0, str(error.args[0]))))
+    count = len(rows) + len(invalid_rows) + reader.equal_count
+    if message := describe_wrong_row_count(count, first["rows"]):
+        invalid_rows.append(InvalidRow(printable_path(file), 0, message))
     return PartialSnapshot(decode_state(first, rows), tuple(invalid_rows))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from topiarist.adapters.zookeeper.connection.session import open_session, translate_errors
 from topiarist.adapters.zookeeper.moves.batch_writer import WriterSettings
@@ -19,16 +19,20 @@ from topiarist.adapters.zookeeper.read.state import read_state
 from topiarist.adapters.zookeeper.read.topic import DecodeCache
 from topiarist.adapters.zookeeper.write.freeze import set_freeze
 from topiarist.adapters.zookeeper.write.lock import Lock
+from topiarist.adapters.zookeeper.write.move_records import find_records, move_records, read_left_records
 from topiarist.adapters.zookeeper.write.write_context import ensure_own_znodes, require_writable, wait_for_controller
 from topiarist.adapters.zookeeper.write.writer import Writer
-from topiarist.errors import TopiaristError
+from topiarist.errors import Reason, TopiaristError
 from topiarist.model.credentials import ANONYMOUS, Credentials
+from topiarist.model.moved_records import ClosedRecords, LeftRecords
 from topiarist.model.moves import ClearedMoves
 from topiarist.model.outcome import FreezeResult, Outcome, Result
-from topiarist.model.plan import Plan
+from topiarist.model.plan import Issue, Plan
 from topiarist.model.progress import TopicProgress
 from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
 from topiarist.ports import MoveOptions, Throttle
+
+T = TypeVar("T")
 
 
 class ZooKeeperCluster:
@@ -145,6 +149,14 @@ class ZooKeeperCluster:
         with translate_errors(self._session):
             return read_broker_throttles(self._session)
 
+    def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
+        """Raise ``WrongUsage``: ZooKeeper takes what it is given, and no broker is asked."""
+        raise TopiaristError(
+            Reason.WRONG_USAGE,
+            "--ask-brokers: this cluster is reached through ZooKeeper, where no broker checks a change",
+            "leave out the option, or reach the cluster through its brokers (via: Kafka)",
+        )
+
     def clear_moves(self) -> ClearedMoves | None:
         """Put the throttles of the last batch back under the lock, and delete its record."""
         with translate_errors(self._session):
@@ -157,6 +169,27 @@ class ZooKeeperCluster:
         """
         with translate_errors(self._session):
             return set_freeze(self._session, freeze, by=by, force=force)
+
+    def move_records(self, take: Callable[[ClosedRecords], T]) -> T:
+        """Close the records, call ``take`` with them, and mark them as moved; return the result of ``take``."""
+        with translate_errors(self._session):
+            return move_records(
+                self._session,
+                owner=self._owner,
+                lock_timeout=self._lock_timeout,
+                jute_max_buffer=self._jute_max_buffer,
+                take=take,
+            )
+
+    def find_records(self) -> ClosedRecords:
+        """Return the records that ``move_records`` would hand over now; write nothing."""
+        with translate_errors(self._session):
+            return find_records(self._session, jute_max_buffer=self._jute_max_buffer)
+
+    def read_left_records(self) -> LeftRecords:
+        """Return what ZooKeeper holds of topiarist, for runs through the brokers."""
+        with translate_errors(self._session):
+            return read_left_records(self._session)
 
     @property
     def _writer_settings(self) -> WriterSettings:

@@ -24,7 +24,7 @@ from topiarist.cli.settings import Settings
     epilog="""\b
 Examples:
   topiarist apply topics/ --clusters clusters.yaml
-  topiarist apply topics/ --zookeeper localhost:2181/kafka --yes
+  topiarist apply topics/ --bootstrap-servers localhost:9092 --yes
   topiarist apply topics/ --adopt='orders.*' --yes
   topiarist apply topics/ --yes --allow-risk DataLoss=clicks,audit --wait
   topiarist apply --plan plan.json --clusters clusters.yaml --yes --report report.jsonl
@@ -38,6 +38,7 @@ Exit codes (1 takes precedence, then the highest):
 """,
 )
 @options.manifests
+@options.selection
 @options.require_topics
 @options.connection
 @options.planning
@@ -83,8 +84,8 @@ def _select_mode(
 ) -> ApplyManifests | ApplySavedPlan:
     """Return the mode that the options select; raise ``click.UsageError`` for options that exclude each other."""
     if plan is not None:
-        if reviewed is not None or settings.paths:
-            other = "--reviewed" if reviewed is not None else "paths of manifests"
+        if reviewed is not None or settings.paths or settings.selection.text:
+            other = "--reviewed" if reviewed is not None else settings.selection.text or "paths of manifests"
             raise click.UsageError(f"--plan applies the plan as saved: it cannot be combined with {other}")
         return ApplySavedPlan(settings, plan, non_interactive)
     if reviewed is not None:

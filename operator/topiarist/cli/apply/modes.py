@@ -30,10 +30,12 @@ from topiarist.filters.review import (
     filter_unreviewed,
     recheck_saved_plan,
 )
+from topiarist.model.access import via_of
 from topiarist.model.outcome import Outcome, ReconcileReport, Result, worst_exit_code
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClusterState
 from topiarist.planning.preconditions import RevalidatedPlan, revalidate
 from topiarist.ports import NO_MOVE_OPTIONS, Cluster, MoveOptions, Throttle
 from topiarist.text import format_count, quote
@@ -101,7 +103,7 @@ class ApplyReviewed(ApplyManifests):
         for plan in sessions.read_and_plan(self.desired, self.settings.run_options):
             try:
                 if reviewed := self._reviewed_plans.get(plan.cluster):
-                    require_same_cluster(reviewed, plan.cluster_id, plan.chroot)
+                    require_same_cluster(reviewed, plan)
                     declared = {spec.topic for spec in self.desired.specs[plan.cluster]}
                     satisfied = already_satisfied(plan, reviewed)
                     self._add_remark("already done", plan.cluster, [name for name in satisfied if name in declared])
@@ -204,11 +206,10 @@ class ApplySavedPlan:
     def _revalidate(self, name: str, cluster: Cluster) -> RevalidatedPlan:
         plan, spec, settings = self._plans[name], self.clusters[name], self._settings
         state = reconcile.read_cluster(cluster, spec.cluster_id)
-        require_same_cluster(plan, state.cluster_id, state.chroot)
+        require_same_cluster(plan, state)
         # The config rules and the Kafka version are taken from the run: the plan file is not trusted for them.
-        revalidated = revalidate(
-            replace(plan, config_rules=spec.config_rules.with_relevant_settings(), min_version=state.min_version), state
-        )
+        rules = spec.config_rules.for_cluster(state.mode, state.known_configs).with_relevant_settings()
+        revalidated = revalidate(replace(plan, config_rules=rules, min_version=state.min_version), state)
         remaining = recheck_saved_plan(
             revalidated.plan,
             spec,
@@ -297,9 +298,10 @@ def match_clusters(names: Collection[str], settings: Settings, source: str) -> M
     clusters = load.load_clusters(replace(settings, cluster=None))
     if len(names) == len(clusters) == 1 and "" in (*names, *clusters):
         clusters = dict(zip(names, clusters.values(), strict=True))
-    elif settings.zookeeper and len(names) > 1:
+    elif settings.address_option and len(names) > 1:
         listed = ", ".join(names)
-        raise click.UsageError(f"--zookeeper is the address of one cluster, and {source} has {len(names)}: {listed}")
+        address = f"{settings.address_option} is the address of one cluster"
+        raise click.UsageError(f"{address}, and {source} has {len(names)}: {listed}")
     require_known_clusters(names, clusters, source)
     if not names:
         if settings.cluster is not None:
@@ -318,15 +320,19 @@ def require_known_clusters(
         raise TopiaristError(Reason.UNKNOWN_CLUSTER, message, "give its Cluster document with --clusters")
 
 
-def require_same_cluster(plan: Plan, cluster_id: str, chroot: str) -> None:
-    """Raise ``TopiaristError`` (WrongCluster) if the plan was made for another cluster id or chroot."""
-    if (plan.cluster_id, plan.chroot) != (cluster_id, chroot):
-        planned, found = (
-            f"{name or 'without id'} at {path or '/'}"
-            for name, path in ((plan.cluster_id, plan.chroot), (cluster_id, chroot))
-        )
-        message = f"the plan was made for cluster {planned}, found cluster {found} at its address"
+def require_same_cluster(plan: Plan, found: ClusterState | Plan) -> None:
+    """Raise ``TopiaristError`` (WrongCluster) if the plan was made for another cluster, or through another way to it.
+
+    The identity of a topic depends on the way, so each topic would look like a recreated one.
+    """
+    if (plan.cluster_id, plan.chroot) != (found.cluster_id, found.chroot):
+        planned, actual = (f"{each.cluster_id or 'without id'} at {each.chroot or '/'}" for each in (plan, found))
+        message = f"the plan was made for cluster {planned}, found cluster {actual} at its address"
         raise TopiaristError(Reason.WRONG_CLUSTER, message, "correct the address, or make a plan for this cluster")
+    if plan.bypasses_brokers != found.bypasses_brokers:
+        planned, actual = (via_of(bypasses_brokers=each.bypasses_brokers).value for each in (plan, found))
+        message = f"the plan was made via {planned}, and this run reaches the cluster via {actual}"
+        raise TopiaristError(Reason.WRONG_CLUSTER, message, f"reach the cluster via {planned}, or make a new plan")
 
 
 _MAX_SHOWN_TOPICS = 12

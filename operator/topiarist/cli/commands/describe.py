@@ -54,7 +54,7 @@ class _ClusterTopics(NamedTuple):
     cls=options.Command,
     epilog="""\b
 Examples:
-  topiarist describe orders --zookeeper localhost:2181/kafka
+  topiarist describe orders --bootstrap-servers localhost:9092
   topiarist describe orders topics/ --clusters clusters.yaml --cluster eu
   topiarist describe orders,clicks --clusters clusters.yaml -v
   topiarist describe 'shop.*' topics/ --clusters clusters.yaml

@@ -1,7 +1,7 @@
 """The ``topiarist export`` command: write a cluster's topics as manifests.
 
 The first step to bring a cluster under management. Reads one cluster and writes a new folder (``export_cluster``);
-sends no write to ZooKeeper.
+sends no write to the cluster.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
 from topiarist.desired.export import build_cluster_document, export_cluster
 from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import ClusterState
 from topiarist.output.text import export as rendering
 from topiarist.reconcile import read_cluster
 from topiarist.schema import check
@@ -33,7 +32,7 @@ _DEFAULT_CLUSTER_NAME = "default"
     cls=options.Command,
     epilog="""\b
 Examples:
-  topiarist export --zookeeper localhost:2181/kafka --kafka-version 3.9 --cluster prod --out prod
+  topiarist export --bootstrap-servers localhost:9092 --cluster prod --out prod
   topiarist export clusters.yaml --cluster prod --out prod
   topiarist plan prod
 
@@ -52,14 +51,15 @@ Exit codes: 0 written; 1 error, nothing was written; 2 usage error.
     metavar="DIR",
     help="Folder to write to; it must not exist, or be empty.",
 )
-def command(folder: Path, **values: Any) -> None:
+@options.option("--units", "use_units", is_flag=True, help="Write times and sizes with units, such as 7d and 1GiB.")
+def command(folder: Path, *, use_units: bool, **values: Any) -> None:
     """Write the topics of one cluster as manifests: one file per topic, and a Cluster with defaults.
 
     A plan of the written manifests has no changes; applying them writes ownership records. Omitted are internal topics,
     topics of other software, and values that a manifest cannot express; the summary lists them. Writes nothing to the
     cluster: read-only credentials are enough.
 
-    With --zookeeper alone, --cluster is the name of the new Cluster (default: default). If PATH has the Cluster
+    With an address alone, --cluster is the name of the new Cluster (default: default). If PATH has the Cluster
     document, only Topics are written, and they name that Cluster.
     """
     settings = options.build_settings(values)
@@ -68,7 +68,11 @@ def command(folder: Path, **values: Any) -> None:
     with ClusterSessions({cluster.name: cluster}, settings) as fleet:
         states = fleet.map_sessions(lambda _, connected: read_cluster(connected, cluster.cluster_id))
     for state in states.values():
-        _write_export(folder, state, cluster, settings)
+        export = export_cluster(state, cluster, settings.owner, use_units=use_units)
+        atomic_files.write_folder(folder, {name: dump.dump_file(body) for name, body in export.files.items()})
+        if settings.verbosity >= 0:
+            page = terminal.make_layout(sys.stderr, settings)
+            terminal.log(rendering.format_summary(export, state, cluster, folder=str(folder), layout=page))
     raise click.exceptions.Exit(int(fleet.error_code))
 
 
@@ -83,14 +87,6 @@ def _select_cluster(settings: Settings) -> ClusterSpec:
         return cluster
     cluster = replace(cluster, name=settings.cluster or _DEFAULT_CLUSTER_NAME)
     for problem in check.check(build_cluster_document(cluster)):
-        flag = "--cluster" if problem.path[0] == "metadata" else "--zookeeper"
+        flag = "--cluster" if problem.path[0] == "metadata" else settings.address_option
         raise click.UsageError(f"{flag}: {problem.message}")
     return cluster
-
-
-def _write_export(folder: Path, state: ClusterState, cluster: ClusterSpec, settings: Settings) -> None:
-    export = export_cluster(state, cluster, settings.owner)
-    atomic_files.write_folder(folder, {name: dump.dump_file(body) for name, body in export.files.items()})
-    if settings.verbosity >= 0:
-        page = terminal.make_layout(sys.stderr, settings)
-        terminal.log(rendering.format_summary(export, state, cluster, folder=str(folder), layout=page))

@@ -15,6 +15,7 @@ from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
 from topiarist.errors import Exit
+from topiarist.model.moved_records import is_closed_by_move
 from topiarist.model.outcome import FreezeResult, Result, worst_exit_code
 from topiarist.model.state import Freeze
 from topiarist.ports import OpenCluster
@@ -27,7 +28,7 @@ from topiarist.reconcile import require_cluster_id
     epilog="""\b
 Examples:
   topiarist freeze clusters.yaml --reason "brokers are being replaced, ask the storage team"
-  topiarist freeze --zookeeper localhost:2181/kafka --reason "incident 4711" --user "ada"
+  topiarist freeze --bootstrap-servers localhost:9092 --reason "incident 4711" --user "ada"
   topiarist freeze clusters.yaml --cluster eu --reason "migration" --force
 
 \b
@@ -78,11 +79,20 @@ def set_freeze(settings: Settings, freeze: Freeze | None, *, user: str, force: b
 def _describe_result(result: FreezeResult, freeze: Freeze | None) -> str:
     """Return the result of setting one freeze znode as text."""
     if result.result is Result.REFUSED:
-        return f"refused: {result.before}\n    another user froze it; to override this, add --force"
+        return f"refused: {result.before}\n    {_explain_refusal(result)}"
     if result.result is Result.UNCHANGED:
         return f"already {result.before or 'open'}"
     was = f" (was {result.before})" if result.before else ""
     return f"{freeze or 'open'}{was}"
+
+
+def _explain_refusal(result: FreezeResult) -> str:
+    if is_closed_by_move(result.before):
+        return (
+            "its records were moved to Kafka, where runs continue: freeze and unfreeze it through its brokers"
+            " (via: Kafka); --force opens ZooKeeper for runs again, and those through the brokers stop (MovedBack)"
+        )
+    return "another user froze it; to override this, add --force"
 
 
 @click.command(
@@ -91,7 +101,7 @@ def _describe_result(result: FreezeResult, freeze: Freeze | None) -> str:
     epilog="""\b
 Examples:
   topiarist unfreeze clusters.yaml
-  topiarist unfreeze --zookeeper localhost:2181/kafka --force
+  topiarist unfreeze --bootstrap-servers localhost:9092 --force
 
 \b
 Exit codes: 0 open, or already open; 1 error; 2 usage error; 4 another user has frozen a

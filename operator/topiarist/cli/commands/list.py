@@ -37,11 +37,11 @@ def _complete_states(_ctx: click.Context, _param: click.Parameter, incomplete: s
     cls=options.Command,
     epilog="""\b
 Examples:
-  topiarist list --zookeeper localhost:2181/kafka
+  topiarist list --bootstrap-servers localhost:9092
   topiarist list topics/ --clusters clusters.yaml --cluster eu --state UnderReplicated
   topiarist list --clusters clusters.yaml --topic 'shop.*' --topic 'orders*'
   topiarist list topics/ --clusters clusters.yaml --label team=shop --state Missing
-  topiarist list --zookeeper localhost:2181/kafka --format json | jq -r '.clusters[].topics[].topic'
+  topiarist list --bootstrap-servers localhost:9092 --format json | jq -r '.clusters[].topics[].topic'
 
 \b
 Exit codes: 0 listed, also if no topic matches; 1 error, or a cluster could not be read;

@@ -22,8 +22,9 @@ from topiarist.errors import Exit, InvalidManifests
     epilog="""\b
 Examples:
   topiarist plan topics/ --clusters clusters.yaml
-  topiarist plan topics/ --zookeeper localhost:2181/kafka --kafka-version 3.9
+  topiarist plan topics/ --bootstrap-servers localhost:9092
   topiarist plan topics/ --cluster eu --format json | jq .clusters[0].topics
+  topiarist plan topics/ --topic 'orders.*' --selector team=shop
   topiarist plan topics/ --out plan.json
   topiarist plan topics/ --format markdown >comment.md
   topiarist plan topics/ --clusters clusters.yaml --snapshot snapshots
@@ -35,9 +36,11 @@ With --exit-code also: 3 changes are pending; 4 there are only refusals.
 """,
 )
 @options.manifests
+@options.selection
 @options.require_topics
 @options.connection
 @options.snapshot
+@options.ask_brokers
 @options.planning
 @options.summary
 @options.format_option(formats.PLAN_FORMATS)
@@ -53,6 +56,8 @@ def command(form: str, out: str | None, exit_code: bool, **values: Any) -> None:
     settings = options.build_settings(values)
     if settings.summary and form != "text":
         raise click.UsageError("--summary cannot be combined with --format: it is for text output")
+    if settings.ask_brokers and settings.snapshot:
+        raise click.UsageError("--ask-brokers cannot be combined with --snapshot: a snapshot has no brokers")
     try:
         inputs = load.load_manifests(settings)
     except InvalidManifests as error:

@@ -29,7 +29,7 @@ STDOUT = "-"
     epilog="""\b
 Examples:
   topiarist snapshot clusters.yaml --out snapshots
-  topiarist snapshot --zookeeper localhost:2181/kafka > local.jsonl
+  topiarist snapshot --bootstrap-servers localhost:9092 > local.jsonl
   topiarist plan topics/ --clusters clusters.yaml --snapshot snapshots
 
 \b

@@ -1,13 +1,12 @@
 """The folder of a drift report: written to a staging folder and then renamed, completely or not at all.
 
-``drift.report.write_report`` adds rows and commits; ``RemoteReportFolder`` does the same for remote URIs. The target
+``drift.report`` adds lines and commits; ``RemoteReportFolder`` does the same for remote URIs. The target
 must be an earlier report, an empty folder, or nothing. Replacing an earlier report takes two renames; for an instant
 between them no report exists, but never a partial one.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -18,14 +17,13 @@ from types import TracebackType
 from typing import Any, BinaryIO, NoReturn, Self
 
 from topiarist.adapters.saved_plans.encode import dumps
-from topiarist.adapters.snapshots.lenient_reader import InvalidRow
-from topiarist.drift.findings import FindingRow
-from topiarist.drift.history import FINDINGS_FILE, NOT_EVALUATED_FILE, SUMMARY_FILE
+from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, SUMMARY_FILE
 from topiarist.drift.outputs import html, markdown, prometheus
+from topiarist.drift.results import LINE_FILES
 from topiarist.errors import Reason, TopiaristError
 from topiarist.text import printable
 
-INVALID_ROWS_FILE, HTML_FILE = "broken.jsonl", "report.html"
+HTML_FILE = "report.html"
 
 WORK_FOLDER = "work"
 """Name of a folder for temporary files in the staging folder; it is removed before the report is published."""
@@ -36,8 +34,6 @@ _SUMMARY_FORMATTERS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "metrics.prom": prometheus.format_metrics,
 }
 """Files that are rendered from the summary alone, with their formatters."""
-
-_encode_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class ReportFolder:
@@ -52,12 +48,12 @@ class ReportFolder:
         is_replaceable = not self._path.exists() or (self._path / SUMMARY_FILE).is_file()
         if not is_replaceable and not (self._path.is_dir() and not any(self._path.iterdir())):
             raise_not_replaceable(path)
-        with self._translate_errors():
+        with self.translate_errors():
             target = self._path.resolve()
             target.parent.mkdir(parents=True, exist_ok=True)
             self._staging = target.with_name(f".topiarist-{token_hex(8)}")
             self._staging.mkdir()
-            self._findings_file = (self._staging / FINDINGS_FILE).open("wb")
+            self._line_files = {name: (self._staging / name).open("wb") for name in LINE_FILES}
 
     def __enter__(self) -> Self:
         return self
@@ -65,7 +61,8 @@ class ReportFolder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._findings_file.close()
+        for file in self._line_files.values():
+            file.close()
         shutil.rmtree(self._staging, ignore_errors=True)
 
     @property
@@ -73,32 +70,44 @@ class ReportFolder:
         """Return the path or URI of the staging folder, where Spark may add files from any machine."""
         return str(self._staging)
 
+    @property
+    def local_path(self) -> Path:
+        """Return the staging folder on this machine."""
+        return self._staging
+
+    def make_work_folder(self) -> Path:
+        """Create a folder on this machine for files that the report does not have."""
+        with self.translate_errors():
+            folder = self._staging / WORK_FOLDER
+            folder.mkdir(exist_ok=True)
+            return folder
+
     def share_file(self, file: Path) -> str:
         """Return the path or URI where Spark can read a file of the report from any machine."""
         return str(file)
 
-    def add_rows(self, rows: Iterable[FindingRow]) -> None:
-        """Write findings to ``findings.jsonl``."""
-        with self._translate_errors():
-            self._findings_file.writelines(map(_encode_line, rows))
+    def add_lines(self, lines: Mapping[str, Iterable[bytes]]) -> None:
+        """Append lines to the files of these names."""
+        with self.translate_errors():
+            for name, some in lines.items():
+                self._line_files[name].writelines(some)
 
     def add_final_step(self, work: Callable[[Path], None]) -> None:
         """Call ``work`` with the staging folder after all findings are written and before the report is published."""
         self._final_steps.append(work)
 
-    def commit(
-        self, summary: Mapping[str, Any], not_evaluated: Iterable[FindingRow], invalid_rows: Iterable[InvalidRow]
-    ) -> None:
+    def commit(self, summary: Mapping[str, Any]) -> None:
         """Write the remaining files, sync all files to disk, and rename the staging folder to the target."""
-        with self._translate_errors():
-            _sync_to_disk(self._findings_file)
+        with self.translate_errors():
+            for file in self._line_files.values():
+                _sync_to_disk(file)
             for work in self._final_steps:
                 work(self._staging)
-            self._write_file(NOT_EVALUATED_FILE, map(_encode_line, not_evaluated))
-            self._write_file(INVALID_ROWS_FILE, (_encode_line(one._asdict()) for one in invalid_rows))
             for name, text in _SUMMARY_FORMATTERS.items():
                 self._write_file(name, [text(summary).encode()])
-            self._write_file(HTML_FILE, html.render_chunks(summary, self._staging / FINDINGS_FILE))
+            self._write_file(
+                HTML_FILE, html.render_chunks(summary, self._staging / FINDINGS_FILE, self._staging / ACCEPTED_FILE)
+            )
             shutil.rmtree(self._staging / WORK_FOLDER, ignore_errors=True)
             self._publish()
 
@@ -124,7 +133,8 @@ class ReportFolder:
         shutil.rmtree(backup, ignore_errors=True)
 
     @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
+    def translate_errors(self) -> Iterator[None]:
+        """Translate each ``OSError``: what is written for the report cannot be written."""
         try:
             yield
         except OSError as error:
@@ -139,10 +149,6 @@ def raise_not_replaceable(path: str) -> NoReturn:
 def _sync_to_disk(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())
-
-
-def _encode_line(row: Mapping[str, Any]) -> bytes:
-    return _encode_json(row).encode() + b"\n"
 
 
 def _raise_unwritable(path: str, message: str) -> NoReturn:

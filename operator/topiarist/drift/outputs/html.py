@@ -1,12 +1,12 @@
 """The drift report as one self-contained HTML page that makes no network requests.
 
-``drift.outputs.folder`` writes it as ``report.html``. Text from znodes and manifests is in JSON data blocks that
+``drift.outputs.folder`` writes it as ``report.html``. Text from clusters and manifests is in JSON data blocks that
 browsers do not run; the script of the page inserts it as text nodes only. As a second defense, a
 Content-Security-Policy in the page allows no script, style or request but those written here.
 
-The page has all findings, or a sample, because a browser cannot open a page of a million findings. Rare combinations of
-cluster and class are shown completely, and the rest is limited evenly, so that each combination has at least one
-example as long as there is room.
+The page has all findings, or a sample, because a browser cannot open a page of a million findings. Critical findings
+come first; then rare combinations of cluster and class are shown completely, and the rest is limited evenly, so that
+each combination has at least one example as long as there is room.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -33,82 +35,103 @@ _MAX_CLUSTER_ROWS, _MAX_OTHER_ROWS, _MAX_VALUES = 2000, 100, 4
 
 _CLUSTER_CLASS = re.compile(rb'\{"cluster":("(?:[^"\\]|\\.)*"),"topic":"(?:[^"\\]|\\.)*","class":("[A-Za-z]+"),')
 
+_CRITICAL = b',"severity":"Critical"'
+"""Text that only a line of severity Critical has: a quotation mark within a text has a backslash before it."""
+
+_PLACEMENT_CLASSES = ("racks", "widths", "spread", "drained")
+"""Classes of the table about replica placement."""
+
+COLUMNS = (
+    *("cluster", "topic", "class", "field", "expected", "actual", "planned", "risk", "explanation", "reasons"),
+    *("message", "hint", "owner", "modifiedExternally", "takenAt", "firstSeen", "seenSince"),
+    *("episodes", "status", "manifest", "file", "line", "link", "responsible", "severity", "command"),
+)
+"""Fields of a finding in a page, in this order; the page computes the age from the times."""
+
 _MAX_TEXT_LENGTH = 1000
 """Number of characters of a text; a config value may have a million."""
 
-_SCRIPTS = ("data.js", "filter.js", "table.js", "heat.js", "overview.js", "charts.js", "main.js")
+_SCRIPTS = ("data.js", "filter.js", "finding.js", "table.js", "heat.js", "overview.js", "charts.js", "main.js")
 """Script files, concatenated in this order into one script."""
 
 _PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
 
+Cell = tuple[bytes, bytes, bool]
+"""Cluster and class of a finding as JSON, and whether its severity is Critical."""
+
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
-@cache
-def list_columns() -> tuple[str, ...]:
-    """Return the fields of a finding in a page, in this order; the page computes the age from the times."""
-    fields = load.load_schema("drift")["definitions"]["finding"]["properties"]
-    return tuple(name for name in fields if name != "ageSeconds")
-
-
-def render_chunks(summary: Mapping[str, Any], findings: Path) -> Iterator[bytes]:
+def render_chunks(summary: Mapping[str, Any], findings: Path, accepted: Path) -> Iterator[bytes]:
     """Yield the page of a report in chunks.
 
-    ``findings`` is the path of ``findings.jsonl``, which is read while the chunks are consumed.
+    ``findings`` and ``accepted`` are the paths of ``findings.jsonl`` and ``accepted.jsonl``, which are read while the
+    chunks are consumed.
     """
     parts = {
         "policy": _content_security_policy(),
         "style": _read_style(),
         "script": _build_script(),
-        "report": _encode_data(build_document(summary)),
+        "report": _encode_data(build_document(summary, _read_accepted(accepted))),
     }
     for index, part in enumerate(_PLACEHOLDER.split(_read_asset("page.html"))):
         if index % 2 == 0:
             yield part.encode()
         elif part == "findings":
-            yield from _findings_chunks(findings, summary)
+            yield from _findings_chunks(findings, summary["findings"]["total"])
         else:
             yield parts[part].encode()
 
 
-def _findings_chunks(findings: Path, summary: Mapping[str, Any]) -> Iterator[bytes]:
+def _read_accepted(path: Path) -> list[FindingRow]:
+    with path.open("rb") as file:
+        return [json.loads(line) for line in islice(file, _MAX_OTHER_ROWS)]
+
+
+def _findings_chunks(findings: Path, total: int) -> Iterator[bytes]:
     separator, texts = "[\n", StringTable()
-    with findings.open("rb") as file:
-        for row in sample_rows(file, summary["byCluster"], MAX_FINDINGS):
-            yield f"{separator}{_encode_data(texts.encode_row(row))}".encode()
-            separator = ",\n"
+    for row in sample_rows(findings, total, MAX_FINDINGS):
+        yield f"{separator}{_encode_data(texts.encode_row(row))}".encode()
+        separator = ",\n"
     yield b"[]" if separator == "[\n" else b"\n]"
 
 
-def sample_rows(lines: Iterable[bytes], by_cluster: Sequence[Mapping[str, Any]], max_rows: int) -> Iterator[FindingRow]:
-    """Yield the rows of a page in the order of ``lines``: the first rows of each cluster and class.
+def sample_rows(path: Path, total: int, max_rows: int) -> Iterator[FindingRow]:
+    """Yield the rows of a page in the order of ``findings.jsonl``, which is read twice if it has too many.
 
-    ``by_cluster`` has the clusters of the summary. Only selected lines are parsed as JSON. Raises ``ValueError`` for a
-    line that does not begin with cluster, topic and class.
+    Critical findings have the first claim, and then the first rows of each cluster and class. Only selected lines are
+    parsed as JSON. Raises ``ValueError`` for a line that does not begin with cluster, topic and class.
     """
-    counts = {
-        (json.dumps(one["cluster"]).encode(), json.dumps(kind).encode()): number
-        for one in by_cluster
-        for kind, number in one["byClass"].items()
-    }
-    remaining = allocate(counts, max_rows)
-    for line in lines:
-        match = _CLUSTER_CLASS.match(line)
-        if match is None:
-            raise ValueError("a line of findings does not begin with cluster, topic and class")
-        cell = (match[1], match[2])
-        if remaining[cell]:
-            remaining[cell] -= 1
-            yield json.loads(line)
+    with path.open("rb") as file:
+        if total <= max_rows:
+            yield from map(json.loads, file)
+            return
+        counts = Counter(map(_find_cell, file))
+    critical = allocate({cell: number for cell, number in counts.items() if cell[2]}, max_rows)
+    others = {cell: number for cell, number in counts.items() if not cell[2]}
+    remaining = critical | allocate(others, max_rows - sum(critical.values()))
+    with path.open("rb") as file:
+        for line in file:
+            cell = _find_cell(line)
+            if remaining[cell]:
+                remaining[cell] -= 1
+                yield json.loads(line)
 
 
-def allocate(counts: Mapping[tuple[bytes, bytes], int], max_rows: int) -> dict[tuple[bytes, bytes], int]:
-    """Return the number of rows for each cluster and class; the sum is at most ``max_rows``.
+def _find_cell(line: bytes) -> Cell:
+    match = _CLUSTER_CLASS.match(line)
+    if match is None:
+        raise ValueError("a line of findings does not begin with cluster, topic and class")
+    return match[1], match[2], _CRITICAL in line
+
+
+def allocate(counts: Mapping[Cell, int], max_rows: int) -> dict[Cell, int]:
+    """Return the number of rows for each cell; the sum is at most ``max_rows``.
 
     Small counts are taken completely, and the other entries share the rest evenly.
     """
     ordered = sorted(counts, key=lambda cell: (counts[cell], cell))
-    allocation: dict[tuple[bytes, bytes], int] = {}
+    allocation: dict[Cell, int] = {}
     for index, cell in enumerate(ordered):
         allocation[cell] = min(counts[cell], max_rows // (len(ordered) - index))
         max_rows -= allocation[cell]
@@ -116,7 +139,7 @@ def allocate(counts: Mapping[tuple[bytes, bytes], int], max_rows: int) -> dict[t
 
 
 class StringTable:
-    """An encoder of rows as lists of ``list_columns`` that replaces a repeated text with its index.
+    """An encoder of rows as lists of ``COLUMNS`` that replaces a repeated text with its index.
 
     Indexes count distinct texts from 0 in order of first use.
     """
@@ -126,12 +149,13 @@ class StringTable:
 
     def encode_row(self, row: FindingRow) -> list[str | int | bool | None]:
         """Return one row as a list."""
-        return [self._encode_value(row[name]) for name in list_columns()]
+        return [self._encode_value(row[name]) for name in COLUMNS]
 
     def _encode_value(self, value: Any) -> str | int | bool | None:
         if value is None or isinstance(value, bool):
             return value
-        text = ", ".join(value) if isinstance(value, list) else value
+        # A number is the index of a text, so that a line number is text too.
+        text = ", ".join(value) if isinstance(value, list) else str(value)
         # Look up the raw text first: nearly every text is printable and repeated, and sanitizing is slower.
         if (index := self._indexes.get(text)) is not None:
             return index
@@ -142,14 +166,21 @@ class StringTable:
         return index
 
 
-def build_document(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data of the page except the findings, with a fixed limit on each of its lists."""
+def build_document(summary: Mapping[str, Any], accepted: Sequence[FindingRow]) -> dict[str, Any]:
+    """Return the data of the page except the findings, with a fixed limit on each of its lists.
+
+    ``accepted`` are the first rows of ``accepted.jsonl``.
+    """
     class_schema = load.load_schema("drift")["definitions"]["class"]
     worst = sorted(summary["byCluster"], key=lambda one: (-one["findings"], one["cluster"]))
     drifted = [one for one in worst if one["findings"]]
     unknown = [one for one in summary["byCluster"] if one["problem"] is not None]
-    copied_fields = ("asOf", "oldest", "previous", "owner", "clusters", "topics", "findings", "trend")
-    differences = summary["crossClusterDifferences"]
+    misplaced = [one for one in drifted if any(kind in one["byClass"] for kind in _PLACEMENT_CLASSES)]
+    copied_fields = (
+        *("asOf", "oldest", "previous", "owner", "clusters", "topics", "findings", "trend"),
+        *("bySeverity", "oldestFinding"),
+    )
+    differences, exceptions, upgrade = (summary[name] for name in ("crossClusterDifferences", "exceptions", "upgrade"))
     document: dict[str, Any] = _sanitize_texts(
         {
             **{name: summary[name] for name in copied_fields},
@@ -157,16 +188,34 @@ def build_document(summary: Mapping[str, Any]) -> dict[str, Any]:
             "heat": _limit_rows(
                 [_select_fields(one, "cluster", "findings", "byClass") for one in drifted], _MAX_CLUSTER_ROWS
             ),
+            "placement": _limit_rows([_select_fields(one, "cluster", "byClass") for one in misplaced]),
             "unknown": _limit_rows([_select_fields(one, "cluster", "problem") for one in unknown]),
-            "owners": _limit_rows(summary["byOwner"]),
+            "incomplete": _limit_rows(summary["incomplete"]),
+            "responsible": _limit_rows(sorted(summary["byResponsible"], key=_urgency)),
+            "accepted": {"total": summary["accepted"]["total"], "rows": accepted},
+            "unmatched": _limit_rows(exceptions["unmatched"]),
             "crossClusterDifferences": _limit_rows([_difference_document(one) for one in differences["topics"]])
             | {"total": differences["total"]},
             "unbalanced": _limit_rows(summary["unbalanced"]),
+            "upgrade": upgrade
+            and _select_fields(upgrade, "target", "checked", "risks")
+            | {"byCluster": _limit_rows(sorted(upgrade["byCluster"], key=_upgrade_urgency))},
             "inputs": {name: many if isinstance(many, int) else len(many) for name, many in summary["inputs"].items()},
         }
     )
     document["classes"] = dict(zip(class_schema["enum"], class_schema["enumDescriptions"], strict=True))
-    return document | {"columns": list_columns(), "shown": min(summary["findings"]["total"], MAX_FINDINGS)}
+    return document | {"columns": COLUMNS, "placementClasses": _PLACEMENT_CLASSES}
+
+
+def _urgency(one: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Return a key that sorts the responsible with the most Critical findings first, then High, then all."""
+    by_severity = one["bySeverity"]
+    return -by_severity.get("Critical", 0), -by_severity.get("High", 0), -one["findings"]
+
+
+def _upgrade_urgency(one: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Return a key that sorts clusters by their affected topics, the worst effect first."""
+    return -one["stopsBrokers"], -one["dropped"], -one["defaultChanges"]
 
 
 def _limit_rows(rows: Sequence[Any], max_rows: int = _MAX_OTHER_ROWS) -> dict[str, Any]:
@@ -220,12 +269,7 @@ def _read_style() -> str:
 
 @cache
 def _build_script() -> str:
-    """Return the chart library with its licence, followed by the scripts of the page."""
-    library = _read_asset("third-party/chart.umd.min.js")
-    library = library[: library.index("//# sourceMappingURL=")]  # the source map is not shipped
-    scripts = "".join(map(_read_asset, _SCRIPTS))
-    licence = _read_asset("third-party/chart.LICENSE.md")
-    return f'/*!\n{licence}*/\n{library}(function () {{\n"use strict";\n{scripts}}})();\n'
+    return f'(function () {{\n"use strict";\n{"".join(map(_read_asset, _SCRIPTS))}}})();\n'
 
 
 @cache

@@ -1,7 +1,7 @@
 """The summary of a drift report as Markdown, for an issue or a chat message.
 
 ``drift.outputs.folder`` writes it as ``summary.md``. It shows the largest counts and the clusters that could not be
-compared. Text from znodes and manifests is escaped or put into code spans, so that it is not parsed as Markdown.
+compared. Text from clusters and manifests is escaped or put into code spans, so that it is not parsed as Markdown.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from topiarist.drift.findings import DriftClass
 from topiarist.output.markdown.escape import escape_prose, format_code, format_table_cell
-from topiarist.text import format_count
+from topiarist.text import format_count, humanize_duration
 
 _MAX_CLUSTER_ROWS, _MAX_OTHER_ROWS = 20, 10
 """Number of rows in the table of clusters, and in each of the other tables."""
@@ -25,10 +25,7 @@ def format_summary(summary: Mapping[str, Any]) -> str:
     parts = [
         _overview(summary),
         _cluster_table(summary),
-        _format_table(
-            ["owner", "findings"],
-            [[format_table_cell(one["owner"] or "none"), f"{one['findings']:,}"] for one in summary["byOwner"]],
-        ),
+        _responsible_table(summary),
         _format_table(["reason", "findings"], [[reason, f"{number:,}"] for reason, number in reasons]),
         _difference_table(summary["crossClusterDifferences"]),
         _format_table(
@@ -40,6 +37,7 @@ def format_summary(summary: Mapping[str, Any]) -> str:
             ],
         ),
         _unknown_clusters(summary),
+        _incomplete_clusters(summary["incomplete"]),
         _unused_input(summary["inputs"]),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -54,6 +52,25 @@ def _overview(summary: Mapping[str, Any]) -> str:
         f"as of {format_code(summary['asOf'])}; "
         f"{topics['inSync']:,} of {format_count(topics['compared'], 'topic')} match their manifests."
     )
+    if severities := ", ".join(f"{number:,} {each.lower()}" for each, number in summary["bySeverity"].items()):
+        text += f" Findings by severity: {severities}."
+    if oldest := summary["oldestFinding"]:
+        cluster = f" on {format_code(oldest['cluster'])}" if oldest["cluster"] else ""
+        subject = f" of {format_code(oldest['topic'])}" if oldest["topic"] else ""
+        text += (
+            f" The oldest, {oldest['class']}{subject}{cluster}, was first seen at {format_code(oldest['firstSeen'])}."
+        )
+    if (repairs := summary["timeToRepair"]) and repairs["resolved"]:
+        text += (
+            f" Half of the {format_count(repairs['resolved'], 'finding')} that were resolved in the last "
+            f"{repairs['days']} days stayed for {humanize_duration(repairs['medianSeconds'] * 1000)} or less."
+        )
+    if accepted := summary["accepted"]["total"]:
+        text += f" {format_count(accepted, 'difference')} accepted by exceptions."
+    if unmatched := summary["exceptions"]["unmatched"]:
+        text += f" {format_count(len(unmatched), 'exception')} without any difference."
+    if invalid := findings["byClass"].get(DriftClass.INVALID.value):
+        text += f" {format_count(invalid, 'invalid manifest')} could not be compared."
     if findings["notEvaluated"]:
         text += f" {format_count(findings['notEvaluated'], 'earlier finding')} could not be evaluated again."
     return text
@@ -68,6 +85,17 @@ def _cluster_table(summary: Mapping[str, Any]) -> str:
         for one in sorted(drifted, key=lambda one: (-one["findings"], one["cluster"]))
     ]
     return _format_table(["cluster", *kinds], rows, _MAX_CLUSTER_ROWS)
+
+
+def _responsible_table(summary: Mapping[str, Any]) -> str:
+    """Return the findings by team or owner, with a column for each severity, the most severe first."""
+    severities = [*summary["bySeverity"]]
+    rows = [
+        [format_table_cell(one["responsible"] or "none"), f"{one['findings']:,}", f"{one['new']:,}"]
+        + [f"{one['bySeverity'][each]:,}" if each in one["bySeverity"] else "" for each in severities]
+        for one in summary["byResponsible"]
+    ]
+    return _format_table(["responsible", "findings", "new", *severities], rows)
 
 
 def _difference_table(differences: Mapping[str, Any]) -> str:
@@ -97,6 +125,18 @@ def _unknown_clusters(summary: Mapping[str, Any]) -> str:
         lines.append(f"- and {len(unknown) - _MAX_OTHER_ROWS:,} more")
     title = f"**{format_count(len(unknown), 'cluster')} could not be compared:**\n"
     return "\n".join([title, *lines]) if unknown else ""
+
+
+def _incomplete_clusters(incomplete: Sequence[Mapping[str, Any]]) -> str:
+    lines = [
+        f"- {format_code(one['cluster'])}: {format_count(one['notJudged'], 'topic')} not judged, "
+        f"{format_count(one['rows'], 'invalid row')} in {format_code(one['file'])}: {escape_prose(one['message'])}"
+        for one in incomplete[:_MAX_OTHER_ROWS]
+    ]
+    if len(incomplete) > _MAX_OTHER_ROWS:
+        lines.append(f"- and {len(incomplete) - _MAX_OTHER_ROWS:,} more")
+    title = f"**{format_count(len(incomplete), 'cluster')} could be compared only in part:**\n"
+    return "\n".join([title, *lines]) if incomplete else ""
 
 
 def _unused_input(inputs: Mapping[str, Any]) -> str:

@@ -1,7 +1,7 @@
 """Spark schemas for snapshot rows and findings, derived from the JSON Schemas in ``schemas/``.
 
-``drift.spark.inputs``, ``drift.spark.job`` and ``drift.spark.outputs`` read and write with them. Explicit schemas avoid
-inference from data: a column exists even if no row of a file has a value for it.
+``drift.spark.inputs`` and ``drift.spark.outputs`` read and write with them. Explicit schemas avoid inference from data:
+a column exists even if no row of a file has a value for it.
 """
 
 from __future__ import annotations
@@ -14,18 +14,8 @@ from pyspark.sql import functions as f
 
 from topiarist.schema import load
 
-CORRUPT_COLUMN = "_corrupt_record"
-"""Column for the text of a line that Spark cannot parse."""
-
 ROW_KINDS = ("cluster", "topic", "record")
 """Kinds of rows in a snapshot."""
-
-
-def actual_row_type() -> types.StructType:
-    """Return the type of topic and record rows in one table, with ``CORRUPT_COLUMN``."""
-    return types.StructType(
-        [*fields_of_kinds("topic", "record"), types.StructField(CORRUPT_COLUMN, types.StringType())]
-    )
 
 
 def snapshot_row_type() -> types.StructType:
@@ -58,31 +48,6 @@ def select_typed(table: DataFrame, fields: Sequence[types.StructField], *others:
     return table.select(*map(column, fields), *others)
 
 
-def is_valid_row() -> Column:
-    """Return a condition: a topic or record row has all required values, and consistent ones.
-
-    All other checks of rows are in ``adapters.snapshots.validate``.
-    """
-    topic, record = (_has_required_fields(kind) for kind in ("topic", "record"))
-    consistent = (f.col("readError").isNull() != f.col("identity").isNull()) & (
-        f.col("readError").isNull() == f.col("readErrorPath").isNull()
-    )
-    # array_contains returns null for an absent value if the array holds a null: faster than a test of each element.
-    brokers = ~f.array_contains(f.flatten("replicas"), f.lit(-1))
-    values = ~f.array_contains(f.map_values("config"), f.lit("\0"))
-    return f.coalesce((topic & consistent & brokers & values) | record, f.lit(False))
-
-
-def _has_required_fields(kind: str) -> Column:
-    """Return a condition: a row is of a kind, and its non-nullable required fields are not null."""
-    definition = load.load_schema("snapshot")["definitions"][kind]
-    filled = f.col("kind") == kind
-    for field in definition["required"]:
-        if "null" not in definition["properties"][field].get("type", ()):
-            filled = filled & f.col(field).isNotNull()
-    return filled
-
-
 def fields_of_kinds(*kinds: str) -> list[types.StructField]:
     """Return the fields of some kinds of rows, without duplicates, in schema order."""
     definitions = load.load_schema("snapshot")["definitions"]
@@ -95,8 +60,17 @@ def fields_of_kinds(*kinds: str) -> list[types.StructField]:
 
 def finding_row_type() -> types.StructType:
     """Return the type of a line of ``findings.jsonl``."""
+    return _report_row_type("finding")
+
+
+def accepted_row_type() -> types.StructType:
+    """Return the type of a line of ``accepted.jsonl``: a finding with its exception."""
+    return _report_row_type("accepted")
+
+
+def _report_row_type(kind: str) -> types.StructType:
     definitions = load.load_schema("drift")["definitions"]
-    fields = definitions["finding"]["properties"].items()
+    fields = definitions[kind]["properties"].items()
     return types.StructType([types.StructField(name, _spark_type(inner, definitions)) for name, inner in fields])
 
 

@@ -19,7 +19,7 @@ from topiarist.text import printable
 
 _MAX_MESSAGE_LENGTH, _MAX_CAUSES = 400, 50
 
-_HINT_SHARED = "use a folder that all machines of the Spark cluster share, or an address such as hdfs:"
+HINT_SHARED = "use a folder that all machines of the Spark cluster share, or an address such as hdfs:"
 _HINT_PACKAGES = "pass the packages of that store: spark-submit --packages org.apache.hadoop:hadoop-aws:VERSION"
 _HINT_MEMORY = "increase --driver-memory and --executor-memory of spark-submit"
 
@@ -30,7 +30,7 @@ _ROOT_CAUSES: tuple[tuple[str, str, str], ...] = (
     (
         r"^FileNotFoundException|PATH_NOT_FOUND|FILE_NOT_EXIST",
         "Spark found no such file or folder",
-        _HINT_SHARED,
+        HINT_SHARED,
     ),
     (r"^AccessControlException|^AccessDenied|Permission denied", "Spark has no permission for this", ""),
     (r"JAVA_GATEWAY_EXITED", "the JVM of Spark did not start", "see its output above; check JAVA_HOME"),

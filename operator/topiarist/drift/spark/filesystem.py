@@ -6,7 +6,7 @@ them. Each method raises ``TopiaristError`` with the URI in the message.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -48,23 +48,29 @@ class Storage:
                 return [""]
             return [str(status.getPath().getName()) for status in store.listStatus(path)]
 
-    def read_lines(self, address: str) -> Generator[bytes, None, None]:
-        """Yield the lines of a file.
+    def read_first_line(self, address: str) -> bytes:
+        """Return the first line of a file, empty for an empty file.
 
         Raises ``SnapshotUnusable`` for a file above ``MAX_BYTES`` or a line above ``MAX_ROW_BYTES``.
         """
         with self._open(address, Reason.SNAPSHOT_UNUSABLE) as (store, path):
             if (length := store.getFileStatus(path).getLen()) > MAX_BYTES:
                 _raise_unusable(address, f"found {humanize_bytes(length)}, wanted at most {humanize_bytes(MAX_BYTES)}")
-            with closing(store.open(path)) as stream:
-                rest = b""
-                while chunk := bytes(stream.readNBytes(_CHUNK_BYTES)):
-                    *lines, rest = (rest + chunk).split(b"\n")
-                    yield from (line + b"\n" for line in lines)
-                    if len(rest) > MAX_ROW_BYTES:
-                        _raise_unusable(address, f"found a row of more than {humanize_bytes(MAX_ROW_BYTES)}")
-                if rest:
-                    yield rest
+            found = b""
+            for chunk in self.read_chunks(address, Reason.SNAPSHOT_UNUSABLE):
+                start, end, _ = chunk.partition(b"\n")
+                found += start + end
+                if len(found) > MAX_ROW_BYTES:
+                    _raise_unusable(address, f"found a row of more than {humanize_bytes(MAX_ROW_BYTES)}")
+                if end:
+                    break
+            return found
+
+    def read_chunks(self, address: str, reason: Reason = Reason.UNREADABLE) -> Iterator[bytes]:
+        """Yield the content of a file in parts; ``reason`` is that of errors."""
+        with self._open(address, reason) as (store, path), closing(store.open(path)) as stream:
+            while chunk := bytes(stream.readNBytes(_CHUNK_BYTES)):
+                yield chunk
 
     def read_tail(self, address: str, length: int) -> bytes:
         """Return the last ``length`` bytes of a file."""

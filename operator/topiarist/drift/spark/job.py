@@ -1,253 +1,213 @@
-"""The Spark job behind a drift report: compares all clusters in parallel, and only differences leave the JVM.
+"""The Spark job behind a drift report: ``drift.task.work`` on executors, and a report from its results.
 
-``drift.spark.engine`` calls it. Rows of snapshots are joined with the specs of their cluster group by metric name, so
-that topics with colliding metric names meet too. Built-in functions count and drop the rows that are equal to their
-spec (``drift.spark.equality``). Python workers plan the other rows (``drift.spark.worker``) with ``plan_topic``. One
-query over the input collects the counts, the differing rows and the specs without a topic; a second query, over the
-replica lists only, sums the load of the brokers.
+``drift.spark.engine`` calls it. One stage reads and compares all clusters. Executors write the results to a table in
+the report's staging folder: what a lost or repeated task has written does not count, and no cluster is read again for a
+later step. A second stage sorts the lines of the report's files; a third brings together the deviations of each topic.
+Only counts and the entries of ``summary.json`` reach the Python of the driver.
 """
 
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+import pickle
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from heapq import merge, nsmallest
+from itertools import islice
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
 
-from pyspark import StorageLevel
+from pyspark import RDD, SparkFiles
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from topiarist.drift.compare import TopicCounts
-from topiarist.drift.spark import equality
-from topiarist.drift.spark import specs as specs_
-from topiarist.drift.spark.columns import CORRUPT_COLUMN, actual_row_type, is_valid_row
-from topiarist.drift.spark.specs import ClusterGroups
-from topiarist.drift.spark.worker import ClusterContext, RowResult, compare_rows, spec_to_row
-from topiarist.model.credentials import ANONYMOUS
-from topiarist.model.plan import Load
-from topiarist.model.run_options import RunOptions
-from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.drift.cross_cluster import MAX_SHOWN_DIFFERENCES, TopicComparer
+from topiarist.drift.outputs.folder import WORK_FOLDER, ReportFolder
+from topiarist.drift.report import (
+    DuplicateClusterIds,
+    ReportJob,
+    add_result,
+    build_summary,
+    compare_duplicate,
+    make_builder,
+    write_unused_rows,
+)
+from topiarist.drift.results import INVALID_ROWS_FILE, LINE_FILES, ClusterResult
+from topiarist.drift.spark.errors import HINT_SHARED
+from topiarist.drift.spark.filesystem import Storage
+from topiarist.drift.spark.session import NATIVE_ARCHIVE, is_distributed
+from topiarist.drift.spark.worker import (
+    DEVIATION,
+    FAILURE,
+    RESULT,
+    TaskFailure,
+    TaskResult,
+    TaskRow,
+    encode_lines,
+    load_job,
+    run_task,
+)
+from topiarist.drift.task import Part, Shipped
+from topiarist.drift.uris import to_literal_uri, to_uri
+from topiarist.errors import Reason, TopiaristError
+from topiarist.text import printable
 
-_MAX_DRIVER_SPECS = 1000
-"""Number of specs without a topic that the driver plans itself; a larger number is sent to Spark workers."""
+_ROW_TYPE = "cluster string, kind string, number int, data binary"
 
-_SPARK_SETTINGS = {
-    # Groups per task above which Spark falls back to sort-based aggregation; no task has rows of so many clusters.
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": 100_000,
-    # Disable constraint propagation: it costs about 10 s per query here and prunes nothing.
-    "spark.sql.constraintPropagation.enabled": False,
-}
+_TASKS_PER_CORE = 3
+"""Tasks for each core: more would make the end even, fewer let a task learn more from its own clusters."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterCounts:
-    """Counts of one cluster: ``rows`` of its snapshot, and the ``topics`` that Spark has counted without a plan.
+class SparkJob:
+    """The comparison of one report by Spark; ``folder`` is the report's staging folder."""
 
-    ``has_duplicates`` is true if a topic has two rows. ``equal_sizes`` lists equal topics with specs that leave the
-    size open, as (spec number, partitions, replication factors).
+    def __init__(self, spark: SparkSession, job: ReportJob, folder: ReportFolder) -> None:
+        self._spark = spark
+        self._job = job
+        self._folder = folder
+        self._shipped = job.shipped
+        self._broadcast = spark.sparkContext.broadcast(self._shipped)
+        self._name = token_hex(8)
+        # Files of a task that are open at the same time: without this, a task sorts its rows by kind first.
+        spark.conf.set("spark.sql.maxConcurrentOutputFileWriters", 16)
+
+    def run(self, parts: Mapping[str, Part], sources: Sequence[RDD[Part]]) -> dict[str, Any]:
+        """Compare all parts, write the report, and return its summary.
+
+        ``parts`` are all parts by cluster, in order of name; ``sources`` have the same parts with their lines.
+        """
+        table = self._write_table(sources)
+        found = self._read_results(table, len(parts))
+        builder, duplicates = make_builder(self._job), DuplicateClusterIds()
+        counts = dict.fromkeys([*LINE_FILES, DEVIATION], 0)
+        replaced: list[ClusterResult] = []
+        for result, numbers in found:
+            if problem := duplicates.find_problem(result):
+                numbers = {INVALID_ROWS_FILE: numbers[INVALID_ROWS_FILE]}
+                unknown = compare_duplicate(result, parts[result.cluster], problem, self._shipped)
+                replaced.append(unknown)
+                for name, lines in unknown.lines.items():
+                    numbers[name] = numbers.get(name, 0) + len(lines)
+            add_result(self._job, builder, unknown if problem else result)
+            for name, number in numbers.items():
+                counts[name] += number
+        names = [result.cluster for result in replaced]
+        table = table.where(~f.col("cluster").isin(names) | (f.col("kind") == INVALID_ROWS_FILE)) if names else table
+        total, shown = self._find_differences(table, builder.compared) if counts[DEVIATION] else (0, [])
+        summary = build_summary(self._job, builder, total, shown)
+        self._collect_lines(table, replaced, counts)
+        self._folder.commit(summary)
+        return summary
+
+    def compare(self, sources: Sequence[RDD[Part]]) -> RDD[TaskRow]:
+        """Return the results of all parts as rows, which executors compute when the rows are used."""
+        name, shared, distributed = self._name, self._broadcast, is_distributed(self._spark)
+
+        def run(parts: Iterable[Part]) -> Iterator[TaskRow]:
+            return run_task(parts, *load_job(name, lambda: _load(shared, distributed)))
+
+        return self._spark.sparkContext.union([each.mapPartitions(run) for each in sources])
+
+    def _write_table(self, sources: Sequence[RDD[Part]]) -> DataFrame:
+        """Compare all parts; return the table of the results, which executors have written."""
+        place = self._place("results")
+        frame = self._spark.createDataFrame(self.compare(sources), _ROW_TYPE, verifySchema=False)
+        frame.write.partitionBy("kind").parquet(to_uri(place))
+        return self._spark.read.schema(_ROW_TYPE).parquet(to_literal_uri(place))
+
+    def _place(self, name: str) -> str:
+        return f"{self._folder.staging_path}/{WORK_FOLDER}/{name}"
+
+    def _read_results(self, table: DataFrame, expected: int) -> list[TaskResult]:
+        """Return the results in order of cluster. Raises the errors of tasks."""
+        rows = table.where(f.col("kind").isin(RESULT, FAILURE)).select("data").collect()
+        found = [pickle.loads(row.data) for row in rows]  # written by the tasks of this run
+        failures = sorted(each for each in found if isinstance(each, TaskFailure))
+        for reason, message, hint in failures:
+            raise TopiaristError(reason, message, hint or (HINT_SHARED if is_distributed(self._spark) else ""))
+        self._require(len(found), expected, "results")
+        return sorted(found, key=lambda each: each.result.cluster)
+
+    def _require(self, found: int, expected: int, what: str) -> None:
+        if found != expected:
+            # The rest is on the disks of other machines.
+            message = f"{printable(self._folder.staging_path, 4096)}: found {found:,} {what} after writing {expected:,}"
+            hint = "set --out to a folder that all machines of the Spark cluster share, or to an address such as hdfs:"
+            raise TopiaristError(Reason.UNWRITABLE, message, hint)
+
+    def _find_differences(self, table: DataFrame, compared: Iterable[str]) -> tuple[int, list[dict[str, Any]]]:
+        """Return the number of cross-cluster differences, and the first of them."""
+        name, shared, names = self._name, self._broadcast, frozenset(compared)
+        distributed = is_distributed(self._spark)
+
+        def split(row: Any) -> tuple[tuple[str, str], tuple[str, int, str]]:
+            topic, manifest, group, variant = json.loads(row.data)
+            return (topic, manifest), (row.cluster, group, variant)
+
+        def find(topics: Iterable[tuple[tuple[str, str], Iterable[tuple[str, int, str]]]]) -> Iterator[Any]:
+            _, caches = load_job(name, lambda: _load(shared, distributed))
+            comparer, count, shown = TopicComparer(caches.groups, names), 0, list[dict[str, Any]]()
+            for (topic, manifest), deviations in topics:
+                differences = [*comparer.find_differences(topic, manifest, deviations)]
+                count += len(differences)
+                shown += differences
+                if len(shown) > 2 * MAX_SHOWN_DIFFERENCES:
+                    shown = nsmallest(MAX_SHOWN_DIFFERENCES, shown, key=_difference_key)
+            yield count, nsmallest(MAX_SHOWN_DIFFERENCES, shown, key=_difference_key)
+
+        rows = table.where(f.col("kind") == DEVIATION).select("cluster", "data").rdd
+        found = rows.map(split).groupByKey().mapPartitions(find).collect()
+        ordered = merge(*(shown for _, shown in found), key=_difference_key)
+        return sum(count for count, _ in found), [*islice(ordered, MAX_SHOWN_DIFFERENCES)]
+
+    def _collect_lines(self, table: DataFrame, replaced: Sequence[ClusterResult], counts: Mapping[str, int]) -> None:
+        """Append the lines of all results to the files of the report, in order of cluster."""
+        write_unused_rows(self._job, self._folder)
+        if not any(counts[name] for name in LINE_FILES):
+            return
+        lines = table.where(f.col("kind").isin(*LINE_FILES))
+        if given := [row for result in replaced for row in encode_lines(result)]:
+            lines = lines.unionByName(self._spark.createDataFrame(given, _ROW_TYPE, verifySchema=False))
+        place = self._place("lines")
+        ordered = lines.orderBy("kind", "cluster", "number")
+        ordered.select("kind", f.col("data").cast("string")).write.partitionBy("kind").text(to_uri(place))
+        storage = Storage(self._spark)
+        for name in LINE_FILES:
+            found = 0
+
+            def counted(chunks: Iterable[bytes]) -> Iterator[bytes]:
+                nonlocal found
+                for chunk in chunks:
+                    found += chunk.count(b"\n")
+                    yield chunk
+
+            files = sorted(storage.list_files(to_uri(f"{place}/kind={name}"))) if counts[name] else ()
+            for file in files:
+                self._folder.add_lines({name: counted(storage.read_chunks(file))})
+            self._require(found, counts[name], f"lines of {name}")
+
+
+def distribute(spark: SparkSession, parts: Iterable[Part], sizes: Mapping[str, int], most: int = 0) -> RDD[Part]:
+    """Return parts as an RDD of even tasks, the task with the largest cluster first.
+
+    ``sizes`` has the rows of clusters. ``most`` is the largest number of parts of a task, 0 for no limit.
     """
-
-    rows: int = 0
-    topics: TopicCounts = field(default_factory=TopicCounts)
-    has_duplicates: bool = False
-    equal_sizes: Sequence[tuple[int, int, Sequence[int]]] = ()
-
-
-class BrokerLoad(NamedTuple):
-    """Load of the brokers of a cluster.
-
-    ``unregistered_holders`` are brokers that are not registered and hold replicas of topics without a pending deletion.
-    """
-
-    loads: Mapping[int, Load]
-    unregistered_holders: frozenset[int]
+    ordered = sorted(parts, key=lambda part: -sizes.get(part.cluster, 0))
+    number = min(len(ordered), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
+    if most:
+        number = max(number, -(-len(ordered) // most))
+    tasks = [ordered[first::number] for first in range(number)]
+    return spark.sparkContext.parallelize(tasks, max(number, 1)).flatMap(iter)
 
 
-@dataclass(frozen=True, slots=True)
-class SparkResult:
-    """The result of the job: counts per cluster, results of the rows that differ, and broker loads."""
-
-    cluster_groups: ClusterGroups
-    counts: Mapping[str, ClusterCounts]
-    row_results: Sequence[RowResult]
-    broker_loads: Mapping[str, BrokerLoad]
+def _difference_key(difference: Mapping[str, Any]) -> tuple[str, str, str]:
+    return difference["topic"], difference["manifest"], difference["field"]
 
 
-def make_cluster_context(cluster: ClusterSpec, cluster_row: dict[str, Any]) -> ClusterContext:
-    """Return the context that workers need of a cluster, without manifest source, addresses and credentials."""
-    return ClusterContext(replace(cluster, source=None, connect="", credentials=ANONYMOUS), cluster_row)
-
-
-def run_job(
-    spark: SparkSession,
-    specs: Mapping[str, Sequence[TopicSpec]],
-    actual: DataFrame,
-    contexts: Mapping[str, ClusterContext],
-    options: RunOptions,
-) -> SparkResult:
-    """Compare the clusters in ``contexts`` with their specs; ``actual`` has the rows of their topics."""
-    configure_session(spark)
-    groups = specs_.make_cluster_groups(specs, contexts)
-    brokers = {name: [broker["id"] for broker in each.cluster_row["brokers"]] for name, each in contexts.items()}
-    parts = aggregate_rows(spark, groups, select_valid_rows(actual), options.owner)
-    parts.persist(StorageLevel.MEMORY_AND_DISK)  # two queries read it: one for the counts, one for the differing rows
-    try:
-        counts, missing, colliding = _collect_counts(parts, groups)
-        loads = aggregate_broker_loads(actual, brokers)
-        full_contexts = {
-            name: replace(
-                each, unregistered_holders=loads[name].unregistered_holders, colliding_topics=colliding.get(name, {})
-            )
-            for name, each in contexts.items()
-        }
-        row_results = _compare_differing(spark, parts, missing, full_contexts, options)
-    finally:
-        parts.unpersist()
-    return SparkResult(groups, counts, row_results, loads)
-
-
-def configure_session(spark: SparkSession) -> None:
-    """Set the session options that the queries of this job need, on any session."""
-    for key, value in _SPARK_SETTINGS.items():
-        spark.conf.set(key, value)
-
-
-def read_json_lines(spark: SparkSession, files: Sequence[str]) -> DataFrame:
-    """Read the topic and record rows of JSON lines snapshots.
-
-    A line that Spark cannot parse is put into the column ``CORRUPT_COLUMN``.
-    """
-    return spark.read.schema(actual_row_type()).option("columnNameOfCorruptRecord", CORRUPT_COLUMN).json(list(files))
-
-
-def select_valid_rows(actual: DataFrame) -> DataFrame:
-    """Return the rows that are complete and valid."""
-    return actual.where(f.col(CORRUPT_COLUMN).isNull() & is_valid_row()).drop(CORRUPT_COLUMN)
-
-
-def aggregate_rows(spark: SparkSession, groups: ClusterGroups, actual: DataFrame, owner: str) -> DataFrame:
-    """Return a few rows per cluster, with counts and, as JSON, the rows that Python workers must plan.
-
-    Equal topics are only counted. Rows are grouped by partition too, so that a large cluster is not collected in one
-    task.
-    """
-    is_topic = f.col("kind") == "topic"
-    joined = (
-        join_specs(spark, groups, actual)
-        .withColumn("equal", equality.is_equal_to_spec(owner))
-        .withColumn("silent", equality.is_ignorable())
-    )
-    number, equal, silent, own = f.col("d_number"), f.col("equal"), f.col("silent"), f.col("own")
-    has_open_size = equal & (f.col("d_partitions").isNull() | f.col("d_factor").isNull())
-    factors = f.array_distinct(equality.REPLICATION_FACTORS_COLUMN)
-    size = f.struct(number, f.size("replicas").alias("partitions"), factors.alias("factors"))
-    collides = number.isNotNull() & ~own & is_topic
-    row = f.to_json(f.struct(*actual.columns), {"ignoreNullFields": "false"})
-    spec = f.when(own, f.col("d_spec")).otherwise("null")  # null if the row has only a colliding spec
-    pair = f.concat(f.lit('{"d":'), spec, f.lit(',"a":'), row, f.lit("}"))
-    return joined.groupBy("cluster", "declared", f.spark_partition_id().alias("part")).agg(
-        f.count("*").alias("rows"),
-        f.count_if(equal).alias("in_sync"),
-        f.count_if(equal & ~equality.has_expected_record()).alias("missing_record"),
-        f.count_if(silent & is_topic).alias("ignored"),
-        f.collect_list(f.when(~equal & ~silent, pair)).alias("differing"),
-        f.collect_list(f.when(own, number)).alias("known"),
-        f.collect_list(f.when(has_open_size, size)).alias("sized"),
-        f.collect_list(f.when(collides, f.struct(number, "topic"))).alias("colliding"),
-    )
-
-
-def join_specs(spark: SparkSession, groups: ClusterGroups, actual: DataFrame) -> DataFrame:
-    """Join rows of snapshots with specs by metric name.
-
-    Each row gets the spec of its topic or a spec with a colliding name. A row without any such spec is kept.
-    """
-    return (
-        actual.withColumn("key", f.translate("topic", ".", "_"))
-        .join(specs_.create_cluster_table(spark, groups), "cluster")
-        .join(specs_.create_spec_table(spark, groups), ["sort", "key"], "left")
-        .withColumn(equality.REPLICATION_FACTORS_COLUMN, equality.replication_factors())
-        .withColumn("own", equality.is_own_spec())
-    )
-
-
-def _collect_counts(
-    parts: DataFrame, groups: ClusterGroups
-) -> tuple[dict[str, ClusterCounts], list[tuple[str, TopicSpec]], dict[str, dict[str, tuple[str, ...]]]]:
-    """Return counts by cluster, specs without a topic, and colliding topics by cluster and declared topic."""
-    numbers, lists = ("rows", "in_sync", "missing_record", "ignored"), ("known", "sized", "colliding")
-    whole = parts.groupBy("cluster", "declared").agg(
-        *(f.sum(name).alias(name) for name in numbers),
-        *(f.flatten(f.collect_list(name)).alias(name) for name in lists),
-    )
-    # sequence(0, -1) counts down to -1, so that a cluster without specs needs an empty array.
-    all_numbers = f.when(f.col("declared") > 0, f.sequence(f.lit(0), f.col("declared") - 1)).otherwise(f.array())
-    per_cluster = whole.select(
-        "cluster",
-        *numbers,
-        "sized",
-        "colliding",
-        f.array_except(all_numbers, "known").alias("missing"),
-        (f.size("known") > f.size(f.array_distinct("known"))).alias("has_duplicates"),
-    )
-    counts = {name: ClusterCounts() for name in groups.group_of}
-    missing = {name: range(len(groups.specs_of(name))) for name in groups.group_of}
-    colliding: defaultdict[str, defaultdict[str, tuple[str, ...]]] = defaultdict(lambda: defaultdict(tuple))
-    for row in per_cluster.collect():
-        equal, ignored = row.in_sync, row.ignored
-        topics = TopicCounts(equal, equal, equal + ignored, equal, row.missing_record, ignored)
-        sizes = [tuple(size) for size in row.sized]
-        counts[row.cluster] = ClusterCounts(row.rows, topics, row.has_duplicates, sizes)
-        missing[row.cluster] = row.missing
-        for number, topic in row.colliding:
-            colliding[row.cluster][groups.specs_of(row.cluster)[number].topic] += (topic,)
-    missing_specs = [(name, groups.specs_of(name)[number]) for name, some in missing.items() for number in some]
-    return counts, missing_specs, {name: dict(found) for name, found in colliding.items()}
-
-
-def _compare_differing(
-    spark: SparkSession,
-    parts: DataFrame,
-    missing: Sequence[tuple[str, TopicSpec]],
-    contexts: Mapping[str, ClusterContext],
-    options: RunOptions,
-) -> list[RowResult]:
-    """Return the plan results of differing rows and of specs without a topic."""
-    shared = spark.sparkContext.broadcast((contexts, options))
-
-    def compare(pairs: Iterable[Sequence[str]]) -> Iterator[RowResult]:
-        return compare_rows(pairs, *shared.value)
-
-    results = parts.select("cluster", f.explode("differing")).rdd.mapPartitions(compare).collect()
-    missing_pairs = [(name, json.dumps({"d": spec_to_row(spec), "a": None})) for name, spec in missing]
-    if len(missing_pairs) <= _MAX_DRIVER_SPECS:
-        results.extend(compare_rows(missing_pairs, contexts, options))
-    else:
-        results.extend(spark.sparkContext.parallelize(missing_pairs).mapPartitions(compare).collect())
-    shared.destroy()
-    return results
-
-
-def aggregate_broker_loads(actual: DataFrame, registered: Mapping[str, Sequence[int]]) -> dict[str, BrokerLoad]:
-    """Return leaders and replicas of every broker, by cluster.
-
-    Few replica lists are distinct, so that each distinct list is counted first and then expanded to brokers.
-    """
-    rows = actual.where("kind = 'topic'").select("cluster", "deleting", f.explode("replicas").alias("brokers"))
-    lists = rows.groupBy("cluster", "deleting", "brokers").count()
-    replicas = lists.select("cluster", "deleting", "count", f.posexplode("brokers").alias("place", "broker"))
-    sums = replicas.groupBy("cluster", "deleting", "broker").agg(
-        f.sum(f.when(f.col("place") == 0, f.col("count")).otherwise(0)).alias("leaders"),
-        f.sum("count").alias("replicas"),
-    )
-    loads = {name: dict.fromkeys(brokers, Load(0, 0)) for name, brokers in registered.items()}
-    holders: defaultdict[str, set[int]] = defaultdict(set)
-    for row in sums.collect():
-        if row.cluster in loads and row.broker is not None:
-            before = loads[row.cluster].get(row.broker, Load(0, 0))
-            loads[row.cluster][row.broker] = Load(before.leaders + row.leaders, before.replicas + row.replicas)
-            if not row.deleting:
-                holders[row.cluster].add(row.broker)
-    return {name: BrokerLoad(loads[name], frozenset(holders[name].difference(registered[name]))) for name in loads}
+def _load(shared: Any, distributed: bool) -> Shipped:
+    """Return the broadcast job; executors of other machines find compiled packages in the archive of the driver."""
+    if distributed and (archive := SparkFiles.get(NATIVE_ARCHIVE)) not in sys.path and Path(archive).exists():
+        sys.path.append(archive)
+    shipped: Shipped = shared.value  # unpickled here, once in each process
+    return shipped

@@ -18,14 +18,12 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from topiarist.drift import history
-from topiarist.drift.history import FINDINGS_FILE, NOT_EVALUATED_FILE, SUMMARY_FILE, PreviousReport
+from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, NOT_EVALUATED_FILE, SUMMARY_FILE, PreviousReport
 from topiarist.drift.outputs.folder import WORK_FOLDER, ReportFolder, raise_not_replaceable
 from topiarist.drift.spark.columns import finding_row_type
 from topiarist.drift.spark.filesystem import Storage
-from topiarist.drift.spark.session import is_distributed
 from topiarist.drift.uris import is_remote, to_literal_uri, to_uri
-from topiarist.errors import Reason, TopiaristError
-from topiarist.text import printable
+from topiarist.errors import TopiaristError
 
 PARQUET_FOLDER, PART_FILE = "findings.parquet", "part.parquet"
 
@@ -47,15 +45,6 @@ def write_parquet(spark: SparkSession, folder: ReportFolder, staging: Path) -> N
             file.unlink(missing_ok=True)
         for file in [*Path(target).rglob("*.parquet")]:
             file.rename(file.with_name(PART_FILE))
-    if is_distributed(spark):
-        # Rows are missing if machines do not share the folder: each machine then writes to its own disk.
-        with (staging / FINDINGS_FILE).open("rb") as lines:
-            expected_count = sum(1 for _ in lines)
-        actual_count = spark.read.schema(finding_row_type()).parquet(to_literal_uri(target)).count()
-        if actual_count != expected_count:
-            message = f"{printable(target, 4096)}: found {actual_count:,} findings after writing {expected_count:,}"
-            hint = "set --out to a folder that all machines of the Spark cluster share, or to an address such as hdfs:"
-            raise TopiaristError(Reason.UNWRITABLE, message, hint)
 
 
 _PENDING_SUMMARY_FILE = f"{SUMMARY_FILE}.last"
@@ -123,7 +112,7 @@ def load_previous(storage: Storage, address: str) -> PreviousReport:
     """Read the report at a URI; raises the errors of ``history.load_previous``."""
     address = address.rstrip("/")
     with TemporaryDirectory(prefix="topiarist-drift-") as here:
-        for name in (SUMMARY_FILE, NOT_EVALUATED_FILE, FINDINGS_FILE):
+        for name in (SUMMARY_FILE, NOT_EVALUATED_FILE, FINDINGS_FILE, ACCEPTED_FILE):
             storage.download(f"{address}/{name}", Path(here, name))
         try:
             return history.load_previous(here)

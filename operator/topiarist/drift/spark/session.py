@@ -1,8 +1,9 @@
 """Spark sessions: started in a local JVM, or provided by ``spark-submit`` on any cluster.
 
 ``drift.spark.engine`` starts one session per process. A local start hides the banner lines of the JVM and of Spark, and
-prints them only if the start fails. On a cluster, the driver sends the package ``topiarist`` and kazoo to the
-executors, so that executors run the same code as the driver and need only Python of the same version.
+prints them only if the start fails. On a cluster, the driver sends the package ``topiarist`` and the packages that it
+needs to the executors, so that executors run the same code as the driver and need only Python of the same version on
+the same platform. Packages that are installed on an executor win over compiled packages of the driver.
 """
 
 from __future__ import annotations
@@ -27,7 +28,13 @@ from topiarist.drift.engine import is_spark_submit
 _STDERR_FD = 2
 
 _EXECUTOR_PACKAGES = ("topiarist", "kazoo")
-"""Packages that executors need in addition to Python and Spark."""
+"""Packages that executors need in addition to Python and Spark, and import from an archive."""
+
+_NATIVE_PACKAGES = ("jsonschema_rs", "yaml")
+"""Packages with compiled modules, which Python can import only from files."""
+
+NATIVE_ARCHIVE = "topiarist-native.zip"
+"""Name of the archive of compiled packages, and of the folder in which executors have its content."""
 
 _PROGRESS_SETTING = "spark.ui.showConsoleProgress"
 
@@ -145,16 +152,19 @@ def _is_terminal() -> bool:
 
 
 def _send_packages(spark: SparkSession) -> None:
-    # Each executor fetches the archive when it starts, so that the file must exist as long as the session.
+    # Each executor fetches the archives when it starts, so that the files must exist as long as the session.
     place = Path(SparkFiles.getRootDirectory(), "sent")
-    place.mkdir(exist_ok=True)
-    archive = place / "topiarist-job.zip"
-    if not archive.exists():
-        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as output:
-            for package in _EXECUTOR_PACKAGES:
+    if place.exists():
+        return
+    place.mkdir()
+    archive, native = place / "topiarist-job.zip", place / NATIVE_ARCHIVE
+    for path, packages in ((archive, _EXECUTOR_PACKAGES), (native, _NATIVE_PACKAGES)):
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as output:
+            for package in packages:
                 for name, file in _list_package_files(files(package), package):
                     output.writestr(zipfile.ZipInfo(name), file.read_bytes())
-        spark.sparkContext.addPyFile(str(archive))
+    spark.sparkContext.addPyFile(str(archive))
+    spark.sparkContext.addArchive(str(native))
 
 
 def _list_package_files(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:

@@ -1,130 +1,94 @@
-"""The comparison of one joined row in a Python worker of Spark: a row and a spec in, findings out.
+"""The tasks of Spark: ``drift.task.work`` on an executor, its results as rows of one table.
 
-``drift.spark.job`` calls it. It uses the same ``compare_topics`` as a whole cluster, over a state with at most one
-topic; the ``ClusterContext`` has everything else that the plan of the topic needs.
-
-A spec travels as a row of plain values: the fields that ``plan_topic`` reads. It has no cluster document, which is the
-same for all topics of a cluster, and no manifest content, because findings name the difference and not its source line.
+``drift.spark.job`` calls ``run_task`` in Python workers. What tasks learn from each other is kept in the worker
+process, which Spark uses for many tasks. This module does not import PySpark, so that it can be tested without Spark.
 """
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+import pickle
+import socket
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
 
-from topiarist.adapters.snapshots.codec import decode_state, parse_time
-from topiarist.drift.compare import TopicCounts, compare_topics
-from topiarist.drift.cross_cluster import TopicVariant, make_variant
-from topiarist.drift.findings import FindingRow
-from topiarist.drift.snapshots import ClusterInput
-from topiarist.errors import FieldPath, Location
-from topiarist.model.moves import MoveKind
-from topiarist.model.run_options import RunOptions
-from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
-from topiarist.planning.planner import make_plan_context
+from topiarist.adapters.snapshots.files import MAX_ROW_BYTES, printable_path, unusable_snapshot_error
+from topiarist.drift.results import ClusterResult
+from topiarist.drift.task import Caches, Part, Shipped, work
+from topiarist.errors import Reason, TopiaristError
+from topiarist.text import humanize_bytes
+
+RESULT, DEVIATION, FAILURE = "result", "deviation", "failure"
+"""Kinds of rows in the table, besides the names of files with lines."""
+
+TaskRow = tuple[str, str, int, bytes]
+"""A row of the table: cluster, kind, number within the cluster and kind, and data."""
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterContext:
-    """The data that all topics of a cluster share: its document without secrets, and its cluster row.
+class TaskResult(NamedTuple):
+    """A result without its lines and deviations, which stay on the executors, but with their numbers by kind."""
 
-    ``unregistered_holders`` are brokers that hold replicas and are not registered. ``colliding_topics`` maps declared
-    topics to topics with colliding metric names.
+    result: ClusterResult
+    counts: dict[str, int]
+
+
+class TaskFailure(NamedTuple):
+    """The error that ends the run, as a task found it on its machine."""
+
+    reason: Reason
+    message: str
+    hint: str
+
+
+_loaded: dict[str, tuple[Shipped, Caches]] = {}
+"""The job of this worker process by its name; a process works for one job at a time."""
+
+
+def load_job(name: str, load: Callable[[], Shipped]) -> tuple[Shipped, Caches]:
+    """Return what tasks need of a job, loaded once in each process."""
+    if name not in _loaded:
+        _loaded.clear()
+        shipped = load()
+        _loaded[name] = shipped, Caches(shipped)
+    return _loaded[name]
+
+
+def run_task(parts: Iterable[Part], shipped: Shipped, caches: Caches) -> Iterator[TaskRow]:
+    """Yield the rows of all results of some parts; an error that ends the run is a row too.
+
+    As a value it reaches the driver without another attempt and without a traceback.
     """
-
-    cluster: ClusterSpec
-    cluster_row: FindingRow
-    unregistered_holders: frozenset[int] = frozenset()
-    colliding_topics: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-
-class RowResult(NamedTuple):
-    """The result of one joined row: its findings, and its contribution to the counts of the cluster.
-
-    ``declared_topic`` is the topic of its spec, empty without a spec; ``variant`` is that topic for the comparison
-    across clusters.
-    """
-
-    cluster: str
-    rows: list[FindingRow]
-    counts: TopicCounts
-    declared_topic: str = ""
-    variant: TopicVariant | None = None
+    try:
+        for result in work(parts, shipped, caches):
+            yield from _encode_result(result)
+    except TopiaristError as error:
+        failure = TaskFailure(error.reason, f"{socket.gethostname()}: {error.args[0]}", error.hint)
+        yield "", FAILURE, 0, pickle.dumps(failure)
 
 
-def compare_rows(
-    pairs: Iterable[Sequence[str]], contexts: Mapping[str, ClusterContext], options: RunOptions
-) -> Iterator[RowResult]:
-    """Yield the results of joined rows.
-
-    Each row is the name of a cluster and JSON with ``d``, its spec, and ``a``, its actual row; either may be null.
-    """
-    for cluster, text in pairs:
-        pair, shared = json.loads(text), contexts[cluster]
-        state = decode_state(shared.cluster_row, [pair["a"]] if pair["a"] else [])
-        specs = [spec_from_row(pair["d"], shared.cluster)] if pair["d"] else []
-        declared_topic = specs[0].topic if specs else ""
-        colliding = shared.colliding_topics.get(declared_topic, ())
-        context = make_plan_context(state, shared.cluster, options, shared.unregistered_holders, colliding)
-        taken_at = shared.cluster_row["takenAt"]
-        comparison = compare_topics(ClusterInput(cluster, parse_time(taken_at), state), context, specs, taken_at)
-        variant = make_variant(specs[0], state.topics.get(declared_topic)) if specs else None
-        yield RowResult(cluster, comparison.rows, comparison.counts, declared_topic, variant)
+def _encode_result(result: ClusterResult) -> Iterator[TaskRow]:
+    cluster = result.cluster
+    yield from encode_lines(result)
+    number = 0
+    for number, deviation in enumerate((*result.deviations, *result.sizes), start=1):
+        yield cluster, DEVIATION, number, json.dumps(deviation).encode()
+    counts = {name: len(lines) for name, lines in result.lines.items()} | {DEVIATION: number}
+    yield cluster, RESULT, 0, pickle.dumps(TaskResult(replace(result, lines={}, deviations=(), sizes=()), counts))
 
 
-class _NoSource:
-    """The manifest source of specs that were built from rows."""
-
-    def locate(self, path: FieldPath = ()) -> Location:
-        """Return an empty location."""
-        return Location("")
-
-
-def spec_to_row(spec: TopicSpec) -> dict[str, Any]:
-    """Return a spec as a row of plain values."""
-    manifest = spec.manifest
-    return {
-        "topic": spec.topic,
-        "namespace": manifest.namespace,
-        "manifest": manifest.name,
-        "partitions": spec.partitions,
-        "replicationFactor": spec.replication_factor,
-        "createPartitions": spec.create_partitions,
-        "createReplicationFactor": spec.create_replication_factor,
-        "assignment": None if spec.assignment is None else [list(replicas) for replicas in spec.assignment],
-        "config": dict(spec.config),
-        "inherited": sorted(spec.inherited_keys),
-        "ignore": sorted(spec.ignored_fields),
-        "without": list(spec.excluded_default_keys),
-        "removeUnmanaged": spec.remove_unmanaged,
-        "absent": spec.absent,
-        "observe": spec.observe_only,
-        "moves": sorted(kind.value for kind in spec.allowed_moves),
-        "spreadWithinOne": spec.spread_within_one,
-    }
+def encode_lines(result: ClusterResult) -> Iterator[TaskRow]:
+    """Yield the lines of a result as rows of the table."""
+    for name, lines in result.lines.items():
+        for number, line in enumerate(lines):
+            yield result.cluster, name, number, line.rstrip(b"\n")
 
 
-def spec_from_row(row: Mapping[str, Any], cluster: ClusterSpec) -> TopicSpec:
-    """Return the spec of a row, on its cluster."""
-    lists = row["assignment"]
-    return TopicSpec(
-        topic=row["topic"],
-        cluster=cluster,
-        manifest=Manifest("Topic", row["manifest"], row["namespace"], {}, {}, _NoSource()),
-        partitions=row["partitions"],
-        replication_factor=row["replicationFactor"],
-        create_partitions=row["createPartitions"],
-        create_replication_factor=row["createReplicationFactor"],
-        assignment=None if lists is None else tuple(tuple(replicas) for replicas in lists),
-        config=row["config"],
-        inherited_keys=frozenset(row["inherited"]),
-        ignored_fields=frozenset(row["ignore"]),
-        excluded_default_keys=tuple(row["without"]),
-        remove_unmanaged=row["removeUnmanaged"],
-        absent=row["absent"],
-        observe_only=row["observe"],
-        allowed_moves=frozenset(map(MoveKind, row["moves"])),
-        spread_within_one=row["spreadWithinOne"],
-    )
+def split_lines(file: str, content: bytes) -> Iterator[bytes]:
+    """Yield the lines of a file that Spark has read. Raises ``SnapshotUnusable`` for a line above ``MAX_ROW_BYTES``."""
+    for line in io.BytesIO(content):
+        if len(line) > MAX_ROW_BYTES:
+            message = f"{printable_path(file)}: found a row of more than {humanize_bytes(MAX_ROW_BYTES)}"
+            raise unusable_snapshot_error(message)
+        yield line

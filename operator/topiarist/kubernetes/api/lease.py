@@ -3,7 +3,7 @@
 ``main`` acquires and renews the Lease. Only the leader reconciles; the other replicas wait and hold no watches. Time is
 measured locally from the moment a change of the Lease is observed, so clocks need not agree. A leader that cannot renew
 in time must stop: ``renew_until_lost`` returns, and the process exits. The Lease does not prevent writes of a leader
-that was suspended for longer: the lock in ZooKeeper does.
+that was suspended for longer: the lock of the Kafka cluster does.
 """
 
 from __future__ import annotations

@@ -32,6 +32,9 @@ from topiarist.text import format_count
 INVALID_RULE = "InvalidRule"
 """The reason of a Policy that can be read but has a rule that cannot be evaluated."""
 
+_STATE_FIELDS = ("clusterId", "brokers", "recordsTopicId")
+"""Fields that keep their last value while the cluster cannot be read."""
+
 _MOVE_FIELDS = ("moves", "draining", "drainingLeft")
 
 _MAX_BROKERS = 1000
@@ -64,13 +67,19 @@ def cluster_status(
         moves = _moves_status(result.moves)
     standing = standing._replace(moving=_moving_condition(moves.get("moves")))
     return {
-        **{key: resource.status[key] for key in ("clusterId", "brokers") if key in resource.status},
-        **({"clusterId": result.state.cluster_id, "brokers": len(result.state.brokers)} if result.state else {}),
+        **{key: resource.status[key] for key in _STATE_FIELDS if key in resource.status},
+        **(_state_status(result.state) if result.state else {}),
         **common_status(resource, standing, clock.format_time(now), unavailable_namespaces),
         "topics": counts,
         **moves,
         "deletions": [deletion.status_entry for deletion in deletions[-_MAX_DELETIONS:]],
     }
+
+
+def _state_status(state: ClusterState) -> Status:
+    """Return the fields of a status that come from the state of the cluster."""
+    found: dict[str, Any] = {"clusterId": state.cluster_id, "brokers": len(state.brokers)}
+    return {**found, "recordsTopicId": state.records_topic_id} if state.records_topic_id else found
 
 
 def _moves_status(moves: ClusterMoves) -> Status:

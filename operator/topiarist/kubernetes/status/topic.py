@@ -345,7 +345,7 @@ def _unread_cluster_part(name: str, resource: Resource, old: Status, error: Topi
 
 
 def _applied_spec(result: TopicResult) -> Status | None:
-    """Return the spec that was last applied, from the ownership record in ZooKeeper.
+    """Return the spec that was last applied, from the ownership record.
 
     Return None if there is no record, or the record has no applied spec. The result is for display only.
     """

@@ -17,6 +17,7 @@ from topiarist.inspection.partition_health import Partition
 from topiarist.inspection.topic_phase import count_issues
 from topiarist.inspection.value_sources import ValueSource
 from topiarist.kafka.placement_inference import InferredPlacement
+from topiarist.model.access import via_of
 from topiarist.model.plan import TopicPlan
 from topiarist.model.progress import build_topic_progress
 from topiarist.model.spec import find_origin
@@ -43,6 +44,8 @@ def _encode_cluster(description: Description) -> dict[str, Any]:
         "name": description.cluster.name,
         "clusterId": state.cluster_id,
         "chroot": state.chroot,
+        "mode": state.mode.value,
+        "via": via_of(bypasses_brokers=state.bypasses_brokers).value,
         "controller": None
         if state.controller is None
         else {"broker": state.controller, "epoch": state.controller_epoch},

@@ -16,7 +16,6 @@ from topiarist.inspection.describe import Description
 from topiarist.inspection.partition_health import IssueType, Partition
 from topiarist.inspection.topic_phase import IN_PROGRESS, Phase, count_issues
 from topiarist.inspection.value_sources import ActualSource, DesiredSource, ValueSource
-from topiarist.kafka.names import INTERNAL_TOPICS
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.ownership_record import describe_external_changes
 from topiarist.model.plan import Plan
@@ -115,14 +114,14 @@ def _format_topic(description: Description, layout: TextLayout) -> Iterator[str]
     for error in shown:
         yield from layout.format_text_field("read error", f"{error.path}: {error.message}")
     if left := len(description.read_errors) - len(shown):
-        yield from layout.format_text_field("read error", f"{format_count(left, 'other znode')} (-v shows them)")
+        yield from layout.format_text_field("read error", f"{format_count(left, 'other')} (-v shows them)")
 
 
 def _describe_document(description: Description) -> str:
     spec = description.resolved.spec
     if spec is None:
         return ""
-    name = f"{spec.manifest.namespace}/{spec.manifest.name}" if spec.manifest.namespace else spec.manifest.name
+    name = spec.manifest.full_name
     place = find_origin(spec).locate()
     text = f"Topic {name}" + (f", {place}" if place else "")
     return f"{text}; its topicName is {description.topic}" if description.resolved.by_document_name else text
@@ -130,6 +129,8 @@ def _describe_document(description: Description) -> str:
 
 def _describe_record(description: Description) -> str:
     record, topic = description.record, description.state.topics.get(description.topic)
+    if record is None and description.cluster.internal_owner(description.topic) == "topiarist":
+        return "none: it has the records of all topics" if topic else ""
     if record is None:
         return "none: topiarist neither created nor adopted the topic" if topic else ""
     text = f"owner {record.owner}"
@@ -173,21 +174,24 @@ def _list_notes(description: Description) -> Iterator[str]:
     state, name = description.state, description.topic
     topic, progress = state.topics.get(name), build_topic_progress(state, name)
     being_deleted = description.phase.phase is Phase.MARKED_FOR_DELETION
-    if name in INTERNAL_TOPICS:
-        yield "internal topic of Kafka: topiarist never changes it"
-    elif topic and description.cluster.is_protected(name):
-        yield "protected, because other software owns it: topiarist refuses growth, deletion and changes of cleanup"
+    match description.cluster.internal_owner(name):
+        case "Kafka":
+            yield "internal topic of Kafka: topiarist never changes it"
+        case "topiarist":
+            yield "internal topic of topiarist: no manifest changes it"
+        case _ if topic and description.cluster.is_protected(name):
+            yield "protected, because other software owns it: topiarist refuses growth, deletion and changes of cleanup"
     if topic and topic.modified_externally:
         yield describe_external_changes(topic.valid_record, topic.config)
     if topic and topic.unknown_fields:
-        yield f"the znode has fields that Kafka does not write: {', '.join(topic.unknown_fields)}"
+        yield f"its entry has fields that Kafka does not write: {', '.join(topic.unknown_fields)}"
     if progress.missing_brokers and not being_deleted:
         yield blocking_reason(TopicProgress(None, False, progress.missing_brokers))
     # The pending plan may report the unequal replication factors already; report them once.
     noticed = {notice.message for notice in description.pending_plan.notices} if description.pending_plan else set()
     if topic and (unequal := describe_unequal_replication_factors(topic)) and unequal not in noticed:
         yield unequal
-    if description.phase.blocked_by == IN_PROGRESS and not being_deleted:
+    if description.phase.blocked_by == IN_PROGRESS and state.bypasses_brokers and not being_deleted:
         yield f"if this does not change, the controller missed the topic: run topiarist nudge {sanitize(name)}"
     if state.batch and (moved := [move for move in state.batch.moves if move.topic == name]):
         batch, ids = state.batch, _shorten_numbers([move.partition for move in _list_in_flight(moved, description)])

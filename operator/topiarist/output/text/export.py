@@ -30,8 +30,8 @@ def format_summary(
     warnings = list(state.warnings)
     if state.write_block.reason:
         warnings.insert(0, f"{state.write_block.message}; nothing is written to it")
-    if cluster.source is None and cluster.version is None:
-        why = f"ZooKeeper shows only that the release is {format_version(state.min_version)} or later"
+    if cluster.source is None and cluster.version is None and state.bypasses_brokers:
+        why = f"the metadata shows only that the release is {format_version(state.min_version)} or later"
         warnings.append(f"set kafkaVersion in {folder}/cluster.yaml: {why}")
     remarks += layout.format_warnings(warnings)
     total = f"Exported: {format_count(result.topic_count, 'topic')} of cluster {cluster.name} to {sanitize(folder)}"

@@ -53,6 +53,8 @@ CLUSTER_WIDE_REASONS = frozenset(
         Reason.KRAFT_MIGRATION,
         Reason.NO_CONTROLLER,
         Reason.FROZEN,
+        Reason.RECORDS_NOT_MOVED,
+        Reason.MOVED_BACK,
         Reason.BUDGET_EXCEEDED,
         Reason.MOVES_LIMITED,
     }

@@ -21,7 +21,6 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from topiarist.errors import Reason
-from topiarist.kafka.names import INTERNAL_TOPICS
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import LeaderChange, MoveKind
 from topiarist.model.plan import ElectLeaders, Issue, MoveReplicas, Plan, TakeOwnership, TopicPlan
@@ -76,7 +75,7 @@ def may_elect_leaders(spec: TopicSpec) -> bool:
     """Return whether the Cluster and the Topic allow elections, and the topic is changed at all."""
     if MoveKind.LEADERS not in spec.allowed_moves or spec.absent or spec.observe_only:
         return False
-    is_protected = spec.topic in INTERNAL_TOPICS or spec.cluster.is_protected(spec.topic)
+    is_protected = bool(spec.cluster.internal_owner(spec.topic)) or spec.cluster.is_protected(spec.topic)
     return spec.cluster.moves.protected or not is_protected
 
 
@@ -156,7 +155,7 @@ def _add_to_topic(
     elections, problems = find_elections(lists, inspection.states, registered, drained)
     changes, notices = plan.changes, plan.notices
     if elections:
-        # Each transaction of a topic writes its record, so a change of the record alone is not needed beside another.
+        # Each write of a topic writes its record too, so a change of the record alone is not needed beside another.
         others = tuple(change for change in changes if not isinstance(change, TakeOwnership))
         changes = (*others, ElectLeaders(elections, assess_elections(elections)))
     if problems:

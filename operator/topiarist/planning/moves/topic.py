@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
-from topiarist.kafka.names import INTERNAL_TOPICS
 from topiarist.kafka.placement import AssignmentError
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import UNLIMITED, MoveKind
@@ -75,7 +74,7 @@ def permitted_kinds(builder: TopicPlanBuilder, topic: str) -> frozenset[MoveKind
 
 def without_protected_kinds(cluster: ClusterSpec, topic: str, kinds: frozenset[MoveKind]) -> frozenset[MoveKind]:
     """Return ``kinds`` without those that do not apply to the topic because it is internal or protected."""
-    if topic not in INTERNAL_TOPICS and not cluster.is_protected(topic):
+    if not cluster.internal_owner(topic) and not cluster.is_protected(topic):
         return kinds
     return kinds & KINDS_OF_PROTECTED_TOPICS if cluster.moves.protected else frozenset()
 
@@ -117,7 +116,7 @@ def _refuse_unpermitted_drain(builder: TopicPlanBuilder, topic: TopicState, kind
             hint += f", and {describe_permission(builder, MoveKind.ASSIGNMENT)}"
         message += ": its replicaAssignment binds them"
         builder.add_refusal(Reason.EXCLUDED_BROKERS, message, ("replicaAssignment",), hint=hint)
-    elif topic.name in INTERNAL_TOPICS or builder.context.cluster.is_protected(topic.name):
+    elif builder.internal_owner or builder.context.cluster.is_protected(topic.name):
         _refuse_protected_drain(builder, f"{message}: protected topics are not moved")
     else:
         _refuse_kind(builder, Reason.MOVE_NOT_ALLOWED, message, MoveKind.DRAIN)
@@ -189,7 +188,7 @@ def _find_obstacle(context: PlanContext, topic: TopicState, *, is_foreign: bool)
         return Issue(Reason.NOT_INITIALIZED, message, hint="run again later; see docs/reasons.md, NotInitialized")
     if topic.unknown_fields:
         names = ", ".join(topic.unknown_fields)
-        message = f"the znode has fields that the controller would remove with a move: {names}"
+        message = f"its entry has fields that the controller would remove with a move: {names}"
         return Issue(Reason.UNKNOWN_FIELDS, message, hint="move its replicas with the vendor's own tool")
     if missing:
         message = f"broker {_join(missing)} holds replicas but is not registered: a move could wait for it without end"

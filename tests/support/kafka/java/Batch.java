@@ -18,30 +18,39 @@ import org.apache.kafka.common.config.ConfigResource;
 
 /**
  * What somebody writes who has Kafka's Admin client: reads what is there, compares, and asks for all that differs in one
- * request of each kind. {@code java Batch BOOTSTRAP WANTED.json}; for benchmarks.
+ * request of each kind. {@code java Batch BOOTSTRAP WANTED.json [TIMES]}; for benchmarks. With {@code TIMES} it does so
+ * again and again, over one connection and in a virtual machine that is warm, and prints the seconds of each time.
  */
 public final class Batch {
     public static void main(String[] arguments) throws Exception {
-        JsonNode wanted = Lines.JSON.readTree(new File(arguments[1]));
         Map<String, Object> settings = new HashMap<>();
         settings.put("bootstrap.servers", arguments[0]);
         settings.put("request.timeout.ms", 300_000);
         settings.put("default.api.timeout.ms", 300_000);
+        int times = arguments.length > 2 ? Integer.parseInt(arguments[2]) : 1;
         try (Admin admin = Admin.create(settings)) {
-            Set<String> there = admin.listTopics().names().get();
-            List<String> known = new ArrayList<>();
-            wanted.fieldNames().forEachRemaining(name -> {
-                if (there.contains(name)) {
-                    known.add(name);
-                }
-            });
-            List<ConfigResource> resources = new ArrayList<>();
-            known.forEach(name -> resources.add(new ConfigResource(ConfigResource.Type.TOPIC, name)));
-            Map<String, TopicDescription> topics = admin.describeTopics(known).allTopicNames().get();
-            Map<ConfigResource, Config> configs = admin.describeConfigs(resources).all().get();
-            System.out.println(create(admin, wanted, there) + " created, " + grow(admin, wanted, topics) + " grown, "
-                + alter(admin, wanted, configs) + " configured");
+            for (int time = 0; time < times; time++) {
+                long start = System.nanoTime();
+                String done = ensure(admin, Lines.JSON.readTree(new File(arguments[1])));
+                System.out.println(arguments.length > 2 ? String.valueOf((System.nanoTime() - start) / 1e9) : done);
+            }
         }
+    }
+
+    private static String ensure(Admin admin, JsonNode wanted) throws Exception {
+        Set<String> there = admin.listTopics().names().get();
+        List<String> known = new ArrayList<>();
+        wanted.fieldNames().forEachRemaining(name -> {
+            if (there.contains(name)) {
+                known.add(name);
+            }
+        });
+        List<ConfigResource> resources = new ArrayList<>();
+        known.forEach(name -> resources.add(new ConfigResource(ConfigResource.Type.TOPIC, name)));
+        Map<String, TopicDescription> topics = admin.describeTopics(known).allTopicNames().get();
+        Map<ConfigResource, Config> configs = admin.describeConfigs(resources).all().get();
+        return create(admin, wanted, there) + " created, " + grow(admin, wanted, topics) + " grown, "
+            + alter(admin, wanted, configs) + " configured";
     }
 
     private static int create(Admin admin, JsonNode wanted, Set<String> there) throws Exception {

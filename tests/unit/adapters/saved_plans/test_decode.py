@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from support.builders import plan, replica_lists, spec, state, topic
+from support.builders import PROD_CLUSTER, plan, replica_lists, spec, state, topic
 from support.strategies import PlanInput, make_plan_input, plan_inputs
 from topiarist.adapters.saved_plans.decode import parse_plan_file
 from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps, encode_plans
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.types import Broker
+from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.plan import Plan
 from topiarist.model.state import ClusterState, OwnershipRecord
 from topiarist.planning.preconditions import check_plan
@@ -74,7 +74,7 @@ def perturbed(seen: ClusterState, seed: int) -> ClusterState:
             if found.record:
                 records[name] = found.record
         elif field != "nothing":
-            value = {**fields, "identity": 5, "unknown_fields": ("x",)}[field]
+            value = {**fields, "identity": "5", "unknown_fields": ("x",)}[field]
             whole = {"partition_ids": ()} if field == "replicas" else {}
             topics[name] = replace(found, **{field: value}, **whole)
     return replace(
@@ -116,6 +116,15 @@ def test_a_plan_that_comes_back_does_the_same(world: PlanInput) -> None:
     made = world.plan()
     (kept,) = parse_plan_file(written(made), "plan.json")
     assert simulate(world.state, kept.topics) == simulate(world.state, made.topics)
+
+
+def test_a_plan_of_a_cluster_behind_its_brokers_comes_back() -> None:
+    """Its way, its mode and a release of Kafka 4 are kept."""
+    brokers = state(mode=ClusterMode.KRAFT, bypasses_brokers=False, known_configs={}, min_version=(4, 4))
+    made = plan(brokers, spec(config={}, on=replace(PROD_CLUSTER, version=(4, 4))))
+    (found,) = parse_plan_file(written(made), "plan.json")
+    assert (found.bypasses_brokers, found.config_rules.mode, found.min_version) == (False, ClusterMode.KRAFT, (4, 4))
+    assert found.config_rules.version == (4, 4)
 
 
 def test_several_clusters_come_back_in_their_order() -> None:
@@ -259,6 +268,7 @@ FORGED = {
     "a path for a name": (put("clicks", "topic", to="../../x"), 'found "/" in topic name'),
     "a dot": (put("clicks", "topic", to=".."), "which Kafka reserves"),
     "a long name": (put("clicks", "topic", to="a" * 250), "250 characters"),
+    "the topic of the records": (put("clicks", "topic", to="__topiarist"), "internal to Kafka or to topiarist"),
     "an internal topic": (put("clicks", "topic", to="__consumer_offsets"), "internal to Kafka"),
     "a topic twice": (_twice, "topics that are duplicate"),
     "names that collide": (
@@ -373,7 +383,7 @@ FORGED = {
         put("clicks", "changes", 1, "config", 1, "after", to=None),
         "keys that are not sorted or not set",
     ),
-    "a creation of what exists": (put("orders", "identity", to=7), "found the creation of a topic that exists"),
+    "a creation of what exists": (put("orders", "identity", to="7"), "found the creation of a topic that exists"),
     "a change to what does not": (put("ours", "identity", to=None), "or a change of a topic that does not exist"),
     "creation and adoption": (
         lambda content: of("orders", "changes")(content).append(of("ours", "changes", 0)(content)),

@@ -18,6 +18,7 @@ from support.states import CLUSTER_ID, cluster, six_brokers, spec, spread_replic
 from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps, encode_plans
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker
+from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -77,7 +78,7 @@ def full() -> Plan:
 
 IN_FULL = {
     "topic": "clicks",
-    "identity": 77,
+    "identity": "77",
     "topicId": None,
     "observed": False,
     "risk": "DataLoss",
@@ -122,7 +123,7 @@ def test_a_topic_in_full() -> None:
     found = TopicPlan(
         topic="clicks",
         before=topic(
-            "clicks", 2, managed_keys=["retention.ms"], identity=77, config={"flush.ms": "7", "segment.ms": "8"}
+            "clicks", 2, managed_keys=["retention.ms"], identity="77", config={"flush.ms": "7", "segment.ms": "8"}
         ),
         record_before=OwnershipRecord("default", ("retention.ms",)),
         record_after=OwnershipRecord("default", ("flush.ms", "retention.ms")),
@@ -133,6 +134,8 @@ def test_a_topic_in_full() -> None:
             "name": "prod-eu",
             "clusterId": CLUSTER_ID,
             "chroot": "/kafka",
+            "mode": "ZooKeeper",
+            "via": "ZooKeeper",
             "owner": "default",
             "brokers": [{"id": 3, "rack": "c"}, {"id": 4, "rack": "a"}, {"id": 5, "rack": "b"}],
             "configRules": {
@@ -164,6 +167,8 @@ def test_the_bytes_of_a_plan() -> None:
         '      "name": "prod-eu",\n'
         '      "clusterId": "7sYkPq0hTmWZkS3m1oX9Lw",\n'
         '      "chroot": "/kafka",\n'
+        '      "mode": "ZooKeeper",\n'
+        '      "via": "ZooKeeper",\n'
         '      "owner": "default",\n'
         '      "brokers": [{"id": 1, "rack": "a"}, {"id": 2, "rack": "b"}, {"id": 3, "rack": "c"}],\n'
         '      "configRules": {"kafkaVersion": null, "releaseAtLeast": "2.4", "allowUnknownConfigs": [], '
@@ -260,7 +265,7 @@ def _spoiled() -> Iterator[tuple[str, dict[str, Any]]]:
         ("version", ("formatVersion",), 2),
         ("fingerprint", ("fingerprint",), "abc"),
         ("extra field", ("clusters", 0, "time"), "now"),
-        ("identity", ("clusters", 0, "topics", 0, "identity"), "77"),
+        ("identity", ("clusters", 0, "topics", 0, "identity"), 77),
         ("risk", ("clusters", 0, "topics", 0, "risk"), "safe"),
         ("kind", ("clusters", 0, "topics", 0, "changes", 0, "kind"), "MoveTopic"),
         ("replica", ("clusters", 0, "topics", 0, "changes", 0, "after", "replicas", 0, 0), "1"),
@@ -309,7 +314,7 @@ def test_of_a_clusters_document_only_what_judges_configs_is_told() -> None:
     """
     eu = ClusterSpec(
         name="prod-eu",
-        connect="zk-secret:2181",
+        zookeeper=ZooKeeperAccess("zk-secret:2181"),
         version=(3, 8),
         allow_unknown_configs=("confluent.*",),
         broker_config={"log.retention.ms": "-1", "ssl.key.password": "hush", "log.dirs": "/var/lib/kafka"},

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from support.snapshots import FULL_STATE, SNAPSHOT_TIME, snapshot_lines, write_snapshot_rows
 from support.strategies import PlanInput, plan_inputs
+from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, load_snapshot
-from topiarist.kafka.types import Broker
+from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.state import ClusterState, TopicState
 from topiarist.planning.planner import make_plan
 from topiarist.schema import load as load_
@@ -76,7 +77,7 @@ def test_every_field_of_a_state_is_kept(tmp_path: Path) -> None:
     for field in (field for field in fields(ClusterState) if field.compare):
         assert getattr(FULL_STATE, field.name) != getattr(bare, field.name), field.name
     for field in fields(TopicState):
-        assert getattr(FULL_STATE.topics["odd"], field.name) != getattr(TopicState("", 0, ()), field.name), field.name
+        assert getattr(FULL_STATE.topics["odd"], field.name) != getattr(TopicState("", "0", ()), field.name), field.name
     assert load_snapshot(write_snapshot_rows(tmp_path, snapshot_lines())) == Snapshot("eu", SNAPSHOT_TIME, FULL_STATE)
 
 
@@ -102,6 +103,10 @@ YOUNGER = {
     "requestedAt",
     "batch",
     "batchAt",
+    "mode",
+    "via",
+    "knownConfigs",
+    "fencedBrokers",
 }
 """Fields that the rows of earlier releases do not have."""
 
@@ -109,12 +114,16 @@ YOUNGER = {
 def test_a_snapshot_of_an_earlier_release_is_read(tmp_path: Path) -> None:
     """Fields that the rows of an earlier release do not have are derived from the topics."""
     for topic_id in (None, "one"):
-        topics = {"orders": TopicState("orders", 1, ((1,),), topic_id=topic_id)}
+        topics = {"orders": TopicState("orders", "1", ((1,),), topic_id=topic_id)}
         state = replace(
             FULL_STATE,
             topics=topics,
             assigns_topic_ids=topic_id is not None,
             stale_reassignments=frozenset(),
+            mode=ClusterMode.ZOOKEEPER,
+            bypasses_brokers=True,
+            known_configs=None,
+            fenced_brokers={},
             requested_reassignments=(),
             requested_at_ms=None,
             batch=None,
@@ -126,6 +135,21 @@ def test_a_snapshot_of_an_earlier_release_is_read(tmp_path: Path) -> None:
             write_snapshot_rows(tmp_path, [json.dumps(row).encode() + b"\n" for row in (older, *rows)])
         )
         assert found.state == state
+
+
+def test_a_snapshot_of_a_cluster_behind_its_brokers(tmp_path: Path) -> None:
+    """It has no lists that brokers read from ZooKeeper, the limits of a request, and another limit changes nothing."""
+    state = replace(FULL_STATE, size_limits=REQUEST_LIMITS)
+    path = write_snapshot_rows(tmp_path, snapshot_lines(state))
+    assert load_snapshot(path, 5_000_000).state == state
+    row = json.loads(snapshot_lines(state)[0])
+    assert (row["via"], row["topicListBytes"], row["notificationListBytes"], row["replyLimitBytes"]) == (
+        "Kafka",
+        None,
+        None,
+        None,
+    )
+    assert list(validator().iter_errors(row)) == []
 
 
 def test_times_are_kept_in_whole_seconds_and_no_clock_breaks_a_snapshot(tmp_path: Path) -> None:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from support.snapshots import FULL_STATE, SNAPSHOT_TIME, snapshot_error, snapshot_lines, write_snapshot_rows
+from support.snapshots import FULL_SIZES, FULL_STATE, SNAPSHOT_TIME, snapshot_error, snapshot_lines, write_snapshot_rows
+from topiarist.adapters.size_limits import build_list_limits
 from topiarist.adapters.snapshots.files import SnapshotFiles, file_name, load_snapshot
+from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
 
 
@@ -59,17 +61,20 @@ def test_a_folder_without_snapshots_or_with_two_of_one_cluster_is_no_use(tmp_pat
 def test_the_limit_is_that_of_the_run(tmp_path: Path, connect: str) -> None:
     """``maxBuffer`` comes from the manifest and not from the snapshot, as it does with a live cluster."""
     state = SnapshotFiles(write_snapshot_rows(tmp_path, snapshot_lines())).read(
-        ClusterSpec(name="eu", connect=connect, jute_max_buffer=5_000_000)
+        ClusterSpec(name="eu", zookeeper=ZooKeeperAccess(connect, 5_000_000))
     )
-    assert state == replace(FULL_STATE, list_sizes=replace(FULL_STATE.list_sizes, max_bytes=5_000_000))
+    assert state == replace(FULL_STATE, size_limits=build_list_limits(FULL_SIZES._replace(max_bytes=5_000_000)))
 
 
 @pytest.mark.parametrize(("connect", "wanted"), [("zk1:2181/other", "/other"), ("zk1:2181", "/")])
 def test_an_address_that_leads_to_another_chroot_is_another_cluster(tmp_path: Path, connect: str, wanted: str) -> None:
     """A snapshot of another chroot is refused, unless the cluster id of the manifest matches that of the snapshot."""
     words = snapshot_error(
-        SnapshotFiles(write_snapshot_rows(tmp_path, snapshot_lines())).read, ClusterSpec(name="eu", connect=connect)
+        SnapshotFiles(write_snapshot_rows(tmp_path, snapshot_lines())).read,
+        ClusterSpec(name="eu", zookeeper=ZooKeeperAccess(connect)),
     )
     assert f"was taken at chroot /kafka, and the address of its Cluster has {wanted}" in words
-    spec = ClusterSpec(name="eu", connect=connect, cluster_id="7sYk")
+    by_brokers = ClusterSpec(name="eu", kafka=KafkaAccess("b1:9092"))
+    assert SnapshotFiles(tmp_path).read(by_brokers).chroot == "/kafka"
+    spec = ClusterSpec(name="eu", zookeeper=ZooKeeperAccess(connect), cluster_id="7sYk")
     assert SnapshotFiles(tmp_path).read(spec).chroot == "/kafka"

@@ -20,7 +20,7 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan
 
-SEEN = cluster(topic("orders"), topic("clicks", identity=2))
+SEEN = cluster(topic("orders"), topic("clicks", identity="2"))
 
 
 def untold(plan: TopicPlan, outcome: Outcome) -> None:
@@ -68,7 +68,7 @@ def waited(played: Played, found: ReconcileReport, *, seconds: float = 30.0, sto
 def test_it_looks_until_all_have_gone() -> None:
     """The wait does not poll deleted topics again, and leaves the outcomes unchanged."""
     played = Played(
-        {"orders": TopicProgress(1, True), "clicks": TopicProgress(None, False)},
+        {"orders": TopicProgress("1", True), "clicks": TopicProgress(None, False)},
         {"orders": TopicProgress(None, True)},
         {"orders": TopicProgress(None, False)},
     )
@@ -87,7 +87,7 @@ def test_the_id_of_a_created_topic_is_told_as_soon_as_it_is_known() -> None:
 
     def sight(name: str, *, taken: bool, **more: Any) -> TopicProgress:
         return TopicProgress(
-            7, False, replicas=lists[name], initialized=frozenset(lists[name]) if taken else frozenset(), **more
+            "7", False, replicas=lists[name], initialized=frozenset(lists[name]) if taken else frozenset(), **more
         )
 
     first = {
@@ -132,7 +132,7 @@ def test_an_id_that_was_known_before_is_nothing_new() -> None:
 
 def test_what_is_not_finished_in_time_is_an_error() -> None:
     """A deletion that is unfinished after the timeout is an error that names the broker it waits for."""
-    after = waited(Played({"orders": TopicProgress(1, True, (4,))}), report("orders"), seconds=0)
+    after = waited(Played({"orders": TopicProgress("1", True, (4,))}), report("orders"), seconds=0)
     (outcome,) = after.outcomes
     assert (outcome.result, outcome.reason) == (Result.PENDING, Reason.DELETION_IN_PROGRESS)
     assert "broker 4" in outcome.message
@@ -141,7 +141,7 @@ def test_what_is_not_finished_in_time_is_an_error() -> None:
 
 def test_a_deletion_that_is_disabled_ends_the_waiting() -> None:
     """A disabled deletion ends the wait at once as a refusal, because waiting longer cannot help."""
-    after = waited(Played({"orders": TopicProgress(1, False)}), report("orders"))
+    after = waited(Played({"orders": TopicProgress("1", False)}), report("orders"))
     assert after.outcomes == (Outcome("orders", Result.REFUSED, Reason.DELETION_DISABLED, DELETION_DISABLED_MESSAGE),)
     assert after.exit_code is Exit.REFUSED
 
@@ -149,9 +149,9 @@ def test_a_deletion_that_is_disabled_ends_the_waiting() -> None:
 def test_a_deletion_that_was_under_way_is_waited_for_too() -> None:
     """A run without changes waits for the deletion that an earlier run requested, and reports an outcome for it."""
     under_way = ReconcileReport(plan(cluster(topic("orders"), pending_deletions=frozenset({"orders"}))))
-    after = waited(Played({"orders": TopicProgress(1, True)}, {"orders": TopicProgress(None, False)}), under_way)
+    after = waited(Played({"orders": TopicProgress("1", True)}, {"orders": TopicProgress(None, False)}), under_way)
     assert after.outcomes == (Outcome("orders", Result.UNCHANGED),)
-    late = waited(Played({"orders": TopicProgress(1, True)}), under_way, seconds=0)
+    late = waited(Played({"orders": TopicProgress("1", True)}), under_way, seconds=0)
     assert [outcome.result for outcome in late.outcomes] == [Result.PENDING]
 
 
@@ -165,7 +165,7 @@ def test_what_was_not_written_is_not_waited_for(result: Result) -> None:
 
 def test_somebody_who_stops_ends_the_waiting_not_the_work() -> None:
     """A stop request ends the wait and keeps the outcomes, because the changes were written."""
-    played, found = Played({"orders": TopicProgress(1, True)}), report("orders")
+    played, found = Played({"orders": TopicProgress("1", True)}), report("orders")
     assert waited(played, found, stop=True) == found
     assert played.asked == []
 
@@ -184,7 +184,7 @@ def test_an_error_while_waiting_is_the_reports() -> None:
     topics stay done.
     """
     error = TopiaristError(Reason.SESSION_LOST, "gone")
-    played = Played({"orders": TopicProgress(1, False), "clicks": TopicProgress(2, True)}, error)
+    played = Played({"orders": TopicProgress("1", False), "clicks": TopicProgress("2", True)}, error)
     after = waited(played, report("clicks", "orders"))
     assert after.error is error
     assert [outcome.result for outcome in after.outcomes] == [Result.PENDING, Result.REFUSED]
@@ -199,7 +199,7 @@ def new(name: str, *taken: int, **fields: Any) -> TopicProgress:
     """Return the progress of a topic of ``GROWN`` as planned, with these of its new partitions initialized."""
     (found,) = (topic for topic in GROWN.topics if topic.topic == name)
     lists = (found.before.replicas if found.before else ()) + found.new_replicas()
-    return TopicProgress(1, False, replicas=dict(enumerate(lists)), initialized=frozenset(taken))._replace(**fields)
+    return TopicProgress("1", False, replicas=dict(enumerate(lists)), initialized=frozenset(taken))._replace(**fields)
 
 
 def written(result: Result = Result.DONE) -> ReconcileReport:

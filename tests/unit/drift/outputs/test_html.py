@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from support.drift import generated_reports
 from support.drift.small_fleet import read_rows, read_summary
+from topiarist.drift.findings import DriftClass, DriftFinding
 from topiarist.drift.outputs import html
 from topiarist.output.text.layout import sanitize
-from topiarist.schema import load
 
 ASSETS = Path(html.__file__).parent / "assets"
 
@@ -46,7 +46,9 @@ def rows(text: str) -> Iterator[dict[str, Any]]:
 
 def held(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a line of ``findings.jsonl`` in the form of the page."""
-    return {name: ", ".join(row[name]) if name == "reasons" else row[name] for name in html.list_columns()}
+    texts = {"reasons": ", ".join(row["reasons"]), "line": None if row["line"] is None else str(row["line"])}
+    texts["episodes"] = str(row["episodes"])
+    return {name: texts.get(name, row[name]) for name in html.COLUMNS}
 
 
 @pytest.fixture(scope="module")
@@ -67,8 +69,7 @@ def test_every_finding_is_in_the_page(tmp_path: Path) -> None:
     )
     text = generated_reports.page_path(out).read_text()
     assert list(rows(text)) == [held(row) for row in read_rows(out)]
-    assert data(text, "report")["shown"] == 200
-    assert {*html.list_columns(), "ageSeconds"} == {*read_rows(out)[0]}
+    assert {*html.COLUMNS, "ageSeconds"} == {*read_rows(out)[0]}
 
 
 def test_the_same_report_is_the_same_page(tmp_path: Path) -> None:
@@ -89,7 +90,7 @@ def test_nothing_gets_out_of_its_data(hostile: str) -> None:
         assert not set("<>&\u2028\u2029") & set(inner)
         assert inner.isascii()
     assert sorted(row["topic"] for row in rows(hostile)) == sorted(map(sanitize, generated_reports.HOSTILE_TEXTS))
-    assert {one["owner"] for one in data(hostile, "report")["owners"]["rows"]} == set(
+    assert {one["responsible"] for one in data(hostile, "report")["responsible"]["rows"]} == set(
         map(sanitize, generated_reports.HOSTILE_TEXTS)
     )
 
@@ -129,24 +130,14 @@ def test_the_script_reads_only_names_that_its_data_has(hostile: str) -> None:
         assert {name.partition(":")[0].strip() for name in names.split(",")} <= set(part)
 
 
-def test_the_library_is_the_one_that_is_named(hostile: str) -> None:
-    """The library file is unchanged, and every page has it with its licence and without a source map."""
-    folder = ASSETS / "third-party"
-    library = (folder / "chart.umd.min.js").read_text()
-    said = (folder / "README.md").read_text()
-    assert sha256(library.encode()).hexdigest() in said
-    assert re.search(r"Chart\.js v([\d.]+)", library)[1] in said  # type: ignore[index]
-    assert library.partition("//# sourceMappingURL")[0] in hostile
-    assert (folder / "chart.LICENSE.md").read_text() in hostile
-    assert "sourceMappingURL" not in hostile
-
-
-def test_every_class_has_its_colour_and_its_meaning() -> None:
-    """Every class of findings has a colour in the style, which charts and table use."""
+def test_every_severity_has_its_colour_and_there_are_few() -> None:
+    """Every severity has a colour in the style; besides greys, the style has three, each in light and dark."""
     style = (ASSETS / "page.css").read_text()
-    for kind in load.load_schema("drift")["definitions"]["class"]["enum"]:
-        assert f"  --kind-{kind}: light-dark(" in style
-        assert f".kind-{kind} {{ --dot: var(--kind-{kind}); }}" in style
+    for severity in ("Critical", "High", "Medium", "Low"):
+        assert f".bar-{severity} {{ fill: var(--" in style
+    colours = set(re.findall(r"--([\w-]+): light-dark\(", style))
+    greys = {"back", "panel", "ink", "dim", "line"}
+    assert colours - greys == {"accent", "mark", "loss", "high"}  # mark is a tint of accent
 
 
 def test_a_text_that_is_far_too_long_is_cut(tmp_path: Path) -> None:
@@ -159,22 +150,31 @@ def test_a_text_that_is_far_too_long_is_cut(tmp_path: Path) -> None:
 
 
 def test_of_too_many_findings_what_is_rare_is_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With too many findings, the page has all findings of the small groups and an equal number of each larger group,
-    in the order of the file.
+    """With too many findings, the page has all critical findings, all of the small groups, and an equal number of each
+    larger group, in the order of the file.
     """
-    monkeypatch.setattr("topiarist.drift.outputs.html.MAX_FINDINGS", 100)
+    monkeypatch.setattr("topiarist.drift.outputs.html.MAX_FINDINGS", 160)
     out = tmp_path / "report"
     generated_reports.write_report(out, generated_reports.make_findings(10, 400))
     text = generated_reports.page_path(out).read_text()
-    all_of = Counter((row["cluster"], row["class"]) for row in read_rows(out))
     found = [*rows(text)]
-    here = Counter((row["cluster"], row["class"]) for row in found)
-    assert data(text, "report")["shown"] == here.total() == 100
-    assert all(here[cell] == number or here[cell] >= max(here.values()) - 1 for cell, number in all_of.items())
+    all_of = Counter(map(cell_of, read_rows(out)))
+    here = Counter(map(cell_of, found))
+    assert here.total() == 160
+    others = [cell for cell in all_of if not cell[2]]
+    assert all(here[cell] == number for cell, number in all_of.items() if cell[2])
+    most = max(here[cell] for cell in others)
+    assert all(here[cell] == all_of[cell] or here[cell] >= most - 1 for cell in others)
+    assert any(here[cell] < all_of[cell] for cell in others)
     for cell, number in here.items():
-        of_cell = [held(row) for row in read_rows(out) if (row["cluster"], row["class"]) == cell]
-        assert [row for row in found if (row["cluster"], row["class"]) == cell] == of_cell[:number]
+        of_cell = [held(row) for row in read_rows(out) if cell_of(row) == cell]
+        assert [row for row in found if cell_of(row) == cell] == of_cell[:number]
     assert [row["cluster"] for row in found] == sorted(row["cluster"] for row in found)
+
+
+def cell_of(row: Mapping[str, Any]) -> tuple[str, str, bool]:
+    """Return cluster, class, and whether the finding is critical."""
+    return row["cluster"], row["class"], row["severity"] == "Critical"
 
 
 @pytest.mark.parametrize(
@@ -190,12 +190,15 @@ def test_of_too_many_findings_what_is_rare_is_held_whole(tmp_path: Path, monkeyp
 )
 def test_room_is_shared_evenly(wanted: dict[str, int], most: int, shares: dict[str, int]) -> None:
     """Small groups are complete, and all other groups have equal shares, give or take one."""
-    made = html.allocate({(name.encode(), b""): number for name, number in wanted.items()}, most)
-    assert made == {(name.encode(), b""): number for name, number in shares.items()}
+    made = html.allocate({(name.encode(), b"", False): number for name, number in wanted.items()}, most)
+    assert made == {(name.encode(), b"", False): number for name, number in shares.items()}
 
 
-@given(st.dictionaries(st.tuples(st.binary(max_size=2), st.just(b"")), st.integers(1, 50)), st.integers(0, 300))
-def test_room_is_used_up(wanted: dict[tuple[bytes, bytes], int], most: int) -> None:
+@given(
+    st.dictionaries(st.tuples(st.binary(max_size=2), st.just(b""), st.booleans()), st.integers(1, 50)),
+    st.integers(0, 300),
+)
+def test_room_is_used_up(wanted: dict[html.Cell, int], most: int) -> None:
     """The shares use the full limit or all findings, and incomplete groups are within one of the largest."""
     made = html.allocate(wanted, most)
     assert sum(made.values()) == min(most, sum(wanted.values()))
@@ -217,7 +220,7 @@ def test_what_is_said_of_a_fleet_is_bounded(tmp_path: Path, monkeypatch: pytest.
         "total": 4000,
         "topics": [{"topic": "t", "manifest": "t", "field": "f", "values": values}] * 1000,
     }
-    made = html.build_document(found)
+    made = html.build_document(found, [])
     assert made["heat"]["total"] == sum(one["findings"] > 0 for one in found["byCluster"])
     worst = sorted((one["findings"] for one in found["byCluster"]), reverse=True)[:5]
     assert [one["findings"] for one in made["heat"]["rows"]] == worst
@@ -226,11 +229,47 @@ def test_what_is_said_of_a_fleet_is_bounded(tmp_path: Path, monkeypatch: pytest.
     assert made["crossClusterDifferences"]["rows"][0] == {"topic": "t", "field": "f", "values": four, "more": 5}
 
 
-def test_a_line_of_another_form_is_not_passed_over() -> None:
-    """A line with another prefix is an error, because the page selects findings by the prefix of their lines."""
+def test_a_line_of_another_form_is_not_passed_over(tmp_path: Path) -> None:
+    """A line with another prefix is an error, because a partial page selects findings by the prefix of their lines."""
+    lines = tmp_path / "findings.jsonl"
+    lines.write_bytes(b'{"topic":"a","cluster":"b","class":"config"}\n' * 2)
     with pytest.raises(ValueError, match="does not begin with"):
-        next(
-            html.sample_rows(
-                [b'{"topic":"a","cluster":"b","class":"config"}'], [{"cluster": "b", "byClass": {"config": 1}}], 9
-            )
-        )
+        next(html.sample_rows(lines, 2, 1))
+
+
+def test_a_text_is_not_taken_for_a_severity(tmp_path: Path) -> None:
+    """The value of a finding that looks like the severity of a line does not make the finding critical."""
+    forged = DriftFinding(DriftClass.CONFIG, "config.x", actual='a","severity":"Critical"')
+    many: generated_reports.FindingsByCluster = {
+        "a": [(f"t{number}", forged) for number in range(4)],
+        "b": [("t", DriftFinding(DriftClass.MISSING))] * 4,
+    }
+    generated_reports.write_report(tmp_path / "report", many)
+    found = [*html.sample_rows(tmp_path / "report" / "findings.jsonl", 8, 5)]
+    assert Counter(row["severity"] for row in found) == {"Critical": 4, "Low": 1}
+
+
+def test_accepted_drift_and_gaps_are_apart_from_findings(tmp_path: Path) -> None:
+    """The page has accepted drift with its exception, incomplete clusters, and exceptions that match nothing."""
+    out = tmp_path / "report"
+    found = generated_reports.write_report(out, generated_reports.make_findings(20, 200), notes=True)
+    made = data(generated_reports.page_path(out).read_text(), "report")
+    assert made["accepted"]["total"] == len(made["accepted"]["rows"]) == found["accepted"]["total"] > 0
+    assert {row["exception"]["name"] for row in made["accepted"]["rows"]} == {"payments-freeze"}
+    assert [one["cluster"] for one in made["incomplete"]["rows"]] == [*generated_reports.INCOMPLETE_CLUSTERS]
+    assert made["unmatched"] == {"total": 1, "rows": found["exceptions"]["unmatched"]}
+    shown = Counter(row["class"] for row in rows(generated_reports.page_path(out).read_text()))
+    assert shown.total() == made["findings"]["total"]
+    assert (shown["invalid"], shown["expired"]) == (2, 1)
+
+
+def test_those_with_the_most_critical_findings_are_first(tmp_path: Path) -> None:
+    """The scoreboard orders the responsible by Critical findings, then by High, then by all."""
+    found = generated_reports.write_report(tmp_path / "report", generated_reports.no_findings())
+    scores = {"many": {"Low": 90}, "high": {"High": 2}, "critical": {"Critical": 1}, "both": {"Critical": 1, "High": 1}}
+    found["byResponsible"] = [
+        {"responsible": name, "findings": sum(one.values()), "byClass": {}, "bySeverity": one, "new": 0}
+        for name, one in scores.items()
+    ]
+    made = html.build_document(found, [])["responsible"]["rows"]
+    assert [one["responsible"] for one in made] == ["both", "critical", "high", "many"]

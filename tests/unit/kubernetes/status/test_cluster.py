@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -62,6 +63,18 @@ def test_a_second_look_at_the_same_changes_nothing() -> None:
     home, seen = resource_bodies.cluster(), ReconcileResult(views(*SyncState), states.cluster())
     first = summary(home, seen)
     assert summary(resource_bodies.updated_body(home, status=first), seen, NOON + timedelta(minutes=1)) == first
+
+
+def test_the_topic_of_records_is_kept() -> None:
+    """The id of the topic of records is in the status if there is one, and stays during an outage."""
+    home = resource_bodies.cluster()
+    assert "recordsTopicId" not in summary(home, ReconcileResult([], states.cluster()))
+    first = summary(home, ReconcileResult([], replace(states.cluster(), records_topic_id="t")))
+    assert first["recordsTopicId"] == "t"
+    lost = TopiaristError(Reason.RECORDS_LOST, "another id")
+    second = summary(resource_bodies.updated_body(home, status=first), ReconcileResult([], error=lost))
+    assert second["recordsTopicId"] == "t"
+    assert told(second) == ("False", "False", "True", "RecordsLost")
 
 
 def test_an_outage_keeps_what_was_known() -> None:

@@ -175,6 +175,15 @@ def test_a_closed_cluster_is_said_at_its_head() -> None:
     assert "initialized by the controller" in text
 
 
+def test_the_topic_of_the_records_is_described_as_such() -> None:
+    """Its missing record is no fault, and the note names its owner."""
+    own = topic("__topiarist", managed_keys=None)
+    found = describe(cluster(own), EU, ResolvedTopic("__topiarist", None), None, None, "default")
+    lines = page_of(found)
+    assert "      record       none: it has the records of all topics" in lines
+    assert "      note         internal topic of topiarist: no manifest changes it" in lines
+
+
 def test_many_odd_znodes_are_counted() -> None:
     """The page shows the path and reason of the first unreadable znodes, and of all with ``-v``."""
     state = cluster(topic("orders", 9))
@@ -182,7 +191,7 @@ def test_many_odd_znodes_are_counted() -> None:
     found = replace(inspection(state), states={}, partition_errors=faults)
     assert [line for line in page_of(of(state, found)) if line.startswith("      read error")] == [
         *(f"      read error   /partitions/{one}/state: it is empty" for one in range(3)),
-        "      read error   6 other znodes (-v shows them)",
+        "      read error   6 others (-v shows them)",
     ]
     assert sum(line.startswith("      read error") for line in page_of(of(state, found), TextLayout(verbose=True))) == 9
 
@@ -190,8 +199,8 @@ def test_many_odd_znodes_are_counted() -> None:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"modified_externally": True}, "another client changed its config after topiarist's write"),
-        ({"unknown_fields": ("vendor",)}, "the znode has fields that Kafka does not write: vendor"),
+        ({"modified_externally": True}, "its config has changed since topiarist recorded it"),
+        ({"unknown_fields": ("vendor",)}, "its entry has fields that Kafka does not write: vendor"),
         ({"replicas": [(1, 7)]}, "broker 7, with replicas of it, is not registered"),
     ],
 )

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topiarist.model.moves import BatchLimits, MoveType, ReplicaMove
-from topiarist.planning.moves.execution.batches import make_batches
+from topiarist.planning.moves.execution.batches import fill_window, make_batches
 from topiarist.planning.moves.execution.throttles import find_throttled_brokers, find_throttled_replicas
 
 LISTS = st.permutations(range(6)).flatmap(lambda ids: st.integers(1, 3).map(lambda width: tuple(ids[:width])))
@@ -81,3 +81,31 @@ def test_a_move_says_what_it_does() -> None:
     assert ReplicaMove("t", 0, (2, 3), (2, 3, 4)).type is MoveType.RAISE
     assert ReplicaMove("t", 0, (1, 2), (4, 2)).type is MoveType.MOVE
     assert ReplicaMove("t", 0, (1, 2), (4, 2)).in_flight == (4, 2, 1)
+
+
+@given(MOVES, LIMITS, st.data())
+def test_a_window_has_the_limits_of_a_batch(moves: list[ReplicaMove], limits: BatchLimits, data: st.DataObject) -> None:
+    """Nothing is in flight above the limits, and no move that has room is left out."""
+    waiting, in_flight, done = list(moves), list[ReplicaMove](), list[ReplicaMove]()
+    while waiting or in_flight:
+        joining = fill_window(waiting, in_flight, (), limits)
+        assert joining or in_flight
+        in_flight += joining
+        waiting = [move for move in waiting if move not in joining]
+        copying = [move for move in in_flight if move.added]
+        assert len(in_flight) <= limits.partitions
+        assert not copying or fits(copying[:-1], copying[-1], limits)
+        if len(in_flight) < limits.partitions:
+            assert not [move for move in waiting if not move.added or fits(copying, move, limits)]
+        finished = data.draw(st.lists(st.sampled_from(in_flight), min_size=1, unique=True))
+        in_flight = [move for move in in_flight if move not in finished]
+        done += finished
+    assert sorted(done) == sorted(moves)
+
+
+def test_other_clients_count_for_the_limits_of_brokers() -> None:
+    """They take no place of a partition."""
+    waiting = [ReplicaMove("t", 0, (1, 2), (3, 2)), ReplicaMove("t", 1, (2, 1), (4, 1))]
+    others = [ReplicaMove("u", 0, (5,), (3,))]
+    assert fill_window(waiting, (), others, BatchLimits(1, 1, 1)) == (waiting[1],)
+    assert fill_window(waiting, (), (), BatchLimits(2, 1, 1)) == tuple(waiting)

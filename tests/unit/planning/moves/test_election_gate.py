@@ -69,7 +69,7 @@ def test_the_controller_would_give_it_up(fields: dict[str, Any], cause: str) -> 
 
 CONFLICTS: dict[str, tuple[dict[str, Any], str]] = {
     "deleted": ({"topic": None}, "existed, and does not exist now"),
-    "recreated": ({"topic": topic(identity=8)}, "was deleted and recreated: it is another topic now"),
+    "recreated": ({"topic": topic(identity="8")}, "was deleted and recreated: it is another topic now"),
     "to be deleted": ({"marked_for_deletion": True}, "is marked for deletion now"),
     "of another owner": (
         {"topic": topic(record=OwnershipRecord("other"))},

@@ -51,7 +51,7 @@ def test_each_move_is_judged_by_itself() -> None:
     ("found", "message"),
     [
         (None, "existed, and does not exist now"),
-        (replace(BEFORE, identity=8), "was deleted and recreated: it is another topic now"),
+        (replace(BEFORE, identity="8"), "was deleted and recreated: it is another topic now"),
         (replace(BEFORE, topic_id="id-2"), "was deleted and recreated: it is another topic now"),
         (replace(BEFORE, unknown_fields=("vendor",)), "has fields now that Kafka does not write: vendor"),
         (replace(BEFORE, replicas=LISTS[:2], partition_ids=(0, 1)), "partition 2 existed, and does not exist now"),

@@ -213,7 +213,7 @@ def test_unknown_leaders_are_warned_of_once() -> None:
     )
 
 
-@pytest.mark.parametrize("fields", [{"identity": 8}, {"assignment": {0: (1, 2)}}])
+@pytest.mark.parametrize("fields", [{"identity": "8"}, {"assignment": {0: (1, 2)}}])
 def test_a_topic_that_changed_between_the_reads_waits(fields: dict[str, Any]) -> None:
     """States of another topic, or of other lists, are not used."""
     wanted = spec(on=ELECTING)
@@ -237,7 +237,7 @@ def test_an_election_stands_by_the_first_replica() -> None:
     assert standing(replica_lists("12", "23", "43")) == (Validity.CONFLICT, moved)
     gone = "partition 2 existed, and does not exist now"
     assert standing(replica_lists("12", "23")) == (Validity.CONFLICT, gone)
-    assert standing(replica_lists("12", "23", "34"), identity=8)[0] is Validity.CONFLICT
+    assert standing(replica_lists("12", "23", "34"), identity="8")[0] is Validity.CONFLICT
 
 
 def test_an_interrupted_run_leaves_the_election() -> None:

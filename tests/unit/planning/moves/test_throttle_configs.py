@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topiarist.kafka.config_table import RATE_CONFIGS
-from topiarist.model.moves import UNLIMITED, OwnValue, ReplicaMove
+from topiarist.model.moves import UNLIMITED, BatchRecord, OwnThrottles, OwnValue, ReplicaMove
 from topiarist.planning.moves.execution.throttle_configs import (
     FOLLOWER_REPLICAS,
     LEADER_REPLICAS,
     find_needed_throttles,
+    find_present_throttles,
     update_throttles,
 )
 
@@ -115,3 +116,40 @@ def test_after_any_batches_everything_is_as_before(theirs: Mapping[str, str | No
         assert config[LEADER_REPLICAS] == "*" or set(added.split(",")) <= set(config[LEADER_REPLICAS].split(","))
     ended = update_throttles({}, {TOPIC: config}, own, final=True)
     assert (ended.configs.get(TOPIC, config), ended.own) == (before, {})
+
+
+STEPS = st.lists(st.tuples(st.lists(st.sampled_from(["0:3", "1:3", "2:3"]), max_size=3, unique=True), st.booleans()))
+
+
+@given(st.sampled_from([None, "7:1", "*", "0:3"]), STEPS)
+def test_records_that_come_before_their_throttles_lose_none(
+    theirs: str | None, steps: list[tuple[list[str], bool]]
+) -> None:
+    """Each step commits its record; some end before the throttle is written. At the end theirs is as it was."""
+    before: Mapping[str, str] = {} if theirs is None else {FOLLOWER_REPLICAS: theirs}
+    config = before
+    record = BatchRecord("team", 1, 1, (), {})
+    for lists, is_written in steps:
+        needed = {TOPIC: {FOLLOWER_REPLICAS: ",".join(lists)}} if lists else {}
+        present: OwnThrottles = find_present_throttles({TOPIC: config}, record)
+        update = update_throttles(needed, {TOPIC: config}, present)
+        assert update.remarks == ()
+        record = record._replace(throttles=update.own, replaced=present)
+        if is_written:
+            config = update.configs.get(TOPIC, config)
+    ended = update_throttles({}, {TOPIC: config}, find_present_throttles({TOPIC: config}, record), final=True)
+    assert (ended.configs.get(TOPIC, config), ended.remarks) == (before, ())
+
+
+def test_a_value_of_another_client_is_not_taken_for_ours() -> None:
+    """It stays, with a remark."""
+    record = BatchRecord(
+        "team", 1, 1, (), {BROKER: {RATE: OwnValue(None, "1000")}}, {BROKER: {RATE: OwnValue(None, "5")}}
+    )
+    for found, ours in (("1000", "1000"), ("5", "5")):
+        assert find_present_throttles({BROKER: {RATE: found}}, record) == {BROKER: {RATE: OwnValue(None, ours)}}
+    assert find_present_throttles({BROKER: {}}, record) == {}
+    present = find_present_throttles({BROKER: {RATE: "77"}}, record)
+    update = update_throttles({}, {BROKER: {RATE: "77"}}, present, final=True)
+    assert (update.configs, update.own) == ({}, {})
+    assert update.remarks == (f"{BROKER}: another client changed {RATE} to 77",)

@@ -185,7 +185,7 @@ def test_the_state_of_the_cluster_forbids_moves() -> None:
     assert refusal(plan_single_topic(named, wanted))[0] is Reason.REASSIGNMENT_IN_PROGRESS
     no_id = state(topic(), brokers=RACKLESS_BROKERS, assigns_topic_ids=True)
     assert refusal(plan_single_topic(no_id, wanted))[0] is Reason.NOT_INITIALIZED
-    missing = state(topic(), topic("other", replica_lists("19"), identity=8), brokers=RACKLESS_BROKERS)
+    missing = state(topic(), topic("other", replica_lists("19"), identity="8"), brokers=RACKLESS_BROKERS)
     assert refusal(plan_single_topic(missing, wanted))[0] is Reason.BROKERS_MISSING
     drained = movable(drain_brokers=frozenset({9}))
     both = [spec(on=drained, partitions=3, replicationFactor=3), spec("other", drained, partitions=1)]
@@ -218,7 +218,7 @@ def test_a_lowered_factor_keeps_min_isr(config: dict[str, str], factor: int, ref
 def test_a_drain_that_may_not_happen_is_refused() -> None:
     """Not allowed, protected, or bound by explicit lists: the broker stays in use, and the plan says so."""
     drained: dict[str, Any] = {"drain_brokers": frozenset({4})}
-    seen = state(topic(), topic("_schemas", identity=8), brokers=RACKLESS_BROKERS)
+    seen = state(topic(), topic("_schemas", identity="8"), brokers=RACKLESS_BROKERS)
     not_allowed = plan_single_topic(seen, spec(on=replace(PROD_CLUSTER, **drained)))
     assert refusal(not_allowed)[:2] == (Reason.MOVE_NOT_ALLOWED, "stays on drained broker 4 with 1 partition")
     protected = plan_single_topic(seen, spec("_schemas", movable(**drained)))

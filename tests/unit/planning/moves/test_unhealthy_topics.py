@@ -74,7 +74,7 @@ def test_unhealthy_topics_are_refused(states: Mapping[int, PartitionState], mess
 def test_a_topic_that_changed_since_is_left_to_the_apply() -> None:
     """Another topic of that name, lists that were changed, and states that cannot be read are compared later."""
     unhealthy = {**HEALTHY, 0: PartitionState(6, (6,))}
-    assert withheld(unhealthy, identity=99) == PLAN
+    assert withheld(unhealthy, identity="99") == PLAN
     assert withheld(unhealthy, assignment={}) == PLAN
     assert withheld({}, states_readable=False) == PLAN
 

@@ -58,7 +58,8 @@ def decode_batch_record(raw: bytes) -> BatchRecord:
     """Return the record; raise ``ZnodeError`` on content that ``encode_batch_record`` would not write."""
     fields = load_object(raw)
     require_version(fields, _VERSION)
-    _require_fields(fields, {"version", *BatchRecord._fields})
+    # One transaction writes the record and the throttles here: there are no replaced values.
+    _require_fields(fields, {"version", *BatchRecord._fields} - {"replaced"})
     moves = fields["moves"]
     if type(moves) is not list:
         raise ZnodeError(f'"moves" must be a list, not {format_value(moves)}')

@@ -33,8 +33,7 @@ RECORDS = "/topiarist/topics"
 FREEZE = "/topiarist/gate"
 LOCK = "/topiarist/lock"
 MOVES = "/topiarist/moves"
-
-CONFIG_CHANGE_NAME_BYTES = len("config_change_0000000000")
+MOVED = "/topiarist/moved"
 
 
 def topic_path(name: str) -> str:

@@ -19,8 +19,9 @@ from kazoo.protocol.connection import AUTH_XID, ConnectionHandler
 from kazoo.protocol.serialization import SASL, Auth
 from kazoo.retry import RetryFailedError
 
-from topiarist.adapters.zookeeper.connection import sasl, tls
-from topiarist.adapters.zookeeper.connection.secrets import read_password
+from topiarist.adapters import tls
+from topiarist.adapters.secrets import build_ssl_context, read_secret
+from topiarist.adapters.zookeeper.connection import sasl
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.credentials import Credentials, UserPassword
 
@@ -29,6 +30,30 @@ SaslExchange = Callable[[bytes], bytes | None]
 
 _SASL_XID = 1
 _REFUSED_CODES = (AuthFailedError.code, SessionClosedRequireSaslError.code)
+
+
+def check_credentials(credentials: Credentials) -> None:
+    """Read all secrets once, to report a missing one before connecting; raise ``CredentialsInvalid``."""
+    for login in (credentials.sasl, credentials.digest):
+        if login:
+            read_secret(login.password)
+    if credentials.tls:
+        build_ssl_context(credentials.tls)
+
+
+def accepts_plaintext(address: tls.Address) -> bool:
+    """Return True if the port answers ZooKeeper's four-letter words, which means that it has no TLS."""
+    try:
+        with socket.create_connection(address, tls.PROBE_TIMEOUT_S) as probe:
+            probe.sendall(b"srvr")
+            return bool(probe.recv(1))
+    except OSError:
+        return False
+
+
+PLAINTEXT_PORT = tls.PlaintextPort(
+    accepts_plaintext, "this port does not accept TLS: use the servers' secureClientPort, or remove tls"
+)
 
 
 class Authenticator:
@@ -77,7 +102,9 @@ class Authenticator:
         if challenge is None:
             raise self.login_error("it does not offer SASL: its JAAS configuration has no users")
         try:
-            response = sasl.build_response(challenge, login.username, read_password(login), secrets.token_hex(16))
+            response = sasl.build_response(
+                challenge, login.username, read_secret(login.password), secrets.token_hex(16)
+            )
         except ValueError as error:
             raise self.login_error(str(error)) from None
         try:
@@ -105,10 +132,11 @@ class Authenticator:
             def on_alert(error: ssl.SSLError) -> None:
                 # A connection that the server had accepted may break like any other: that is no refusal.
                 if not self._is_accepted:
-                    self.record_refusal(tls.AuthRejected(tls.describe_alert(error, tls_settings)))
+                    self.record_refusal(tls.AuthRejected(tls.describe_alert(error, tls_settings, PLAINTEXT_PORT)))
                     self._refusing_servers.add(address)
 
-            encrypted = tls.connect(address, hostname, timeout, tls_settings)
+            plain = socket.create_connection(address, timeout)
+            encrypted = tls.wrap_socket(plain, address, hostname, tls_settings, PLAINTEXT_PORT)
             encrypted.on_alert = on_alert
             return encrypted
         if silent and tls.accepts_tls(address):
@@ -143,7 +171,9 @@ class LoginConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has no 
                 self._authenticator.log_in(credentials.sasl, lambda token: self._exchange_sasl_token(token, timeout))
             if login := credentials.digest:
                 try:
-                    self._invoke(timeout, Auth(0, "digest", f"{login.username}:{read_password(login)}"), xid=AUTH_XID)
+                    self._invoke(
+                        timeout, Auth(0, "digest", f"{login.username}:{read_secret(login.password)}"), xid=AUTH_XID
+                    )
                 except AuthFailedError:
                     raise self._authenticator.login_error("it does not accept digest logins") from None
         except TopiaristError as error:

@@ -28,8 +28,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.hosts import collect_hosts
 from kazoo.protocol.states import KazooState
 
-from topiarist.adapters.zookeeper.connection import secrets as stored
-from topiarist.adapters.zookeeper.connection.authentication import Authenticator, LoginConnection
+from topiarist.adapters.zookeeper.connection.authentication import Authenticator, LoginConnection, check_credentials
 from topiarist.adapters.zookeeper.connection.kazoo_io import BufferedHandler
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.credentials import ANONYMOUS, Credentials
@@ -234,7 +233,7 @@ def open_session(connect: str, timeout: float, credentials: Credentials = ANONYM
     request, if every server refuses the credentials.
     """
     hosts = parse_connect_string(connect)
-    stored.check_credentials(credentials)
+    check_credentials(credentials)
     # kazoo gets a logger outside the logger tree: its debug messages contain credentials, and its warnings would reach
     # the terminal of a process without logging set up. The handler keeps the text of the last warning.
     logging.getLogger("kazoo").addHandler(logging.NullHandler())

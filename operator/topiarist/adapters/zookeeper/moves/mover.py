@@ -11,7 +11,8 @@ moment leaves a batch that the controller finishes, and the next run continues::
     no request, moves are left                             send the next batch, with its throttles and its record
     no request, no moves are left, a record is there       put the throttles back, and delete the record
 
-``batch_reader`` reads, ``request_wait`` waits for the controller, ``batch_writer`` writes under the lock.
+``batch_reader`` reads, ``request_wait`` waits for the controller, ``batch_writer`` writes under the lock, and the
+``MoveLedger`` of ``planning`` keeps what is known of each move.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.connection.session import Session, translate_errors
@@ -42,37 +42,19 @@ from topiarist.adapters.zookeeper.moves.request_wait import RequestWait, sleep_u
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, read_znodes, sync
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moves import UNLIMITED, BatchRecord, MoveProgress, ReplicaMove
+from topiarist.model.moves import UNLIMITED, BatchRecord, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Plan, TopicPlan
+from topiarist.model.plan import Plan
 from topiarist.planning.moves.execution.batches import make_batches
-from topiarist.planning.moves.execution.gate import Judgement, MovedTopic, judge_topic
-from topiarist.planning.moves.execution.throttle_configs import find_needed_throttles
+from topiarist.planning.moves.execution.gate import Judgement, MovedTopic
+from topiarist.planning.moves.execution.ledger import MoveLedger, OpenTopic, Partition
+from topiarist.planning.moves.execution.throttle_configs import has_other_rate
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
-
-HEALTH_TIMEOUT_S = 60.0
-"""Seconds that moves wait for their partitions to become healthy when nothing else is left to send."""
 
 _HEALTH_POLL_S = 2.0
 
 Batch = tuple[ReplicaMove, ...]
-Partition = tuple[str, int]
-
-
-@dataclass(slots=True)
-class _OpenTopic:
-    """A topic with moves that are not known to be done, by partition.
-
-    ``was_moved`` is True if this run saw one move, ``is_unknown`` if the session ended before the reply to a batch.
-    ``seen`` are the partitions that the topic had while it was moved.
-    """
-
-    plan: TopicPlan
-    left: dict[int, ReplicaMove]
-    was_moved: bool = False
-    is_unknown: bool = False
-    seen: set[int] = field(default_factory=set)
 
 
 class Mover:
@@ -93,22 +75,10 @@ class Mover:
         self._writer_settings = writer_settings
         self._stop = stop
         self._assumptions = plan.assumptions()
-        topics = [topic for topic in plan.actionable_topics() if topic.moves()]
-        self._open = {
-            topic.topic: _OpenTopic(topic, {each.partition: each for each in topic.moves()}) for topic in topics
-        }
-        self._total = sum(len(topic.moves()) for topic in topics)
+        self._ledger = MoveLedger(plan, options)
         self._queue: deque[Batch] = deque()
-        self._held: dict[Partition, tuple[ReplicaMove, str]] = {}
-        self._held_until: float | None = None
-        self._in_flight: dict[Partition, ReplicaMove] = {}
-        self._finished: list[ReplicaMove] = []
-        self._outcomes: deque[Outcome] = deque()
-        self._sent, self._done = 0, 0
-        self._sent_earlier = 0
-        self._remarks: set[str] = set()
-        self._new_remarks: list[str] = []
-        self._blocked_by = ""
+        self._seen: dict[str, set[int]] = {}  # the partitions that topics had while they were moved
+        self._sent, self._sent_earlier = 0, 0
 
     def execute(self) -> Iterator[Outcome]:
         """Yield one outcome for each topic with moves; raise the error that ended the run after the last one."""
@@ -119,13 +89,13 @@ class Mover:
                 continues = True
                 while continues:
                     continues = self._step()
-                    yield from self._take_outcomes()
+                    yield from self._ledger.take_outcomes()
         except TopiaristError as error:
             ended_by = error
-        yield from self._take_outcomes()
-        if self._finished:
+        yield from self._ledger.take_outcomes()
+        if self._ledger.has_unreported_moves:
             self._report()
-        yield from self._unfinished_outcomes()
+        yield from self._ledger.unfinished_outcomes()
         if ended_by:
             raise ended_by
 
@@ -140,10 +110,10 @@ class Mover:
             if self._options.wait:
                 self._await_request(decode_record(record))
                 return True
-            self._blocked_by = "a reassignment request is in progress"
+            self._ledger.blocked_by = "a reassignment request is in progress"
             return False
         self._judge_finished_batch()
-        if not self._queue and self._held and not self._stop():
+        if not self._queue and self._ledger.held and not self._stop():
             self._requeue_held()
         if self._queue and not self._stop():
             return self._send_next()
@@ -152,76 +122,62 @@ class Mover:
     def _find_finished_moves(self) -> None:
         """Read all topics once: the moves of an interrupted run that are done, or in flight, need no batch."""
         sync(self._session)
-        for topic, judgement in self._judge(self._open, read_moved_topics(self._session, sorted(self._open))):
-            self._close_finished(topic, judgement)
+        nodes = read_moved_topics(self._session, sorted(self._ledger.open))
+        for topic, judgement in self._judge(self._ledger.open, nodes):
+            self._ledger.close_finished(topic, judgement)
             for move in judgement.under_way:
-                self._in_flight[move.topic, move.partition] = move
+                self._ledger.in_flight[move.topic, move.partition] = move
                 topic.was_moved = True
-        left = (move for topic in self._open.values() for move in topic.left.values())
-        moves = [move for move in left if (move.topic, move.partition) not in self._in_flight]
+        left = (move for topic in self._ledger.open.values() for move in topic.left.values())
+        moves = [move for move in left if (move.topic, move.partition) not in self._ledger.in_flight]
         self._queue = deque(make_batches(moves, self._settings.batch))
 
     def _adjust_throttle(self, record: BatchRecord | None) -> None:
         """Give the batch in flight the declared rate; that of another owner keeps its rate."""
         rate = self._settings.throttle
         is_own = record is not None and record.owner == self._writer_settings.owner
-        if record and is_own and rate is not None and _has_other_rate(record, rate):
+        if record and is_own and rate is not None and has_other_rate(record, rate):
             self._write(lambda writer: writer.replace_throttle(rate), self._stop)
 
     def _await_request(self, record: BatchRecord | None) -> None:
         """Wait until the controller has removed the request, or the run is stopped."""
         rate, stall_after = self._settings.throttle, self._settings.stall_after
         for poll in RequestWait(self._session, rate, stall_after, self._stop).polls():
-            for name in self._open.keys() & poll.partition_ids.keys():
-                self._open[name].seen.update(poll.partition_ids[name])
-            copying = [move for key, move in self._in_flight.items() if key in poll.left]
+            for name in self._ledger.open.keys() & poll.partition_ids.keys():
+                self._seen.setdefault(name, set()).update(poll.partition_ids[name])
+            copying = [move for key, move in self._ledger.in_flight.items() if key in poll.left]
             waiting_for = poll.blocker
             if not copying and not waiting_for:
                 waiting_for = _describe_request(poll.left, record)
-            self._report(copying, waiting_for, len(self._in_flight) - len(copying))
+            self._report(copying, waiting_for, len(self._ledger.in_flight) - len(copying))
 
     def _judge_finished_batch(self) -> None:
         """Compare the topics of a batch, after the controller has removed the request, with their lists of after."""
-        in_flight, self._in_flight = self._in_flight, {}
-        names = sorted({move.topic for move in in_flight.values()} & self._open.keys())
+        in_flight, self._ledger.in_flight = self._ledger.in_flight, {}
+        names = sorted({move.topic for move in in_flight.values()} & self._ledger.open.keys())
         for topic, judgement in self._judge(names, read_moved_topics(self._session, names)):
-            self._close_finished(topic, judgement)
+            self._ledger.close_finished(topic, judgement)
             waiting = [*judgement.ready, *(move for move, _ in judgement.held)]
             dropped = [move for move in waiting if (move.topic, move.partition) in in_flight]
             under_way = [move for move in judgement.under_way if (move.topic, move.partition) in in_flight]
             if under_way:
                 partition = under_way[0].partition
                 message = f"partition {partition} is being reassigned, and no reassignment request names it"
-                self._close(topic, Outcome(topic.plan.topic, Result.FAILED, Reason.REASSIGNMENT_IN_PROGRESS, message))
+                name, reason = topic.plan.topic, Reason.REASSIGNMENT_IN_PROGRESS
+                self._ledger.close(topic, Outcome(name, Result.FAILED, reason, message))
             elif dropped:
-                first = dropped[0]
-                message = (
-                    f"{format_count(len(dropped), 'move')} ended without effect: partition {first.partition} is still"
-                    f" on {list(first.before)}; the controller dropped it (its log has the cause), or another client"
-                    " cancelled it"
-                )
-                self._close(topic, Outcome(topic.plan.topic, Result.FAILED, Reason.MOVE_DROPPED, message))
+                self._ledger.close_dropped(topic, dropped)
         if in_flight:
             self._report()
 
     def _requeue_held(self) -> None:
         """Queue the held moves again after a pause, or refuse their topics if they were held for too long."""
-        now = time.monotonic()
-        if self._held_until is None:
-            self._held_until = now + (HEALTH_TIMEOUT_S if self._options.wait else 0.0)
-        if now < self._held_until:
-            self._report(waiting_for=next(iter(self._held.values()))[1])
-            sleep_unless_stopped(_HEALTH_POLL_S, self._stop)
-            moves = [move for move, _ in self._held.values()]
-            self._queue = deque(make_batches(moves, self._settings.batch))
+        if self._ledger.refuse_held_for_too_long(time.monotonic()):
             return
-        causes: dict[str, list[str]] = {}
-        for (name, _), (_, cause) in sorted(self._held.items()):
-            causes.setdefault(name, []).append(cause)
-        for name, found in causes.items():
-            message = f"{found[0]}; {format_count(len(found), 'partition')} not moved"
-            self._close(self._open[name], Outcome(name, Result.REFUSED, Reason.NOT_IN_SYNC, message))
-        self._held.clear()
+        self._report(waiting_for=next(iter(self._ledger.held.values()))[1])
+        sleep_unless_stopped(_HEALTH_POLL_S, self._stop)
+        moves = [move for move, _ in self._ledger.held.values()]
+        self._queue = deque(make_batches(moves, self._settings.batch))
 
     def _send_next(self) -> bool:
         """Send the next batch; return whether there is more to do."""
@@ -239,8 +195,9 @@ class Mover:
                 sent = self._send(ready, judged, writer)
             except TooLarge as error:
                 if len(ready) == 1:
-                    topic = self._open[ready[0].topic]
-                    self._close(topic, Outcome(topic.plan.topic, Result.REFUSED, Reason.TOO_LARGE, str(error.args[0])))
+                    name = ready[0].topic
+                    outcome = Outcome(name, Result.REFUSED, Reason.TOO_LARGE, str(error.args[0]))
+                    self._ledger.close(self._ledger.open[name], outcome)
                 else:
                     self._queue.extendleft((ready[len(ready) // 2 :], ready[: len(ready) // 2]))
                 return True
@@ -258,7 +215,7 @@ class Mover:
         wanted = {
             (move.topic, move.partition): move
             for move in batch
-            if move.topic in self._open and move.partition in self._open[move.topic].left
+            if move.topic in self._ledger.open and move.partition in self._ledger.open[move.topic].left
         }
         names = sorted({name for name, _ in wanted})
         # The states are read before the topics that are judged. A state read after its topic could belong to a topic
@@ -268,12 +225,12 @@ class Mover:
         judged = JudgedZnodes(topics, states)
         ready: set[Partition] = set()
         for topic, judgement in self._judge(names, topics, writer, judged):
-            self._close_finished(topic, judgement)
+            self._ledger.close_finished(topic, judgement)
             ready.update((move.topic, move.partition) for move in judgement.ready)
             held = [*judgement.held, *((move, "it is being reassigned already") for move in judgement.under_way)]
             for move, cause in held:
                 if (move.topic, move.partition) in wanted:
-                    self._held[move.topic, move.partition] = move, cause
+                    self._ledger.hold(move, cause)
         return tuple(move for key, move in wanted.items() if key in ready), judged
 
     def _send(self, batch: Batch, judged: JudgedZnodes, writer: BatchWriter) -> bool:
@@ -283,9 +240,8 @@ class Mover:
                 message = f"{format_count(copies, 'replica')} to copy, and no throttle is declared"
                 raise TopiaristError(Reason.THROTTLE_MISSING, message, "set throttle in spec.moves of the Cluster")
             rate = UNLIMITED
-        waiting = (
-            move for key, (move, _) in self._held.items() if key not in {(each.topic, each.partition) for each in batch}
-        )
+        keys = {(each.topic, each.partition) for each in batch}
+        waiting = (move for key, (move, _) in self._ledger.held.items() if key not in keys)
         if not self._options.wait and writer.record and writer.record.owner == self._writer_settings.owner:
             # Each run that does not wait sends one batch: the record has the number of the one before.
             self._sent_earlier = writer.record.batch
@@ -296,14 +252,10 @@ class Mover:
                 return False
         except TopiaristError as error:
             for move in batch:
-                self._open[move.topic].is_unknown = error.reason is Reason.SESSION_LOST
+                self._ledger.open[move.topic].is_unknown = error.reason is Reason.SESSION_LOST
             raise
         self._sent += 1
-        self._held_until = None
-        for move in batch:
-            self._held.pop((move.topic, move.partition), None)
-            self._in_flight[move.topic, move.partition] = move
-            self._open[move.topic].was_moved = True
+        self._ledger.add_sent(batch)
         self._report(batch)
         return True
 
@@ -324,12 +276,12 @@ class Mover:
     def _write(self, write: Callable[[BatchWriter], bool], stop: Callable[[], bool]) -> bool:
         """Call ``write`` under the lock until it returns True; return False if ``stop()`` became true before."""
         for _ in range(MAX_ATTEMPTS):
-            with lock_for_batch(self._session, self._writer_settings, stop, self._remark) as writer:
+            with lock_for_batch(self._session, self._writer_settings, stop, self._ledger.remark) as writer:
                 if writer is None:
                     return False
                 written = write(writer)
-            if self._new_remarks:
-                self._report(self._in_flight.values())
+            if self._ledger.new_remarks:
+                self._report(self._ledger.in_flight.values())
             if written:
                 return True
         message = f"the znodes of a batch changed {MAX_ATTEMPTS} times in a row while it was written"
@@ -341,7 +293,7 @@ class Mover:
         nodes: Mapping[str, TopicZnodes],
         writer: BatchWriter | None = None,
         judged: JudgedZnodes | None = None,
-    ) -> Iterator[tuple[_OpenTopic, Judgement]]:
+    ) -> Iterator[tuple[OpenTopic, Judgement]]:
         """Yield each open topic with its judgement; close topics that have a conflict.
 
         Brokers and partition states are judged only with ``writer`` and ``judged``, directly before a batch.
@@ -349,75 +301,17 @@ class Mover:
         brokers = {each.id: each for each in writer.metadata.brokers} if writer else self._assumptions.brokers
         defaults = writer.metadata.broker_defaults if writer else {}
         settings = self._plan.config_rules.merge_dynamic_settings(defaults)
-        for name in list(names):
-            topic = self._open[name]
-            try:
-                current = decode_moved_topic(nodes[name], brokers, settings, judged.states if judged else None)
-            except TopiaristError as error:
-                self._close(topic, Outcome(name, Result.CONFLICT, error.reason, str(error)))
-                continue
-            judgement = judge_topic(topic.left.values(), topic.plan, self._assumptions.brokers, current)
-            conflict = judgement.conflict or _find_lost_partition(topic.seen, current)
-            if conflict:
-                self._close(topic, Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, conflict))
-            else:
-                yield topic, judgement
-
-    def _close_finished(self, topic: _OpenTopic, judgement: Judgement) -> None:
-        """Count the moves that are done; close the topic after its last one."""
-        for move in judgement.done:
-            del topic.left[move.partition]
-            self._held.pop((move.topic, move.partition), None)
-            self._done += 1
-            self._finished.append(move)
-        if not topic.left:
-            result = Result.DONE if topic.was_moved else Result.UNCHANGED
-            self._close(topic, Outcome(topic.plan.topic, result))
-
-    def _close(self, topic: _OpenTopic, outcome: Outcome) -> None:
-        """End the work on a topic; a move of it that is in flight continues at the controller."""
-        name = topic.plan.topic
-        if self._open.pop(name, None):
-            self._outcomes.append(outcome)
-        for key in [key for key in self._held if key[0] == name]:
-            del self._held[key]
-
-    def _take_outcomes(self) -> Iterator[Outcome]:
-        while self._outcomes:
-            yield self._outcomes.popleft()
-
-    def _unfinished_outcomes(self) -> Iterator[Outcome]:
-        for name, topic in self._open.items():
-            moves = topic.plan.moves()
-            if topic.is_unknown:
-                message = "the session ended before the reply: the next run detects whether its moves were sent"
-                yield Outcome(name, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
-                continue
-            # Without ``wait`` a run ends in order while moves are left: that is unfinished work, not an interruption.
-            if self._options.wait and not topic.was_moved and len(topic.left) == len(moves):
-                reason = Reason.REASSIGNMENT_IN_PROGRESS if self._blocked_by else None
-                yield Outcome(name, Result.SKIPPED, reason, self._blocked_by)
-                continue
-            flying = sum(topic == name for topic, _ in self._in_flight)
-            message = f"{len(moves) - len(topic.left)} of {format_count(len(moves), 'partition')} moved"
-            message += f", {flying} in flight" if flying else f": {self._blocked_by}" if self._blocked_by else ""
-            yield Outcome(name, Result.PENDING, Reason.MOVES_UNFINISHED, f"{message}; run again for the rest")
-
-    def _report(self, copying: Iterable[ReplicaMove] = (), waiting_for: str = "", done_more: int = 0) -> None:
-        finished, self._finished = tuple(self._finished), []
-        remarks, self._new_remarks = tuple(self._new_remarks), []
-        batch = self._sent_earlier + self._sent
-        batches = batch + len(self._queue) + bool(self._held)
-        done = self._done + done_more
-        self._options.on_progress(
-            MoveProgress(batch, batches, done, self._total, tuple(copying), finished, waiting_for, remarks)
+        states = judged.states if judged else None
+        return self._ledger.judge(
+            names,
+            lambda name: decode_moved_topic(nodes[name], brokers, settings, states),
+            lambda name, current: _find_lost_partition(self._seen.get(name, ()), current),
         )
 
-    def _remark(self, remark: str) -> None:
-        # A transaction that is tried again finds the same facts.
-        if remark not in self._remarks:
-            self._remarks.add(remark)
-            self._new_remarks.append(remark)
+    def _report(self, copying: Iterable[ReplicaMove] = (), waiting_for: str = "", done_more: int = 0) -> None:
+        batch = self._sent_earlier + self._sent
+        batches = batch + len(self._queue) + bool(self._ledger.held)
+        self._ledger.report((batch, batches), copying, waiting_for, done_more)
 
 
 def _describe_request(left: Collection[Partition], record: BatchRecord | None) -> str:
@@ -437,11 +331,3 @@ def _find_lost_partition(seen: Collection[int], current: MovedTopic) -> str:
         f"partition {min(lost)} was added by another client while the topic was moved, and is lost: the controller did"
         " not know it yet, and wrote the topic from its memory; add it again"
     )
-
-
-def _has_other_rate(record: BatchRecord, rate: int) -> bool:
-    """Return whether a batch may have another rate than ``rate``; a rate of another client stays, and counts too."""
-    brokers = {entity for entity in record.throttles if entity.startswith("brokers/")}
-    rates = {own.ours for broker in brokers for own in record.throttles[broker].values()}
-    needed = {entity for entity in find_needed_throttles(record.moves, rate) if entity.startswith("brokers/")}
-    return bool(needed - brokers or rates - {str(rate)})

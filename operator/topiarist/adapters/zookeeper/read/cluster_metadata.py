@@ -17,6 +17,7 @@ from topiarist.adapters.zookeeper.read.bulk_read import ChildNames, ReadFailure,
 from topiarist.adapters.zookeeper.read.topic import require_readable
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion
+from topiarist.model.moved_records import HINT_USE_KAFKA, is_closed_by_move
 from topiarist.model.moves import BatchRecord, RequestedReassignment
 from topiarist.model.state import WriteBlock
 
@@ -284,14 +285,15 @@ def _determine_write_block(znodes: _ReadZnodes, controller: cluster.ActiveContro
         return WriteBlock(
             Reason.KRAFT_CONTROLLER,
             f"a KRaft controller ({controller.broker}) is active: it would ignore, reset or delete what is written"
-            " to ZooKeeper",
+            f" to ZooKeeper; {HINT_USE_KAFKA}",
         )
     if migration := _migration_block(znodes):
         return migration
     if paths.FREEZE in znodes.nodes and (
         frozen := own_znodes.decode_freeze_fail_closed(znodes.nodes[paths.FREEZE].data)
     ):
-        return WriteBlock(Reason.FROZEN, f"the cluster is {frozen}")
+        hint = f"; {HINT_USE_KAFKA}" if is_closed_by_move(frozen) else ""
+        return WriteBlock(Reason.FROZEN, f"the cluster is {frozen}{hint}")
     if controller is None:
         return WriteBlock(
             Reason.NO_CONTROLLER,
@@ -308,7 +310,7 @@ def _migration_block(znodes: _ReadZnodes) -> WriteBlock | None:
     return WriteBlock(
         Reason.KRAFT_MIGRATION,
         f"{paths.MIGRATION} exists: a migration to KRaft has begun ({stage}), or was rolled back; the KRaft"
-        " controller may take over at any moment",
+        f" controller may take over at any moment; {HINT_USE_KAFKA}",
     )
 
 

@@ -52,7 +52,7 @@ def inspect(session: Session, name: str) -> TopicInspection:
     except ZnodeError:
         requested = ()
     return TopicInspection(
-        identity=None if isinstance(node, ReadFailure) else node.czxid,
+        identity=None if isinstance(node, ReadFailure) else str(node.czxid),
         assignment={} if topic is None else dict(zip(topic.partition_ids, topic.replicas, strict=True)),
         states=states,
         partition_errors=partition_errors,

@@ -48,7 +48,7 @@ def poll_progress(session: Session, topics: Mapping[str, Collection[int]]) -> Ma
         if isinstance(node, ReadFailure):
             result[name] = TopicProgress(None, name in marked)
             continue
-        progress = TopicProgress(node.czxid, name in marked, reassigning=name in reassigning)
+        progress = TopicProgress(str(node.czxid), name in marked, reassigning=name in reassigning)
         if name in records:
             record = records[name]
             progress = progress._replace(

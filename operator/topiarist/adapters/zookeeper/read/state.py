@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from topiarist.adapters.size_limits import ListSizes, build_list_limits, measure_notifications, measure_topic_list
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.paths import config_path, deletion_request_path, record_path, topic_path
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
@@ -23,8 +24,8 @@ from topiarist.adapters.zookeeper.read.topic import (
     decode_topic_state,
 )
 from topiarist.kafka.types import KafkaVersion
-from topiarist.model.state import ClusterState, DeletionRecord, ListSizes, OwnershipRecord, ReadError, TopicState
-from topiarist.planning.existing_problems import find_stale_names
+from topiarist.model.size_limits import SizeLimit
+from topiarist.model.state import ClusterState, DeletionRecord, OwnershipRecord, ReadError, TopicState
 from topiarist.planning.existing_problems import stale_entry_warnings as requested_warnings
 
 _TOPIC_IDS_SINCE: KafkaVersion = (2, 8)
@@ -65,7 +66,7 @@ def read_state(session: Session, *, jute_max_buffer: int, cache: DecodeCache | N
         broker_defaults=metadata.broker_defaults,
         min_version=infer_min_version(metadata, collected.topics.values()),
         assigns_topic_ids=any(topic.topic_id for topic in collected.topics.values()),
-        list_sizes=measure_list_sizes(metadata, jute_max_buffer),
+        size_limits=measure_size_limits(metadata, jute_max_buffer),
         warnings=(*collected.warnings, *requested_warnings(stale, collected.topics)),
         deletion_records=collected.deletion_records,
         requested_reassignments=requested.entries,
@@ -152,6 +153,22 @@ def _read_all_topics(session: Session, metadata: ClusterMetadata) -> Iterator[To
         yield TopicZnodes(name, topic, config, record, name in metadata.pending_deletions)
 
 
+def find_stale_names(
+    names: Collection[str], czxid: int | None, topics: Mapping[str, TopicState], unreadable: Collection[str]
+) -> frozenset[str]:
+    """Return the topic names with a stale entry in the request.
+
+    The topic does not exist, or it is younger than the request: transaction numbers increase over time. ``czxid`` is
+    the number of the request, None if it cannot be read: then no entry is known to be stale. ``unreadable`` are the
+    topics that cannot be read.
+    """
+    if czxid is None:
+        return frozenset()
+    return frozenset(
+        name for name in names if (int(topics[name].identity) > czxid if name in topics else name not in unreadable)
+    )
+
+
 def infer_min_version(metadata: ClusterMetadata, topics: Iterable[TopicState]) -> KafkaVersion:
     """Return the oldest Kafka version that fits the metadata and the topics.
 
@@ -162,10 +179,12 @@ def infer_min_version(metadata: ClusterMetadata, topics: Iterable[TopicState]) -
     return metadata.min_version
 
 
-def measure_list_sizes(metadata: ClusterMetadata, jute_max_buffer: int) -> ListSizes:
-    """Return the bytes of the lists that brokers receive: a count, then length and text of each name."""
-    return ListSizes(
-        topics_bytes=4 + sum(4 + len(name.encode()) for name in metadata.topic_names),
-        notifications_bytes=4 + metadata.notifications * (4 + paths.CONFIG_CHANGE_NAME_BYTES),
-        max_bytes=jute_max_buffer,
+def measure_size_limits(metadata: ClusterMetadata, jute_max_buffer: int) -> tuple[SizeLimit, ...]:
+    """Return the limits of the lists that brokers receive, with the present sizes of the lists."""
+    names = metadata.topic_names
+    sizes = ListSizes(
+        measure_topic_list(sum(len(name.encode()) for name in names), len(names)),
+        measure_notifications(metadata.notifications),
+        jute_max_buffer,
     )
+    return build_list_limits(sizes)

@@ -56,7 +56,7 @@ def decode_topic_state(nodes: TopicZnodes, decoder: ZnodeDecoder) -> TopicState 
         modified_externally = isinstance(config, Znode) and config.mzxid > record.mzxid
     return TopicState(
         name=name,
-        identity=topic.czxid,
+        identity=str(topic.czxid),
         replicas=node.replicas,
         config=overrides,
         partition_ids=node.partition_ids,

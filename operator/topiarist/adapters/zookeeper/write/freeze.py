@@ -17,6 +17,7 @@ from topiarist.adapters.zookeeper.read.bulk_read import Znode, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_metadata
 from topiarist.adapters.zookeeper.write.write_context import ensure_own_znodes
 from topiarist.errors import Reason, TopiaristError
+from topiarist.model.moved_records import is_closed_by_move
 from topiarist.model.outcome import FreezeResult, Result
 from topiarist.model.state import Freeze
 
@@ -26,16 +27,16 @@ _KRAFT_REASONS = frozenset({Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION})
 def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool) -> FreezeResult:
     """Freeze the cluster, or unfreeze it if ``freeze`` is None.
 
-    A freeze of a user other than ``by`` is changed only with ``force``. Works without a controller, since it writes no
-    znode of Kafka. Raises ``TopiaristError`` with the reason if a KRaft controller is, or may soon be, in charge: then
-    nothing is written.
+    A freeze of a user other than ``by``, and the one of a move of the records to Kafka, are changed only with
+    ``force``. Works without a controller, since it writes no znode of Kafka. Raises ``TopiaristError`` with the reason
+    if a KRaft controller is, or may soon be, in charge: then nothing is written.
     """
     metadata = read_metadata(session)
     if metadata.write_block.reason in _KRAFT_REASONS:
         raise TopiaristError(
             metadata.write_block.reason,
             metadata.write_block.message,
-            "topiarist no longer writes to this cluster, frozen or not",
+            "topiarist no longer writes through ZooKeeper, frozen or not",
         )
     sent = False
     for _ in range(MAX_DISCONNECTS):
@@ -52,8 +53,9 @@ def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool)
             return FreezeResult(Result.DONE if sent else Result.UNCHANGED, current)
         if current and freeze and (current.by, current.reason) == (freeze.by, freeze.reason):
             return FreezeResult(Result.UNCHANGED, current)
-        # Another user may have frozen the cluster for a reason that this user does not know.
-        if current and current.by != by and not force:
+        # Another user may have frozen the cluster for a reason that this user does not know. After a move of the
+        # records runs continue through the brokers, so the user who moved them does not open ZooKeeper either.
+        if current and (current.by != by or is_closed_by_move(current)) and not force:
             return FreezeResult(Result.REFUSED, current)
         if not isinstance(node, Znode):
             ensure_own_znodes(session)

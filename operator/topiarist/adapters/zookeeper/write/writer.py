@@ -30,7 +30,7 @@ from topiarist.adapters.zookeeper.connection.session import (
     translate_errors,
 )
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_znodes, sync
-from topiarist.adapters.zookeeper.read.state import measure_list_sizes, read_topics
+from topiarist.adapters.zookeeper.read.state import measure_size_limits, read_topics
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
 from topiarist.adapters.zookeeper.write import transaction
 from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
@@ -120,7 +120,7 @@ class Writer:
         ]
         limited_plans = {
             limited.topic: limited
-            for limited in enforce_size_limits(candidates, measure_list_sizes(metadata, self._jute_max_buffer))[0]
+            for limited in enforce_size_limits(candidates, measure_size_limits(metadata, self._jute_max_buffer))[0]
         }
         for plan in self._plan.actionable_topics():
             limited = limited_plans.get(plan.topic, plan)

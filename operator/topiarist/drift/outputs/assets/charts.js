@@ -1,134 +1,83 @@
-// Both charts, drawn by Chart.js. Colours come from the style sheet, and are read again when the theme changes.
+// Both charts, drawn as SVG by hand. Lengths are percentages or units of the view box, so that charts follow any width
+// and colour theme without a redraw. Both have their numbers as a table.
 
-const TICK = 110;
-const PAPER = [330, 210];
-const drawn = [];
-
-const colour = (name) => {
-  const probe = make("span");
-  document.body.append(probe);
-  probe.style.color = `var(--${name})`;
-  const found = getComputedStyle(probe).color;
-  probe.remove();
-  return found;
+const shape = (name, attributes, ...children) => {
+  const made = document.createElementNS(byId("trend-chart").namespaceURI, name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
 };
 
-const axis = (more) => ({
-  grid: { color: colour("line") },
-  border: { color: colour("line") },
-  ticks: { color: colour("dim"), precision: 0 },
-  ...more,
-});
-
-const drawClasses = () => {
-  const numbers = kinds.map((kind) => report.findings.byClass[kind]);
-  const words = kinds.map((kind, at) => `${kind} ${number(numbers[at])}`).join(", ");
-  byId("classes").setAttribute("aria-label", `Findings by class: ${words}`);
-  return new Chart(byId("classes"), {
-    type: "bar",
-    data: {
-      labels: kinds,
-      datasets: [{
-        label: "findings",
-        data: numbers,
-        maxBarThickness: 28,
-        backgroundColor: kinds.map((kind) => colour(`kind-${kind}`)),
-      }],
-    },
-    options: {
-      indexAxis: "y",
-      animation: false,
-      maintainAspectRatio: false,
-      plugins: { legend: { display: false } },
-      scales: {
-        x: axis({ beginAtZero: true, ticks: { color: colour("dim"), precision: 0, maxTicksLimit: 6 } }),
-        y: axis({ grid: { display: false }, ticks: { color: colour("ink"), autoSkip: false } }),
-      },
-      onHover: (event, hit) => { event.native.target.style.cursor = hit.length ? "pointer" : ""; },
-      onClick: (event, hit) => { if (hit.length) location.hash = link({ class: kinds[hit[0].index] }); },
-    },
+// A table with a bar in each row.
+const startSeverity = () => {
+  const { bySeverity: numbers } = report;
+  const most = Math.max(1, ...Object.values(numbers));
+  const rows = SEVERITIES.map((severity) => {
+    const many = numbers[severity] ?? 0;
+    const bar = shape("rect", { width: `${(100 * many) / most}%`, height: "100%", rx: 3 });
+    return make(
+      "tr",
+      {},
+      make("th", { scope: "row" }, badge(severity)),
+      make("td", { class: "many" }, many ? counted(many, { severity }, `${number(many)} ${severity}`) : "0"),
+      make("td", { class: "bar" }, shape("svg", { "aria-hidden": "true", class: `bar-${severity}` }, bar)),
+    );
   });
+  byId("severity").append(make(
+    "table",
+    { class: "bars" },
+    make("caption", { class: "hidden" }, "Findings by severity"),
+    make("thead", { class: "hidden" }, make("tr", {}, ...["Severity", "Findings", "Bar"].map((head) => make("th", { scope: "col" }, head)))),
+    make("tbody", {}, ...rows),
+  ));
 };
 
-// Evenly chosen times of reports, because reports need not be daily.
-const ticks = (times, width) => {
-  const apart = Math.max(1, Math.ceil(times.length / Math.max(2, Math.floor(width / TICK))));
-  return times.filter((_, at) => (times.length - 1 - at) % apart === 0).map((time) => ({ value: time }));
+// The least round number that is not below ``many``: the top of the scale.
+const roundUp = (many) => {
+  const power = 10 ** Math.floor(Math.log10(Math.max(2, many)));
+  return [1, 2, 4, 6, 8, 10].map((each) => each * power).find((each) => each >= many);
 };
+
+const [WIDE, HIGH] = [1000, 100];
 
 const drawTrend = () => {
   const { trend } = report;
-  const last = trend[trend.length - 1];
-  const at = (one) => `${moment(one.asOf)}: ${number(one.findings)}`;
-  const words = `Findings of ${count(trend.length, "report")}, from ${at(trend[0])}, to ${at(last)}.`;
-  byId("trend").setAttribute("aria-label", words);
   const times = trend.map((one) => Date.parse(one.asOf));
-  const ever = Object.keys(report.classes).filter((kind) => trend.some((one) => one.byClass[kind]));
-  const day = (time) => new Date(time).toISOString().slice(0, 10);
-  return new Chart(byId("trend"), {
-    type: "line",
-    data: {
-      datasets: ever.map((kind) => ({
-        label: kind,
-        data: trend.map((one, at) => ({ x: times[at], y: one.byClass[kind] ?? 0 })),
-        fill: "stack",
-        borderColor: colour(`kind-${kind}`),
-        backgroundColor: colour(`kind-${kind}`).replace(/^rgb\((.*)\)$/, "rgba($1, 0.35)"),
-        borderWidth: 1.5,
-        pointRadius: trend.length > 60 ? 0 : 2,
-      })),
-    },
-    options: {
-      animation: false,
-      maintainAspectRatio: false,
-      interaction: { mode: "index", intersect: false },
-      plugins: {
-        legend: { position: "bottom", labels: { color: colour("ink"), boxWidth: 12, boxHeight: 12 } },
-        tooltip: {
-          itemSort: (one, next) => next.datasetIndex - one.datasetIndex,
-          callbacks: {
-            title: (items) => moment(trend[items[0].dataIndex].asOf),
-            footer: (items) => {
-              const one = trend[items[0].dataIndex];
-              return `${number(one.findings)} in total, ${number(one.new)} new, ${number(one.resolved)} resolved`;
-            },
-          },
-        },
-      },
-      scales: {
-        x: axis({
-          type: "linear",
-          bounds: "data",
-          grid: { display: false },
-          afterBuildTicks: (scale) => { scale.ticks = ticks(times, scale.chart.width); },
-          ticks: { color: colour("dim"), callback: day, maxRotation: 0 },
-        }),
-        y: axis({ stacked: true, beginAtZero: true }),
-      },
-    },
+  const [first, last] = [times[0], times.at(-1)];
+  const top = roundUp(Math.max(...trend.map((one) => Math.max(one.findings, one.new))));
+  const x = (at) => Math.round(((times[at] - first) / (last - first)) * WIDE);
+  const y = (many) => HIGH - (many / top) * HIGH;
+  const path = (name) => trend.map((one, at) => `${at ? "L" : "M"}${x(at)} ${y(one[name]).toFixed(1)}`).join("");
+  const svg = byId("trend-chart");
+  svg.setAttribute("viewBox", `0 0 ${WIDE} ${HIGH}`);
+  for (const share of [0, 0.5, 1]) svg.append(shape("path", { class: "rule", d: `M0 ${HIGH * share}H${WIDE}` }));
+  svg.append(
+    shape("path", { class: "area", d: `${path("findings")}V${HIGH}H0Z` }),
+    shape("path", { class: "all", d: path("findings") }),
+    shape("path", { class: "fresh", d: path("new") }),
+  );
+  const words = (one) => `${moment(one.asOf)}: ${count(one.findings, "finding")}, ${number(one.new)} new, ${number(one.resolved)} resolved`;
+  trend.forEach((one, at) => {
+    const from = at ? (x(at - 1) + x(at)) / 2 : 0;
+    const to = at + 1 < trend.length ? (x(at) + x(at + 1)) / 2 : WIDE;
+    svg.append(shape("rect", { class: "spot", x: from, width: to - from, height: HIGH }, shape("title", {}, words(one))));
   });
+  byId("trend-words").textContent = `${count(trend.length, "report")}. First: ${words(trend[0])}. Last: ${words(trend.at(-1))}.`;
+  byId("trend-scale").append(...[top, top / 2, 0].map((many) => make("span", {}, number(many))));
+  const day = (time) => make("span", {}, new Date(time).toISOString().slice(0, 10));
+  byId("trend-days").append(day(first), make("span", { class: "legend" }, make("i", { class: "all" }), "all", make("i", { class: "fresh" }), "new"), day(last));
 };
 
-const drawCharts = () => {
-  Chart.defaults.font.size = grid.all ? 8 : 12;
-  Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
-  drawn.splice(0).forEach((chart) => chart.destroy());
-  if (report.findings.total) drawn.push(drawClasses());
-  if (report.trend.length > 1) drawn.push(drawTrend());
-  // Charts that were drawn for a screen do not follow the print layout by themselves.
-  if (grid.all) drawn.forEach((chart) => chart.resize(...PAPER));
-};
-
-const startCharts = () => {
-  const replaceChart = (id, words) => byId(id).parentElement.replaceWith(make("p", { class: "dim" }, words));
-  if (!report.findings.total) replaceChart("classes", "There are no findings.");
+const startTrend = () => {
   if (report.trend.length < 2) {
-    replaceChart("trend", "There is no previous report. For a trend, pass this report to the next run with --previous.");
-  } else {
-    const cells = (one) => [moment(one.asOf), ...[one.findings, one.new, one.resolved].map(number)];
-    const rows = report.trend.toReversed().map(cells);
-    byId("trend-rows").append(make("details", {}, make("summary", {}, "As a table"),
-      make("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Trend as a table" },
-        table("Reports, newest first", ["As of", "Findings", "New", "Resolved"], rows))));
+    byId("trend").replaceWith(make("p", { class: "dim" },
+      "There is no previous report. For a trend, pass this report to the next run with ", make("code", { class: "keys" }, "--previous"), "."));
+    return;
   }
+  drawTrend();
+  const cells = (one) => [moment(one.asOf), ...[one.findings, one.new, one.resolved].map(number)];
+  const rows = report.trend.toReversed().map(cells);
+  byId("trend-rows").append(make("details", {}, make("summary", {}, "As a table"),
+    make("div", { class: "scroller", tabindex: "0", role: "region", "aria-label": "Trend as a table" },
+      table("Reports, newest first", ["As of", "Findings", "New", "Resolved"], rows))));
 };

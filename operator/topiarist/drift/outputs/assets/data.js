@@ -3,8 +3,14 @@
 
 const report = JSON.parse(document.getElementById("report-data").textContent);
 
-const CHOICES = ["class", "cluster", "status", "planned", "risk", "owner"];
-const SEARCHED = ["cluster", "topic", "class", "field", "expected", "actual", "owner", "reasons", "explanation", "message"];
+const MAX_TEXT = 1000; // longer texts are cut by html.py
+const SHORT = 26; // characters of a place in a row
+const SEVERITIES = ["Critical", "High", "Medium", "Low"];
+const CHOICES = ["severity", "class", "cluster", "responsible", "status", "planned", "risk"];
+const SEARCHED = [
+  "cluster", "topic", "class", "field", "expected", "actual", "owner", "reasons", "explanation", "message", "manifest",
+  "file", "responsible", "severity",
+];
 
 const findings = (() => {
   const texts = [];
@@ -19,7 +25,8 @@ const findings = (() => {
     // Filters treat null and the empty text alike.
     row.risk ??= "";
     row.owner ??= "";
-    row.age = (Date.parse(row.takenAt) - Date.parse(row.firstSeen)) / 1000;
+    row.responsible ??= "";
+    row.age = (Date.parse(row.takenAt) - Date.parse(row.seenSince)) / 1000;
     row.searched = SEARCHED.map((name) => row[name] ?? "").join("\n").toLowerCase();
     return row;
   });
@@ -46,7 +53,7 @@ const value = (text) => {
 
 const clusterName = (name) => (name === "" ? make("span", { class: "dim" }, "the cluster") : outside(name));
 
-const number = (many) => many.toLocaleString("en-US");
+const number = new Intl.NumberFormat("en-US").format;
 
 const count = (many, noun) => `${number(many)} ${noun}${many === 1 ? "" : "s"}`;
 
@@ -65,3 +72,35 @@ const table = (caption, heads, rows) => make(
   make("thead", {}, make("tr", {}, ...heads.map((head) => make("th", { scope: "col" }, head)))),
   make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell) => make("td", {}, cell))))),
 );
+
+// A table whose rows are cards on a narrow screen. Roles are explicit, because cards are no table to a browser.
+const cards = (caption, heads, rows) => make(
+  "table",
+  { class: "plain stacked", role: "table" },
+  make("caption", { class: "hidden" }, caption),
+  make("thead", { role: "rowgroup" }, make("tr", { role: "row" },
+    ...heads.map((head) => make("th", { scope: "col", role: "columnheader" }, head)))),
+  make("tbody", { role: "rowgroup" }, ...rows.map((cells) => make("tr", { role: "row" },
+    ...cells.map((cell, at) => make("td", { role: "cell", "data-head": heads[at] }, cell))))),
+);
+
+// Only web addresses become links: any other scheme could run code.
+const webLink = (address, text) => {
+  if (!/^https?:\/\/[^\s]+$/i.test(address ?? "") || address.length >= MAX_TEXT) return outside(text);
+  return make("a", { href: address, target: "_blank", rel: "noopener noreferrer" }, outside(text));
+};
+
+const place = (one) => (one.line === null ? one.file : `${one.file}:${one.line}`);
+
+// The last two parts of a place, or the last one: the end of a path says more than its beginning.
+const shortPlace = (one) => {
+  const [last, folder] = place(one).split("/").reverse();
+  return folder && folder.length + last.length < SHORT ? `${folder}/${last}` : last;
+};
+
+// The file and line of a manifest, as a link if there is one.
+const source = (one, shown = place) => (
+  one.file === null ? make("span", { class: "dim" }, "no manifest") : webLink(one.link, shown(one))
+);
+
+const badge = (severity) => make("span", { class: `badge badge-${severity}` }, severity);

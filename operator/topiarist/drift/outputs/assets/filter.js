@@ -5,11 +5,11 @@ const chosen = { q: "", sort: "", down: false };
 const ORDERS = {
   cluster: (row) => row.cluster,
   topic: (row) => row.topic,
-  class: (row) => row.class,
-  field: (row) => row.field,
+  class: (row) => `${row.class} ${row.field}`,
   expected: (row) => row.expected ?? "",
   actual: (row) => row.actual ?? "",
   planned: (row) => row.planned + ["", "Safe", "Disruptive", "DataLoss"].indexOf(row.risk),
+  responsible: (row) => row.responsible,
   since: (row) => row.age,
 };
 
@@ -33,15 +33,25 @@ const choose = (hash) => {
   }
 };
 
+// Without a chosen order, the most severe findings are first, then the oldest.
+const bySeverity = (() => {
+  const key = (row) => `${SEVERITIES.indexOf(row.severity)}${row.firstSeen}`;
+  const keys = findings.map(key);
+  return [...findings].sort((one, other) => {
+    const [left, right] = [keys[one.at], keys[other.at]];
+    return left < right ? -1 : left > right ? 1 : one.at - other.at;
+  });
+})();
+
 // All rows in the chosen order, cached, so that a search only has to filter them.
-let inOrder = findings;
+let inOrder = bySeverity;
 let order = "";
 
 const sorted = () => {
   const wanted = (chosen.down ? "-" : "") + chosen.sort;
   if (wanted === order) return inOrder;
   order = wanted;
-  if (!chosen.sort) return (inOrder = findings);
+  if (!chosen.sort) return (inOrder = bySeverity);
   const sign = chosen.down ? -1 : 1;
   const keys = findings.map(ORDERS[chosen.sort]);
   inOrder = [...findings].sort((one, other) => {
@@ -51,16 +61,32 @@ const sorted = () => {
   return inOrder;
 };
 
-const matching = () => {
-  const words = chosen.q.toLowerCase().split(/\s+/).filter(Boolean);
-  const choices = CHOICES.filter((name) => chosen[name] !== undefined);
-  return sorted().filter((row) => choices.every((name) => row[name] === chosen[name])
+const matching = (wanted, rows = sorted()) => {
+  const words = wanted.q.toLowerCase().split(/\s+/).filter(Boolean);
+  const choices = CHOICES.filter((name) => wanted[name] !== undefined);
+  return rows.filter((row) => choices.every((name) => row[name] === wanted[name])
     && words.every((word) => row.searched.includes(word)));
+};
+
+// The rows of the chosen view. A longer search has no row that a shorter one lacks: each key searches the rows of the
+// key before it, and Backspace has its rows already.
+const searches = [];
+let searched = null;
+
+const inView = () => {
+  const view = link({ ...chosen, q: "" });
+  const q = chosen.q.toLowerCase();
+  if (view !== searched) searches.length = 0;
+  searched = view;
+  while (searches.length && !q.startsWith(searches.at(-1).q)) searches.pop();
+  const before = searches.at(-1);
+  if (before?.q !== q) searches.push({ q, rows: matching(chosen, before?.rows) });
+  return searches.at(-1).rows;
 };
 
 // The number of matching findings in the whole report; undefined if only the page could be counted.
 const known = () => {
-  if (report.shown === report.findings.total) return undefined;
+  if (findings.length === report.findings.total) return undefined;
   const others = CHOICES.filter((name) => !["class", "cluster"].includes(name));
   if (chosen.q || others.some((name) => chosen[name] !== undefined)) return undefined;
   const of = (numbers) => (chosen.class === undefined

@@ -1,11 +1,13 @@
 // Clusters by class: a table whose cells are shaded, so that it can be read, copied, printed and used by keyboard.
 
 const WORST = 15;
-const STEPS = [1, 3, 10, 30, 100, 300, 1000];
+const STEPS = [1, 10, 100, 1000];
 
 const heat = { sort: "findings", all: false };
 
-const kinds = Object.keys(report.classes).filter((kind) => report.findings.byClass[kind]);
+// The most frequent classes first: a narrow screen does not have all columns.
+const kinds = Object.keys(report.findings.byClass)
+  .sort((one, other) => report.findings.byClass[other] - report.findings.byClass[one]);
 
 const shade = (many) => `heat-${STEPS.filter((least) => many >= least).length}`;
 
@@ -29,7 +31,7 @@ const sortedBy = (name, words, title) => {
     drawHeat();
     byId("heat").querySelector(`[data-heat=${name}]`).focus();
   });
-  return make("th", { scope: "col", "aria-sort": heat.sort === name ? "descending" : "none" }, button);
+  return make("th", { scope: "col", "data-head": words, "aria-sort": heat.sort === name ? "descending" : "none" }, button);
 };
 
 const clusterRows = () => {

@@ -3,18 +3,58 @@
 const LATER = 250;
 const KEPT = "topiarist-colours";
 const LABELS = {
-  class: "Class", cluster: "Cluster", status: "Status", planned: "Planned", risk: "Risk", owner: "Owner",
+  severity: "Severity", class: "Class", cluster: "Cluster", responsible: "Responsible", status: "Status",
+  planned: "Planned", risk: "Risk",
 };
-const NOTHING = { cluster: "the cluster", risk: "none", owner: "none" };
+const NOTHING = { cluster: "the cluster", risk: "none", responsible: "none" };
+const ORDER_WORDS = [
+  ["", "severity, then age"], ["-since", "oldest first"], ["since", "newest first"], ["cluster", "cluster"],
+  ["topic", "topic"], ["class", "class and field"], ["responsible", "responsible"], ["-planned", "plan"],
+];
 
 const selects = {};
 let waiting;
 
 const option = (name, each) => make("option", { value: `=${each}` }, each === "" ? NOTHING[name] ?? "none" : each);
 
+const inWords = (name, each) => (name === "q" ? `the search "${each}"` : `${LABELS[name].toLowerCase()} ${each || NOTHING[name]}`);
+
+// The reason for an empty table: an empty report, or the conditions, with what is left without each of them.
+const why = () => {
+  const { topics, clusters, findings: { total } } = report;
+  if (!total) {
+    if (!clusters.compared) return [make("p", {}, "There are no findings because no cluster was compared.")];
+    const compared = `${count(topics.compared, "topic")} on ${count(clusters.compared, "cluster")}`;
+    return [make("p", {}, `There are no findings: ${compared} were compared, and all match their manifests.`)];
+  }
+  const names = ["q", ...CHOICES].filter((name) => chosen[name]?.trim() || (name !== "q" && chosen[name] === ""));
+  const said = names.map((name) => inWords(name, chosen[name])).join(", ");
+  const unknown = report.unknown.rows.find((one) => one.cluster === chosen.cluster);
+  const without = names.map((name) => {
+    const left = { ...chosen, [name]: name === "q" ? "" : undefined };
+    const words = `Without ${inWords(name, chosen[name])}: ${count(matching(left).length, "finding")}`;
+    return make("li", {}, make("a", { href: link(left) }, outside(words)));
+  });
+  return [
+    make("p", {}, "No finding in this page matches ", outside(said), "."),
+    ...(unknown ? [make("p", {}, "The cluster was not compared: ", outside(unknown.problem))] : []),
+    ...(findings.length < total ? [make("p", {}, "This page does not have all findings: findings.jsonl may have some.")] : []),
+    make("ul", {}, ...without),
+  ];
+};
+
 const update = () => {
-  const rows = matching();
+  const rows = inView();
   show(rows);
+  byId("empty").hidden = rows.length > 0;
+  byId("keys").hidden = rows.length === 0;
+  byId("empty").replaceChildren(...(rows.length ? [] : why()));
+  const order = (chosen.down ? "-" : "") + chosen.sort;
+  const select = byId("order");
+  if (![...select.options].some((each) => each.value === order)) {
+    select.append(make("option", { value: order }, `${chosen.sort}, ${chosen.down ? "descending" : "ascending"}`));
+  }
+  select.value = order;
   const all = known();
   const beyond = all > rows.length ? `; ${number(all - rows.length)} more are in findings.jsonl only` : "";
   byId("count").textContent = rows.length === report.findings.total ? count(rows.length, "finding")
@@ -54,6 +94,13 @@ const startFilters = () => {
     selects[name] = select;
     byId("filters").append(make("div", {}, make("label", { for: select.id }, LABELS[name]), select));
   }
+  const orders = ORDER_WORDS.map(([name, words]) => make("option", { value: name }, words));
+  const select = make("select", { id: "order" }, ...orders);
+  select.addEventListener("change", () => {
+    Object.assign(chosen, { sort: select.value.replace("-", ""), down: select.value.startsWith("-") });
+    changed();
+  });
+  byId("filters").append(make("div", {}, make("label", { for: "order" }, "Order"), select));
   byId("search").addEventListener("input", (event) => {
     chosen.q = event.target.value;
     changed();
@@ -64,17 +111,17 @@ const startFilters = () => {
     fromAddress();
     byId("search").focus();
   });
-  if (report.shown < report.findings.total) {
+  if (findings.length < report.findings.total) {
     byId("sampled").hidden = false;
-    const shown = `This page has ${number(report.shown)} of ${count(report.findings.total, "finding")}`;
-    byId("sampled").textContent = `${shown}: the first ones of each cluster and class, by topic. `
+    const shown = `This page has ${number(findings.length)} of ${count(report.findings.total, "finding")}`;
+    byId("sampled").textContent = `${shown}: the critical ones, and the first ones of each cluster and class. `
       + "findings.jsonl, beside this page, has all findings.";
   }
 };
 
-const toFindings = () => {
-  byId("findings").scrollIntoView();
-  byId("findings").focus({ preventScroll: true });
+const goTo = (id) => {
+  byId(id).scrollIntoView();
+  byId(id).focus({ preventScroll: true });
 };
 
 // Some browsers deny storage to local files: the choice is then lost when the page is closed.
@@ -91,7 +138,6 @@ const setTheme = (theme) => {
   document.querySelectorAll(".switch button").forEach((button) => {
     button.setAttribute("aria-pressed", String(button.dataset.theme === theme));
   });
-  drawCharts();
 };
 
 const startTheme = () => {
@@ -99,7 +145,6 @@ const startTheme = () => {
     stored((storage) => storage.setItem(KEPT, button.dataset.theme));
     setTheme(button.dataset.theme);
   }));
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
   const before = stored((storage) => storage.getItem(KEPT));
   setTheme(["light", "dark"].includes(before) ? before : "auto");
 };
@@ -109,7 +154,6 @@ const onPaper = (printing) => {
   if (grid.all === printing) return;
   grid.all = printing;
   document.documentElement.toggleAttribute("data-printing", printing);
-  drawCharts();
   draw();
   const rest = grid.rows.length - PRINTED;
   byId("paper").hidden = !printing || rest <= 0;
@@ -122,10 +166,15 @@ const startPaper = () => {
   matchMedia("print").addEventListener("change", (event) => onPaper(event.matches));
 };
 
+startUrgent();
 startTotals();
+startSeverity();
+startTrend();
+startGaps();
+startAccepted();
+startUpgrade();
 startHeat();
 startOthers();
-startCharts();
 startTheme();
 startFilters();
 startTable(changed);
@@ -133,9 +182,13 @@ fromAddress();
 startPaper();
 window.addEventListener("hashchange", () => {
   fromAddress();
-  toFindings();
+  goTo("findings");
 });
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
-  toFindings();
+  goTo("findings");
 });
+document.querySelectorAll("a.inside").forEach((each) => each.addEventListener("click", (event) => {
+  event.preventDefault();
+  goTo(each.hash.slice(1));
+}));

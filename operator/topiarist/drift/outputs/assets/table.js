@@ -1,60 +1,64 @@
 // The table of findings: only the visible rows are in the document, so that 20,000 rows stay fast.
 
 const HEADS = [
-  ["cluster", "Cluster"], ["topic", "Topic"], ["class", "Class"], ["field", "Field"], ["expected", "Expected"],
-  ["actual", "Actual"], ["planned", "Planned"], ["since", "Age"],
+  ["severity", "Severity"], ["topic", "Topic"], ["class", "Class and field"], ["expected", "Expected"],
+  ["actual", "Actual"], ["planned", "Plan and reason"], ["responsible", "Responsible"], ["since", "Age"],
 ];
-const SPARE = 8;
-const PRINTED = 500;
+const SPARE = 3;
+const PRINTED = 200;
 
-const planned = (row) => ({
-  Change: `change (${row.risk})`, Refused: "refuse", Reported: "report",
-}[row.planned] ?? row.planned);
-
-const since = (row) => (row.status === "New" ? "new" : span(row.age));
+const lines = (...parts) => parts.map((part) => make("div", {}, part));
 
 const CELLS = {
-  cluster: (row) => clusterName(row.cluster),
-  topic: (row) => (row.topic === "" ? make("span", { class: "dim" }, "the whole cluster") : outside(row.topic)),
-  class: (row) => make("span", { class: `kind kind-${row.class}` }, row.class),
-  field: (row) => outside(row.field),
-  expected: (row) => value(row.expected),
-  actual: (row) => value(row.actual),
-  planned: (row) => make("span", row.risk === "DataLoss" ? { class: "loss" } : {}, planned(row)),
-  since: (row) => make("span", row.status === "New" ? { class: "new" } : {}, since(row)),
+  severity: (row) => [badge(row.severity)],
+  topic: (row) => [
+    make("div", { class: "name" }, topicName(row)), make("div", {}, where(row)), make("div", { class: "dim" }, source(row, shortPlace)),
+  ],
+  class: (row) => lines(row.class, outside(row.field)),
+  expected: (row) => [valueOf(row, "expected")],
+  actual: (row) => [valueOf(row, "actual")],
+  planned: planAndReason,
+  responsible: (row) => [responsible(row.responsible)],
+  since: (row) => [make("span", row.status === "New" ? { class: "new" } : {}, since(row))],
 };
 
 const grid = (() => {
   const above = make("tbody", { role: "presentation", class: "spacer" });
   const below = make("tbody", { role: "presentation", class: "spacer" });
-  const body = make("tbody", {});
-  const buttons = HEADS.map(([name, words]) => make("button", { type: "button", "data-sort": name }, words));
-  const heads = HEADS.map(([name], at) => make("th", { scope: "col", class: `c-${name}` }, buttons[at]));
+  const body = make("tbody", { role: "rowgroup" });
+  // Severity is the order without a choice. Roles are explicit, because cards are no table to a browser.
+  const heads = HEADS.map(([name, words]) => make(
+    "th",
+    { scope: "col", role: "columnheader", class: `c-${name}`, "data-head": words },
+    name in ORDERS ? make("button", { type: "button", "data-sort": name }, words) : words,
+  ));
   const whole = make("table", { role: "grid", tabindex: "0", "aria-label": "Findings", "aria-describedby": "keys" },
-    make("thead", {}, make("tr", { "aria-rowindex": "1" }, ...heads)), above, body, below);
+    make("thead", { role: "rowgroup" }, make("tr", { role: "row", "aria-rowindex": "1" }, ...heads)), above, body, below);
   for (const spacer of [above, below]) {
     spacer.append(make("tr", { role: "presentation" }, make("td", { role: "presentation" })));
   }
-  return { above, below, body, heads, whole, scroller: byId("table"), rows: [], active: 0, height: 36, all: false };
+  return { above, below, body, heads, whole, scroller: byId("table"), rows: [], active: 0, height: 99, measured: false, all: false };
 })();
 
 // Tooltips with the text that a cell may be too narrow for.
 const TITLES = {
-  cluster: (row) => row.cluster,
-  topic: (row) => row.topic,
+  topic: (row) => (row.file === null ? row.topic : `${row.topic}\n${place(row)}`),
   class: (row) => report.classes[row.class],
-  field: (row) => row.field,
   expected: (row) => row.expected,
   actual: (row) => row.actual,
-  planned: (row) => row.explanation,
+  planned: reason,
 };
 
 const line = (at) => {
   const row = grid.rows[at];
   return make(
     "tr",
-    { id: `row-${at}`, "aria-rowindex": at + 2, "data-at": at, "aria-selected": String(at === grid.active) },
-    ...HEADS.map(([name]) => make("td", { class: `c-${name}`, title: TITLES[name]?.(row) || null }, CELLS[name](row))),
+    { id: `row-${at}`, role: "row", "aria-rowindex": at + 2, "data-at": at, "aria-selected": String(at === grid.active) },
+    ...HEADS.map(([name, words]) => make(
+      "td",
+      { class: `c-${name}`, role: "gridcell", title: TITLES[name]?.(row) || null, "data-head": words },
+      make("div", { class: "clamp" }, ...CELLS[name](row)),
+    )),
   );
 };
 
@@ -66,13 +70,22 @@ const inSight = () => {
   return [first, Math.min(grid.rows.length, first + Math.ceil(scroller.clientHeight / height) + 2 * SPARE)];
 };
 
+// Empty space in place of the rows that are not in the document.
+const space = (first, end) => {
+  grid.above.firstChild.firstChild.style.height = `${grid.all ? 0 : first * grid.height}px`;
+  grid.below.firstChild.firstChild.style.height = `${grid.all ? 0 : (grid.rows.length - end) * grid.height}px`;
+};
+
 const draw = () => {
   const [first, end] = inSight();
   grid.body.replaceChildren(...Array.from({ length: end - first }, (_, step) => line(first + step)));
-  const measured = grid.body.firstChild?.getBoundingClientRect().height;
-  if (measured && !grid.all) grid.height = measured;
-  grid.above.firstChild.firstChild.style.height = `${grid.all ? 0 : first * grid.height}px`;
-  grid.below.firstChild.firstChild.style.height = `${grid.all ? 0 : (grid.rows.length - end) * grid.height}px`;
+  space(first, end);
+  // All rows are equally high. To measure one forces a layout, so that it is done once for each width.
+  if (!grid.measured && !grid.all && end > first) {
+    grid.measured = true;
+    grid.height = grid.body.firstChild.getBoundingClientRect().height;
+    space(first, end);
+  }
   const active = grid.active >= first && grid.active < end;
   if (active) grid.whole.setAttribute("aria-activedescendant", `row-${grid.active}`);
   else grid.whole.removeAttribute("aria-activedescendant");
@@ -83,8 +96,10 @@ const show = (rows) => {
   grid.active = 0;
   grid.scroller.scrollTop = 0;
   grid.whole.setAttribute("aria-rowcount", rows.length + 1);
+  grid.scroller.hidden = !rows.length;
   grid.heads.forEach((head, at) => {
-    const sort = HEADS[at][0] === chosen.sort ? (chosen.down ? "descending" : "ascending") : "none";
+    const isChosen = HEADS[at][0] === (chosen.sort || "severity");
+    const sort = isChosen ? (chosen.down || !chosen.sort ? "descending" : "ascending") : "none";
     head.setAttribute("aria-sort", sort);
   });
   draw();
@@ -123,7 +138,10 @@ const startTable = (changed) => {
     waiting = true;
   };
   grid.scroller.addEventListener("scroll", later, { passive: true });
-  new ResizeObserver(later).observe(grid.scroller);
+  new ResizeObserver(() => {
+    grid.measured = false;
+    later();
+  }).observe(grid.scroller);
   grid.whole.addEventListener("keydown", (event) => {
     if (event.target !== grid.whole || event.ctrlKey || event.metaKey || event.altKey || !(event.key in KEYS)) return;
     event.preventDefault();
@@ -131,44 +149,16 @@ const startTable = (changed) => {
   });
   grid.body.addEventListener("click", (event) => {
     const at = event.target.closest("tr")?.dataset.at;
-    if (at === undefined || !getSelection().isCollapsed) return;
+    if (at === undefined || event.target.closest("a") || !getSelection().isCollapsed) return;
     move(Number(at));
     openFinding(grid.rows[at]);
   });
-  grid.heads.forEach((head, at) => head.firstChild.addEventListener("click", () => {
-    const name = HEADS[at][0];
-    // Ascending, then descending, then unsorted.
+  grid.whole.querySelectorAll("[data-sort]").forEach((button) => button.addEventListener("click", () => {
+    const name = button.dataset.sort;
+    // Ascending, then descending, then by severity.
     if (chosen.sort !== name) Object.assign(chosen, { sort: name, down: false });
     else if (!chosen.down) chosen.down = true;
     else Object.assign(chosen, { sort: "", down: false });
     changed();
   }));
-};
-
-const FIELDS = [
-  ["Class", (row) => [CELLS.class(row), `: ${report.classes[row.class] ?? ""}`]],
-  ["Field", (row) => [row.field === "" ? "the topic as a whole" : outside(row.field)]],
-  ["Expected", (row) => [value(row.expected)]],
-  ["Actual", (row) => [value(row.actual)]],
-  ["Planned", (row) => [planned(row)]],
-  ["Explanation", (row) => row.explanation && [outside(row.explanation)]],
-  ["Reasons", (row) => row.reasons && [outside(row.reasons)]],
-  ["Message", (row) => row.message && [outside(row.message)]],
-  ["Fix", (row) => row.hint && [outside(row.hint)]],
-  ["Owner", (row) => [row.owner === "" ? "none" : outside(row.owner)]],
-  ["Modified externally", (row) => row.modifiedExternally && ["config, after the last write of topiarist"]],
-  ["Read", (row) => [moment(row.takenAt)]],
-  ["First seen", (row) => [`${moment(row.firstSeen)} (${since(row)})`]],
-];
-
-const openFinding = (row) => {
-  const shown = FIELDS.map(([words, made]) => [words, made(row)]).filter(([, found]) => found);
-  const close = make("button", { type: "button" }, "Close");
-  close.addEventListener("click", () => byId("finding").close());
-  byId("finding").replaceChildren(
-    make("h2", { id: "finding-title" }, CELLS.topic(row), " on ", clusterName(row.cluster)),
-    make("dl", {}, ...shown.flatMap(([words, found]) => [make("dt", {}, words), make("dd", {}, ...found)])),
-    make("p", { class: "end" }, close),
-  );
-  byId("finding").showModal();
 };

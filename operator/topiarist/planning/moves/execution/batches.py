@@ -1,7 +1,8 @@
-"""Puts moves into batches, so that no broker copies too much at a time.
+"""Puts moves into batches, or into a window, so that no broker copies too much at a time.
 
-In ZooKeeper mode a batch that has begun cannot be cancelled, so a batch is small. What copies nothing (a reordered or
-shortened list) is done at once and has batches of its own, which come first.
+Through ZooKeeper a batch that has begun cannot be cancelled and nothing can join it, so a batch is small. What copies
+nothing (a reordered or shortened list) is done at once and has batches of its own, which come first. Through Kafka's
+own API moves join those in flight as soon as there is room: a window has the limits of a batch at any moment.
 """
 
 from __future__ import annotations
@@ -33,6 +34,35 @@ def make_batches(moves: Iterable[ReplicaMove], limits: BatchLimits) -> tuple[tup
     size = limits.partitions
     batches = [tuple(still[at : at + size]) for at in range(0, len(still), size)]
     return (*batches, *_batch_copies([move for move in ordered if move.added], limits))
+
+
+def fill_window(
+    waiting: Iterable[ReplicaMove],
+    in_flight: Iterable[ReplicaMove],
+    others: Iterable[ReplicaMove],
+    limits: BatchLimits,
+) -> tuple[ReplicaMove, ...]:
+    """Return those of ``waiting`` that may join ``in_flight`` now, in the order of batches.
+
+    ``others`` are moves of other clients. They count for the brokers that they copy from and to, and not as partitions.
+    """
+    window = _Batch(list(in_flight))
+    for move in (*window.moves, *others):
+        _count_copies(window, move)
+    joining = []
+    for move in sorted(waiting, key=lambda move: (_ORDER[move.type], move.topic, move.partition)):
+        has_room = _has_room(window, move.before[0], move.added, limits) if move.added else True
+        if has_room and len(window.moves) < limits.partitions:
+            window.moves.append(move)
+            _count_copies(window, move)
+            joining.append(move)
+    return tuple(joining)
+
+
+def _count_copies(window: _Batch, move: ReplicaMove) -> None:
+    if move.added:
+        window.outgoing[move.before[0]] += 1
+        window.incoming.update(move.added)
 
 
 def _batch_copies(moves: Iterable[ReplicaMove], limits: BatchLimits) -> Iterable[tuple[ReplicaMove, ...]]:

@@ -1,7 +1,7 @@
 """Decides for one topic, directly before a batch, which of its moves may begin.
 
 The adapter reads the topic under the lock and calls ``judge_topic``. A move that began must be able to end, because it
-cannot be cancelled through ZooKeeper, so a partition that is not healthy is held and looked at again later::
+is not cancelled, so a partition that is not healthy is held and looked at again later::
 
     another topic, owner or list, fewer partitions,
     a target in another rack, or not planned with                  conflict: nothing more of the topic is moved

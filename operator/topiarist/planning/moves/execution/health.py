@@ -1,8 +1,8 @@
 """Decides whether a partition is healthy enough to be moved: a move that begins must be able to end.
 
-The controller ends a reassignment when every replica of the target is in sync, and it cannot be cancelled through
-ZooKeeper. A replica that stays and is not in sync therefore keeps the whole batch from ending. Only replicas that leave
-may be out of sync.
+The controller ends a reassignment when every replica of the target is in sync, and topiarist does not cancel it. A
+replica that stays and is not in sync therefore keeps the whole batch from ending. Only replicas that leave may be out
+of sync.
 
 A plan calls it for the topics that it moves, and the adapter again directly before each batch.
 """

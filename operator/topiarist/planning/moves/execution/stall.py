@@ -41,9 +41,9 @@ class PartitionInFlight(NamedTuple):
 
 
 def find_added(target: Replicas, present: Replicas, reassignment: Reassignment | None) -> Replicas:
-    """Return the brokers of ``target`` that copy the partition, given its list and reassignment in the topic's znode.
+    """Return the brokers of ``target`` that copy the partition, given its list and its reassignment.
 
-    Until the controller begins with an entry, the znode has the list of before and no reassignment.
+    Until the controller begins with a partition, it has the list of before and no reassignment.
     """
     if reassignment:
         return reassignment.adding

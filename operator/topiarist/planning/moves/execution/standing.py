@@ -3,7 +3,7 @@
 The adapter that applies moves asks it before each batch and while a batch runs. A second run, or a saved plan that was
 interrupted, therefore never sends a partition twice::
 
-    the topic's znode                              standing
+    what the cluster shows                         standing
     [1,2]        nothing in flight                 BEFORE     of [1,2] -> [3,2]
     [3,2,1]      adding 3, removing 1              UNDERWAY
     [3,2]        nothing in flight                 AFTER
@@ -29,7 +29,7 @@ class MoveStanding(Enum):
 
 
 def find_standing(move: ReplicaMove, replicas: Replicas | None, reassignment: Reassignment | None) -> MoveStanding:
-    """Return the standing of ``move``, given the partition's list and its reassignment in the topic's znode.
+    """Return the standing of ``move``, given the partition's list and its reassignment.
 
     ``replicas`` is None if the partition does not exist, ``reassignment`` if nothing of it is in flight.
     """

@@ -12,7 +12,7 @@ throttle of another client always stays::
     anything else         noted                   whatever              counts as theirs, with a remark
     a rate, theirs        none                    a rate                stays, with a remark
 
-The adapter writes the result in the batch's transaction, together with the note of each value before and ours.
+The adapter writes the result with the batch, together with the note of each value before and ours.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
-from topiarist.model.moves import UNLIMITED, OwnThrottles, OwnValue, ReplicaMove
+from topiarist.model.moves import UNLIMITED, BatchRecord, OwnThrottles, OwnValue, ReplicaMove
 from topiarist.planning.moves.execution.throttles import (
     find_throttled_brokers,
     find_throttled_replicas,
@@ -99,6 +99,35 @@ def update_throttles(
         if config != current[entity]:
             configs[entity] = config
     return ThrottleUpdate(configs, own_after, tuple(remarks))
+
+
+def has_other_rate(record: BatchRecord, rate: int) -> bool:
+    """Return whether a batch may have another rate than ``rate``; a rate of another client stays, and counts too."""
+    brokers = {entity for entity in record.throttles if entity.startswith("brokers/")}
+    rates = {own.ours for broker in brokers for own in record.throttles[broker].values()}
+    needed = {entity for entity in find_needed_throttles(record.moves, rate) if entity.startswith("brokers/")}
+    return bool(needed - brokers or rates - {str(rate)})
+
+
+def find_present_throttles(current: EntityConfigs, record: BatchRecord) -> OwnThrottles:
+    """Return the values of ``record`` that are in place, if its throttles were not written in one transaction with it.
+
+    A run that ended between the record and the throttles left the values that ``record.replaced`` has, or some of each.
+    A value that is back as it was before is not ours. A value that is neither was changed by another client, and stays
+    in the result, so that ``update_throttles`` says so.
+    """
+    present: dict[str, dict[str, OwnValue]] = {}
+    for entity in {*record.throttles, *record.replaced}:
+        config = current.get(entity, {})
+        noted, earlier = record.throttles.get(entity, {}), record.replaced.get(entity, {})
+        for key in {*noted, *earlier}:
+            known = [each[key] for each in (noted, earlier) if key in each]
+            found = config.get(key)
+            if entity in current and found == known[-1].before:
+                continue
+            ours = next((each for each in known if each.ours == found), known[0])
+            present.setdefault(entity, {})[key] = ours
+    return present
 
 
 def _add_replicas(theirs: str | None, added: str | None) -> str | None:

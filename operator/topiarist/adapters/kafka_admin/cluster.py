@@ -1,0 +1,300 @@
+"""A Kafka cluster behind its brokers: the port ``Cluster`` over Kafka's own protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import Self
+
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.moves.clear import clear_moves
+from topiarist.adapters.kafka_admin.moves.interfaces import RunForMoves
+from topiarist.adapters.kafka_admin.moves.look import MoveReader
+from topiarist.adapters.kafka_admin.moves.run import move
+from topiarist.adapters.kafka_admin.read.broker_throttles import read_broker_throttles
+from topiarist.adapters.kafka_admin.read.metadata import read_metadata
+from topiarist.adapters.kafka_admin.read.partition_states import inspect, inspect_all
+from topiarist.adapters.kafka_admin.read.progress import poll_progress
+from topiarist.adapters.kafka_admin.read.state import RecordsView, read_state
+from topiarist.adapters.kafka_admin.read.sync import offers_quorum, read_quorum, sync
+from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader, read_again
+from topiarist.adapters.kafka_admin.records.intents import resolve
+from topiarist.adapters.kafka_admin.records.left_records import LeftRecordsCheck, check_left_records
+from topiarist.adapters.kafka_admin.records.moved import merge_moved
+from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
+from topiarist.adapters.kafka_admin.write.ask_brokers import ask_brokers
+from topiarist.adapters.kafka_admin.write.writer import Writer
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.access import KafkaAccess
+from topiarist.model.moved_records import (
+    ClosedRecords,
+    IdentifiedRecord,
+    LeftRecords,
+    MovedRecords,
+)
+from topiarist.model.moves import ClearedMoves
+from topiarist.model.outcome import FreezeResult, Outcome
+from topiarist.model.plan import Issue, Plan
+from topiarist.model.progress import TopicProgress
+from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
+from topiarist.ports import MoveOptions, Throttle
+
+
+class KafkaCluster:
+    """The connections of one run to one cluster. Use as a context manager, or call ``close``.
+
+    ``owner`` is stored in the lock; the timeouts are in seconds. ``read_left_records`` reads what ZooKeeper holds of
+    topiarist, None if the address of ZooKeeper is not known. Raises ``Unreachable`` if no broker answers in time,
+    ``CredentialsInvalid`` and ``AuthenticationFailed`` if the login fails.
+    """
+
+    def __init__(
+        self,
+        access: KafkaAccess,
+        *,
+        owner: str,
+        connect_timeout: float = 10.0,
+        lock_timeout: float = 60.0,
+        read_left_records: Callable[[], LeftRecords] | None = None,
+    ) -> None:
+        self._session = Session(access, connect_timeout)
+        self._owner = owner
+        self._lock_timeout = lock_timeout
+        self._records_topic_id = access.records.known_id
+        self._read_left_records = read_left_records
+        self._recorded_ids: Mapping[str, str | None] = {}
+        self._session.any_broker()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._session.close()
+
+    def enable_decode_cache(self) -> Self:
+        """Return the cluster itself: one answer describes all topics, and is decoded as a whole."""
+        return self
+
+    @property
+    def requests(self) -> Mapping[tuple[str, str], int]:
+        """Return the number of requests so far, by name and result."""
+        return self._session.requests
+
+    def read(self) -> ClusterState:
+        """Read everything that a plan needs: the records first, so that a topic with a record is never too new."""
+        with translate_errors():
+            read_again(lambda: sync(self._session))
+            records = self._open_records().read()
+        if records.meta:
+            self._records_topic_id = records.meta.topic_id
+        state = read_state(self._session, view_records(records))
+        errors = {**state.topic_errors, **records.errors}
+        state = replace(state, topic_errors=errors, records_topic_id=self._records_topic_id)
+        if state.write_block.reason is None or state.write_block.reason is Reason.FROZEN:
+            check = self._check_left_records(records)
+            if check.block.reason:
+                state = replace(state, write_block=check.block)
+            if check.warning:
+                state = replace(state, warnings=(*state.warnings, check.warning))
+        return state
+
+    def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
+        """Apply ``plan`` in chunks of topics, yielding an outcome for each actionable topic.
+
+        The lock is held from the intents of a chunk to its final records. A plan without changes takes no lock and
+        writes nothing.
+        """
+        if plan.has_changes:
+            records = _RecordsOfRun(self._open_records(), self._lock_timeout, self._require_moved)
+            with translate_errors():
+                yield from Writer(
+                    self._session, records, TopicReader(self._session), plan, stop=stop, throttle=throttle
+                ).execute()
+
+    def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
+        """Return the refusals of the brokers by topic; write nothing."""
+        with translate_errors():
+            return ask_brokers(self._session, plan)
+
+    def move(self, plan: Plan, options: MoveOptions, stop: Callable[[], bool]) -> Iterator[Outcome]:
+        """Carry out the moves of ``plan`` in a rolling window, and then its elections."""
+        with translate_errors():
+            yield from move(self._session, self._move_reader(), self._open_move_records(), plan, options, stop)
+
+    def clear_moves(self) -> ClearedMoves | None:
+        """Put the throttles of the last moves back, and delete their record."""
+        with translate_errors():
+            return clear_moves(self._session, self._move_reader(), self._open_move_records())
+
+    def set_freeze(self, freeze: Freeze | None, *, by: str, force: bool) -> FreezeResult:
+        """Freeze the cluster, or unfreeze it if ``freeze`` is None; a run that is writing ends at its next request.
+
+        A freeze of a user other than ``by`` is changed only with ``force``.
+        """
+        with translate_errors():
+            return self._open_records().set_freeze(freeze, by=by, force=force)
+
+    def check_moved_records(self, closed: ClosedRecords) -> MovedRecords:
+        """Return the result that ``take_records`` would have now; write nothing. Raises what it raises."""
+        with translate_errors():
+            self._require_cluster_of(closed)
+            return merge_moved(closed, self._open_records().read()).result
+
+    def prepare_records(self) -> None:
+        """Make the topic of records ready, and prove by one commit that topiarist may write to it.
+
+        Raises ``TopiaristError``.
+        """
+        with translate_errors():
+            run = self._open_records()
+            run.acquire(timeout=self._lock_timeout, ignore_freeze=True)
+            run.commit({}, hold=False)
+
+    def take_records(self, closed: ClosedRecords) -> MovedRecords:
+        """Write the records of ZooKeeper in one transaction, unless an earlier run has moved them.
+
+        Raises ``TopiaristError``: ``WrongCluster``, ``NotOwned`` if a topic has records of two owners, and the errors
+        of a run over the records. Then nothing is written, unless the error says that the outcome is not known.
+        """
+        with translate_errors():
+            self._require_cluster_of(closed)
+            run = self._open_records()
+            merged = merge_moved(closed, run.acquire(timeout=self._lock_timeout, ignore_freeze=True))
+            if not merged.result.repeated:
+                run.commit_moved(merged.topics, merged.moved, merged.gate)
+            return merged.result
+
+    def read_cluster_id(self) -> str:
+        """Read the cluster id."""
+        return read_again(lambda: read_metadata(self._session.any_broker(), []).cluster_id)
+
+    def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
+        """Return the progress of these topics."""
+        return self._find_stale_records(poll_progress(self._session, topics))
+
+    def inspect(self, topic: str) -> TopicInspection:
+        """Read the partition states of this topic."""
+        return inspect(self._session, topic)
+
+    def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
+        """Read the partition states of these topics."""
+        return inspect_all(self._session, topics)
+
+    def read_broker_throttles(self) -> Mapping[str, Mapping[str, str]]:
+        """Read the rates of throttled copies of all brokers."""
+        return read_broker_throttles(self._session)
+
+    def _require_cluster_of(self, closed: ClosedRecords) -> None:
+        if (cluster_id := self.read_cluster_id()) != closed.cluster_id:
+            raise TopiaristError(
+                Reason.WRONG_CLUSTER,
+                f"spec.kafka leads to the cluster {cluster_id}, and spec.zookeeper to {closed.cluster_id}",
+                "correct one of the addresses: nothing was written",
+            )
+
+    def _check_left_records(self, records: Records) -> LeftRecordsCheck:
+        return check_left_records(
+            self._read_left_records,
+            self.read_cluster_id,
+            are_taken=records.moved is not None,
+            is_zookeeper_mode=not offers_quorum(self._session.any_broker()),
+        )
+
+    def _require_moved(self, records: Records) -> None:
+        """Raise ``TopiaristError`` if ZooKeeper has records that were not moved, or its gate was opened again."""
+        block = self._check_left_records(records).block
+        if block.reason:
+            raise TopiaristError(block.reason, block.message)
+
+    def _find_stale_records(self, progress: Mapping[str, TopicProgress]) -> Mapping[str, TopicProgress]:
+        """Return the progress with the records that are of an earlier topic of the name.
+
+        ``poll`` is called often, so the records are read again only if those of the last read are not of these topics.
+        """
+        ids = {name: each.topic_id for name, each in progress.items() if each.topic_id}
+        if any(self._recorded_ids.get(name) != topic_id for name, topic_id in ids.items()):
+            with translate_errors():
+                records = self._open_records().read().topics
+            self._recorded_ids = {name: each.topic_id for name, each in records.items() if each.record}
+        stale = {name for name, found in ids.items() if self._recorded_ids.get(name, found) != found}
+        return {name: each._replace(record_stale=name in stale) for name, each in progress.items()}
+
+    def _open_records(self) -> RecordsRun:
+        return RecordsRun(
+            self._session,
+            self._owner,
+            look=lambda names: TopicReader(self._session).look(names).topics,
+            leader_epoch=self._read_leader_epoch,
+            topic=self._session.access.records._replace(known_id=self._records_topic_id),
+        )
+
+    def _open_move_records(self) -> RunForMoves:
+        return RunForMoves(_RecordsOfRun(self._open_records(), self._lock_timeout, self._require_moved))
+
+    def _move_reader(self) -> MoveReader:
+        return MoveReader(self._session, lambda: sync(self._session))
+
+    def _read_leader_epoch(self) -> int | None:
+        """Return the epoch of the controller; None if it does not say, in ZooKeeper mode for example."""
+        try:
+            return read_quorum(self._session, self._session.any_broker()).leader_epoch
+        except (TopiaristError, Disconnected, UnsupportedRequest):
+            return None
+
+
+class _RecordsOfRun:
+    """A run over the records that waits for other runs no longer than the run may."""
+
+    def __init__(self, run: RecordsRun, lock_timeout: float, require_moved: Callable[[Records], None]) -> None:
+        self._run = run
+        self._lock_timeout = lock_timeout
+        self._require_moved = require_moved
+        self.read = run.read
+        self.commit = run.commit
+        self.commit_batch = run.commit_batch
+        self.require_fence = run.require_fence
+        self.release = run.release
+
+    def acquire(self, stop: Callable[[], bool]) -> Records:
+        """Wait for the lock, and read the records; raise ``TopiaristError`` if they are not where they must be."""
+        records = self._run.acquire(stop, self._lock_timeout)
+        self._require_moved(records)
+        return records
+
+
+def view_records(records: Records) -> RecordsView:
+    """Return the part of the records that a state has; an intent counts as what its topic shows of it."""
+    pending = {name: each for name, each in records.topics.items() if each.intent}
+    finished = {name: each for name, each in records.topics.items() if each.intent is None}
+
+    def resolve_pending(topics: Mapping[str, TopicState]) -> Mapping[str, IdentifiedRecord]:
+        return _identify({name: resolve(each, topics.get(name), has_waited=False) for name, each in pending.items()})
+
+    return RecordsView(_identify(finished), records.gate, records.moves, resolve_pending=resolve_pending)
+
+
+def _identify(records: Mapping[str, TopicRecord | None]) -> Mapping[str, IdentifiedRecord]:
+    return {
+        name: IdentifiedRecord(each.record, each.topic_id) for name, each in records.items() if each and each.record
+    }
+
+
+@contextmanager
+def translate_errors() -> Iterator[None]:
+    """Translate a broken connection, and a request that the brokers do not offer, into a ``TopiaristError``."""
+    try:
+        yield
+    except Disconnected as error:
+        raise TopiaristError(Reason.UNREACHABLE, f"the connection to a broker broke: {error}", "run again") from error
+    except UnsupportedRequest as error:
+        raise TopiaristError(Reason.PREREQUISITE_MISSING, str(error)) from error

@@ -1,0 +1,1 @@
+"""Connections to brokers: one request at a time, TLS, SASL, error codes."""

@@ -1,0 +1,189 @@
+"""One connection to one broker: one request at a time, each with a deadline of its own.
+
+The message classes are those of kafka-python, which are made from Kafka's own schemas. Nothing else of that library
+sends anything: its clients hide error codes, and repeat requests. Here a request is sent once, and the caller reads
+every error code of its answer.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kafka.protocol.api_header import ResponseClassRegistry
+from kafka.protocol.metadata.api_versions import ApiVersionsRequest
+
+from topiarist import __version__
+
+CLIENT_ID = "topiarist"
+"""The client id of every request, for logs and quotas of the brokers."""
+
+MAX_ANSWER_BYTES = 256 << 20
+"""Maximum size of an answer in bytes; what is larger is no answer of a broker."""
+
+_FIRST_BUFFER_BYTES = 1 << 20
+
+Message = Any
+"""A request or an answer: an object of a message class of kafka-python."""
+
+
+class Disconnected(Exception):
+    """The connection broke, or the answer is late: the outcome of a request that was sent is unknown.
+
+    ``was_sent`` is false if no byte of the request can have reached the broker.
+    """
+
+    def __init__(self, message: str, *, was_sent: bool) -> None:
+        super().__init__(message)
+        self.was_sent = was_sent
+
+
+class UnsupportedRequest(Exception):
+    """The broker does not know the request, or no version of it that topiarist can send; nothing was sent."""
+
+
+class Connection:
+    """An open connection, until it breaks or is closed; then every call raises ``Disconnected``.
+
+    ``opened`` is a connected socket. ``timeout`` is the deadline of a request in seconds. ``versions`` are the lowest
+    and highest versions that the broker serves, by API key. ``requests`` counts requests by name and result (ok, lost),
+    ``bytes_received`` the bytes of answers. ``log_in_again`` is called before the first request after
+    ``log_in_again_at`` (a time of the monotonic clock), and returns the next such time.
+    """
+
+    def __init__(
+        self,
+        opened: socket.socket,
+        *,
+        timeout: float,
+        requests: Counter[tuple[str, str]] | None = None,
+    ) -> None:
+        self.requests: Counter[tuple[str, str]] = Counter() if requests is None else requests
+        self.bytes_received = 0
+        self.versions: Mapping[int, tuple[int, int]] = {}
+        self._timeout = timeout
+        self._correlation_id = 0
+        self._broken = ""
+        self.log_in_again_at: float | None = None
+        self.log_in_again: Callable[[], float | None] | None = None
+        self._socket = opened
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._break("it was closed")
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether the connection can be used."""
+        return not self._broken
+
+    def read_versions(self, timeout: float | None = None) -> Message:
+        """Ask the broker for the versions of its requests, and keep them; return the whole answer.
+
+        Its epoch of the finalized features is the offset of the metadata that a KRaft broker serves.
+        """
+        request = ApiVersionsRequest(client_software_name=CLIENT_ID, client_software_version=__version__)
+        answer = self.call(request, version=3, timeout=timeout)
+        if not answer.error_code:
+            self.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+        return answer
+
+    def version_of(self, request: Message, at_most: int | None = None) -> int:
+        """Return the highest version of a request that both sides know; raise ``UnsupportedRequest``."""
+        low, high = self.versions.get(request.API_KEY, (0, -1))
+        version = min(high, request.max_version, high if at_most is None else at_most)
+        if version < low:
+            raise UnsupportedRequest(f"the broker does not offer {request.name} in a version that topiarist can send")
+        return int(version)
+
+    def call(self, request: Message, *, version: int | None = None, timeout: float | None = None) -> Message:
+        """Send a request once and return its answer, with its error codes.
+
+        ``version`` is the version to send; None: the highest that both sides know. ``timeout`` in seconds replaces that
+        of the connection. Raises ``UnsupportedRequest``, and ``Disconnected``, after which the connection is closed.
+        """
+        chosen = self.version_of(request) if version is None else version
+        return self.decode(request, chosen, self.call_raw(request, chosen, timeout))
+
+    def decode(self, request: Message, version: int, data: bytes) -> Message:
+        """Return the answer to a request from the bytes of ``call_raw``. Raises ``Disconnected``."""
+        answer_class = ResponseClassRegistry._response_class_registry[request.API_KEY]
+        try:
+            return answer_class.decode(data, version=version, header=True)
+        except Exception as error:  # the library raises whatever its decoders meet
+            self._break(f"an answer to {request.name} cannot be decoded")
+            raise Disconnected(f"{self._broken}: {error}", was_sent=True) from error
+
+    def call_raw(self, request: Message, version: int, timeout: float | None = None) -> bytes:
+        """Send a request once and return the bytes of its answer, header included. Raises ``Disconnected``."""
+        self._renew_login()
+        if self._broken:
+            raise Disconnected(self._broken, was_sent=False)
+        self._correlation_id += 1
+        request.API_VERSION = version
+        request.with_header(correlation_id=self._correlation_id, client_id=CLIENT_ID)
+        frame = request.encode(version=version, header=True, framed=True)
+        name = request.name.removesuffix("Request")
+        deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
+        result = "lost"
+        try:
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            self._socket.sendall(frame)
+            head = self._receive(4, deadline)
+            if head == b"HTTP":
+                raise OSError("a web server answered: use the brokers' port")
+            (size,) = struct.unpack(">i", head)
+            if not 4 <= size <= MAX_ANSWER_BYTES:
+                raise OSError(f"it announced an answer of {size:,} bytes")
+            data = self._receive(size, deadline)
+            (found,) = struct.unpack_from(">i", data)
+            if found != self._correlation_id:
+                raise OSError(f"it answered request {found}, wanted {self._correlation_id}")
+            result = "ok"
+        except TimeoutError:
+            self._break(f"no answer to {name} within {self._timeout if timeout is None else timeout:g} s")
+            raise Disconnected(self._broken, was_sent=True) from None
+        except OSError as error:
+            self._break(str(error) or type(error).__name__)
+            raise Disconnected(self._broken, was_sent=True) from error
+        finally:
+            self.requests[name, result] += 1
+        self.bytes_received += size + 4
+        return data
+
+    def _renew_login(self) -> None:
+        """Log in again if it is time. Whatever fails here, the caller's request was not sent."""
+        if self.log_in_again is None or self.log_in_again_at is None or time.monotonic() < self.log_in_again_at:
+            return
+        self.log_in_again_at = None  # the login sends requests itself
+        try:
+            self.log_in_again_at = self.log_in_again()
+        except Disconnected as error:
+            self._break(str(error))
+            raise Disconnected(f"the login could not be renewed: {error}", was_sent=False) from error
+        except BaseException:
+            self._break("the login could not be renewed")
+            raise
+
+    def _receive(self, size: int, deadline: float) -> bytes:
+        buffer = bytearray(min(size, _FIRST_BUFFER_BYTES))
+        received = 0
+        while received < size:
+            if received == len(buffer):  # an announced size alone takes no memory
+                buffer.extend(bytes(min(len(buffer), size - received)))
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            with memoryview(buffer) as view:
+                count = self._socket.recv_into(view[received:])
+            if not count:
+                raise OSError("the broker closed the connection")
+            received += count
+        return bytes(buffer)
+
+    def _break(self, why: str) -> None:
+        if not self._broken:
+            self._broken = why
+            self._socket.close()

@@ -1,0 +1,205 @@
+"""Open a connection to a broker: name lookup, TLS, versions, login; and find out why a server refuses.
+
+A broker that gets what it does not expect closes the connection and gives no reason. After a failure, a second
+connection finds out what the port is: one with TLS, one without, one with a login, a web server, or a ZooKeeper.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from kafka.protocol.metadata.metadata import MetadataRequest
+from kafka.protocol.sasl import SaslHandshakeRequest
+
+from topiarist.adapters import tls
+from topiarist.adapters.kafka_admin.connection import error_codes
+from topiarist.adapters.kafka_admin.connection.addresses import Address, format_address, open_sockets, share
+from topiarist.adapters.kafka_admin.connection.authentication import Authenticator, LoginRefused
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.access import KafkaAccess
+
+TOPIC_IDS_VERSION = 10
+"""The first version of Metadata with topic ids: Kafka 2.8 and later."""
+
+
+class RefusedByCluster(TopiaristError):
+    """A refusal that all brokers of the cluster share, so that no other broker is tried."""
+
+
+class Connector:
+    """Opens the connections of one session. ``connect_timeout`` is for everything until a connection can be used."""
+
+    def __init__(self, access: KafkaAccess, connect_timeout: float, requests: Counter[tuple[str, str]]) -> None:
+        self._access = access
+        self._connect_timeout = connect_timeout
+        self._requests = requests
+        self._authenticator = Authenticator(access)
+
+    def check_credentials(self) -> None:
+        """Read all secrets once, to report a missing one before connecting; raise ``CredentialsInvalid``."""
+        self._authenticator.check()
+
+    def open(self, address: Address) -> Connection:
+        """Return a connection to a broker that is ready for requests; every IP address of the host is tried.
+
+        Raises ``OSError`` and ``Disconnected`` for a failure that may be temporary, and ``TopiaristError`` for a
+        refusal.
+        """
+        deadline = time.monotonic() + self._connect_timeout
+        openers = open_sockets(address, deadline)
+        for index, opener in enumerate(openers):
+            is_last = index == len(openers) - 1
+            try:
+                return self._open(address, opener, time.monotonic() + share(deadline, len(openers) - index))
+            except (OSError, Disconnected):
+                if is_last:
+                    raise
+            except tls.AuthRejected as error:
+                if is_last or isinstance(error, LoginRefused):
+                    raise _authentication_error(address, error) from None
+        raise OSError(0, f"{address[0]} has no address")
+
+    def _open(self, address: Address, opener: Callable[[], socket.socket], deadline: float) -> Connection:
+        plain = opener()
+        peer: Address = plain.getpeername()[:2]
+        try:
+            plain.settimeout(share(deadline, 1))
+            settings = self._access.tls
+            opened = tls.wrap_socket(plain, peer, address[0], settings, _plaintext_port()) if settings else plain
+        except BaseException:
+            plain.close()
+            raise
+        connection = Connection(opened, timeout=self._access.request_timeout, requests=self._requests)
+        try:
+            self._greet(connection, peer, deadline)
+            self._log_in(connection, address, deadline)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _greet(self, connection: Connection, peer: Address, deadline: float) -> None:
+        """Ask for the versions of the broker, and explain why it does not answer."""
+        try:
+            answer = connection.read_versions(timeout=share(deadline, 1))
+        except Disconnected as error:
+            if self._access.tls:
+                if isinstance(error.__cause__, ssl.SSLError):
+                    raise tls.AuthRejected(
+                        tls.describe_alert(error.__cause__, self._access.tls, _plaintext_port())
+                    ) from None
+                raise
+            if tls.accepts_tls(peer):
+                raise tls.AuthRejected(
+                    "this port accepts TLS only: add tls, or use the brokers' port without TLS"
+                ) from None
+            if other := _identify(peer):
+                raise OSError(0, f"{other} answered: use the brokers' port") from None
+            raise
+        if answer.error_code == error_codes.UNSUPPORTED_VERSION:
+            raise _too_old()
+        if answer.error_code:
+            raise OSError(0, f"it answered ApiVersions with {error_codes.describe_error(answer.error_code)}")
+        if MetadataRequest.API_KEY not in connection.versions:
+            raise OSError(0, "it is a controller of a KRaft cluster: use the brokers' port")
+        if connection.versions[MetadataRequest.API_KEY][1] < TOPIC_IDS_VERSION:
+            raise _too_old()
+
+    def _log_in(self, connection: Connection, address: Address, deadline: float) -> None:
+        if self._access.sasl:
+            connection.log_in_again_at = self._authenticator.log_in(connection, deadline)
+            connection.log_in_again = lambda: self._renew(connection, address)
+            return
+        request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+        try:
+            connection.call(request, timeout=share(deadline, 1))
+        except Disconnected as error:
+            if self._access.tls and isinstance(error.__cause__, ssl.SSLError):
+                message = tls.describe_alert(error.__cause__, self._access.tls, _plaintext_port())
+                raise tls.AuthRejected(message) from None
+            if mechanisms := self._required_mechanisms(address, deadline):
+                raise tls.AuthRejected(f"it requires a login by {mechanisms}: add sasl") from None
+            raise
+
+    def _renew(self, connection: Connection, address: Address) -> float | None:
+        deadline = time.monotonic() + self._access.request_timeout
+        try:
+            return self._authenticator.log_in(connection, deadline)
+        except tls.AuthRejected as error:
+            raise _authentication_error(address, error) from None
+
+    def _required_mechanisms(self, address: Address, deadline: float) -> str:
+        """Return the SASL mechanisms of a listener that closes a connection without a login; empty without them."""
+        try:
+            opener = open_sockets(address, deadline)[0]
+            plain = opener()
+            settings = self._access.tls
+            opened = tls.wrap_socket(plain, address, address[0], settings, _plaintext_port()) if settings else plain
+        except (OSError, tls.AuthRejected, TopiaristError):
+            return ""
+        connection = Connection(opened, timeout=tls.PROBE_TIMEOUT_S, requests=self._requests)
+        try:
+            answer = connection.call(SaslHandshakeRequest(mechanism=""), version=1)
+        except Disconnected:
+            return ""
+        finally:
+            connection.close()
+        is_sasl = answer.error_code in (error_codes.NONE, error_codes.UNSUPPORTED_SASL_MECHANISM)
+        return ", ".join(sorted(map(str, answer.mechanisms or []))) if is_sasl else ""
+
+
+def accepts_plaintext(address: Address) -> bool:
+    """Return True if a broker answers at the port without TLS."""
+    try:
+        opened = socket.create_connection(address, tls.PROBE_TIMEOUT_S)
+    except OSError:
+        return False
+    connection = Connection(opened, timeout=tls.PROBE_TIMEOUT_S)
+    try:
+        connection.read_versions()
+    except Disconnected:
+        return False
+    finally:
+        connection.close()
+    return True
+
+
+def _plaintext_port() -> tls.PlaintextPort:
+    message = "this port does not accept TLS: use the port of the brokers' TLS listener, or remove tls"
+    return tls.PlaintextPort(accepts_plaintext, message)
+
+
+def _identify(address: Address) -> str:
+    """Return what other server answers at the port; empty if none is recognized.
+
+    ZooKeeper takes the first four bytes for a command, a web server the whole line for a malformed request.
+    """
+    try:
+        with socket.create_connection(address, tls.PROBE_TIMEOUT_S) as probe:
+            probe.settimeout(tls.PROBE_TIMEOUT_S)
+            probe.sendall(b"srvr\r\n\r\n")
+            answer = probe.recv(64)
+    except OSError:
+        return ""
+    if answer.startswith((b"HTTP/", b"<")):
+        return "a web server"
+    return "a ZooKeeper" if b"ookeeper" in answer or b"whitelist" in answer else ""
+
+
+def _authentication_error(address: Address, error: tls.AuthRejected) -> TopiaristError:
+    message = f"cannot log in to Kafka at {format_address(address)}: {error}"
+    kind = RefusedByCluster if isinstance(error, LoginRefused) else TopiaristError
+    return kind(Reason.AUTHENTICATION_FAILED, message)
+
+
+def _too_old() -> RefusedByCluster:
+    return RefusedByCluster(
+        Reason.PREREQUISITE_MISSING,
+        "the brokers are older than Kafka 2.8: they have no topic ids, which the way through the brokers needs",
+        "reach the cluster with via: ZooKeeper",
+    )

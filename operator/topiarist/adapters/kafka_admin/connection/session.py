@@ -1,0 +1,274 @@
+"""The connections of one run to the brokers of one cluster, opened when they are needed.
+
+All reading of a run goes over one connection, that of ``any_broker``, because two brokers may serve metadata of
+different moments. Writes go to the controller, records to the leader of their topic and to their coordinator. A read
+may be repeated on another connection; nothing here ever repeats a write.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
+from kafka.protocol.metadata.metadata import MetadataRequest
+
+from topiarist.adapters.kafka_admin.connection import error_codes
+from topiarist.adapters.kafka_admin.connection.addresses import Address, format_address, parse_bootstrap_servers
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
+from topiarist.adapters.kafka_admin.connection.connector import Connector, RefusedByCluster
+from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.access import KafkaAccess
+from topiarist.text import quote
+
+LOOKUP_PATIENCE_S = 60.0
+"""Seconds to wait for a leader or a coordinator; 15 were measured after two of three brokers had returned."""
+
+CONTROLLER_PATIENCE_S = 30.0
+"""Seconds to wait until the brokers name a controller."""
+
+_Found = TypeVar("_Found", int, Connection)
+_LOOKUP_INTERVAL_S = 0.2
+_TRANSACTION, _KEYS_VERSION = 1, 4
+
+
+class Session:
+    """The connections to one cluster, until ``close``.
+
+    ``hosts`` is for messages. ``requests`` counts requests by name and result (ok, lost). Raises ``WrongUsage`` for
+    malformed addresses and ``CredentialsInvalid`` for a secret that is not there.
+    """
+
+    def __init__(self, access: KafkaAccess, connect_timeout: float) -> None:
+        self.access = access
+        self.hosts = access.bootstrap_servers
+        self.requests: Counter[tuple[str, str]] = Counter()
+        self._bootstrap = parse_bootstrap_servers(access.bootstrap_servers)
+        self._connector = Connector(access, connect_timeout, self.requests)
+        self._connector.check_credentials()
+        self._connections: dict[Address, Connection] = {}
+        self._others: list[Connection] = []
+        self._brokers: dict[int, Address] = {}
+        self._reader: Address | None = None
+        self._controller_id: int | None = None
+
+    def any_broker(self) -> Connection:
+        """Return the connection for reading, to the first broker that answers.
+
+        Raises ``Unreachable``, and the refusal of a broker if none answers.
+        """
+        first = [self._reader] if self._reader else []
+        refusal: TopiaristError | None = None
+        errors = []
+        for address in dict.fromkeys((*first, *self._bootstrap, *self._brokers.values())):
+            try:
+                connection = self._connect(address)
+            except RefusedByCluster:
+                raise
+            except TopiaristError as error:
+                refusal = refusal or error
+            except (OSError, Disconnected) as error:
+                errors.append(f"{format_address(address)}: {_describe(error)}")
+            else:
+                self._reader = address
+                return connection
+        if refusal:
+            raise refusal
+        raise TopiaristError(Reason.UNREACHABLE, f"cannot reach Kafka at {self.hosts}: {'; '.join(errors)}")
+
+    def open_another(self, connection: Connection) -> Connection | None:
+        """Return one more connection to the address of an open one; None if it cannot be opened now."""
+        address = next((address for address, each in self._connections.items() if each is connection), None)
+        if address is None:
+            return None
+        try:
+            another = self._connector.open(address)
+        except (OSError, Disconnected, TopiaristError):
+            return None
+        self._others.append(another)
+        return another
+
+    def read(self, request: Message, *, version: int | None = None, timeout: float | None = None) -> Message:
+        """Send a request that changes nothing to ``any_broker``, once more on another connection if the first breaks.
+
+        Raises ``Disconnected`` and the errors of ``any_broker``.
+        """
+        try:
+            return self.any_broker().call(request, version=version, timeout=timeout)
+        except Disconnected:
+            return self.any_broker().call(request, version=version, timeout=timeout)
+
+    def broker(self, broker_id: int) -> Connection:
+        """Return the connection to one broker. Raises ``Disconnected`` if it cannot be reached or is not known."""
+        if broker_id not in self._brokers:
+            self.read_metadata([])
+        address = self._brokers.get(broker_id)
+        if address is None:
+            raise Disconnected(f"broker {broker_id} is not registered", was_sent=False)
+        try:
+            return self._connect(address)
+        except (OSError, Disconnected) as error:
+            self._brokers.pop(broker_id, None)  # it may have moved: the next call asks for its address
+            raise Disconnected(f"broker {broker_id} cannot be reached: {_describe(error)}", was_sent=False) from error
+
+    def controller(self) -> Connection:
+        """Return the connection for Admin requests: to the broker that the brokers name as their controller.
+
+        In KRaft mode that is some broker, which forwards; in ZooKeeper mode it is the controller itself. A broker that
+        has just ended may still be named, so this waits 30 s for one that can be reached. Raises ``Unreachable``.
+        """
+        if self._controller_id is not None:
+            try:
+                return self.broker(self._controller_id)
+            except Disconnected:
+                self._controller_id = None
+
+        def find() -> Connection | str:
+            node_id = self._find_controller()
+            if isinstance(node_id, str):
+                return node_id
+            self._controller_id = node_id
+            return self._connection_or_error(node_id)
+
+        return self._look_up(find, "a controller", CONTROLLER_PATIENCE_S)
+
+    def forget_controller(self) -> None:
+        """Ask for the controller again at the next call of ``controller``: after NOT_CONTROLLER, for example."""
+        self._controller_id = None
+
+    def coordinator(self, transactional_id: str, patience: float = LOOKUP_PATIENCE_S) -> Connection:
+        """Return the connection to the coordinator of a transactional id.
+
+        Waits ``patience`` seconds for one. Raises ``NoPermission`` and ``Unreachable``.
+        """
+
+        def find() -> Connection | str:
+            node_id = self._find_coordinator(transactional_id)
+            return node_id if isinstance(node_id, str) else self._connection_or_error(node_id)
+
+        return self._look_up(find, f"the coordinator of the transactional id {transactional_id}", patience)
+
+    def leader(self, topic: str, partition: int = 0, patience: float = LOOKUP_PATIENCE_S) -> Connection:
+        """Return the connection to the leader of a partition.
+
+        Waits ``patience`` seconds for one, and for the topic. Raises ``NoPermission`` and ``Unreachable``.
+        """
+
+        def find() -> Connection | str:
+            node_id = self._find_leader(topic, partition)
+            return node_id if isinstance(node_id, str) else self._connection_or_error(node_id)
+
+        return self._look_up(find, f"the leader of partition {partition} of {topic}", patience)
+
+    def read_metadata(self, names: Iterable[str] | None = None, ids: Iterable[uuid.UUID] = ()) -> Message:
+        """Return the metadata of these topics (None: of all), and keep the addresses of the brokers.
+
+        Never creates a topic. The answer has an error code for each topic. Raises the errors of ``read``.
+        """
+        topic = MetadataRequest.MetadataRequestTopic
+        ids = list(ids)
+        wanted = None
+        if names is not None or ids:
+            wanted = [topic(name=name, topic_id=NO_ID) for name in names or ()]
+            wanted += [topic(name=None, topic_id=each) for each in ids]
+        request = MetadataRequest(
+            topics=wanted,
+            allow_auto_topic_creation=False,
+            include_cluster_authorized_operations=False,
+            include_topic_authorized_operations=False,
+        )
+        answer = self.read(request)
+        self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        return answer
+
+    def error_of(self, code: int, what: str, right: str, message: str | None = None) -> TopiaristError:
+        """Return the error for a code that ends a run; it names the principal of this session."""
+        return error_codes.error_of(code, what, right=right, principal=self.access.principal, message=message)
+
+    def close(self) -> None:
+        """Close all connections."""
+        for connection in (*self._connections.values(), *self._others):
+            connection.close()
+        self._connections.clear()
+        self._others.clear()
+
+    def _find_controller(self) -> int | str:
+        controller: int = self.read_metadata([]).controller_id
+        return controller if controller >= 0 else "the brokers name none"
+
+    def _find_coordinator(self, transactional_id: str) -> int | str:
+        connection = self.any_broker()
+        version = connection.version_of(FindCoordinatorRequest)
+        if version >= _KEYS_VERSION:
+            request = FindCoordinatorRequest(key_type=_TRANSACTION, coordinator_keys=[transactional_id])
+        else:
+            request = FindCoordinatorRequest(key_type=_TRANSACTION, key=transactional_id)
+        answer = connection.call(request, version=version)
+        found = answer
+        if version >= _KEYS_VERSION:
+            matching = [each for each in answer.coordinators if each.key == transactional_id]
+            if not matching:
+                return "the answer does not have it"
+            found = matching[0]
+        if not found.error_code:
+            self._brokers[found.node_id] = (found.host, found.port)
+            return int(found.node_id)
+        what = f"cannot find the coordinator of the transactional id {quote(transactional_id)}"
+        right = f"Describe on the transactional id {transactional_id}"
+        return self._retry_or_raise(found.error_code, what, right, found.error_message)
+
+    def _find_leader(self, topic: str, partition: int) -> int | str:
+        answer = self.read_metadata([topic])
+        state = next((each for each in answer.topics if each.name == topic), None)
+        if state is None:
+            return "the answer does not have the topic"
+        found = next((each for each in state.partitions or () if each.partition_index == partition), None)
+        code = state.error_code or (found.error_code if found else error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+        # A partition with a replica on an offline broker has an error code and a leader.
+        if found and found.leader_id >= 0 and not state.error_code:
+            return int(found.leader_id)
+        right = f"Describe on the topic {topic}"
+        return self._retry_or_raise(code or error_codes.LEADER_NOT_AVAILABLE, f"cannot find {quote(topic)}", right)
+
+    def _retry_or_raise(self, code: int, what: str, right: str, message: str | None = None) -> str:
+        if code in error_codes.LOOKUP_CODES:
+            return error_codes.describe_error(code, message)
+        raise self.error_of(code, what, right, message)
+
+    def _connection_or_error(self, broker_id: int) -> Connection | str:
+        try:
+            return self.broker(broker_id)
+        except Disconnected as error:
+            return str(error)
+
+    def _look_up(self, find: Callable[[], _Found | str], what: str, patience: float) -> _Found:
+        """Return what ``find`` finds; while it returns text, which is an error, call it again for some time."""
+        deadline = time.monotonic() + patience
+        while True:
+            try:
+                found = find()
+            except Disconnected as error:
+                found = str(error)
+            if not isinstance(found, str):
+                return found
+            if time.monotonic() >= deadline:
+                message = f"{what} of Kafka at {self.hosts} was not found within {patience:g} s: {found}"
+                raise TopiaristError(Reason.UNREACHABLE, message)
+            time.sleep(_LOOKUP_INTERVAL_S)
+
+    def _connect(self, address: Address) -> Connection:
+        connection = self._connections.get(address)
+        if connection is None or not connection.is_open:
+            connection = self._connections[address] = self._connector.open(address)
+        return connection
+
+
+def _describe(error: Exception) -> str:
+    """Return the cause of a failed connection without its number."""
+    if isinstance(error, TimeoutError):
+        return "no answer in time"
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)

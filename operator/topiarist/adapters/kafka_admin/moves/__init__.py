@@ -1,0 +1,1 @@
+"""Moves of replicas and elections of leaders through Kafka's own API."""

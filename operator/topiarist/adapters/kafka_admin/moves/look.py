@@ -1,0 +1,247 @@
+"""Look at what moves depend on: replica lists, states, what is being reassigned, and configs, at one moment.
+
+The list of reassignments is read before and after the topics, and again until both are equal: a partition that is done
+in between would else have its list of during the move and no reassignment, which is how a list of another client looks.
+
+That is not enough, because the controller lists what it has decided and brokers serve what is committed: on Kafka 4.4.0
+a partition that was no longer listed kept its list of during the move for some ms, after a sync. So a look is also
+repeated while a partition that was listed, or that topiarist sent, is not listed any more and still has both the added
+and the removed replicas.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, TypeVar
+
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Message
+from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
+from topiarist.adapters.kafka_admin.moves import requests
+from topiarist.adapters.kafka_admin.moves.interfaces import MoveSession
+from topiarist.adapters.kafka_admin.moves.requests import Partition
+from topiarist.adapters.kafka_admin.read.metadata import decode_metadata
+from topiarist.adapters.kafka_admin.read.topic_reader import build_topic_state
+from topiarist.adapters.kafka_admin.records.values import TopicRecord
+from topiarist.adapters.kafka_admin.write.answers import (
+    CLUSTER_AUTHORIZATION,
+    TOPIC_AUTHORIZATION,
+    UNKNOWN_TOPIC,
+)
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
+from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.moves import ReplicaMove
+from topiarist.model.state import PartitionState, Reassignment, TopicState
+from topiarist.planning.moves.execution.gate import MovedTopic
+from topiarist.planning.moves.execution.health import effective_min_isr
+from topiarist.planning.moves.execution.stall import PartitionInFlight
+
+Found = TypeVar("Found")
+
+READ_PATIENCE_S = 60.0
+"""Seconds in which a read is repeated while brokers change their controller, or a connection breaks."""
+
+_PAUSE_S = 0.5
+_SETTLE_S, _SETTLE_PAUSE_S = 5.0, 0.05
+_MIN_ISR = "min.insync.replicas"
+_TEMPORARY = frozenset({-1, 5, 6, 7, 9, 13, 14, 15, 41})
+"""Codes of a cluster that changes its leaders or its controller."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveLook:
+    """Topics, brokers and reassignments as they are after a sync.
+
+    ``topics`` has None for a topic that does not exist. ``min_isr`` has the ``min.insync.replicas`` in effect.
+    """
+
+    topics: Mapping[str, TopicState | None]
+    states: Mapping[str, Mapping[int, PartitionState]]
+    reassignments: Mapping[Partition, Reassignment]
+    brokers: Mapping[int, Broker]
+    min_isr: Mapping[str, int]
+
+    def moved_topic(self, name: str, records: Mapping[str, TopicRecord]) -> MovedTopic:
+        """Return one topic for ``judge_topic``, with its record if that is valid."""
+        topic = self.topics[name]
+        if topic is not None:
+            found = records.get(name)
+            is_valid = found is not None and found.topic_id == topic.topic_id
+            topic = replace(topic, record=found.record if found else None, record_valid=is_valid)
+        of_topic = {partition: each for (other, partition), each in self.reassignments.items() if other == name}
+        states = self.states.get(name, {})
+        return MovedTopic(
+            topic=topic,
+            reassignments=of_topic,
+            marked_for_deletion=False,
+            brokers=self.brokers,
+            states=states,
+            min_isr=self.min_isr.get(name, 1),
+        )
+
+    def list_of(self, key: Partition) -> Replicas:
+        """Return the replica list of a partition; empty if it does not exist."""
+        topic = self.topics.get(key[0])
+        lists = dict(zip(topic.partition_ids, topic.replicas, strict=True)) if topic else {}
+        return lists.get(key[1], ())
+
+    def target_of(self, key: Partition) -> Replicas:
+        """Return the target of a partition that is being reassigned; empty if it is not."""
+        reassignment = self.reassignments.get(key)
+        if reassignment is None:
+            return ()
+        return tuple(broker for broker in self.list_of(key) if broker not in reassignment.removing)
+
+    def in_flight(self, key: Partition) -> PartitionInFlight | None:
+        """Return a partition that is being reassigned, for the search of what it waits for."""
+        state = self.states.get(key[0], {}).get(key[1])
+        if key not in self.reassignments or state is None:
+            return None
+        return PartitionInFlight(*key, self.target_of(key), self.reassignments[key].adding, state.isr)
+
+
+class PresentThrottles(NamedTuple):
+    """The overrides that throttle, by entity, and why brokers cannot be asked for theirs.
+
+    A topic that does not exist is in neither.
+    """
+
+    configs: Mapping[str, Mapping[str, str]]
+    unreachable: Mapping[str, str]
+
+
+class MoveReader:
+    """Reads for moves. ``sync`` returns when the broker of ``session.any_broker`` serves metadata that are not old."""
+
+    def __init__(self, session: MoveSession, sync: Callable[[], object]) -> None:
+        self._session = session
+        self._sync = sync
+        self._moving: dict[Partition, Reassignment] = {}
+
+    def look(self, names: Collection[str]) -> MoveLook:
+        """Return these topics, and all that are being reassigned, as they are now. Raises ``TopiaristError``."""
+        return self._repeat(lambda: self._look_once(names))
+
+    def read_throttles(self, entities: Collection[str]) -> PresentThrottles:
+        """Return the overrides of entities that throttle moves."""
+        topics = [entity for entity in entities if entity.startswith("topics/")]
+        found = dict(self._repeat(lambda: self._describe_throttled_topics(topics))) if topics else {}
+        unreachable: dict[str, str] = {}
+        for entity in sorted(set(entities) - set(topics)):
+            try:
+                request = requests.build_describe_configs([entity], RATE_CONFIGS)
+                answer = self._session.broker(int(entity.partition("/")[2])).call(request)
+            except Disconnected as error:
+                unreachable[entity] = str(error)
+                continue
+            for name, element, configs in requests.read_describe_answer(answer):
+                _require(element.code, element.message, f"the configs of {name}", "DescribeConfigs on the cluster")
+                found[name] = requests.find_overrides(name, configs)
+        return PresentThrottles(found, unreachable)
+
+    def expect(self, moves: Iterable[ReplicaMove]) -> None:
+        """Note moves that were sent, so that a look does not show them between their list and their end."""
+        self._moving.update(((move.topic, move.partition), Reassignment(move.added, move.removed)) for move in moves)
+
+    def _read_settled(self, names: Collection[str]) -> tuple[Mapping[Partition, Reassignment], Sequence[str], Message]:
+        """Return the reassignments, and the metadata of these topics and of those, as they are at one moment."""
+        deadline = time.monotonic() + _SETTLE_S
+        while True:
+            before = self._list_reassignments()
+            self._moving.update(before)
+            self._sync()
+            wanted = sorted({*names, *(name for name, _ in before)})
+            answer = self._session.read_metadata(wanted)
+            if self._list_reassignments() == before and not self._has_unsettled(before, answer):
+                break
+            if time.monotonic() > deadline:
+                break  # a list of another client: it is compared as it is
+            time.sleep(_SETTLE_PAUSE_S)
+        self._moving = dict(before)
+        return before, wanted, answer
+
+    def _has_unsettled(self, listed: Mapping[Partition, Reassignment], answer: Message) -> bool:
+        for topic in answer.topics:
+            for each in topic.partitions:
+                key = topic.name, each.partition_index
+                known = self._moving.get(key)
+                if known is None:
+                    continue
+                has_both = {*known.adding, *known.removing}.issubset(each.replica_nodes)
+                if has_both != (key in listed) and (known.removing or key in listed):
+                    return True
+        return False
+
+    def _look_once(self, names: Collection[str]) -> MoveLook:
+        before, wanted, answer = self._read_settled(names)
+        topics: dict[str, TopicState | None] = dict.fromkeys(wanted)
+        states: dict[str, Mapping[int, PartitionState]] = {}
+        metadata = decode_metadata(answer)
+        for name, code in metadata.errors.items():
+            if code != UNKNOWN_TOPIC:
+                _require(code, "", f"topic {name}", "Describe on the topic")
+        reassignments: dict[str, dict[int, Reassignment]] = {}
+        for (name, partition), reassignment in before.items():
+            reassignments.setdefault(name, {})[partition] = reassignment
+        for name, topic in metadata.topics.items():
+            topics[name] = build_topic_state(topic, {}, reassignments)
+            states[name] = {
+                number: PartitionState(one.leader, one.isr, one.leader_epoch)
+                for number, one in topic.partitions.items()
+            }
+        present = [f"topics/{name}" for name in names if topics[name] is not None]
+        min_isr = {
+            entity.partition("/")[2]: effective_min_isr({each.name: each.value for each in configs}, {})
+            for entity, configs in self._describe_topics(present, [_MIN_ISR])
+        }
+        return MoveLook(topics, states, before, {broker.id: broker for broker in metadata.brokers}, min_isr)
+
+    def _describe_throttled_topics(self, entities: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+        self._sync()
+        described = self._describe_topics(entities, sorted(THROTTLE_CONFIGS))
+        return {entity: requests.find_overrides(entity, configs) for entity, configs in described}
+
+    def _describe_topics(self, entities: Collection[str], keys: Sequence[str]) -> Iterator[tuple[str, Message]]:
+        """Yield the configs of each topic that exists."""
+        if not entities:
+            return
+        answer = self._session.any_broker().call(requests.build_describe_configs(entities, keys))
+        for entity, element, configs in requests.read_describe_answer(answer):
+            if element.code != UNKNOWN_TOPIC:
+                _require(element.code, element.message, f"the configs of {entity}", "DescribeConfigs on the topic")
+                yield entity, configs
+
+    def _list_reassignments(self) -> Mapping[Partition, Reassignment]:
+        answer = self._session.controller().call(requests.build_list_reassignments())
+        if answer.error_code == 41:
+            self._session.forget_controller()
+        _require(answer.error_code, answer.error_message or "", "the reassignments", "Describe on the cluster")
+        return requests.read_list_answer(answer)
+
+    def _repeat(self, read: Callable[[], Found]) -> Found:
+        deadline = time.monotonic() + READ_PATIENCE_S
+        while True:
+            try:
+                return read()
+            except (Disconnected, _Temporary) as error:
+                if time.monotonic() > deadline:
+                    raise TopiaristError(Reason.UNREACHABLE, f"cannot read the cluster: {error}") from error
+                self._session.forget_controller()
+                time.sleep(_PAUSE_S)
+
+
+class _Temporary(Exception):
+    """An error code that is worth another read."""
+
+
+def _require(code: int | None, message: str, what: str, right: str) -> None:
+    if not code:
+        return
+    said = f"{describe_error(code)}{f': {message}' if message else ''}"
+    if code in _TEMPORARY:
+        raise _Temporary(f"{what}: {said}")
+    if code in (TOPIC_AUTHORIZATION, CLUSTER_AUTHORIZATION):
+        raise TopiaristError(Reason.NO_PERMISSION, f"no permission to read {what}: it needs the right {right}; {said}")
+    raise TopiaristError(Reason.UNREADABLE, f"{what} cannot be read: {said}")

@@ -1,0 +1,355 @@
+"""Carry out the moves of a plan through Kafka's own API: as moves are done, further ones join those in flight.
+
+The request AlterPartitionReassignments takes each partition by itself, so there is no barrier: at any moment the moves
+in flight are within the limits of one batch. Each time moves join, the run takes the lock, compares their topics by
+value, writes the record and the throttles (``batch_writer``), compares once more, and sends them; it gives up the lock
+while brokers copy. What became of a move is read from the cluster, never from an answer.
+
+The controller takes a target for a partition that another client moves, and drops the other one. So a partition that is
+being reassigned is never named. Reassignments of other clients count for the limits of brokers, and are waited for if
+they concern a topic of the plan or leave no room.
+
+A run that ends at any moment leaves moves that the controller finishes; the next run recognizes them by their targets.
+Nothing is cancelled, also not after ``stop()``: a plan that moves back does that (``topiarist moves revert``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
+from topiarist.adapters.kafka_admin.moves.batch_writer import HINT_CONTINUE, BatchWriter
+from topiarist.adapters.kafka_admin.moves.interfaces import MoveRecords, MoveRecordsRun, MoveSession
+from topiarist.adapters.kafka_admin.moves.look import MoveLook, MoveReader
+from topiarist.adapters.kafka_admin.moves.requests import Partition
+from topiarist.adapters.kafka_admin.moves.waiting import Progress, sleep_unless_stopped
+from topiarist.adapters.kafka_admin.write.answers import (
+    CLUSTER_AUTHORIZATION,
+    TOPIC_AUTHORIZATION,
+    Certainty,
+    Element,
+)
+from topiarist.adapters.kafka_admin.write.chunk_requests import ANSWER_TIMEOUT_S
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.moves import UNLIMITED, BatchRecord, ReplicaMove
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import Plan
+from topiarist.planning.moves.execution.batches import fill_window, make_batches
+from topiarist.planning.moves.execution.ledger import MoveLedger
+from topiarist.planning.moves.execution.throttle_configs import has_other_rate
+from topiarist.ports import MoveOptions
+from topiarist.text import format_count
+
+_FIRST_POLL_S, _FAST_POLL_S, _SLOW_POLL_S, _FAST_POLLS = 0.1, 1.0, 3.0, 20
+_ACCEPTED = Certainty.ACCEPTED
+
+
+class Mover:
+    """A run that carries out the moves of one plan; ``execute`` may be called once."""
+
+    def __init__(
+        self,
+        session: MoveSession,
+        reader: MoveReader,
+        records: MoveRecordsRun,
+        plan: Plan,
+        options: MoveOptions,
+        stop: Callable[[], bool],
+    ) -> None:
+        self._session = session
+        self._reader = reader
+        self._records = records
+        self._owner = plan.owner
+        self._options = options
+        self._settings = options.settings
+        self._stop = stop
+        self._ledger = MoveLedger(plan, options)
+        self._known = MoveRecords({}, None)
+        self._ready: tuple[ReplicaMove, ...] = ()
+        self._in_doubt: dict[Partition, float] = {}
+        self._sent, self._sent_earlier, self._polls = 0, 0, 0
+        self._is_rate_adjusted = False
+        self._progress = Progress(self._settings.stall_after, self._settings.throttle)
+
+    def execute(self) -> Iterator[Outcome]:
+        """Yield one outcome for each topic with moves; raise the error that ended the run after the last one."""
+        ended_by = None
+        try:
+            self._known = self._records.read()
+            self._reader.expect(self._known.batch.moves if self._known.batch else ())
+            while self._step():
+                yield from self._ledger.take_outcomes()
+        except TopiaristError as error:
+            ended_by = error
+        except Disconnected as error:
+            ended_by = TopiaristError(Reason.UNREACHABLE, f"the brokers cannot be reached: {error}", HINT_CONTINUE)
+        except UnsupportedRequest as error:
+            ended_by = TopiaristError(Reason.PREREQUISITE_MISSING, str(error))
+        yield from self._ledger.take_outcomes()
+        if self._ledger.has_unreported_moves:
+            self._report()
+        yield from self._ledger.unfinished_outcomes()
+        if ended_by:
+            raise ended_by
+
+    def _step(self) -> bool:
+        """Do the next thing that is to be done; return whether there is more to do."""
+        look = self._look(self._ledger.open)
+        self._compare(look)
+        mine = self._find_in_flight(look)
+        others = self._find_others(look, mine)
+        if self._stop():
+            return self._end(mine)
+        self._adjust_rate(mine)
+        joining = fill_window(self._ready, self._ledger.in_flight.values(), others.values(), self._settings.batch)
+        if joining and not self._is_blocked_by_owner(mine):
+            before = self._sent
+            self._send(joining)
+            return self._options.wait or self._sent == before
+        blocking = self._find_blocking(others)
+        if mine or self._ledger.in_flight or blocking:
+            if not self._options.wait:
+                self._ledger.blocked_by = "" if self._ledger.in_flight else self._describe_waiting(mine, blocking)
+                return False
+            self._wait(look, mine, blocking)
+            return True
+        if self._ledger.held and not self._ledger.refuse_held_for_too_long(time.monotonic()):
+            self._report(waiting_for=next(iter(self._ledger.held.values()))[1])
+            self._sleep()
+            return True
+        return bool(self._ledger.open) or self._end(mine)
+
+    def _look(self, names: Collection[str]) -> MoveLook:
+        return self._reader.look(sorted(names))
+
+    def _compare(self, look: MoveLook) -> None:
+        """Compare all open topics with the cluster: what is done, under way, ready, and held."""
+        ledger, ready, now = self._ledger, list[ReplicaMove](), time.monotonic()
+        ledger.held.clear()
+        for topic, judgement in ledger.judge(ledger.open, lambda name: look.moved_topic(name, self._known.topics)):
+            for move in (*judgement.done, *judgement.under_way):
+                self._in_doubt.pop((move.topic, move.partition), None)
+            for move in judgement.done:
+                ledger.in_flight.pop((move.topic, move.partition), None)
+            ledger.close_finished(topic, judgement)
+            for move in judgement.under_way:
+                ledger.in_flight[move.topic, move.partition] = move
+                topic.was_moved = True
+            dropped = []
+            for move, cause in (*((move, "") for move in judgement.ready), *judgement.held):
+                key = move.topic, move.partition
+                if now < self._in_doubt.get(key, 0.0):
+                    continue
+                if key in ledger.in_flight:
+                    del ledger.in_flight[key]
+                    if self._in_doubt.pop(key, None) is None:
+                        dropped.append(move)
+                        continue
+                if cause:
+                    ledger.hold(move, cause)
+                else:
+                    ready.append(move)
+            if dropped:
+                ledger.close_dropped(topic, dropped)
+        ledger.in_flight = {key: move for key, move in ledger.in_flight.items() if key[0] in ledger.open}
+        self._ready = tuple(move for move in ready if move.topic in ledger.open)
+
+    def _find_in_flight(self, look: MoveLook) -> Mapping[Partition, ReplicaMove]:
+        """Return the moves in flight that topiarist sent, of this run or of the record."""
+        recorded = self._known.batch.moves if self._known.batch else ()
+        known = {(move.topic, move.partition): move for move in (*recorded, *self._ledger.in_flight.values())}
+        return {key: move for key, move in known.items() if look.target_of(key) == move.after}
+
+    def _find_others(self, look: MoveLook, mine: Mapping[Partition, ReplicaMove]) -> Mapping[Partition, ReplicaMove]:
+        """Return the other moves in flight, of other clients or of closed topics."""
+        found = {}
+        for key, reassignment in look.reassignments.items():
+            if key not in self._ledger.in_flight:
+                before = tuple(each for each in look.list_of(key) if each not in reassignment.adding)
+                found[key] = ReplicaMove(*key, before or look.list_of(key) or (-1,), look.target_of(key))
+        return {key: mine.get(key, move) for key, move in found.items()}
+
+    def _find_blocking(self, others: Mapping[Partition, ReplicaMove]) -> Mapping[Partition, ReplicaMove]:
+        """Return the other moves that keep moves of the plan from being sent."""
+        if self._ready:
+            return others  # the limits of the brokers leave no room
+        return {key: move for key, move in others.items() if key[0] in self._ledger.open}
+
+    def _wait(
+        self, look: MoveLook, mine: Mapping[Partition, ReplicaMove], blocking: Mapping[Partition, ReplicaMove]
+    ) -> None:
+        """Report what is in flight, and wait for the next poll. Raises MovesStalled if nothing changes for long."""
+        keys = {*mine, *self._ledger.in_flight, *blocking}
+        in_flight = tuple(each for key in sorted(keys) if (each := look.in_flight(key)))
+        blocker = self._progress.check(in_flight, look.brokers, time.monotonic())
+        copying = list(self._ledger.in_flight.values())
+        waiting_for = blocker
+        if not copying and not blocker:
+            waiting_for = self._describe_waiting(mine, blocking)
+        self._report(copying, waiting_for)
+        self._sleep()
+
+    def _sleep(self) -> None:
+        self._polls += 1
+        pause = _FIRST_POLL_S if self._polls <= 2 else _FAST_POLL_S if self._polls < _FAST_POLLS else _SLOW_POLL_S
+        sleep_unless_stopped(min(pause, self._settings.stall_after), self._stop)
+
+    def _describe_waiting(
+        self, mine: Mapping[Partition, ReplicaMove], blocking: Mapping[Partition, ReplicaMove]
+    ) -> str:
+        if mine and self._known.batch:
+            source = f"owner {self._known.batch.owner}" if self._is_blocked_by_owner(mine) else "an earlier run"
+            return f"{format_count(len(mine), 'partition')} of {source}"
+        return _describe_others(blocking)
+
+    def _send(self, moves: Sequence[ReplicaMove]) -> None:
+        """Send those of ``moves`` that are still ready, with their record and throttles."""
+        rate = self._require_rate(moves)
+        known = self._records.acquire(self._stop)
+        if known is None:
+            return
+        try:
+            self._known = known
+            look = self._look(self._ledger.open)
+            self._compare(look)
+            mine = self._find_in_flight(look)
+            if self._is_blocked_by_owner(mine):
+                return
+            moves = [move for move in moves if move in self._ready]
+            if moves:
+                self._send_locked(moves, mine, rate)
+        finally:
+            self._records.release()
+
+    def _send_locked(self, moves: Sequence[ReplicaMove], mine: Mapping[Partition, ReplicaMove], rate: int) -> None:
+        batch = self._known.batch
+        if not self._options.wait and batch and batch.owner == self._owner:
+            # Each run that does not wait sends once: the record has the number of the run before.
+            self._sent_earlier = batch.batch
+        number = self._sent_earlier + self._sent + 1
+        rest = [move for move in (*self._ready, *(move for move, _ in self._ledger.held.values())) if move not in moves]
+        in_flight = {**mine, **self._ledger.in_flight}
+        recorded = tuple(move._replace(kinds=()) for move in (*in_flight.values(), *moves))
+        batches = number + len(make_batches(rest, self._settings.batch))
+        writer = self._writer()
+        record = BatchRecord(self._owner, number, batches, recorded, {})
+        writer.prepare(record, rate)
+        self._known = self._known._replace(batch=writer.batch)
+        self._compare(self._look(self._ledger.open))  # directly before they are sent
+        moves = [move for move in moves if move in self._ready]
+        if not moves:
+            return
+        for move in moves:
+            self._ledger.open[move.topic].is_unknown = True
+        elements = writer.send_moves(moves)
+        self._reader.expect(move for move in moves if elements[move.topic, move.partition].certainty is _ACCEPTED)
+        for move in moves:
+            self._ledger.open[move.topic].is_unknown = False
+        self._sent += 1
+        self._polls = 0
+        self._progress.reset()
+        self._read_elements(moves, elements)
+        self._report(self._ledger.in_flight.values())
+
+    def _read_elements(self, moves: Sequence[ReplicaMove], elements: Mapping[Partition, Element]) -> None:
+        """Note what was accepted or may have been; close the topics of what was refused."""
+        until = time.monotonic() + ANSWER_TIMEOUT_S
+        for move in moves:
+            key = move.topic, move.partition
+            element = elements[key]
+            if element.certainty in (Certainty.UNKNOWN, Certainty.LATE):
+                self._in_doubt[key] = until
+                self._ledger.add_sent([move])
+            elif element.certainty is _ACCEPTED:
+                self._ledger.add_sent([move])
+            elif topic := self._ledger.open.get(move.topic):
+                self._ledger.close(topic, _refused_outcome(move, element))
+
+    def _require_rate(self, moves: Sequence[ReplicaMove]) -> int:
+        rate = self._settings.throttle
+        if rate is not None:
+            return rate
+        if copies := sum(len(move.added) for move in moves):
+            message = f"{format_count(copies, 'replica')} to copy, and no throttle is declared"
+            raise TopiaristError(Reason.THROTTLE_MISSING, message, "set throttle in spec.moves of the Cluster")
+        return UNLIMITED
+
+    def _adjust_rate(self, mine: Mapping[Partition, ReplicaMove]) -> None:
+        """Give the moves in flight of an earlier run the declared rate; those of another owner keep theirs."""
+        batch, rate = self._known.batch, self._settings.throttle
+        if self._is_rate_adjusted or rate is None or not mine or batch is None or batch.owner != self._owner:
+            return
+        self._is_rate_adjusted = True  # a rate of another client stays, and is found again each time
+        if not has_other_rate(batch, rate):
+            return
+        known = self._records.acquire(self._stop)
+        if known is None:
+            return
+        try:
+            self._known = known
+            if known.batch and known.batch.owner == self._owner and has_other_rate(known.batch, rate):
+                writer = self._writer()
+                writer.replace_rate(rate)
+                self._known = known._replace(batch=writer.batch)
+        finally:
+            self._records.release()
+
+    def _end(self, mine: Mapping[Partition, ReplicaMove]) -> bool:
+        """Put the throttles back if nothing of the record is in flight; return False: there is no more to do."""
+        batch = self._known.batch
+        if mine or self._in_doubt or not (self._sent or (batch and batch.owner == self._owner)):
+            return False
+        # Also after ``stop()``: it is short, and it leaves no throttle behind.
+        known = self._records.acquire(lambda: False)
+        assert known is not None  # it cannot be stopped
+        try:
+            self._known = known
+            owns = known.batch is not None and known.batch.owner == self._owner
+            if owns and not self._find_in_flight(self._look(())):
+                self._writer().end()
+        finally:
+            self._records.release()
+        if self._ledger.new_remarks:
+            self._report()
+        return False
+
+    def _is_blocked_by_owner(self, mine: Mapping[Partition, ReplicaMove]) -> bool:
+        """Return whether moves of another owner are in flight: the record is that owner's until they are done."""
+        batch = self._known.batch
+        return batch is not None and batch.owner != self._owner and bool(mine.keys() - self._ledger.in_flight.keys())
+
+    def _writer(self) -> BatchWriter:
+        return BatchWriter(self._session, self._reader, self._records, self._known.batch, self._ledger.remark)
+
+    def _report(self, copying: Collection[ReplicaMove] = (), waiting_for: str = "") -> None:
+        batch = self._sent_earlier + self._sent
+        left = (*self._ready, *(move for move, _ in self._ledger.held.values()))
+        waiting = [move for move in left if (move.topic, move.partition) not in self._ledger.in_flight]
+        batches = batch + len(make_batches(waiting, self._settings.batch))
+        self._ledger.report((batch, batches), copying, waiting_for)
+
+
+def _refused_outcome(move: ReplicaMove, element: Element) -> Outcome:
+    said = "no answer" if element.code is None else describe_error(element.code)
+    said += f": {element.message}" if element.message else ""
+    message = f"partition {move.partition} was not moved: the brokers answered {said}"
+    if element.code in (TOPIC_AUTHORIZATION, CLUSTER_AUTHORIZATION):
+        message = f"no permission: it needs the right Alter on the cluster; {message}"
+        return Outcome(move.topic, Result.FAILED, Reason.NO_PERMISSION, message)
+    reason, result = _REFUSALS.get(element.code or 0, (Reason.WRITE_FAILED, Result.FAILED))
+    return Outcome(move.topic, result, reason, message)
+
+
+_REFUSALS = {
+    3: (Reason.STATE_CONFLICT, Result.CONFLICT),
+    38: (Reason.STATE_CONFLICT, Result.CONFLICT),
+    39: (Reason.UNKNOWN_BROKERS, Result.REFUSED),
+    60: (Reason.REASSIGNMENT_IN_PROGRESS, Result.REFUSED),
+}
+"""The reasons of refusals: no such topic, another factor, a target that is not registered, a reassignment."""
+
+
+def _describe_others(others: Collection[Partition]) -> str:
+    return f"a reassignment of {format_count(len(others), 'partition')} by another client"

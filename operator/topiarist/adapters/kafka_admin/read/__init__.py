@@ -1,0 +1,1 @@
+"""Reading a cluster through its brokers: never older than the controller's metadata when the read began."""

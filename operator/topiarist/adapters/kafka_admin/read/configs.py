@@ -1,0 +1,194 @@
+"""Read topic configs: overrides of many topics, and all that the brokers know about the configs of a topic.
+
+A broker that may not be asked answers with an error and no entries, which would read as "no overrides": every result's
+error is looked at, and a topic without a result is a fault. Values come parsed (numbers without blanks), so they are
+compared by value, as everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from kafka.protocol.admin.configs import DescribeConfigsRequest
+
+from topiarist.adapters.kafka_admin.connection import error_codes
+from topiarist.adapters.kafka_admin.connection.connection import (
+    Connection,
+    Disconnected,
+    Message,
+    UnsupportedRequest,
+)
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.read.overrides_decoder import (
+    OVERRIDE,
+    VERSION,
+    MalformedAnswer,
+    TopicOverrides,
+    decode_overrides,
+)
+from topiarist.adapters.kafka_admin.read.parallel import OpenMore, no_more, read_in_parallel
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import KnownConfig
+
+BATCH_SIZE = 250
+"""The number of topics in one request: larger ones are no faster, and hold a request handler of the broker longer."""
+
+TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
+
+RIGHT = "DescribeConfigs on every topic"
+
+_DYNAMIC_DEFAULT = 3
+_MAX_DESCRIBED = 20
+_TYPES = {
+    **{1: "BOOLEAN", 2: "STRING", 3: "INT", 4: "SHORT", 5: "LONG"},
+    **{6: "DOUBLE", 7: "LIST", 8: "CLASS", 9: "PASSWORD"},
+}
+
+
+class KnownConfigs(NamedTuple):
+    """The topic configs that the brokers know, and the dynamic cluster-wide settings that are the default of one."""
+
+    configs: Mapping[str, KnownConfig]
+    broker_defaults: Mapping[str, str]
+
+
+def read_overrides(
+    session: Session,
+    connection: Connection,
+    names: Sequence[str],
+    *,
+    more: OpenMore = no_more,
+) -> Mapping[str, Mapping[str, str] | None]:
+    """Return the overrides of each topic; None for a topic that does not exist any more.
+
+    Many topics are read over further connections too, which ``more`` opens. Raises ``NoPermission`` for a topic that
+    may not be described, ``Unreadable``, and ``Disconnected``.
+    """
+
+    def read(from_: Connection, batch: Sequence[str]) -> dict[str, Mapping[str, str] | None]:
+        found = {each.name: each for each in _read_batch(from_, batch)}
+        return {name: _require(session, name, found.get(name)) for name in batch}
+
+    overrides: dict[str, Mapping[str, str] | None] = {}
+    for found in read_in_parallel(connection, list(_batches(names)), read, more):
+        overrides |= found
+    return overrides
+
+
+def read_known_configs(
+    session: Session, connection: Connection, overrides: Mapping[str, Mapping[str, str] | None]
+) -> KnownConfigs | None:
+    """Return what the brokers know about configs, as they describe it for topics; None without a topic.
+
+    ``overrides`` are those of topics by name, as ``read_overrides`` returns them. A topic does not show the default of
+    a config that it overrides, so another one is asked for that; a default that no topic shows stays unknown.
+    """
+    configs = {name: config for name, config in overrides.items() if config is not None}
+    known: KnownConfigs | None = None
+    missing: Collection[str] | None = None
+    for name in sorted(configs, key=lambda name: (len(configs[name]), name))[:_MAX_DESCRIBED]:
+        if missing is not None and configs[name].keys() >= set(missing):
+            continue
+        found = _describe_configs(session, connection, name)
+        if found is None:
+            continue
+        before = known.configs if known else {}
+        defaults = {key: each for key, each in before.items() if each.default is not None}
+        known = found._replace(configs={**found.configs, **defaults})
+        missing = [key for key, each in known.configs.items() if each.default is None]
+        if not missing:
+            break
+    return known
+
+
+def _describe_configs(session: Session, connection: Connection, topic: str) -> KnownConfigs | None:
+    """Return all configs of ``topic``; None if it no longer exists."""
+    (result,) = _call(connection, _request([topic], None, synonyms=True)).results
+    if result.error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION:
+        return None
+    if result.error_code:
+        what = f"cannot read the configs of topic {topic}"
+        raise session.error_of(result.error_code, what, RIGHT, result.error_message)
+    known: dict[str, KnownConfig] = {}
+    settings: dict[str, str] = {}
+    for entry in result.configs:
+        inherited = [each for each in entry.synonyms or () if each.source != OVERRIDE]
+        default = None if entry.config_source == OVERRIDE else entry.value
+        known[entry.name] = KnownConfig(_TYPES.get(entry.config_type, ""), default)
+        settings |= {each.name: each.value for each in inherited if each.source == _DYNAMIC_DEFAULT and each.value}
+    return KnownConfigs(known, settings)
+
+
+def read_broker_configs(
+    session: Session, connection: Connection, entities: Sequence[str], keys: Sequence[str]
+) -> Mapping[str, Mapping[str, str]]:
+    """Return the dynamic values of ``keys`` of brokers by id; the empty id is that of the cluster-wide defaults.
+
+    Raises ``NoPermission`` and ``Disconnected``.
+    """
+    found: dict[str, Mapping[str, str]] = {}
+    for entity in entities:  # one request each: a broker describes only itself and the defaults
+        target = session.broker(int(entity)) if entity else connection
+        (result,) = _call(target, _request([entity], keys, resource=BROKER_RESOURCE)).results
+        if result.error_code:
+            whose = f"configs of broker {entity}" if entity else "defaults of the brokers"
+            what = f"cannot read the {whose}"
+            raise session.error_of(result.error_code, what, "DescribeConfigs on the cluster", result.error_message)
+        own = _DYNAMIC_DEFAULT if not entity else 2
+        found[entity] = {each.name: each.value for each in result.configs if each.config_source == own and each.value}
+    return found
+
+
+def _read_batch(connection: Connection, names: Sequence[str]) -> Iterator[TopicOverrides]:
+    request = _request(names, None)
+    _require_version(connection, request)
+    data = connection.call_raw(request, VERSION)
+    try:
+        yield from decode_overrides(data)
+    except MalformedAnswer as error:
+        connection.close()
+        raise Disconnected(f"an answer to DescribeConfigs cannot be decoded: {error}", was_sent=True) from error
+
+
+def _call(connection: Connection, request: Message) -> Message:
+    _require_version(connection, request)
+    return connection.call(request, version=VERSION)
+
+
+def _require_version(connection: Connection, request: Message) -> None:
+    """Raise ``UnsupportedRequest`` if the broker does not offer the version that is decoded; nothing is sent."""
+    if connection.version_of(request, at_most=VERSION) != VERSION:
+        raise UnsupportedRequest(f"the broker does not offer version {VERSION} of {request.name}")
+
+
+def _require(session: Session, name: str, found: TopicOverrides | None) -> Mapping[str, str] | None:
+    if found is None:
+        raise TopiaristError(Reason.UNREADABLE, f"the answer of the brokers does not have the configs of topic {name}")
+    if found.error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION:
+        return None
+    if found.error_code:
+        what = f"cannot read the configs of topic {name}"
+        raise session.error_of(found.error_code, what, RIGHT, found.error_message)
+    return found.config
+
+
+def _request(
+    names: Sequence[str], keys: Sequence[str] | None, *, synonyms: bool = False, resource: int = TOPIC_RESOURCE
+) -> Message:
+    wanted = DescribeConfigsRequest.DescribeConfigsResource
+    return DescribeConfigsRequest(
+        resources=[
+            wanted(resource_type=resource, resource_name=name, configuration_keys=None if keys is None else list(keys))
+            for name in names
+        ],
+        include_synonyms=synonyms,
+        include_documentation=False,
+    )
+
+
+def _batches(names: Sequence[str]) -> Iterator[list[str]]:
+    remaining = iter(names)
+    while batch := list(islice(remaining, BATCH_SIZE)):
+        yield batch

@@ -1,0 +1,286 @@
+"""Read the state of a whole cluster through one broker.
+
+No request answers everything, so the metadata is read again at the end: a topic that changed meanwhile is read again,
+and the result is that of one moment. What is hidden from topiarist looks like what does not exist, so a topic with a
+record is also asked for by its id: the answer distinguishes the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+from kafka.protocol.admin.cluster import DescribeClusterRequest
+
+from topiarist.adapters.kafka_admin.connection import error_codes
+from topiarist.adapters.kafka_admin.connection.connection import Connection
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.read.configs import KnownConfigs, read_known_configs, read_overrides
+from topiarist.adapters.kafka_admin.read.metadata import (
+    UNKNOWN_TOPIC_ID,
+    AllMetadata,
+    ClusterMetadata,
+    TopicMetadata,
+    read_topic_id_errors,
+)
+from topiarist.adapters.kafka_admin.read.reassignments import Reassignments, ReassignmentsWatch, target_of
+from topiarist.adapters.kafka_admin.read.sync import (
+    MIN_VERSION,
+    SyncedBroker,
+    find_migration_readiness,
+    open_synced,
+    sync,
+)
+from topiarist.adapters.kafka_admin.read.topic_reader import (
+    absent_or_error,
+    build_topic_state,
+    is_unchanged,
+    read_again,
+)
+from topiarist.adapters.size_limits import REQUEST_LIMITS
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.config_table import TOPIC_CONFIGS
+from topiarist.kafka.types import ClusterMode
+from topiarist.model.moved_records import IdentifiedRecord
+from topiarist.model.moves import BatchRecord, RequestedReassignment
+from topiarist.model.ownership_record import changed_configs
+from topiarist.model.state import (
+    ClusterState,
+    Freeze,
+    OwnershipRecord,
+    ReadError,
+    TopicState,
+    WriteBlock,
+)
+from topiarist.text import shorten_list
+
+WARNING_NO_REASSIGNMENTS = "reassignments in progress are not visible: Describe on the cluster is missing"
+HINT_DESCRIBE = "give topiarist Describe on every topic (the pattern *), or manage this topic with its own rights"
+
+_ROUNDS = 5
+_FENCED_VERSION = 2
+_ID_BATCH = 1000
+
+
+class RecordsView(NamedTuple):
+    """The part of topiarist's records that a state has.
+
+    ``resolve_pending`` returns the records of topics that a run has left unfinished, from what the topics show.
+    """
+
+    topics: Mapping[str, IdentifiedRecord] = {}
+    freeze: Freeze | None = None
+    batch: BatchRecord | None = None
+    batch_at_ms: int | None = None
+    resolve_pending: Callable[[Mapping[str, TopicState]], Mapping[str, IdentifiedRecord]] = lambda topics: {}
+
+
+class _Topics(NamedTuple):
+    """All topics; ``unsettled`` have replica lists that may be those of a reassignment that has ended."""
+
+    metadata: ClusterMetadata
+    configs: Mapping[str, Mapping[str, str]]
+    known: KnownConfigs | None
+    unsettled: Collection[str] = ()
+
+
+def read_state(session: Session, records: RecordsView) -> ClusterState:
+    """Read everything that a plan needs.
+
+    Topics that cannot be read are in ``topic_errors``. Raises ``TopiaristError``: ``NoPermission`` without the right to
+    describe configs, ``Unreachable`` if no broker can be read.
+    """
+    return read_again(lambda: _read_state(session, records))
+
+
+def _read_state(session: Session, records: RecordsView) -> ClusterState:
+    write_block, synced = _sync_or_block(session)
+    connection, warnings = synced.connection, list(synced.warnings)
+    # Without a controller no broker can list them, and the request would wait for one.
+    watch = ReassignmentsWatch(session, connection, has_controller=write_block is None)
+    if not watch.is_visible and write_block is None:
+        warnings.append(WARNING_NO_REASSIGNMENTS)
+    found = _read_topics(session, synced, watch)
+    metadata, reassignments = found.metadata, watch.current
+    topics, errors, dangling = _add_records(
+        {name: build_topic_state(topic, found.configs[name], reassignments) for name, topic in metadata.topics.items()},
+        records,
+        connection,
+    )
+    errors |= {
+        name: error for name, code in metadata.errors.items() if (error := absent_or_error(name, code)) is not None
+    }
+    quorum = synced.quorum
+    return ClusterState(
+        cluster_id=metadata.cluster_id,
+        brokers=metadata.brokers,
+        topics=topics,
+        controller=quorum.leader if quorum else metadata.controller,
+        controller_epoch=quorum.leader_epoch if quorum else 0,
+        write_block=write_block or _find_write_block(session, synced, metadata, records.freeze),
+        reassigning_topics=frozenset(reassignments).union(found.unsettled),
+        dangling_records=dangling,
+        topic_errors=errors,
+        broker_defaults=found.known.broker_defaults if found.known else {},
+        min_version=synced.version,
+        warnings=tuple(warnings),
+        assigns_topic_ids=True,
+        requested_reassignments=tuple(_list_requested(metadata.topics, reassignments)),
+        requested_at_ms=None,
+        batch=records.batch,
+        batch_at_ms=records.batch_at_ms,
+        mode=synced.mode,
+        bypasses_brokers=False,
+        size_limits=REQUEST_LIMITS,
+        known_configs=found.known.configs if found.known else None,
+        fenced_brokers=_read_fenced_brokers(connection, metadata),
+    )
+
+
+def _sync_or_block(session: Session) -> tuple[WriteBlock | None, SyncedBroker]:
+    """Return the broker to read from; without a controller any broker, and a write block."""
+    try:
+        return None, sync(session)
+    except TopiaristError as error:
+        if error.reason is not Reason.NO_CONTROLLER:
+            raise
+        block = WriteBlock(Reason.NO_CONTROLLER, str(error.args[0]))
+        connection = session.any_broker()
+        warning = "there is no controller: what is shown may be some time old"
+        return block, SyncedBroker(connection, ClusterMode.KRAFT, None, MIN_VERSION, False, (warning,))
+
+
+def _read_topics(session: Session, synced: SyncedBroker, watch: ReassignmentsWatch) -> _Topics:
+    """Read metadata and overrides of all topics until a second look at the metadata shows the same topics."""
+    connection = synced.connection
+    everything = AllMetadata(connection)
+    before = everything.read()
+    overrides = read_overrides(session, connection, sorted(before.topics), more=lambda: open_synced(session, synced))
+    configs = {name: config for name, config in overrides.items() if config is not None}
+    known = read_known_configs(session, connection, configs)
+    moved: Collection[str] = ()
+    for _ in range(_ROUNDS):
+        watch.settle()
+        after = everything.read()
+        moved = watch.refresh()
+        if not moved and after.topics is before.topics and configs.keys() == after.topics.keys():
+            return _Topics(after, configs, known)
+        changed = {
+            name: topic
+            for name, topic in after.topics.items()
+            if name not in configs or name not in before.topics or not is_unchanged(before.topics[name], topic)
+        }
+        configs = {name: config for name, config in configs.items() if name in after.topics} | _read_configs(
+            session, connection, changed
+        )
+        before = after
+        if not changed and not moved and configs.keys() == after.topics.keys():
+            return _Topics(after, configs, known)
+    # Topics come and go all the time: those that were read last stand for themselves.
+    topics = {name: topic for name, topic in before.topics.items() if name in configs}
+    return _Topics(before._replace(topics=topics), configs, known, moved)
+
+
+def _read_configs(
+    session: Session, connection: Connection, topics: Mapping[str, TopicMetadata]
+) -> dict[str, Mapping[str, str]]:
+    found = read_overrides(session, connection, sorted(topics))
+    return {name: config for name, config in found.items() if config is not None}
+
+
+def _add_records(
+    topics: Mapping[str, TopicState], records: RecordsView, connection: Connection
+) -> tuple[dict[str, TopicState], dict[str, ReadError], dict[str, OwnershipRecord]]:
+    """Return the topics with their records, the topics that are hidden, and the records without a topic."""
+    owned = dict(topics)
+    missing: dict[str, IdentifiedRecord] = {}
+    for name, found in {**records.topics, **records.resolve_pending(topics)}.items():
+        topic = owned.get(name)
+        if topic is None:
+            missing[name] = found
+            continue
+        valid = found.topic_id is not None and found.topic_id == topic.topic_id
+        changed = valid and bool(changed_configs(found.record, topic.config, _is_dropped))
+        owned[name] = replace(topic, record=found.record, record_valid=valid, modified_externally=changed)
+    codes: dict[str, int] = {}
+    ids = sorted({found.topic_id for found in missing.values() if found.topic_id is not None})
+    for start in range(0, len(ids), _ID_BATCH):
+        codes |= read_topic_id_errors(connection, ids[start : start + _ID_BATCH])
+    errors: dict[str, ReadError] = {}
+    dangling: dict[str, OwnershipRecord] = {}
+    for name, found in missing.items():
+        code = UNKNOWN_TOPIC_ID if found.topic_id is None else codes[found.topic_id]
+        if code == UNKNOWN_TOPIC_ID:
+            dangling[name] = found.record
+        elif code in error_codes.AUTHORIZATION_CODES:
+            errors[name] = ReadError(f"topic {name}", f"it exists and is hidden from topiarist: {HINT_DESCRIBE}")
+        else:
+            what = error_codes.describe_error(code) if code else "it appeared while the cluster was read"
+            errors[name] = ReadError(f"topic {name}", f"the brokers do not list it: {what}")
+    return owned, errors, dangling
+
+
+def _is_dropped(key: str) -> bool:
+    """Return whether newer brokers do not show a config although it is stored."""
+    definition = TOPIC_CONFIGS.get(key)
+    return definition is not None and definition.removed is not None
+
+
+def _list_requested(topics: Mapping[str, TopicMetadata], reassignments: Reassignments) -> list[RequestedReassignment]:
+    return [
+        RequestedReassignment(name, number, target_of(topics[name].partitions[number].replicas, each))
+        for name, found in sorted(reassignments.items())
+        for number, each in sorted(found.items())
+        if name in topics and number in topics[name].partitions
+    ]
+
+
+def _read_fenced_brokers(connection: Connection, metadata: ClusterMetadata) -> dict[int, str | None]:
+    """Return the brokers that are registered and not in use; brokers before Kafka 4.0 do not tell."""
+    _, newest = connection.versions.get(DescribeClusterRequest.API_KEY, (0, -1))
+    if newest < _FENCED_VERSION:
+        return {}
+    request = DescribeClusterRequest(
+        include_cluster_authorized_operations=False, endpoint_type=1, include_fenced_brokers=True
+    )
+    answer = connection.call(request)
+    if answer.error_code:
+        return {}  # only a warning would follow from it
+    used = {broker.id for broker in metadata.brokers}
+    return {each.broker_id: each.rack for each in answer.brokers if each.is_fenced and each.broker_id not in used}
+
+
+def _find_write_block(
+    session: Session, synced: SyncedBroker, metadata: ClusterMetadata, freeze: Freeze | None
+) -> WriteBlock:
+    if freeze is not None:
+        return WriteBlock(Reason.FROZEN, f"the cluster is {freeze}")
+    if synced.mode is ClusterMode.ZOOKEEPER:
+        return find_migration_block(session, metadata)
+    return WriteBlock()
+
+
+def find_migration_block(session: Session, metadata: ClusterMetadata) -> WriteBlock:
+    """Return a write block while some brokers are restarted for a migration to KRaft, and others are not.
+
+    A broker that does not answer, or has replicas and is not registered, may be in its restart.
+    """
+    registered = [broker.id for broker in metadata.brokers]
+    ready, others, silent = find_migration_readiness(session, registered)
+    if not ready:
+        return WriteBlock()
+    begun = f"a migration to KRaft has begun: broker {shorten_list(ready)} has been restarted for it,"
+    if others:
+        return WriteBlock(
+            Reason.KRAFT_MIGRATION,
+            f"{begun} broker {shorten_list(others)} has not; writes through the former would hang",
+        )
+    partitions = (each for topic in metadata.topics.values() for each in topic.partitions.values())
+    unregistered = {broker for each in partitions for broker in each.replicas} - set(registered)
+    if missing := sorted(unregistered | set(silent)):
+        return WriteBlock(
+            Reason.KRAFT_MIGRATION,
+            f"{begun} and broker {shorten_list(missing)} is not there; if it is not restarted yet, writes would hang",
+        )
+    return WriteBlock()

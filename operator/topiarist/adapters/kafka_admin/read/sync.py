@@ -1,0 +1,199 @@
+"""Find a broker with metadata that is not older than now, and read from that broker alone.
+
+A broker answers from its own copy of the metadata, silently: a topic that was created a moment ago may be missing in
+it for 50 ms, or for half a minute on a busy machine. A KRaft broker tells the offset of its copy (the epoch of the
+finalized features), and the quorum tells the end of the log (the high watermark). The wait between the two is the only
+protection against a plan from old data, so nothing is read before it ends.
+
+In ZooKeeper mode there is no quorum to ask. There the controller is asked, which updates its metadata first.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import NamedTuple
+
+from kafka.protocol.admin.cluster import DescribeQuorumRequest
+
+from topiarist.adapters.kafka_admin.connection import error_codes
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import ClusterMode, KafkaVersion
+
+SYNC_TIMEOUT_S = 60.0
+"""Seconds to wait for a broker; 47 were measured on a machine that made 30,000 logs."""
+
+QUORUM_TIMEOUT_S = 15.0
+"""Seconds to wait for the controller to say where it is; an election takes one to three."""
+
+SETTLE_S = 1.0
+"""Seconds to wait where no request shows how old the metadata of a broker is."""
+
+WARNING_UNSYNCED = (
+    "the metadata may be some seconds old: without Describe on the cluster topiarist cannot ask the controller"
+    " how far it is"
+)
+WARNING_MIGRATING = "the metadata may be some seconds old: brokers in ZooKeeper mode follow a KRaft controller"
+
+MIN_VERSION: KafkaVersion = (2, 8)
+"""The oldest Kafka version that is reached this way: older brokers have no topic ids."""
+
+_VERSIONS_BY_LEVEL: tuple[tuple[int, KafkaVersion], ...] = (
+    *((1, (3, 0)), (7, (3, 3)), (8, (3, 4)), (9, (3, 5)), (12, (3, 6)), (15, (3, 7)), (20, (3, 8)), (21, (3, 9))),
+    *((22, (4, 0)), (26, (4, 1)), (28, (4, 2)), (30, (4, 3)), (31, (4, 4))),
+)
+"""The first level of ``metadata.version`` of each Kafka version."""
+
+_METADATA_TOPIC = "__cluster_metadata"
+_LATEST_METADATA_LAG = 1  # the high watermark is the offset after the last record
+_POLL_INTERVAL_S, _MAX_POLL_INTERVAL_S = 0.002, 0.1
+_METADATA_VERSION = "metadata.version"
+_ZK_MIGRATION_READY = "zk_migration_ready"
+
+
+class Quorum(NamedTuple):
+    """The leader of the metadata log, its epoch, and the end of the log; leader None: there is none now."""
+
+    leader: int | None
+    leader_epoch: int
+    high_watermark: int
+
+
+class SyncedBroker(NamedTuple):
+    """The connection to read from, and what was learned about the cluster meanwhile.
+
+    ``quorum`` is None in ZooKeeper mode and without the right to ask. ``version`` is the Kafka version of the broker,
+    as far as its features show it. ``migration_ready`` is what the broker says about a migration to KRaft.
+    """
+
+    connection: Connection
+    mode: ClusterMode
+    quorum: Quorum | None
+    version: KafkaVersion
+    migration_ready: bool
+    warnings: tuple[str, ...] = ()
+
+
+def sync(session: Session, timeout: float = SYNC_TIMEOUT_S) -> SyncedBroker:
+    """Return a broker that serves metadata no older than this call.
+
+    Raises ``Disconnected`` if the connection breaks, and ``TopiaristError``: ``Unreachable`` if the broker stays behind
+    for ``timeout`` seconds.
+    """
+    connection = session.any_broker()
+    if not offers_quorum(connection):
+        return _sync_zookeeper_mode(session)
+    deadline = time.monotonic() + timeout
+    try:
+        quorum = read_quorum(session, connection)
+    except TopiaristError as error:
+        if error.reason is not Reason.NO_PERMISSION:
+            raise
+        time.sleep(SETTLE_S)
+        versions = connection.read_versions()
+        version = find_version(versions)
+        return SyncedBroker(connection, ClusterMode.KRAFT, None, version, False, (WARNING_UNSYNCED,))
+    interval = _POLL_INTERVAL_S
+    while True:
+        versions = connection.read_versions()
+        behind = quorum.high_watermark - _LATEST_METADATA_LAG - versions.finalized_features_epoch
+        if behind <= 0:
+            ready = bool(getattr(versions, _ZK_MIGRATION_READY, False))
+            return SyncedBroker(connection, ClusterMode.KRAFT, quorum, find_version(versions), ready)
+        if time.monotonic() > deadline:
+            message = f"the broker that was asked is {behind:,} records of metadata behind after {timeout:g} s"
+            hint = "run again when the brokers are less busy; nothing is planned from old metadata"
+            raise TopiaristError(Reason.UNREACHABLE, message, hint)
+        time.sleep(interval)
+        interval = min(interval * 2, _MAX_POLL_INTERVAL_S)
+
+
+def offers_quorum(connection: Connection) -> bool:
+    """Return whether the broker is in KRaft mode: brokers in ZooKeeper mode have no quorum to describe."""
+    return DescribeQuorumRequest.API_KEY in connection.versions
+
+
+def open_synced(session: Session, synced: SyncedBroker) -> Connection | None:
+    """Return one more connection to a broker that serves metadata no older than ``synced``; None without one.
+
+    It has the address of the other connection, which may lead to another broker all the same.
+    """
+    if synced.quorum is None:
+        return None  # nothing shows how old the metadata of a broker is
+    connection = session.open_another(synced.connection)
+    if connection is None:
+        return None
+    epoch = connection.read_versions().finalized_features_epoch
+    return connection if epoch >= synced.quorum.high_watermark - _LATEST_METADATA_LAG else None
+
+
+def read_quorum(session: Session, connection: Connection) -> Quorum:
+    """Return the state of the metadata log; the broker forwards the request to the active controller.
+
+    Raises ``NoController`` if there is none, ``NoPermission``, and ``Disconnected``.
+    """
+    topic = DescribeQuorumRequest.TopicData
+    partition = topic.PartitionData(partition_index=0)
+    request = DescribeQuorumRequest(topics=[topic(topic_name=_METADATA_TOPIC, partitions=[partition])])
+    try:
+        answer = connection.call(request, timeout=QUORUM_TIMEOUT_S)
+    except Disconnected as error:
+        if not error.was_sent:
+            raise
+        # The broker waits for a controller to forward the request to, longer than any deadline of ours.
+        raise TopiaristError(Reason.NO_CONTROLLER, f"the controller does not answer: {error}", "run again") from error
+    found = next((each for each in answer.topics if each.topic_name == _METADATA_TOPIC), None)
+    state = next((each for each in found.partitions if each.partition_index == 0), None) if found else None
+    code = answer.error_code or (state.error_code if state else error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+    if code in error_codes.AUTHORIZATION_CODES:
+        raise session.error_of(code, "cannot ask the controller", "Describe on the cluster")
+    if code or state is None or state.leader_id < 0:
+        why = error_codes.describe_error(code) if code else "the quorum has no leader"
+        raise TopiaristError(Reason.NO_CONTROLLER, f"the controller does not answer: {why}", "run again")
+    return Quorum(state.leader_id, state.leader_epoch, state.high_watermark)
+
+
+def _sync_zookeeper_mode(session: Session) -> SyncedBroker:
+    connection = session.controller()
+    versions = connection.read_versions()
+    warnings: tuple[str, ...] = ()
+    ready = bool(getattr(versions, _ZK_MIGRATION_READY, False))
+    if ready:
+        # The controller may be a KRaft controller, which the brokers follow; any of them is named as the controller.
+        time.sleep(SETTLE_S)
+        warnings = (WARNING_MIGRATING,)
+    return SyncedBroker(connection, ClusterMode.ZOOKEEPER, None, find_version(versions), ready, warnings)
+
+
+class MigrationReadiness(NamedTuple):
+    """The brokers that were restarted for a migration to KRaft, those that were not, and those without an answer."""
+
+    ready: list[int]
+    others: list[int]
+    silent: list[int]
+
+
+def find_migration_readiness(session: Session, broker_ids: list[int]) -> MigrationReadiness:
+    """Ask each broker whether it is ready for a migration to KRaft; brokers in KRaft mode are left out.
+
+    Only brokers in ZooKeeper mode of Kafka 3.4 and later can be ready.
+    """
+    found = MigrationReadiness([], [], [])
+    for broker_id in broker_ids:
+        try:
+            versions = session.broker(broker_id).read_versions()
+        except Disconnected:
+            found.silent.append(broker_id)
+            continue
+        if versions.finalized_features_epoch > 0:
+            continue  # in KRaft mode already
+        (found.ready if getattr(versions, _ZK_MIGRATION_READY, False) else found.others).append(broker_id)
+    return found
+
+
+def find_version(versions: Message) -> KafkaVersion:
+    """Return the Kafka version of the broker that gave this ApiVersions answer, by the metadata that it can read."""
+    features = versions.supported_features or []
+    level = next((each.max_version for each in features if each.name == _METADATA_VERSION), 0)
+    return max((version for first, version in _VERSIONS_BY_LEVEL if first <= level), default=MIN_VERSION)

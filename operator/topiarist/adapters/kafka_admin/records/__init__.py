@@ -1,0 +1,1 @@
+"""The records of topiarist in a compacted topic: transactions, the whole read, the lock, the freeze, intents."""

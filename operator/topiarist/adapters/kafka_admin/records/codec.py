@@ -1,0 +1,289 @@
+"""Encode and decode the values of the topic of records, strictly.
+
+A value of a newer version, or one that topiarist would not write, is an error: of its topic alone if it is the record
+of a topic, of the whole run otherwise. It is never taken for an absent record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, Lock, Meta, Moved, Records, TopicRecord
+from topiarist.adapters.strict_json import JsonError, decode_json
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
+from topiarist.kafka.names import topic_name_problem
+from topiarist.kafka.types import Replicas
+from topiarist.model.moves import BatchRecord, OwnThrottles, OwnValue, ReplicaMove
+from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord, ReadError
+from topiarist.text import quote
+
+META, LOCK, GATE, MOVED, MOVES, TOPIC_PREFIX = "meta", "lock", "gate", "moved", "moves", "topic/"
+
+VERSION = 1
+"""The version of every value."""
+
+_MAX_LEASE_MS = 24 * 3600 * 1000
+_THROTTLES = {"topics": THROTTLE_CONFIGS, "brokers": frozenset(RATE_CONFIGS)}
+"""The configs that throttle moves, by the kind of their entity."""
+
+
+def encode_lock(lock: Lock) -> bytes:
+    """Return the value of ``lock``."""
+    return _dump(
+        {
+            "run": lock.run or None,
+            "owner": lock.owner,
+            "host": lock.host,
+            "leaseMs": round(lock.lease * 1000),
+            "n": lock.number,
+            "leaderEpoch": lock.leader_epoch,
+        }
+    )
+
+
+def encode_meta(meta: Meta) -> bytes:
+    """Return the value of ``meta``."""
+    return _dump({"clusterId": meta.cluster_id, "topicId": meta.topic_id})
+
+
+def encode_gate(freeze: Freeze | None) -> bytes:
+    """Return the value of ``gate``; None means not frozen."""
+    return _dump({"state": "open"} if freeze is None else {"state": "frozen", **freeze._asdict()})
+
+
+def encode_moved(moved: Moved) -> bytes:
+    """Return the value of ``moved``."""
+    return _dump({"chroot": moved.chroot, "count": moved.total, "skipped": list(moved.skipped)})
+
+
+def encode_batch(batch: BatchRecord) -> bytes:
+    """Return the value of ``moves``."""
+    moves = [
+        {"topic": move.topic, "partition": move.partition, "before": list(move.before), "after": list(move.after)}
+        for move in batch.moves
+    ]
+    return _dump(
+        {
+            "owner": batch.owner,
+            "batch": batch.batch,
+            "batches": batch.batches,
+            "moves": moves,
+            "throttles": _encode_throttles(batch.throttles),
+            "replaced": _encode_throttles(batch.replaced),
+        }
+    )
+
+
+def _encode_throttles(throttles: OwnThrottles) -> dict[str, object]:
+    return {
+        entity: {key: own._asdict() for key, own in sorted(values.items())}
+        for entity, values in sorted(throttles.items())
+    }
+
+
+def encode_topic(record: TopicRecord) -> bytes:
+    """Return the value of ``topic/NAME``."""
+    fields: dict[str, object] = {"id": record.topic_id, "record": _encode_record(record.record)}
+    if intent := record.intent:
+        fields["intent"] = {
+            "kind": intent.kind.value,
+            "after": _encode_record(intent.after),
+            "replicas": [list(each) for each in intent.replicas],
+            "first": intent.first_partition,
+            "config": dict(sorted(intent.config.items())),
+        }
+    return _dump(fields)
+
+
+def decode_records(values: Mapping[bytes, bytes]) -> Records:
+    """Return all records. Raises ``Unreadable`` if a value that is not of one topic cannot be read."""
+    topics: dict[str, TopicRecord] = {}
+    errors: dict[str, ReadError] = {}
+    found: dict[str, Any] = {}
+    decoders = {META: _meta, LOCK: _lock, GATE: _gate, MOVED: _moved, MOVES: _batch}
+    for raw_key, raw in values.items():
+        key = raw_key.decode(errors="backslashreplace")
+        name = key.removeprefix(TOPIC_PREFIX) if key.startswith(TOPIC_PREFIX) else None
+        try:
+            if name is not None:
+                _check(_is_topic(name), "the name of a topic")
+                topics[name] = _topic(_load(raw))
+            elif key in decoders:
+                found[key] = decoders[key](_load(raw))
+            else:
+                raise JsonError("found a key that this release of topiarist does not know")
+        except (JsonError, _TooNew) as error:
+            if name is None:
+                hint = "upgrade topiarist" if isinstance(error, _TooNew) else "another client has written to the topic"
+                message = f"the record {quote(key)} of topiarist cannot be read: {error}"
+                raise TopiaristError(Reason.UNREADABLE, message, hint) from None
+            errors[name] = ReadError(key, str(error))
+    lock, gate, meta, moved, moves = (found.get(key) for key in (LOCK, GATE, META, MOVED, MOVES))
+    return Records(topics, lock or Lock(), gate, meta, moved, moves, errors)
+
+
+class _TooNew(Exception):
+    """A value of a later release."""
+
+
+def _dump(fields: Mapping[str, object]) -> bytes:
+    return json.dumps({"version": VERSION, **fields}, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _load(raw: bytes) -> dict[str, Any]:
+    fields = decode_json(raw)
+    if not isinstance(fields, dict):
+        raise JsonError("found a value that is no object")
+    version = fields.pop("version", None)
+    if type(version) is not int or version < 1:
+        raise JsonError('wanted a "version"')
+    if version > VERSION:
+        raise _TooNew(f"version {version} is of a later release of topiarist; this one knows version {VERSION}")
+    return fields
+
+
+def _fields(value: object, *names: str) -> list[Any]:
+    """Return the values of exactly these fields, in their order."""
+    if not isinstance(value, dict) or value.keys() != set(names):
+        found = ", ".join(sorted(map(quote, value))) if isinstance(value, dict) else "no object"
+        raise JsonError(f"found {found}, wanted the fields {', '.join(names)}")
+    return [value[name] for name in names]
+
+
+def _check(condition: bool, what: str) -> None:
+    if not condition:
+        raise JsonError(f"found a wrong value of {what}")
+
+
+def _is_number(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_text(value: object) -> bool:
+    return type(value) is str
+
+
+def _is_topic(value: object) -> bool:
+    return type(value) is str and not topic_name_problem(value)
+
+
+def _is_text_or_none(value: object) -> bool:
+    return value is None or type(value) is str
+
+
+def _lock(fields: object) -> Lock:
+    run, owner, host, lease, number, epoch = _fields(fields, "run", "owner", "host", "leaseMs", "n", "leaderEpoch")
+    _check(_is_text_or_none(run) and _is_text(owner) and _is_text(host), "the holder")
+    _check(_is_number(lease) and lease <= _MAX_LEASE_MS and _is_number(number), "the lease or the number")
+    _check(epoch is None or _is_number(epoch), "leaderEpoch")
+    return Lock(run or "", owner, host, lease / 1000, number, epoch)
+
+
+def _meta(fields: object) -> Meta:
+    cluster_id, topic_id = _fields(fields, "clusterId", "topicId")
+    _check(_is_text(cluster_id) and _is_text(topic_id), "an id")
+    return Meta(cluster_id, topic_id)
+
+
+def _gate(fields: dict[str, Any]) -> Freeze | None:
+    if fields == {"state": "open"}:
+        return None
+    state, *texts = _fields(fields, "state", *Freeze._fields)
+    _check(state == "frozen" and all(map(_is_text, texts)), "the freeze")
+    return Freeze(*texts)
+
+
+def _moved(fields: object) -> Moved:
+    chroot, count, skipped = _fields(fields, "chroot", "count", "skipped")
+    _check(_is_text(chroot) and _is_number(count) and isinstance(skipped, list), "the origin")
+    _check(all(map(_is_text, skipped)), "skipped")
+    return Moved(chroot, count, tuple(skipped))
+
+
+def _batch(fields: object) -> BatchRecord:
+    owner, batch, batches, moves, throttles, replaced = _fields(fields, *BatchRecord._fields)
+    _check(_is_text(owner) and _is_number(batch) and _is_number(batches), "the batch")
+    _check(isinstance(moves, list), "the moves")
+    return BatchRecord(owner, batch, batches, tuple(map(_move, moves)), _throttles(throttles), _throttles(replaced))
+
+
+def _move(fields: object) -> ReplicaMove:
+    topic, partition, before, after = _fields(fields, "topic", "partition", "before", "after")
+    _check(_is_topic(topic) and _is_number(partition), "a move")
+    return ReplicaMove(topic, partition, _replicas(before), _replicas(after))
+
+
+def _throttles(entities: object) -> dict[str, dict[str, OwnValue]]:
+    throttles = {}
+    for entity, configs in entities.items() if isinstance(entities, dict) else [("", None)]:
+        kind, _, name = entity.partition("/")
+        _check(_is_topic(name) if kind == "topics" else name.isascii() and name.isdigit(), "the throttles")
+        # The end of the moves writes these configs: another config could change more than a throttle.
+        known = _THROTTLES.get(kind, frozenset())
+        if not isinstance(configs, dict) or not known.issuperset(configs):
+            raise JsonError(f"found throttles of {quote(entity)} that topiarist does not set")
+        throttles[entity] = {key: _own_value(value) for key, value in configs.items()}
+    return throttles
+
+
+def _own_value(fields: object) -> OwnValue:
+    before, ours = _fields(fields, "before", "ours")
+    _check(_is_text_or_none(before) and _is_text(ours), "a throttle")
+    return OwnValue(before, ours)
+
+
+def _replicas(value: object) -> Replicas:
+    if not isinstance(value, list) or not value or not all(map(_is_number, value)):
+        raise JsonError("found a list of replicas without broker ids")
+    return tuple(value)
+
+
+def _encode_record(record: OwnershipRecord | None) -> dict[str, object] | None:
+    if record is None:
+        return None
+    applied = record.applied
+    return {
+        "owner": record.owner,
+        "keys": list(record.config_keys),
+        "deleted": record.deleted,
+        "applied": applied
+        and {
+            "partitions": applied.partitions,
+            "config": dict(applied.config),
+            "removeUnmanaged": applied.remove_unmanaged,
+        },
+    }
+
+
+def _record(fields: object) -> OwnershipRecord | None:
+    if fields is None:
+        return None
+    owner, keys, deleted, applied = _fields(fields, "owner", "keys", "deleted", "applied")
+    _check(_is_text(owner) and type(deleted) is bool and isinstance(keys, list), "the record")
+    _check(all(map(_is_text, keys)) and keys == sorted(set(keys)), "the config names")
+    return OwnershipRecord(owner, tuple(keys), deleted, None if applied is None else _applied(applied))
+
+
+def _applied(fields: object) -> AppliedSpec:
+    partitions, config, remove = _fields(fields, "partitions", "config", "removeUnmanaged")
+    _check(partitions is None or (_is_number(partitions) and partitions > 0), "partitions")
+    _check(isinstance(config, dict) and all(map(_is_text, config.values())) and type(remove) is bool, "applied")
+    return AppliedSpec(partitions, tuple(sorted(config.items())), remove)
+
+
+def _topic(fields: dict[str, Any]) -> TopicRecord:
+    intent = _intent(fields.pop("intent")) if "intent" in fields else None
+    topic_id, record = _fields(fields, "id", "record")
+    _check(_is_text_or_none(topic_id), "id")
+    return TopicRecord(_record(record), topic_id, intent)
+
+
+def _intent(fields: object) -> Intent:
+    kind, after, replicas, first, config = _fields(fields, "kind", "after", "replicas", "first", "config")
+    _check(isinstance(kind, str) and kind in {each.value for each in IntentKind}, "the kind of the intent")
+    _check(isinstance(replicas, list) and _is_number(first), "the replicas")
+    _check(isinstance(config, dict) and all(map(_is_text_or_none, config.values())), "the config")
+    return Intent(IntentKind(kind), _record(after), tuple(map(_replicas, replicas)), first, config)

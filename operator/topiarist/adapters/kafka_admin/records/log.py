@@ -1,0 +1,185 @@
+"""Read the whole topic of records: every committed value up to the high watermark.
+
+Reading "to the end of what is committed" loses records while any other client has a transaction open on the topic:
+that end stands still without an error. So a run that writes waits until everything before the high watermark is
+decided. Each read begins at offset 0, since a tombstone that compaction has removed cannot be seen by a later read.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from kafka.errors import CorruptRecordError, UnsupportedCodecError
+from kafka.protocol.consumer.fetch import FetchRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
+from kafka.record.memory_records import MemoryRecords
+
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Message
+from topiarist.adapters.kafka_admin.records import constants
+from topiarist.adapters.kafka_admin.records.checksum import has_valid_checksum, size_of_batch
+from topiarist.adapters.kafka_admin.records.constants import Clock
+from topiarist.adapters.kafka_admin.records.transactions import AGAIN_CODES, RecordsSession, repeat
+from topiarist.errors import Reason, TopiaristError
+
+_COMMITTED, _UNCOMMITTED = 1, 0
+_LATEST = -1
+_OFFSET_OUT_OF_RANGE = 1
+_ABORT = 0
+_LIST_VERSION, _FETCH_VERSION, _BATCH_MAGIC = 5, 11, 2
+_RETRY_CODES = AGAIN_CODES | {-1, 7, 9, 13, 56, 72, 74, 75, 76, 78}  # reading may always be repeated
+
+
+class RecordsLog:
+    """A reader of partition 0 of the topic."""
+
+    def __init__(self, session: RecordsSession, topic: str, clock: Clock) -> None:
+        self._session = session
+        self._topic = topic
+        self._clock = clock
+
+    def read(self, *, whole: bool) -> dict[bytes, bytes]:
+        """Return the last value of each key, without deleted keys.
+
+        With ``whole``, waits until nothing before the high watermark is undecided; the caller has fenced all earlier
+        runs. Without it, the values may be old. Raises ``RecordsBlocked``, ``RecordsLost`` and ``Unreachable``.
+        """
+        end = self._wait_until_decided() if whole else self._end_offset(_COMMITTED)
+        values: dict[bytes, bytes] = {}
+        position = 0
+        waiting_until = self._clock.now() + constants.PATIENCE_S
+        while position < end:
+            part = self._fetch(position)
+            before = position
+            for key, value, next_offset in committed_records(part, position, end):
+                position = max(position, next_offset)
+                if key is not None:
+                    values.pop(key, None)
+                    if value is not None:
+                        values[key] = value
+            if position > before:
+                waiting_until = self._clock.now() + constants.PATIENCE_S
+            elif part.last_stable_offset >= end and not part.records:
+                break  # compaction has removed all offsets up to the end
+            elif part.records and position == before:
+                raise _unreadable(position, "an answer without a whole batch")
+            elif self._clock.now() >= waiting_until:
+                message = f"the records could not be read beyond offset {position:,} of {end:,}"
+                raise TopiaristError(Reason.UNREACHABLE, message, "run again when all brokers are back")
+            else:
+                self._clock.sleep(constants.RETRY_INTERVAL_S)
+        return values
+
+    def find_end(self) -> int:
+        """Return the offset up to which all transactions have ended; without the topic, -1 or an error."""
+        return self._end_offset(_COMMITTED)
+
+    def _wait_until_decided(self) -> int:
+        end = self._end_offset(_UNCOMMITTED)
+        deadline = self._clock.now() + constants.BLOCKED_PATIENCE_S
+        while (stable := self._end_offset(_COMMITTED)) < end:
+            if self._clock.now() >= deadline:
+                raise TopiaristError(
+                    Reason.RECORDS_BLOCKED,
+                    f"a transaction is open on {self._topic} since offset {stable:,} (end: {end:,}): of another client,"
+                    " or of a run that was killed",
+                    f"run again when it has ended; only topiarist needs Write on {self._topic}",
+                )
+            self._clock.sleep(constants.RETRY_INTERVAL_S)
+        return end
+
+    def _end_offset(self, isolation: int) -> int:
+        def send(connection: Connection) -> tuple[int, Message]:
+            topic = ListOffsetsRequest.ListOffsetsTopic
+            partition = topic.ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=_LATEST)
+            request = ListOffsetsRequest(
+                replica_id=-1, isolation_level=isolation, topics=[topic(name=self._topic, partitions=[partition])]
+            )
+            answer = connection.call(request, version=connection.version_of(request, _LIST_VERSION))
+            found = [each for result in answer.topics for each in result.partitions]
+            return (found[0].error_code, found[0]) if len(found) == 1 else (-1, None)
+
+        return int(self._repeat(send).offset)
+
+    def _fetch(self, position: int) -> Message:
+        def send(connection: Connection) -> tuple[int, Message]:
+            topic = FetchRequest.FetchTopic
+            partition = topic.FetchPartition(
+                partition=0,
+                current_leader_epoch=-1,
+                fetch_offset=position,
+                last_fetched_epoch=-1,
+                log_start_offset=-1,
+                partition_max_bytes=constants.FETCH_BYTES,
+            )
+            request = FetchRequest(
+                replica_id=-1,
+                max_wait_ms=100,
+                min_bytes=1,
+                max_bytes=constants.FETCH_BYTES,
+                isolation_level=_COMMITTED,
+                session_id=0,
+                session_epoch=-1,
+                rack_id="",
+                forgotten_topics_data=[],
+                topics=[topic(topic=self._topic, partitions=[partition])],
+            )
+            answer = connection.call(request, version=connection.version_of(request, _FETCH_VERSION))
+            found = [each for result in answer.responses for each in result.partitions]
+            if answer.error_code or len(found) != 1:  # a throttled answer has no partition
+                return answer.error_code or -1, None
+            if found[0].error_code == _OFFSET_OUT_OF_RANGE:
+                message = f"the records of {self._topic} before offset {position + 1:,} were deleted"
+                raise TopiaristError(Reason.RECORDS_LOST, message)
+            return found[0].error_code, found[0]
+
+        return self._repeat(send)
+
+    def _repeat(self, send: object) -> Message:
+        what = f"cannot read the records in {self._topic}"
+        return repeat(
+            self._session,
+            self._clock,
+            what,
+            lambda: self._session.leader(self._topic),
+            send,  # type: ignore[arg-type]
+            _RETRY_CODES,
+            lambda code: f"Read on the topic {self._topic}",
+        )
+
+
+def committed_records(part: Message, position: int, end: int) -> Iterator[tuple[bytes | None, bytes | None, int]]:
+    """Yield key, value and next offset of each record from ``position`` to ``end``, and a None key for offsets
+    without one.
+
+    ``part`` is the answer for one partition. Raises ``Unreadable`` if its batches cannot be decoded.
+    """
+    aborted = sorted((each.first_offset, each.producer_id) for each in part.aborted_transactions or ())
+    aborted_ids: set[int] = set()
+    data, start = bytes(part.records or b""), 0
+    batches = MemoryRecords(data)
+    while batches.has_next():
+        try:
+            batch, size = batches.next_batch(), size_of_batch(data, start)
+            if batch.magic != _BATCH_MAGIC or not has_valid_checksum(data[start : start + size]):
+                raise _unreadable(position, "a batch with a wrong checksum or of an old format")
+            if batch.compression_type:
+                raise _unreadable(position, "a compressed batch; set compression.type=uncompressed on the topic")
+            while aborted and aborted[0][0] <= batch.base_offset:
+                aborted_ids.add(aborted.pop(0)[1])
+            if batch.is_control_batch:
+                for record in batch:
+                    if struct.unpack(">hh", record.key[:4])[1] == _ABORT:
+                        aborted_ids.discard(batch.producer_id)
+            elif not (batch.is_transactional and batch.producer_id in aborted_ids):
+                for record in batch:
+                    if position <= record.offset < end and record.key is not None:
+                        yield record.key, record.value, record.offset + 1
+            yield None, None, batch.next_offset
+            start += size
+        except (CorruptRecordError, UnsupportedCodecError, struct.error, ValueError, IndexError) as error:
+            raise _unreadable(position, str(error)) from error
+
+
+def _unreadable(position: int, why: str) -> TopiaristError:
+    return TopiaristError(Reason.UNREADABLE, f"the records from offset {position:,} on cannot be read: {why}")

@@ -1,0 +1,229 @@
+"""Transactions of one transactional id on the topic of records, in the old protocol that all releases serve.
+
+A request is repeated only if repeating it cannot do anything twice: the brokers answered that nothing was done, or the
+producer epoch and the sequence numbers make the repetition the same. Every other unclear answer ends the transaction
+with ``OutcomeUnknown``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Protocol
+
+from kafka.protocol.producer.produce import ProduceRequest
+from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
+from kafka.record.default_records import DefaultRecordBatchBuilder
+
+from topiarist.adapters.kafka_admin.connection import error_codes
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
+from topiarist.adapters.kafka_admin.records import constants
+from topiarist.adapters.kafka_admin.records.constants import Clock
+from topiarist.errors import Reason, TopiaristError
+
+FENCED_CODES = frozenset({90, 47, 49})
+"""Another run has taken over, or the coordinator has lost its state: 90, 47, and 49."""
+
+AGAIN_CODES = frozenset({51, 14, 15, 16, 6, 3, 5})
+"""Nothing was done, and the same request may succeed later."""
+
+_REPEATABLE_PRODUCE_CODES = AGAIN_CODES | {7, 19, 20}  # the sequence number makes a second append the same
+_DUPLICATE_SEQUENCE = 46
+_INIT_VERSION, _ADD_VERSION, _PRODUCE_VERSION, _END_VERSION = 4, 3, 11, 4
+
+
+class Fenced(Exception):
+    """Another run has taken over: this one can write no record any more."""
+
+
+class OutcomeUnknown(Exception):
+    """An answer that does not say whether the request was carried out."""
+
+
+class RecordsSession(Protocol):
+    """The connections that the records need."""
+
+    def any_broker(self) -> Connection: ...
+
+    def controller(self) -> Connection: ...
+
+    def leader(self, topic: str, partition: int = 0, patience: float = 0) -> Connection: ...
+
+    def coordinator(self, transactional_id: str, patience: float = 0) -> Connection: ...
+
+    def read_metadata(self, names: Any = None, ids: Any = ()) -> Message: ...
+
+    def error_of(self, code: int, what: str, right: str, message: str | None = None) -> TopiaristError: ...
+
+
+class Producer:
+    """The producer of one run: ``init`` fences all earlier ones of its transactional id."""
+
+    def __init__(self, session: RecordsSession, topic: str, transactional_id: str, clock: Clock) -> None:
+        self._session = session
+        self._topic = topic
+        self._transactional_id = transactional_id
+        self._clock = clock
+        self._producer_id = self._epoch = -1
+        self._sequence = 0
+
+    def init(self) -> None:
+        """Fence all earlier producers, and end their transaction. Raises ``OutcomeUnknown`` and ``TopiaristError``."""
+        self._init(-1, -1)
+
+    def require_fence(self) -> None:
+        """Return if no other producer has taken over; the coordinator writes that to its quorum.
+
+        Raises ``Fenced``, ``OutcomeUnknown`` and ``TopiaristError``.
+        """
+        self._init(self._producer_id, self._epoch)
+
+    def commit(self, values: Mapping[bytes, bytes | None]) -> None:
+        """Write all values in one transaction. Raises ``Fenced``, ``OutcomeUnknown`` and ``TopiaristError``."""
+        self._add_partition()
+        for batch, count in self._batches(values):
+            self._produce(batch)
+            self._sequence += count
+        self._end()
+
+    def _init(self, producer_id: int, epoch: int) -> None:
+        def send(connection: Connection) -> tuple[int, Message]:
+            request = InitProducerIdRequest(
+                transactional_id=self._transactional_id,
+                transaction_timeout_ms=constants.TRANSACTION_TIMEOUT_MS,
+                producer_id=producer_id,
+                producer_epoch=epoch,
+            )
+            answer = connection.call(request, version=connection.version_of(request, _INIT_VERSION))
+            return answer.error_code, answer
+
+        answer = self._repeat("cannot begin to write records", self._find_coordinator, send, AGAIN_CODES)
+        self._producer_id, self._epoch, self._sequence = answer.producer_id, answer.producer_epoch, 0
+
+    def _add_partition(self) -> None:
+        def send(connection: Connection) -> tuple[int, Message]:
+            topic = AddPartitionsToTxnRequest.AddPartitionsToTxnTopic
+            request = AddPartitionsToTxnRequest(
+                v3_and_below_transactional_id=self._transactional_id,
+                v3_and_below_producer_id=self._producer_id,
+                v3_and_below_producer_epoch=self._epoch,
+                v3_and_below_topics=[topic(name=self._topic, partitions=[0])],
+            )
+            answer = connection.call(request, version=connection.version_of(request, _ADD_VERSION))
+            codes = [
+                each.partition_error_code
+                for result in answer.results_by_topic_v3_and_below
+                for each in result.results_by_partition
+            ]
+            return (codes[0] if len(codes) == 1 else error_codes.UNKNOWN_SERVER_ERROR), answer
+
+        self._repeat("cannot begin a transaction", self._find_coordinator, send, AGAIN_CODES)
+
+    def _produce(self, batch: bytes) -> None:
+        def send(connection: Connection) -> tuple[int, Message]:
+            topic = ProduceRequest.TopicProduceData
+            partition = topic.PartitionProduceData(index=0, records=batch)
+            request = ProduceRequest(
+                transactional_id=self._transactional_id,
+                acks=-1,
+                timeout_ms=constants.PRODUCE_TIMEOUT_MS,
+                topic_data=[topic(name=self._topic, partition_data=[partition])],
+            )
+            answer = connection.call(request, version=connection.version_of(request, _PRODUCE_VERSION))
+            codes = [each.error_code for result in answer.responses for each in result.partition_responses]
+            code = codes[0] if len(codes) == 1 else error_codes.UNKNOWN_SERVER_ERROR
+            return (0 if code == _DUPLICATE_SEQUENCE else code), answer
+
+        self._repeat("cannot write records", self._find_leader, send, _REPEATABLE_PRODUCE_CODES)
+
+    def _end(self) -> None:
+        def send(connection: Connection) -> tuple[int, Message]:
+            request = EndTxnRequest(
+                transactional_id=self._transactional_id,
+                producer_id=self._producer_id,
+                producer_epoch=self._epoch,
+                committed=True,
+            )
+            answer = connection.call(request, version=connection.version_of(request, _END_VERSION))
+            return answer.error_code, answer
+
+        try:
+            self._repeat("cannot commit records", self._find_coordinator, send, AGAIN_CODES)
+        except TopiaristError as error:
+            if error.reason is Reason.NO_PERMISSION:
+                raise
+            raise OutcomeUnknown(str(error)) from error
+
+    def _batches(self, values: Mapping[bytes, bytes | None]) -> Iterator[tuple[bytes, int]]:
+        """Yield batches with the number of their records, each below the brokers' limit of a message."""
+        items, now = list(values.items()), int(time.time() * 1000)
+        while items:
+            builder = DefaultRecordBatchBuilder(2, 0, True, self._producer_id, self._epoch, self._sequence, 1 << 30)
+            count = size = 0
+            while count < len(items):
+                key, value = items[count]
+                size += len(key) + len(value or b"") + 32
+                if count and size > constants.MAX_BATCH_BYTES:
+                    break
+                builder.append(count, now, key, value, [])
+                count += 1
+            yield bytes(builder.build()), count
+            items = items[count:]
+
+    def _find_coordinator(self) -> Connection:
+        return self._session.coordinator(self._transactional_id)
+
+    def _find_leader(self) -> Connection:
+        return self._session.leader(self._topic)
+
+    def _repeat(
+        self,
+        what: str,
+        find: Callable[[], Connection],
+        send: Callable[[Connection], tuple[int, Message]],
+        again: frozenset[int],
+    ) -> Message:
+        """Send a request until it is answered; a lost answer is asked for again with the same epoch and sequence."""
+        return repeat(self._session, self._clock, what, find, send, again, self._right)
+
+    def _right(self, code: int) -> str:
+        if code == error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+            return f"Write on the transactional id {self._transactional_id}"
+        return f"Write on the topic {self._topic}"
+
+
+def repeat(  # noqa: PLR0913 -- the request is four of them
+    session: RecordsSession,
+    clock: Clock,
+    what: str,
+    find: Callable[[], Connection],
+    send: Callable[[Connection], tuple[int, Message]],
+    again: frozenset[int],
+    right_of: Callable[[int], str],
+) -> Message:
+    """Return the first answer without an error; a request with a code of ``again``, or without answer, is repeated.
+
+    ``right_of`` returns the right that a request without permission lacks, by its code.
+    Raises ``Fenced``, ``OutcomeUnknown`` for a server error, and ``TopiaristError``: ``Unreachable`` after the
+    patience.
+    """
+    deadline = clock.now() + constants.PATIENCE_S
+    while True:
+        try:
+            code, answer = send(find())
+        except Disconnected as error:
+            last = str(error)
+        else:
+            if code == error_codes.NONE:
+                return answer
+            last = error_codes.describe_error(code)
+            if code in FENCED_CODES:
+                raise Fenced(last)
+            if code not in again:
+                if code in error_codes.AUTHORIZATION_CODES or code == error_codes.UNSUPPORTED_VERSION:
+                    raise session.error_of(code, what, right_of(code))
+                raise OutcomeUnknown(f"{what}: {last}")
+        if clock.now() >= deadline:
+            message = f"{what}: the brokers do not take it for {constants.PATIENCE_S:g} s ({last})"
+            raise TopiaristError(Reason.UNREACHABLE, message, "run again when all brokers are back")
+        clock.sleep(constants.RETRY_INTERVAL_S)

@@ -1,0 +1,1 @@
+"""Writes through Kafka's Admin requests: chunks of topics between intents and final records."""

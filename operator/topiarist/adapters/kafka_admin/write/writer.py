@@ -1,0 +1,340 @@
+"""Apply a plan in chunks: intents, a second look, the Admin requests, a third look, final records.
+
+For each chunk ``Writer`` compares the topics by value with the plan, commits an intent for each topic that it is about
+to change, and compares again: from then on every topic that exists has an owner, whatever happens. Then it sends the
+requests of the chunk, each directly after a check of the fence, and reads the topics once more: what is there decides.
+The final records go into the transaction that has the intents of the next chunk. Changes of ownership alone need no
+request and no intent.
+
+A run that loses its records to another run stops: its last requests may be carried out, and the other run resolves the
+intents that it finds.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from topiarist.adapters.kafka_admin.read.topic_reader import Look
+from topiarist.adapters.kafka_admin.records.values import TopicRecord
+from topiarist.adapters.kafka_admin.write.answers import unknown_outcome
+from topiarist.adapters.kafka_admin.write.chunk_requests import (
+    AdminSession,
+    ChunkRequests,
+    Kind,
+    TopicWrite,
+    needs_request,
+)
+from topiarist.adapters.kafka_admin.write.chunk_result import (
+    FinalRecord,
+    build_intent,
+    build_partial_record,
+    find_result,
+)
+from topiarist.adapters.kafka_admin.write.chunks import ChunkQueue, is_deletion, too_large_outcome
+from topiarist.adapters.kafka_admin.write.interfaces import Reader, RecordsRun
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import Plan, TopicPlan
+from topiarist.model.state import ReadError
+from topiarist.planning.preconditions import CurrentTopic, Validity, check_preconditions, is_nudge
+from topiarist.ports import Throttle
+
+QUOTA_TIMEOUT_S = 60.0
+"""Seconds without one topic that the quota of the brokers accepts, after which a run ends."""
+
+_LOOK_INTERVAL_S, _MAX_LOOK_INTERVAL_S = 0.1, 2.0
+_STOP_CHECK_INTERVAL_S = 0.1
+_MAX_SHOWN = 20
+
+HINT_RUN_AGAIN = "run the same command again: changes that were made are recognized"
+
+
+class Writer:
+    """A writer that applies one plan. ``execute`` may be called once.
+
+    ``records`` is a run over the records of topiarist that ``execute`` acquires.
+    """
+
+    def __init__(
+        self,
+        session: AdminSession,
+        records: RecordsRun,
+        reader: Reader,
+        plan: Plan,
+        *,
+        stop: Callable[[], bool],
+        throttle: Throttle | None = None,
+    ) -> None:
+        self._session = session
+        self._run = records
+        self._reader = reader
+        self._plan = plan
+        self._stop = stop
+        self._assumptions = plan.assumptions()
+        self._queue = ChunkQueue(throttle, stop)
+        self._records: dict[str, TopicRecord] = {}
+        self._record_errors: Mapping[str, ReadError] = {}
+        self._writes: Sequence[TopicWrite] = ()  # the chunk with committed intents, until it has results
+        self._finals: dict[str, TopicRecord | None] = {}
+        self._uncommitted: list[Outcome] = []  # the outcomes that ``_finals`` belong to
+        self._committed: list[Outcome] = []
+        self._no_quota_since: float | None = None
+
+    def execute(self) -> Iterator[Outcome]:
+        """Yield one outcome for each actionable topic, in the order in which they become known.
+
+        Raises the error that ended the run, after the last outcome.
+        """
+        yield from self._queue_topics()
+        if self._queue.is_empty:
+            return
+        records = self._run.acquire(self._stop)
+        self._records, self._record_errors = dict(records.topics), records.errors
+        try:
+            while not self._queue.is_empty and not self._stop():
+                if chunk := self._queue.take():
+                    yield from self._write_chunk(chunk)
+                else:
+                    yield from self._commit_finals()
+                    self._queue.wait()
+            yield from self._commit_finals()
+        except TopiaristError as error:
+            in_doubt: list[str] = []
+            for outcome in self._abort():
+                if outcome.result is Result.UNKNOWN:
+                    in_doubt.append(outcome.topic)
+                yield outcome
+            raise _name_topics(error, in_doubt) from error
+        except GeneratorExit:
+            # The caller takes no more outcomes. Between two chunks everything is known: write it, and free the lock.
+            if self._finals and not self._writes:
+                with suppress(TopiaristError):
+                    self._commit({})
+            raise
+        yield from (Outcome(plan.topic, Result.SKIPPED) for plan in self._queue.remaining())
+
+    def _queue_topics(self) -> Iterator[Outcome]:
+        for plan in self._plan.actionable_topics():
+            if is_nudge(plan):
+                message = "Kafka's protocol has no request that makes the controller initialize a partition again"
+                yield Outcome(plan.topic, Result.REFUSED, Reason.NOT_INITIALIZED, message)
+            elif outcome := too_large_outcome(plan):
+                yield outcome
+            else:
+                self._queue.add(plan)
+
+    def _write_chunk(self, chunk: Sequence[TopicPlan]) -> Iterator[Outcome]:
+        try:
+            look = self._reader.look([plan.topic for plan in chunk])
+        except TopiaristError:
+            self._queue.requeue(chunk)
+            raise
+        writes: list[TopicWrite] = []
+        for plan in chunk:
+            if outcome := self._compare(plan, look):
+                yield outcome
+            elif any(needs_request(plan, kind) for kind in Kind):
+                writes.append(TopicWrite(plan, _topic_id(look, plan.topic)))
+            else:
+                self._finals[plan.topic] = self._final_record(plan, look, FinalRecord.PLANNED)
+                self._uncommitted.append(Outcome(plan.topic, Result.DONE))
+        if not writes:
+            return
+        # No outcome is yielded until the chunk is over: the time of its lease is for its requests.
+        self._writes = writes
+        self._commit({write.plan.topic: self._build_intent(write) for write in writes})
+        self._writes = writes = self._compare_again(writes)
+        requests = ChunkRequests(self._session, self._run.require_fence, self._stop)
+        requests.send(writes)
+        throttled = self._find_results(writes)
+        self._writes = ()
+        yield from self._take_committed()
+        if any(outcome.reason is Reason.NOT_SENT for outcome in self._uncommitted):
+            yield from self._commit_finals()
+            message = "the brokers did not answer, and did not carry out what was sent"
+            raise TopiaristError(Reason.NO_CONTROLLER, message, HINT_RUN_AGAIN)
+        if throttled:
+            yield from self._commit_finals()
+            self._queue.requeue(throttled)
+            self._wait_for_quota(requests.quota_reset_at, is_progress=len(throttled) < len(writes))
+
+    def _compare(self, plan: TopicPlan, look: Look) -> Outcome | None:
+        """Return the outcome of a topic that is not sent, None if its plan can be applied."""
+        topic, name = look.topics[plan.topic], plan.topic
+        if error := topic if isinstance(topic, ReadError) else self._record_errors.get(name):
+            return Outcome(name, Result.CONFLICT, Reason.TOPIC_UNREADABLE, f"{error.path}: {error.message}")
+        assert not isinstance(topic, ReadError)
+        record = self._records.get(name)
+        if topic is not None:
+            is_valid = record is not None and record.topic_id == topic.topic_id
+            topic = replace(topic, record=record.record if record else None, record_valid=is_valid)
+        current = CurrentTopic(
+            topic=topic,
+            record=record.record if record else None,
+            marked_for_deletion=False,
+            reassigning=topic is not None and bool(topic.reassigning_partitions),
+            brokers=look.brokers,
+            broker_defaults=look.broker_defaults,
+            min_version=look.min_version,
+            topics_by_metric_name={},  # the brokers refuse a name that collides
+        )
+        check = check_preconditions(plan, self._assumptions, current)
+        if check.validity is Validity.ALREADY_APPLIED:
+            return Outcome(name, Result.UNCHANGED)
+        if check.validity is Validity.CONFLICT:
+            return Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, check.message)
+        return None
+
+    def _compare_again(self, writes: Sequence[TopicWrite]) -> list[TopicWrite]:
+        """Return the topics that are as before the intents; the others get their old record back, and an outcome."""
+        look = self._reader.look([write.plan.topic for write in writes])
+        unchanged = []
+        for write in writes:
+            outcome = self._compare(write.plan, look)
+            if outcome is None and _topic_id(look, write.plan.topic) == write.topic_id:
+                unchanged.append(write)
+                continue
+            changed = "was deleted and recreated: it is another topic now"
+            self._finals[write.plan.topic] = self._records.get(write.plan.topic)
+            self._uncommitted.append(
+                outcome or Outcome(write.plan.topic, Result.CONFLICT, Reason.STATE_CONFLICT, changed)
+            )
+        return unchanged
+
+    def _find_results(self, writes: Sequence[TopicWrite], *, is_last_look: bool = False) -> list[TopicPlan]:
+        """Read the topics of a chunk, and set their outcomes and final records; return those that a quota left out.
+
+        Reads again while a request without an answer may still be carried out, unless ``is_last_look`` is true or the
+        run is stopped.
+        """
+        throttled, remaining, interval = [], list(writes), _LOOK_INTERVAL_S
+        while remaining:
+            now = time.monotonic()  # before the look: what it does not show was not made until then
+            look = self._reader.look([write.plan.topic for write in remaining])
+            late = []
+            for write in remaining:
+                plan = write.plan
+                result = find_result(write, look.topics[plan.topic], now, unknown_brokers=self._has_unknown(plan))
+                if result is None:
+                    late.append(write)
+                    continue
+                if result.record is not FinalRecord.INTENT:
+                    self._finals[plan.topic] = self._final_record(plan, look, result.record)
+                if result.outcome:
+                    self._uncommitted.append(result.outcome)
+                else:
+                    throttled.append(plan)
+            remaining = late
+            if remaining and (is_last_look or self._stop()):
+                break
+            if remaining:
+                self._sleep(interval)
+                interval = min(interval * 2, _MAX_LOOK_INTERVAL_S)
+        for write in remaining:
+            why = write.problem[0].message if write.problem else ""
+            self._uncommitted.append(unknown_outcome(write.plan.topic, why or "no answer"))
+        return throttled
+
+    def _commit_finals(self) -> Iterator[Outcome]:
+        """Commit the final records without intents, which gives up the lease; yield all outcomes so far."""
+        if self._finals or self._uncommitted:
+            self._commit({})
+        yield from self._take_committed()
+
+    def _commit(self, intents: Mapping[str, TopicRecord]) -> None:
+        self._run.commit({**self._finals, **intents}, hold=bool(intents))
+        for name, record in self._finals.items():
+            if record is None:
+                self._records.pop(name, None)
+            else:
+                self._records[name] = record
+        self._committed += self._uncommitted
+        self._finals, self._uncommitted = {}, []
+
+    def _take_committed(self) -> Iterator[Outcome]:
+        committed, self._committed = self._committed, []
+        yield from committed
+
+    def _build_intent(self, write: TopicWrite) -> TopicRecord:
+        before = self._records.get(write.plan.topic)
+        return TopicRecord(before.record if before else None, write.topic_id, build_intent(write.plan))
+
+    def _final_record(self, plan: TopicPlan, look: Look, kind: FinalRecord) -> TopicRecord | None:
+        before, topic = self._records.get(plan.topic), look.topics[plan.topic]
+        if kind is FinalRecord.BEFORE or isinstance(topic, ReadError):
+            return before
+        if kind is FinalRecord.PARTIAL:
+            record = build_partial_record(plan, topic) if topic else None
+            return TopicRecord(record, topic.topic_id) if topic and record else before
+        if plan.record_after is None:
+            return None
+        return TopicRecord(plan.record_after, None if is_deletion(plan) or topic is None else topic.topic_id)
+
+    def _has_unknown(self, plan: TopicPlan) -> bool:
+        return not plan.placed_brokers() <= self._assumptions.brokers.keys()
+
+    def _wait_for_quota(self, until: float, *, is_progress: bool) -> None:
+        now = time.monotonic()
+        if is_progress or self._no_quota_since is None:
+            self._no_quota_since = now
+        if max(until, now) - self._no_quota_since > QUOTA_TIMEOUT_S:
+            message = f"a quota of the brokers (controller_mutation_rate) accepted no topic for {QUOTA_TIMEOUT_S:g} s"
+            raise TopiaristError(Reason.THROTTLED, message, "run the same command again, or raise the quota")
+        while not self._stop() and (remaining := until - time.monotonic()) > 0:
+            time.sleep(min(remaining, _STOP_CHECK_INTERVAL_S))
+
+    def _sleep(self, seconds: float) -> None:
+        until = time.monotonic() + seconds
+        while not self._stop() and (remaining := until - time.monotonic()) > 0:
+            time.sleep(min(remaining, _STOP_CHECK_INTERVAL_S))
+
+    def _abort(self) -> Iterator[Outcome]:
+        """Yield an outcome for each topic without one when the run ends early; save what is known if possible."""
+        yield from self._take_committed()
+        touched = {write.plan.topic for write in self._writes if write.is_touched}
+        touched.update(outcome.topic for outcome in self._uncommitted if outcome.result is Result.DONE)
+        names = dict.fromkeys(outcome.topic for outcome in self._uncommitted)
+        names.update(dict.fromkeys(write.plan.topic for write in self._writes))
+        known: list[Outcome] = []
+        with suppress(TopiaristError):
+            self._save_known()
+            known = list(self._take_committed())
+        saved = {outcome.topic for outcome in known}
+        yield from known
+        conflicts = {each.topic: each for each in self._uncommitted if each.topic not in touched}
+        for name in names:
+            if name in saved:
+                continue
+            if name in touched:
+                yield unknown_outcome(name, "the run ended before its record was written")
+            else:
+                yield conflicts.get(name, Outcome(name, Result.SKIPPED))
+        yield from (Outcome(plan.topic, Result.SKIPPED) for plan in self._queue.remaining())
+
+    def _save_known(self) -> None:
+        if self._writes:
+            sent = [write for write in self._writes if write.is_touched]
+            for write in self._writes:
+                if not write.is_touched:
+                    self._finals.setdefault(write.plan.topic, self._records.get(write.plan.topic))
+            for plan in self._find_results(sent, is_last_look=True):
+                self._uncommitted.append(Outcome(plan.topic, Result.SKIPPED))
+        if self._finals or self._uncommitted:
+            self._commit({})
+
+
+def _topic_id(look: Look, name: str) -> str | None:
+    topic = look.topics[name]
+    return None if topic is None or isinstance(topic, ReadError) else topic.topic_id
+
+
+def _name_topics(error: TopiaristError, names: Sequence[str]) -> TopiaristError:
+    """Return ``error`` with the topics that have an unknown outcome."""
+    if not names:
+        return error
+    shown = ", ".join(sorted(names)[:_MAX_SHOWN]) + (", ..." if len(names) > _MAX_SHOWN else "")
+    message = f"{error.args[0]}; the outcome of these topics has to be read: {shown}"
+    return TopiaristError(error.reason, message, error.hint or HINT_RUN_AGAIN)

@@ -1,0 +1,105 @@
+"""Move the records of a cluster from ZooKeeper to the topic of records: one call above both adapters.
+
+Everything that can fail is tried before ZooKeeper is closed: both cluster ids, the records themselves, and one commit
+on the topic of records. A move that fails later leaves ZooKeeper closed, and the next call continues it.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from topiarist.adapters.open_cluster import load_kafka_cluster
+from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.moved_records import ClosedRecords, MovedRecords, is_closed_by_move
+from topiarist.model.spec import ClusterSpec
+from topiarist.reconcile import require_cluster_id
+
+HINT_CONTINUE = "run topiarist move-records again: until it ends, runs of either way are refused"
+
+_HARMLESS_BLOCKS = (Reason.FROZEN, Reason.RECORDS_NOT_MOVED, Reason.MOVED_BACK)
+"""Write blocks that a move keeps or ends. Under all others Kafka itself takes no records."""
+
+
+class MovePreview(NamedTuple):
+    """The records that a move would take, and its result; ``is_begun`` if an earlier move has closed ZooKeeper."""
+
+    records: ClosedRecords
+    result: MovedRecords
+    is_begun: bool
+
+
+class RecordsMove:
+    """The sessions of the move of one cluster, by both of its sections. Use as a context manager.
+
+    The timeouts are in seconds. Raises the errors of both adapters.
+    """
+
+    def __init__(self, spec: ClusterSpec, *, owner: str, connect_timeout: float = 10.0, lock_timeout: float) -> None:
+        if spec.zookeeper is None or spec.kafka is None:
+            raise ValueError("both sections are needed")
+        self._cluster_id = spec.cluster_id
+        self._zookeeper = ZooKeeperCluster(
+            spec.zookeeper.connect,
+            owner=owner,
+            jute_max_buffer=spec.zookeeper.jute_max_buffer,
+            connect_timeout=connect_timeout,
+            lock_timeout=lock_timeout,
+            credentials=spec.zookeeper.credentials,
+        )
+        try:
+            self._kafka = load_kafka_cluster()(
+                spec.kafka, owner=owner, connect_timeout=connect_timeout, lock_timeout=lock_timeout
+            )
+        except BaseException:
+            self._zookeeper.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End both sessions."""
+        try:
+            self._kafka.close()
+        finally:
+            self._zookeeper.close()
+
+    def preview(self) -> MovePreview:
+        """Return what ``execute`` would move now; write nothing.
+
+        Raises ``TopiaristError``, for example ``WrongCluster`` if the two sections lead to different clusters.
+        """
+        records = self._zookeeper.find_records()
+        require_cluster_id(self._cluster_id, records.cluster_id)
+        result = self._kafka.check_moved_records(records)
+        block = self._kafka.read().write_block
+        if block.reason and block.reason not in _HARMLESS_BLOCKS:
+            raise TopiaristError(block.reason, block.message, "nothing was written")
+        return MovePreview(records, result, is_closed_by_move(self._zookeeper.read_left_records().freeze))
+
+    def execute(self) -> MovedRecords:
+        """Close ZooKeeper, write its records to the topic of records, and mark them as moved.
+
+        A repeated call continues a move that ended early, and writes nothing after one that did not.
+        """
+        self.preview()
+        self._kafka.prepare_records()
+        try:
+            return self._zookeeper.move_records(self._kafka.take_records)
+        except TopiaristError as error:
+            if self._is_begun():
+                error.hint = f"{error.hint}; {HINT_CONTINUE}" if error.hint else HINT_CONTINUE
+            raise
+
+    def _is_begun(self) -> bool:
+        try:
+            return is_closed_by_move(self._zookeeper.read_left_records().freeze)
+        except TopiaristError:
+            return False

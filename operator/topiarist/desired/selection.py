@@ -1,0 +1,56 @@
+"""Selection of some topics of a run: by patterns of their names, and by labels of their manifests.
+
+``cli.load`` selects after all manifests are validated together, so that a selection hides no error. The planner is told
+that a selection is in effect: a topic that was not selected is neither compared nor missing from the manifests.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from topiarist.kafka.names import matches_any
+from topiarist.model.spec import TopicSpec
+from topiarist.model.tenancy import LabelSelectorRequirement, SelectorOperator
+from topiarist.text import quote
+
+_KEY = r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,315}[A-Za-z0-9])?"
+_VALUE = r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?"
+_COMPARISON = re.compile(rf"(?P<key>{_KEY})(?P<operator>==|=|!=)(?P<value>{_VALUE})")
+_EXISTENCE = re.compile(rf"(?P<not>!?)(?P<key>{_KEY})")
+
+
+class TopicSelection(NamedTuple):
+    """The selected topics: those that match one of the patterns, if any, and all requirements of their labels.
+
+    ``text`` is the selection as the user wrote it.
+    """
+
+    patterns: tuple[str, ...] = ()
+    requirements: tuple[LabelSelectorRequirement, ...] = ()
+    text: str = ""
+
+    def matches(self, spec: TopicSpec) -> bool:
+        """Return whether a topic is selected."""
+        if self.patterns and not matches_any(spec.topic, self.patterns):
+            return False
+        return all(requirement.is_met_by(spec.manifest.labels) for requirement in self.requirements)
+
+
+def parse_label_selector(text: str) -> tuple[LabelSelectorRequirement, ...]:
+    """Parse a label selector as ``kubectl get --selector`` has it: ``team=shop,tier!=test,owner,!legacy``.
+
+    Empty text has no requirements. Raises ``ValueError`` with the found and the wanted text.
+    """
+    return tuple(_parse_requirement(part.strip()) for part in text.split(",")) if text else ()
+
+
+def _parse_requirement(text: str) -> LabelSelectorRequirement:
+    if found := _COMPARISON.fullmatch(text):
+        operator = SelectorOperator.NOT_IN if found["operator"] == "!=" else SelectorOperator.IN
+        return LabelSelectorRequirement(found["key"], operator, (found["value"],))
+    if found := _EXISTENCE.fullmatch(text):
+        return LabelSelectorRequirement(
+            found["key"], SelectorOperator.DOES_NOT_EXIST if found["not"] else SelectorOperator.EXISTS
+        )
+    raise ValueError(f"found {quote(text)}, wanted KEY=VALUE, KEY!=VALUE, KEY or !KEY, with commas between")

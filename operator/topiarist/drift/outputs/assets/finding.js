@@ -1,0 +1,84 @@
+// The parts of a finding, in the table and in its dialog.
+
+const planned = (row) => ({
+  Change: `change (${row.risk})`, Refused: "refuse", Reported: "report",
+}[row.planned] ?? row.planned);
+
+const since = (row) => (row.status === "New" ? "new" : span(row.age));
+
+// A finding about a document in git may have no cluster.
+const ofDocument = (row) => ["invalid", "expired"].includes(row.class) && row.cluster === "";
+
+const topicName = (row) => {
+  if (row.topic !== "") return outside(row.topic);
+  return make("span", { class: "dim" }, ofDocument(row) ? "a manifest" : "the whole cluster");
+};
+
+const where = (row) => (ofDocument(row) ? "" : clusterName(row.cluster));
+
+// The reason in one text: the explanation of the risk, the message of a refusal or notice, and the fix.
+const reason = (row) => [row.message, row.explanation, row.hint].filter(Boolean).join("; ");
+
+const responsible = (name) => (name ? outside(name) : make("span", { class: "dim" }, "none"));
+
+const plan = (row) => make("span", row.risk === "DataLoss" ? { class: "loss" } : {}, planned(row));
+
+// A difference that is only reported needs no plan next to its reason.
+const planAndReason = (row) => {
+  const why = outside(reason(row));
+  if (!reason(row)) return [plan(row)];
+  return row.planned === "Reported" ? [why] : [plan(row), ": ", why];
+};
+
+// Findings of a whole document or cluster have no values.
+const valueOf = (row, name) => (row.expected === null && row.actual === null ? "" : value(row[name]));
+
+const copyable = (text) => {
+  const shown = make("code", { class: "command" }, outside(text));
+  const button = make("button", { type: "button" }, "Copy");
+  button.addEventListener("click", async () => {
+    getSelection().selectAllChildren(shown);
+    try {
+      await navigator.clipboard.writeText(text);
+      button.textContent = "Copied";
+    } catch {
+      button.textContent = "Selected"; // a browser may deny the clipboard to local files
+    }
+  });
+  return [shown, " ", button];
+};
+
+const FIELDS = [
+  ["Severity", (row) => [badge(row.severity)]],
+  ["Class", (row) => [`${row.class}: ${report.classes[row.class] ?? ""}`]],
+  ["Field", (row) => [row.field === "" ? "the topic as a whole" : outside(row.field)]],
+  ["Expected", (row) => [valueOf(row, "expected")]],
+  ["Actual", (row) => [valueOf(row, "actual")]],
+  ["Planned", (row) => [plan(row)]],
+  ["Explanation", (row) => row.explanation && [outside(row.explanation)]],
+  ["Reasons", (row) => row.reasons && [outside(row.reasons)]],
+  ["Message", (row) => row.message && [outside(row.message)]],
+  ["Fix", (row) => row.hint && [outside(row.hint)]],
+  ["Command", (row) => row.command && copyable(row.command)],
+  ["Manifest", (row) => row.manifest && [outside(row.manifest)]],
+  ["File", (row) => row.file && [source(row)]],
+  ["Responsible", (row) => [responsible(row.responsible)]],
+  ["Owner", (row) => [responsible(row.owner)]],
+  ["Modified externally", (row) => row.modifiedExternally && ["config, after the last write of topiarist"]],
+  ["Read", (row) => [moment(row.takenAt)]],
+  ["First seen", (row) => [moment(row.firstSeen) + (row.episodes === "1" ? ` (${since(row)})` : "")]],
+  ["Came back", (row) => row.episodes !== "1" && [`${moment(row.seenSince)} (${since(row)})`]],
+];
+
+const openFinding = (row) => {
+  const shown = FIELDS.map(([words, made]) => [words, made(row)]).filter(([, found]) => found && found[0] !== "");
+  const close = make("button", { type: "button" }, "Close");
+  close.addEventListener("click", () => byId("finding").close());
+  const at = ofDocument(row) ? [] : [" on ", clusterName(row.cluster)];
+  byId("finding").replaceChildren(
+    make("h2", { id: "finding-title" }, topicName(row), ...at),
+    make("dl", {}, ...shown.flatMap(([words, found]) => [make("dt", {}, words), make("dd", {}, ...found)])),
+    make("p", { class: "end" }, close),
+  );
+  byId("finding").showModal();
+};

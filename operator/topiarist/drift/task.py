@@ -1,0 +1,273 @@
+"""The comparison as a task: the one function that every runner calls, in this process, in others, or in Spark.
+
+``work`` reads, validates and compares one cluster after the other, completes the rows with what the manifests say of
+them, matches them with the previous report, and accepts what exceptions allow. ``drift.pool`` calls it in forked
+processes and ``drift.spark.job`` on executors; ``drift.report`` writes what it returns. All that a task needs is in
+``Shipped``, which can be pickled: manifests with the text of their own documents, references to secrets but no secret
+values, no connections and no files. A task writes nothing, so that it can be repeated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from topiarist.adapters.snapshots.caching_reader import CachingReader
+from topiarist.adapters.snapshots.codec import format_time, parse_time
+from topiarist.adapters.snapshots.files import read_lines
+from topiarist.desired.resolve import Desired
+from topiarist.drift.compare import Comparison, compare_cluster
+from topiarist.drift.cross_cluster import SpecGroups, find_imbalances, make_deviation
+from topiarist.drift.equality import EqualityIndex
+from topiarist.drift.exceptions import AcceptedDrift, DriftException
+from topiarist.drift.findings import FindingKey, FindingRow
+from topiarist.drift.history import (
+    ACCEPTED_FILE,
+    FINDINGS_FILE,
+    NOT_EVALUATED_FILE,
+    RESOLVED_FILE,
+    EndedFinding,
+    PreviousReport,
+    Repair,
+    count_findings,
+    seconds_between,
+)
+from topiarist.drift.invalid import drop_unjudged
+from topiarist.drift.live import MAX_PARALLEL_CLUSTERS, ConnectOptions, read_live_cluster
+from topiarist.drift.results import INVALID_ROWS_FILE, ClusterResult
+from topiarist.drift.rows import RowCompleter, RowOptions, sort_key
+from topiarist.drift.snapshots import ClusterInput, SnapshotFile, read_snapshot
+from topiarist.drift.upgrade import check_cluster
+from topiarist.kafka.types import KafkaVersion
+from topiarist.model.run_options import RunOptions
+
+_encode_json = json.JSONEncoder(separators=(",", ":")).encode
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLines:
+    """The lines of a file, read where they are used; ``path`` is absolute, because processes have other folders."""
+
+    path: str
+
+    def __iter__(self) -> Iterator[bytes]:
+        return read_lines(Path(self.path))
+
+
+class SnapshotLines(NamedTuple):
+    """A snapshot, and its lines, which are used once."""
+
+    snapshot: SnapshotFile
+    lines: Iterable[bytes]
+
+
+def local_snapshot(snapshot: SnapshotFile) -> SnapshotLines:
+    """Return a snapshot with the lines of a local file."""
+    return SnapshotLines(snapshot, LocalLines(str(Path(snapshot.file).absolute())))
+
+
+class LiveCluster(NamedTuple):
+    """A cluster that the task reads itself."""
+
+    connect_options: ConnectOptions
+
+
+Source = SnapshotLines | LiveCluster | ClusterInput
+"""The input of a cluster: to be read by the task, or as the caller has read it."""
+
+
+class Part(NamedTuple):
+    """One cluster as input of a task; without a source it is outside the run, and has only rows about manifests.
+
+    ``manifest_rows`` are findings about the manifests of the cluster. ``previous`` and ``accepted`` are the findings
+    and the accepted findings of the cluster in the previous report, ``ended`` those that ended in earlier ones.
+    """
+
+    cluster: str
+    source: Source | None
+    manifest_rows: Sequence[FindingRow] = ()
+    previous: Mapping[FindingKey, FindingRow] = {}
+    accepted: Mapping[FindingKey, FindingRow] = {}
+    ended: Mapping[FindingKey, EndedFinding] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """All that tasks need of a run besides their parts; ``as_of`` is the time of the report.
+
+    Topics in ``unjudged_topics`` have an invalid manifest.
+    """
+
+    desired: Desired
+    options: RunOptions
+    as_of: str
+    exceptions: Sequence[DriftException] = ()
+    row_options: RowOptions = field(default_factory=RowOptions)
+    unjudged_topics: frozenset[str] = frozenset()
+    upgrade_to: KafkaVersion | None = None
+
+
+class Caches:
+    """The caches that the tasks of one run share in one process; ``groups`` numbers the groups of specs."""
+
+    def __init__(self, shipped: Shipped) -> None:
+        self.groups = SpecGroups(shipped.desired.specs)
+        self.equality_index = EqualityIndex(shipped.options.owner, self.groups)
+        self.reader = CachingReader()
+        self.completer = RowCompleter(shipped.desired, shipped.row_options)
+
+
+def work(
+    parts: Iterable[Part], shipped: Shipped, caches: Caches, parallel: int = MAX_PARALLEL_CLUSTERS
+) -> Iterator[ClusterResult]:
+    """Yield the result of each part, in order; at most ``parallel`` live clusters are in memory.
+
+    Raises ``TopiaristError`` if a snapshot that was listed cannot be opened or read: that is no finding.
+    """
+    for part, cluster_input, read_error in _read_parts(parts, shipped, caches, parallel):
+        if cluster_input is None:
+            yield complete(part, None, shipped, caches)
+            continue
+        cluster, specs = shipped.desired.clusters[part.cluster], shipped.desired.specs[part.cluster]
+        if not isinstance(part.source, SnapshotLines):
+            cluster_input = replace(cluster_input, equal_topics=caches.equality_index.for_cluster(specs))
+        comparison = compare_cluster(cluster_input, cluster, specs, shipped.options, shipped.as_of)
+        result = complete(part, comparison, shipped, caches)
+        result.read_error = read_error
+        if shipped.upgrade_to:
+            result.upgrade = check_cluster(cluster_input, cluster, specs, shipped.upgrade_to)
+        yield result
+
+
+_PartInput = tuple[Part, ClusterInput | None, str]
+
+
+def _read_parts(parts: Iterable[Part], shipped: Shipped, caches: Caches, parallel: int) -> Iterator[_PartInput]:
+    """Yield each part with its input and the error message of a live cluster; live clusters are read ahead."""
+    clusters, taken_at = shipped.desired.clusters, parse_time(shipped.as_of)
+    reading: deque[tuple[Part, Future[tuple[ClusterInput, str]]]] = deque()
+    with ThreadPoolExecutor(parallel) as threads:
+        for part in parts:
+            match part.source:
+                case LiveCluster(connect_options):
+                    spec = clusters[part.cluster]
+                    reading.append((part, threads.submit(read_live_cluster, spec, connect_options, taken_at)))
+                    if len(reading) >= parallel:
+                        yield _await_first(reading)
+                    continue
+                case SnapshotLines(snapshot, lines):
+                    equal_topics = caches.equality_index.for_cluster(shipped.desired.specs[part.cluster])
+                    cluster = clusters[part.cluster]
+                    found: ClusterInput | None = read_snapshot(snapshot, lines, cluster, equal_topics, caches.reader)
+                case other:
+                    found = other
+            while reading:
+                yield _await_first(reading)
+            yield part, found, ""
+        while reading:
+            yield _await_first(reading)
+
+
+def _await_first(reading: deque[tuple[Part, Future[tuple[ClusterInput, str]]]]) -> _PartInput:
+    part, future = reading.popleft()
+    return part, *future.result()
+
+
+def complete(part: Part, comparison: Comparison | None, shipped: Shipped, caches: Caches) -> ClusterResult:
+    """Return the result of a part from the comparison of its cluster, None for a cluster outside the run."""
+    result = ClusterResult(part.cluster)
+    rows, cluster_input = list[FindingRow](), ClusterInput(part.cluster)
+    if comparison is not None:
+        rows, cluster_input, result.topics = comparison.rows, comparison.cluster_input, comparison.counts
+        caches.completer.complete_rows(part.cluster, rows)
+        if shipped.unjudged_topics:
+            rows, ignored = drop_unjudged(rows, shipped.unjudged_topics)
+            result.topics.ignored += ignored
+    if part.manifest_rows:
+        rows = sorted([*rows, *part.manifest_rows], key=sort_key)
+    previous = PreviousReport(
+        rows={part.cluster: dict(part.previous)}, accepted={part.cluster: dict(part.accepted)}, ended=dict(part.ended)
+    )
+    previous.match_findings(
+        part.cluster, rows, lambda topic: topic in shipped.unjudged_topics or cluster_input.may_lack(topic)
+    )
+    accepted_drift = AcceptedDrift(shipped.exceptions, shipped.as_of)
+    findings, accepted = accepted_drift.split_rows(rows)
+    counts = result.findings
+    counts.add_rows(findings)
+    counts.accepted.update(row["class"] for row in accepted)
+    counts.matched_exceptions = frozenset(accepted_drift.matched)
+    counts.repairs = [
+        Repair(row["class"], row["responsible"], seconds_between(row["seenSince"], shipped.as_of))
+        for row in previous.resolved_rows
+        if "exception" not in row
+    ]
+    counts.not_evaluated = count_findings(previous.not_evaluated)
+    result.invalid_rows = len(cluster_input.invalid_rows)
+    result.lines = {
+        FINDINGS_FILE: [*map(encode_line, findings)],
+        ACCEPTED_FILE: [*map(encode_line, accepted)],
+        NOT_EVALUATED_FILE: [*map(encode_line, previous.not_evaluated)],
+        RESOLVED_FILE: [*map(encode_line, previous.resolved_rows)],
+        INVALID_ROWS_FILE: [encode_line(row._asdict()) for row in cluster_input.invalid_rows],
+    }
+    if comparison is not None:
+        result.document = _cluster_document(comparison, findings)
+        if comparison.context:
+            _add_cluster_entries(result, comparison)
+    return result
+
+
+def _add_cluster_entries(result: ClusterResult, comparison: Comparison) -> None:
+    """Add what only a readable cluster has: deviations, imbalances, and the rows that its snapshot lacks."""
+    assert comparison.context
+    cluster_input, state = comparison.cluster_input, comparison.context.state
+    if cluster_input.is_incomplete:
+        result.incomplete = _incomplete_document(comparison)
+    registered = {broker.id for broker in state.brokers}
+    result.imbalances = [*find_imbalances(result.cluster, comparison.broker_load, registered)]
+    equal_topics = cluster_input.equal_topics
+    result.sizes = equal_topics.deviations
+    result.deviations = [
+        make_deviation(group, spec, state.topics.get(spec.topic))
+        for spec in comparison.specs
+        if (group := equal_topics.group_of(spec.topic)) is not None
+    ]
+
+
+def encode_line(row: Mapping[str, Any]) -> bytes:
+    """Return a row as a line of a report's file."""
+    return _encode_json(row).encode() + b"\n"
+
+
+def _cluster_document(comparison: Comparison, findings: Sequence[FindingRow]) -> dict[str, Any]:
+    cluster_input, state = comparison.cluster_input, comparison.cluster_input.state
+    return {
+        "cluster": cluster_input.cluster,
+        "clusterId": state.cluster_id if state else None,
+        "takenAt": format_time(cluster_input.taken_at) if cluster_input.taken_at else None,
+        "problem": cluster_input.problem or None,
+        "incomplete": cluster_input.is_incomplete,
+        "writeBlock": state.write_block.reason.value if state and state.write_block.reason else None,
+        "declared": comparison.counts.declared,
+        "present": comparison.counts.present,
+        "findings": len(findings),
+        "byClass": dict(sorted(Counter(row["class"] for row in findings).items())),
+    }
+
+
+def _incomplete_document(comparison: Comparison) -> dict[str, Any]:
+    invalid_rows = comparison.cluster_input.invalid_rows
+    first = invalid_rows[0]
+    return {
+        "cluster": comparison.cluster_input.cluster,
+        "file": first.file,
+        "rows": len(invalid_rows),
+        "notJudged": comparison.counts.not_judged,
+        "message": f"line {first.line}: {first.message}" if first.line else first.message,
+    }

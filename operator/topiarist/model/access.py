@@ -1,0 +1,155 @@
+"""How a cluster is reached: through its brokers, by Kafka's own protocol, or through its ZooKeeper.
+
+A ``Cluster`` manifest has these values under ``spec.kafka`` and ``spec.zookeeper``. Secrets are references, as in
+``model/credentials.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import NamedTuple
+
+from topiarist.model.credentials import ANONYMOUS, Credentials, SecretReference, Tls
+
+
+class Via(str, Enum):
+    """The way to a cluster: Kafka's own protocol, or ZooKeeper."""
+
+    KAFKA = "Kafka"
+    ZOOKEEPER = "ZooKeeper"
+
+
+def via_of(*, bypasses_brokers: bool) -> Via:
+    """Return the way to a cluster: ZooKeeper is the one where no broker checks a change."""
+    return Via.ZOOKEEPER if bypasses_brokers else Via.KAFKA
+
+
+class SaslMechanism(str, Enum):
+    """A SASL mechanism of Kafka that topiarist supports, by its registered name."""
+
+    PLAIN = "PLAIN"
+    SCRAM_SHA_256 = "SCRAM-SHA-256"
+    SCRAM_SHA_512 = "SCRAM-SHA-512"
+    OAUTHBEARER = "OAUTHBEARER"
+
+
+@dataclass(frozen=True, slots=True)
+class SaslPassword:
+    """A login by user name and password: ``PLAIN`` or one of the SCRAM mechanisms."""
+
+    mechanism: SaslMechanism
+    username: str
+    password: SecretReference
+
+
+@dataclass(frozen=True, slots=True)
+class SaslOAuth:
+    """A login by ``OAUTHBEARER``: a token for the client credentials, from ``token_endpoint`` (an HTTPS address).
+
+    ``ca`` signs the certificate of the endpoint; None: the CAs that the system trusts.
+    """
+
+    token_endpoint: str
+    client_id: str
+    client_secret: SecretReference
+    scope: str = ""
+    ca: SecretReference | None = None
+
+
+class RecordsTopic(NamedTuple):
+    """The compacted topic of topiarist's records, and the replication factor that it is created with.
+
+    ``known_id`` is the topic id that an earlier run has seen, empty if none is known. A topic with another id does not
+    have the records of that run.
+    """
+
+    name: str = "__topiarist"
+    replication_factor: int = 3
+    known_id: str = ""
+
+
+DEFAULT_RECORDS_TOPIC = RecordsTopic()
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaAccess:
+    """The access to a cluster through its brokers.
+
+    ``bootstrap_servers`` is ``host:port,host:port``. Without ``sasl`` there is no login, without ``tls`` no encryption.
+    ``request_timeout`` is in seconds.
+    """
+
+    bootstrap_servers: str
+    sasl: SaslPassword | SaslOAuth | None = None
+    tls: Tls | None = None
+    records: RecordsTopic = DEFAULT_RECORDS_TOPIC
+    request_timeout: float = 30.0
+
+    @property
+    def servers(self) -> str:
+        """Return the addresses, for messages."""
+        return self.bootstrap_servers
+
+    @property
+    def principal(self) -> str:
+        """Return who topiarist is for the brokers, for messages."""
+        if isinstance(self.sasl, SaslPassword):
+            return f"User:{self.sasl.username}"
+        if self.sasl:
+            return f"the principal in the token of {self.sasl.client_id}"
+        if self.tls and self.tls.certificate:
+            return "the subject of topiarist's TLS certificate"
+        return "User:ANONYMOUS (no Cluster document names a login)"
+
+    def map_references(self, convert: Callable[[SecretReference], SecretReference]) -> KafkaAccess:
+        """Return this access with each reference to a secret or a file converted."""
+        login = self.sasl
+        if isinstance(login, SaslPassword):
+            login = replace(login, password=convert(login.password))
+        elif login is not None:
+            login = replace(login, client_secret=convert(login.client_secret), ca=login.ca and convert(login.ca))
+        return replace(self, sasl=login, tls=_map_tls(self.tls, convert))
+
+
+@dataclass(frozen=True, slots=True)
+class ZooKeeperAccess:
+    """The access to a cluster through the ZooKeeper that holds its metadata.
+
+    ``connect`` is ``host:port,host:port/chroot``, and empty if neither the manifest nor an option gives it.
+    ``jute_max_buffer`` is the smallest ``jute.maxbuffer`` of brokers and servers, in bytes.
+    """
+
+    connect: str = ""
+    jute_max_buffer: int = 1_048_575
+    credentials: Credentials = ANONYMOUS
+
+    @property
+    def servers(self) -> str:
+        """Return the addresses without the chroot, for messages."""
+        return self.connect.partition("/")[0]
+
+    def map_references(self, convert: Callable[[SecretReference], SecretReference]) -> ZooKeeperAccess:
+        """Return this access with each reference to a secret or a file converted."""
+        sasl, digest = self.credentials.sasl, self.credentials.digest
+        credentials = Credentials(
+            sasl=sasl and replace(sasl, password=convert(sasl.password)),
+            digest=digest and replace(digest, password=convert(digest.password)),
+            tls=_map_tls(self.credentials.tls, convert),
+        )
+        return replace(self, credentials=credentials)
+
+
+Access = KafkaAccess | ZooKeeperAccess
+"""An access of either kind."""
+
+
+def _map_tls(tls: Tls | None, convert: Callable[[SecretReference], SecretReference]) -> Tls | None:
+    return tls and replace(
+        tls,
+        ca=tls.ca and convert(tls.ca),
+        certificate=tls.certificate and convert(tls.certificate),
+        key=tls.key and convert(tls.key),
+        key_password=tls.key_password and convert(tls.key_password),
+    )

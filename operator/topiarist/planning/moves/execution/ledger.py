@@ -1,0 +1,201 @@
+"""Keeps what a run knows of the moves of one plan: which are left, held, in flight and done, and each topic's outcome.
+
+The adapters send moves and read what became of them; what follows from it is the same for each of them and is decided
+here. Sending is not shared: through ZooKeeper one request at a time is in place and the controller removes it, so a
+batch is a barrier, written in one transaction with its throttles. Through Kafka's own API moves join those in flight,
+and records, throttles and moves are separate requests. A common loop would consist of exceptions.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import Broker
+from topiarist.model.moves import MoveProgress, ReplicaMove
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import Plan, TopicPlan
+from topiarist.planning.moves.execution.gate import Judgement, MovedTopic, judge_topic
+from topiarist.ports import MoveOptions
+from topiarist.text import format_count
+
+HEALTH_TIMEOUT_S = 60.0
+"""Seconds that moves wait for their partitions to become healthy when nothing else is left to send."""
+
+Partition = tuple[str, int]
+
+
+@dataclass(slots=True)
+class OpenTopic:
+    """A topic with moves that are not known to be done, by partition.
+
+    ``was_moved`` is True if this run saw one move, ``is_unknown`` if it ended before the reply to a request.
+    """
+
+    plan: TopicPlan
+    left: dict[int, ReplicaMove]
+    was_moved: bool = False
+    is_unknown: bool = False
+
+
+class MoveLedger:
+    """The moves of one plan, during one run.
+
+    ``open`` has the topics with moves left, ``held`` the moves that wait for the health of their partitions, each with
+    its cause, and ``in_flight`` the moves that were sent. ``blocked_by`` is what keeps the run from sending moves.
+    """
+
+    def __init__(self, plan: Plan, options: MoveOptions) -> None:
+        topics = [topic for topic in plan.actionable_topics() if topic.moves()]
+        self.open = {
+            topic.topic: OpenTopic(topic, {each.partition: each for each in topic.moves()}) for topic in topics
+        }
+        self.held: dict[Partition, tuple[ReplicaMove, str]] = {}
+        self.in_flight: dict[Partition, ReplicaMove] = {}
+        self.blocked_by = ""
+        self._options = options
+        self._planned_brokers: Mapping[int, Broker] = plan.assumptions().brokers
+        self._total = sum(len(topic.moves()) for topic in topics)
+        self._done = 0
+        self._held_until: float | None = None
+        self._finished: list[ReplicaMove] = []
+        self._outcomes: deque[Outcome] = deque()
+        self._remarks: set[str] = set()
+        self.new_remarks: list[str] = []
+
+    def judge(
+        self,
+        names: Collection[str],
+        read: Callable[[str], MovedTopic],
+        find_conflict: Callable[[str, MovedTopic], str] = lambda name, current: "",
+    ) -> Iterator[tuple[OpenTopic, Judgement]]:
+        """Yield each open topic with its judgement; close topics that have a conflict.
+
+        ``read`` returns a topic as it is now, or raises ``TopiaristError``; ``find_conflict`` returns a further reason
+        why nothing more of it is moved.
+        """
+        for name in list(names):
+            topic = self.open[name]
+            try:
+                current = read(name)
+            except TopiaristError as error:
+                self.close(topic, Outcome(name, Result.CONFLICT, error.reason, str(error)))
+                continue
+            judgement = judge_topic(topic.left.values(), topic.plan, self._planned_brokers, current)
+            conflict = judgement.conflict or find_conflict(name, current)
+            if conflict:
+                self.close(topic, Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, conflict))
+            else:
+                yield topic, judgement
+
+    def hold(self, move: ReplicaMove, cause: str) -> None:
+        """Hold a move until its partition is healthy."""
+        self.held[move.topic, move.partition] = move, cause
+
+    def add_sent(self, moves: Iterable[ReplicaMove]) -> None:
+        """Record moves that were sent."""
+        self._held_until = None
+        for move in moves:
+            self.held.pop((move.topic, move.partition), None)
+            self.in_flight[move.topic, move.partition] = move
+            self.open[move.topic].was_moved = True
+
+    def refuse_held_for_too_long(self, now: float) -> bool:
+        """Refuse the topics of the held moves if they were held for too long; return whether they were.
+
+        Called while nothing else can be sent: the time counts from the first call since moves were sent. ``now`` is
+        the time in seconds.
+        """
+        if self._held_until is None:
+            self._held_until = now + (HEALTH_TIMEOUT_S if self._options.wait else 0.0)
+        if now < self._held_until:
+            return False
+        causes: dict[str, list[str]] = {}
+        for (name, _), (_, cause) in sorted(self.held.items()):
+            causes.setdefault(name, []).append(cause)
+        for name, found in causes.items():
+            message = f"{found[0]}; {format_count(len(found), 'partition')} not moved"
+            self.close(self.open[name], Outcome(name, Result.REFUSED, Reason.NOT_IN_SYNC, message))
+        self.held.clear()
+        return True
+
+    def close_finished(self, topic: OpenTopic, judgement: Judgement) -> None:
+        """Count the moves that are done; close the topic after its last one."""
+        for move in judgement.done:
+            del topic.left[move.partition]
+            self.held.pop((move.topic, move.partition), None)
+            self._done += 1
+            self._finished.append(move)
+        if not topic.left:
+            result = Result.DONE if topic.was_moved else Result.UNCHANGED
+            self.close(topic, Outcome(topic.plan.topic, result))
+
+    def close_dropped(self, topic: OpenTopic, dropped: Collection[ReplicaMove]) -> None:
+        """Close a topic after moves of it ended without effect."""
+        first = next(iter(dropped))
+        message = (
+            f"{format_count(len(dropped), 'move')} ended without effect: partition {first.partition} is still"
+            f" on {list(first.before)}; the controller dropped it (its log has the cause), or another client"
+            " cancelled it"
+        )
+        self.close(topic, Outcome(topic.plan.topic, Result.FAILED, Reason.MOVE_DROPPED, message))
+
+    def close(self, topic: OpenTopic, outcome: Outcome) -> None:
+        """End the work on a topic; a move of it that is in flight continues at the controller."""
+        name = topic.plan.topic
+        if self.open.pop(name, None):
+            self._outcomes.append(outcome)
+        for key in [key for key in self.held if key[0] == name]:
+            del self.held[key]
+
+    def take_outcomes(self) -> Iterator[Outcome]:
+        """Yield the outcomes that were found since the last call."""
+        while self._outcomes:
+            yield self._outcomes.popleft()
+
+    def unfinished_outcomes(self) -> Iterator[Outcome]:
+        """Yield the outcome of each topic with moves left, after the run."""
+        for name, topic in self.open.items():
+            moves = topic.plan.moves()
+            if topic.is_unknown:
+                message = "the session ended before the reply: the next run detects whether its moves were sent"
+                yield Outcome(name, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
+                continue
+            # Without ``wait`` a run ends in order while moves are left: that is unfinished work, not an interruption.
+            if self._options.wait and not topic.was_moved and len(topic.left) == len(moves):
+                reason = Reason.REASSIGNMENT_IN_PROGRESS if self.blocked_by else None
+                yield Outcome(name, Result.SKIPPED, reason, self.blocked_by)
+                continue
+            flying = sum(topic == name for topic, _ in self.in_flight)
+            message = f"{len(moves) - len(topic.left)} of {format_count(len(moves), 'partition')} moved"
+            message += f", {flying} in flight" if flying else f": {self.blocked_by}" if self.blocked_by else ""
+            yield Outcome(name, Result.PENDING, Reason.MOVES_UNFINISHED, f"{message}; run again for the rest")
+
+    @property
+    def has_unreported_moves(self) -> bool:
+        """Return whether a move was finished since the last report."""
+        return bool(self._finished)
+
+    def report(
+        self,
+        position: tuple[int, int],
+        copying: Iterable[ReplicaMove] = (),
+        waiting_for: str = "",
+        done_more: int = 0,
+    ) -> None:
+        """Report the progress; ``position`` is the number of the batch and of batches, ``done_more`` adds to done."""
+        finished, self._finished = tuple(self._finished), []
+        remarks, self.new_remarks = tuple(self.new_remarks), []
+        done = self._done + done_more
+        self._options.on_progress(
+            MoveProgress(*position, done, self._total, tuple(copying), finished, waiting_for, remarks)
+        )
+
+    def remark(self, remark: str) -> None:
+        """Add a fact to the next report, once in a run."""
+        # A write that is tried again finds the same facts.
+        if remark not in self._remarks:
+            self._remarks.add(remark)
+            self.new_remarks.append(remark)

@@ -1,0 +1,261 @@
+"""Applies plans to real brokers in KRaft mode: all kinds of changes, policies, quotas, limits, a controller away."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from support.builders import refusal_reasons, spec
+from support.kafka.kraft import ACLS, CONTROLLER, POLICIES, KafkaListener, plain_and_scram
+from support.kafka.kraft_fixture import KraftFixture, KraftFixtureFactory
+from support.kafka.live_write_bench import LiveBench
+from support.kafka.write_bench import results
+from support.secret_scanner import register_secret
+from topiarist.errors import Location, Reason
+from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword
+from topiarist.model.credentials import SecretReference
+from topiarist.model.outcome import Result
+from topiarist.reconcile import withhold_vetoed_changes
+
+PASSWORD = register_secret("planted-Hedge15-alice")
+WRITE_RIGHTS = ("Create", "Alter", "AlterConfigs", "Delete")
+RACKS = {1: "a", 2: "b", 3: "c"}
+
+
+@pytest.fixture
+def bench(kraft: KraftFixture) -> Iterator[LiveBench]:
+    opened = LiveBench(kraft.kafka.bootstrap)
+    yield opened
+    opened.close()
+
+
+def test_one_plan_creates_grows_configures_and_deletes(bench: LiveBench, kraft: KraftFixture) -> None:
+    """Kafka's own client shows what the plan says; the second run sends no request that writes."""
+    before = (
+        spec("apply-grown", partitions=2, replicationFactor=2, config={"retention.ms": 1000000}),
+        spec("apply-old"),
+        spec("apply-set", config={"retention.ms": 1000000, "cleanup.policy": "compact"}),
+    )
+    assert set(results(bench.apply(bench.plan(*before))).values()) == {Result.DONE}
+    wanted = (
+        spec("apply-new", partitions=3, replicationFactor=3, config={"min.insync.replicas": 2}),
+        spec("apply-grown", partitions=5, replicationFactor=2, config={"retention.ms": 2000000}),
+        spec("apply-old", ensure="Absent"),
+        spec("apply-set", config={"retention.ms": 1000000}),
+    )
+    plan = bench.plan(*wanted)
+    planned = {topic.topic: topic for topic in plan.topics}
+    outcomes = bench.apply(plan)
+    assert set(results(outcomes).values()) == {Result.DONE}
+    names = ["apply-new", "apply-grown", "apply-old", "apply-set"]
+    shown = kraft.clients.describe(names)
+    new, grown = shown["apply-new"], shown["apply-grown"]
+    assert new
+    assert grown
+    assert shown["apply-old"] is None
+    assert new.replicas == planned["apply-new"].new_replicas()
+    assert new.id == outcomes["apply-new"].topic_id
+    assert grown.replicas[2:] == planned["apply-grown"].new_replicas()
+    assert bench.look(names).topics["apply-set"].config == {"retention.ms": "1000000"}  # type: ignore[union-attr]
+    assert bench.records.intents == []
+    writes = bench.writes
+    assert not bench.plan(*wanted).has_changes
+    assert bench.writes == writes
+
+
+def test_saved_plans_are_recognized_as_applied(bench: LiveBench) -> None:
+    """The same plan a second time is unchanged, and sends no request that writes."""
+    plan = bench.plan(spec("saved", config={"cleanup.policy": "compact,delete", "retention.ms": 1000000}))
+    assert results(bench.apply(plan)) == {"saved": Result.DONE}
+    writes = bench.writes
+    assert results(bench.apply(plan)) == {"saved": Result.UNCHANGED}
+    assert bench.writes == writes
+
+
+def test_deletions_and_growth_of_another_topic_of_the_name_are_refused(bench: LiveBench, kraft: KraftFixture) -> None:
+    """A topic that is recreated, or grown by another client, directly before the request is not changed."""
+    first = (spec("twin"), spec("raced", partitions=2, replicationFactor=2))
+    bench.apply(bench.plan(*first))
+
+    def interfere(number: int) -> None:
+        if number == deletion:
+            kraft.clients.delete(["twin"])
+            kraft.kafka.wait(lambda: kraft.clients.describe(["twin"])["twin"] is None, "the deletion")
+            kraft.clients.create({"twin": ((1, 2), (2, 3), (3, 1))})
+        else:
+            kraft.kafka.tool(
+                "kafka-topics",
+                "--bootstrap-server",
+                kraft.kafka.bootstrap,
+                "--alter",
+                "--topic",
+                "raced",
+                "--partitions",
+                "3",
+            )
+
+    deletion = bench.records.fence_checks + 1
+    plan = bench.plan(spec("twin", ensure="Absent"), spec("raced", partitions=4, replicationFactor=2))
+    bench.records.before_fence = interfere
+    outcomes = bench.apply(plan)
+    assert results(outcomes) == {"twin": Result.CONFLICT, "raced": Result.CONFLICT}
+    topics = bench.look(["twin", "raced"]).topics
+    assert topics["twin"]
+    assert len(topics["raced"].replicas) == 3  # type: ignore[union-attr]
+    assert bench.records.intents == []
+
+
+def test_policies_and_invalid_configs_in_plan_and_apply(fresh_kraft: KraftFixtureFactory, kraft_release: str) -> None:
+    """The brokers' own words are in the plan that asked them, and in the outcomes of one that did not; others pass."""
+    with fresh_kraft(kraft_release, RACKS, properties=POLICIES) as bed:
+        bench = LiveBench(bed.kafka.bootstrap)
+        bench.apply(bench.plan(spec("set"), spec("grown", partitions=1, replicationFactor=2)))
+        wanted = (
+            spec("forbidden-topic"),
+            spec("fine"),
+            spec("set", config={"retention.ms": 1}),
+            spec("grown", partitions=2, replicationFactor=2, config={"retention.ms": 1}),
+        )
+        plan = bench.plan(*wanted)
+        writes_before = bench.look(["fine", "grown"]).topics
+        asked = {topic.topic: topic for topic in withhold_vetoed_changes(bench, plan).topics}
+        assert bench.look(["fine", "grown"]).topics == writes_before
+        for name in ("forbidden-topic", "set", "grown"):
+            assert refusal_reasons(asked[name]) == ["PolicyViolation"], asked[name]
+        assert "names must not begin with forbidden" in asked["forbidden-topic"].refusals[0].message
+        assert asked["fine"].refusals == ()
+        assert len(asked["grown"].changes) == 1
+        outcomes = bench.apply(plan)
+        assert {name: each.reason for name, each in outcomes.items()} == {
+            "forbidden-topic": Reason.POLICY_VIOLATION,
+            "fine": None,
+            "set": Reason.POLICY_VIOLATION,
+            "grown": Reason.POLICY_VIOLATION,
+        }
+        # The configs of a topic come before its growth: without them it does not grow.
+        assert len(bench.look(["grown"]).topics["grown"].replicas) == 1  # type: ignore[union-attr]
+        assert bench.records.intents == []
+        bench.close()
+
+
+def test_k17_a_quota_slows_a_run_and_loses_no_topic(fresh_kraft: KraftFixtureFactory, kraft_release: str) -> None:
+    """A quota of mutations leaves out topics; all are created in the end, each once."""
+    with fresh_kraft(kraft_release, RACKS, controller_properties={"controller.quota.window.num": 3}) as bed:
+        bed.kafka.tool(
+            "kafka-configs",
+            "--bootstrap-server",
+            bed.kafka.bootstrap,
+            "--alter",
+            "--add-config",
+            "controller_mutation_rate=5",
+            "--entity-type",
+            "users",
+            "--entity-default",
+        )
+        bench = LiveBench(bed.kafka.bootstrap)
+        plan = bench.plan(*(spec(f"t{each:02}", partitions=3, replicationFactor=2) for each in range(20)))
+        outcomes = bench.apply(plan)
+        assert set(results(outcomes).values()) == {Result.DONE}, bench.error
+        assert bench.writes["CreateTopics"] > 1
+        assert bench.records.intents == []
+        bench.close()
+
+
+def test_a_thousand_topics_in_chunks(bench: LiveBench) -> None:
+    """Six transactions for five chunks; a look after a sync shows every topic that was confirmed."""
+    wanted = [spec(f"bulk-{each:04}", partitions=3, replicationFactor=2) for each in range(1_000)]
+    outcomes = bench.apply(bench.plan(*wanted))
+    assert set(results(outcomes).values()) == {Result.DONE}
+    assert bench.writes["CreateTopics"] == 5
+    assert len(bench.records.commits) == 6
+    assert not bench.plan(*wanted).has_changes
+
+
+def test_k15_the_limit_of_a_request_is_that_of_the_controller(
+    fresh_kraft: KraftFixtureFactory, kraft_release: str
+) -> None:
+    """What topiarist refuses as too large the controller refuses too, and what it sends is accepted."""
+    with fresh_kraft(kraft_release, {1: None}, heap="768m") as bed:
+        bench = LiveBench(bed.kafka.bootstrap)
+        fits = spec("fits", partitions=9_998, replicationFactor=1, config={"retention.ms": 1000000})
+        large = spec("large", partitions=10_000, replicationFactor=1)
+        asked = {topic.topic: topic for topic in withhold_vetoed_changes(bench, bench.plan(fits, large)).topics}
+        assert asked["fits"].refusals == ()
+        assert refusal_reasons(asked["large"]) == ["TooLarge"]
+        bench.close()
+
+
+def test_k13_a_controller_that_is_away_ends_the_run_and_nothing_is_sent_twice(
+    fresh_kraft: KraftFixtureFactory, kraft_release: str
+) -> None:
+    """The controller is killed before the request and comes back after the brokers gave up, or carries it out."""
+    with fresh_kraft(kraft_release, RACKS) as bed:
+        bench = LiveBench(bed.kafka.bootstrap)
+        plan = bench.plan(spec("late"))
+        bench.records.before_fence = lambda number: bed.kafka.kill(CONTROLLER)
+        starter = threading.Timer(15, lambda: bed.kafka.start(CONTROLLER))
+        starter.start()
+        began = time.monotonic()
+        outcomes = bench.apply(plan)
+        starter.join()
+        assert time.monotonic() - began < 100
+        assert bench.writes["CreateTopics"] == 1
+        assert outcomes["late"].result in (Result.DONE, Result.SKIPPED, Result.UNKNOWN)
+        bench.records.before_fence = lambda number: None
+        if outcomes["late"].result is not Result.DONE:
+            assert bench.error
+            assert bench.error.reason.retryable
+        else:
+            assert bench.records.intents == []
+        bench.close()
+
+
+def test_k15_each_missing_right_is_named_and_the_granted_ones_suffice(
+    fresh_kraft: KraftFixtureFactory, kraft_release: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Without a right the change of that kind fails with its name, in plan and apply; with it the run succeeds."""
+    login = tmp_path_factory.mktemp("login") / "password"
+    login.write_text(PASSWORD)
+    sasl = SaslPassword(SaslMechanism.PLAIN, "alice", SecretReference(str(login), "", Location("clusters.yaml", 1, 1)))
+    listeners = {"LOGIN": KafkaListener("SASL_PLAINTEXT", plain_and_scram({"alice": PASSWORD}))}
+    with fresh_kraft(kraft_release, RACKS, properties=ACLS, listeners=listeners) as bed:
+        administrator = LiveBench(bed.kafka.bootstrap)
+        administrator.apply(administrator.plan(spec("grown"), spec("set"), spec("old")))
+        access = KafkaAccess(bed.kafka.bootstrap_of("LOGIN"), sasl)
+        bench = LiveBench(bed.kafka.bootstrap, access)
+        bench.records = administrator.records
+
+        def grant(*words: str) -> None:
+            allowed = ["--add", "--allow-principal", "User:alice", *words]
+            assert bed.kafka.tool("kafka-acls", "--bootstrap-server", bed.kafka.bootstrap, *allowed).code == 0
+
+        grant("--operation", "Describe", "--operation", "DescribeConfigs", "--topic", "*")
+        grant("--operation", "Describe", "--cluster")
+        wanted = (
+            spec("new"),
+            spec("grown", partitions=4, replicationFactor=2),
+            spec("set", config={"retention.ms": 1000000}),
+            spec("old", ensure="Absent"),
+        )
+        rights = {"new": "Create on", "grown": "Alter on", "set": "AlterConfigs on", "old": "Delete on"}
+        plan = bench.plan(*wanted)
+        asked = {topic.topic: topic for topic in withhold_vetoed_changes(bench, plan).topics}
+        for name in ("new", "grown", "set"):
+            assert refusal_reasons(asked[name]) == ["NoPermission"]
+            assert rights[name] in asked[name].refusals[0].message
+        outcomes = bench.apply(plan)
+        for name, right in rights.items():
+            assert outcomes[name].reason is Reason.NO_PERMISSION, outcomes[name]
+            assert right in outcomes[name].message
+        assert bench.records.intents == []
+        grant(*(word for right in WRITE_RIGHTS for word in ("--operation", right)), "--topic", "*")
+        bed.kafka.wait(
+            lambda: not any(each.refusals for each in withhold_vetoed_changes(bench, bench.plan(*wanted)).topics),
+            "the rights",
+        )
+        assert set(results(bench.apply(bench.plan(*wanted))).values()) == {Result.DONE}
+        bench.close()
+        administrator.close()

@@ -1,0 +1,384 @@
+"""Tries the rights of ``docs/connections.md`` with an authorizer: they suffice, and each missing one is named.
+
+Each test has a principal of its own, with exactly the rights that the test names, and a topic of records of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from kafka.protocol.admin import CreateAclsRequest
+
+from support.builders import refusal_reasons
+from support.kafka.clients import Clients
+from support.kafka.kraft import ACLS, KafkaListener, KraftCluster, KraftOptions, plain_and_scram
+from support.kafka.programs import Program
+from support.secret_scanner import register_secret
+from support.spec_builders import apply_outcomes, plan_specs, topic_spec
+from topiarist.adapters.kafka_admin.cluster import KafkaCluster
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.read.state import WARNING_NO_REASSIGNMENTS
+from topiarist.adapters.kafka_admin.read.sync import WARNING_UNSYNCED, read_quorum
+from topiarist.errors import Location, Reason, TopiaristError
+from topiarist.model.access import KafkaAccess, RecordsTopic, SaslMechanism, SaslPassword
+from topiarist.model.credentials import SecretReference
+from topiarist.model.moves import MoveKind, MoveSettings
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import Freeze
+from topiarist.planning.unmanage import parse_unmanage_request, plan_unmanage
+from topiarist.ports import MoveOptions
+from topiarist.reconcile import read_and_plan
+
+PASSWORD = register_secret("planted-Hedge16-rights")
+RACKS: dict[int, str | None] = {1: "a", 2: "b", 3: "c"}
+PRINCIPALS = 64
+
+_TYPES = {"Topic": 2, "Cluster": 4, "TransactionalId": 5}
+_OPERATIONS = {
+    **{"Read": 3, "Write": 4, "Create": 5, "Delete": 6, "Alter": 7, "Describe": 8},
+    **{"DescribeConfigs": 10, "AlterConfigs": 11},
+}
+_ANY, _LITERAL, _PREFIXED, _ALLOW = "*", 3, 4, 3
+_RECORDS = "the topic of records"
+
+
+class Right(NamedTuple):
+    """One right, as the table of the documentation names it; a name that ends with ``-*`` is a prefix."""
+
+    operation: str
+    resource: str
+    name: str = _ANY
+
+
+DESCRIBE, DESCRIBE_CONFIGS = Right("Describe", "Topic"), Right("DescribeConfigs", "Topic")
+DESCRIBE_CLUSTER = Right("Describe", "Cluster")
+READ_RECORDS = Right("Read", "Topic", _RECORDS)
+CREATE_RECORDS, WRITE_RECORDS = Right("Create", "Topic", _RECORDS), Right("Write", "Topic", _RECORDS)
+TRANSACTIONS = Right("Write", "TransactionalId", "topiarist")
+
+READING = frozenset({DESCRIBE, DESCRIBE_CONFIGS, DESCRIBE_CLUSTER, Right("Describe", "Topic", _RECORDS), READ_RECORDS})
+"""The rights of all runs."""
+
+WRITING = READING | {CREATE_RECORDS, WRITE_RECORDS, Right("Describe", "TransactionalId", "topiarist"), TRANSACTIONS}
+"""The rights of ``apply``, ``freeze`` and ``unmanage`` without a change of a topic."""
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "Create": {"partitions": 1},
+    "Alter": {"partitions": 3},
+    "AlterConfigs": {"config": {"retention.ms": 5000}},
+    "Delete": {"ensure": "Absent"},
+}
+"""The change of a topic that needs each right on topics."""
+
+THROTTLING = frozenset(
+    {Right("AlterConfigs", "Topic"), Right("DescribeConfigs", "Cluster"), Right("AlterConfigs", "Cluster")}
+)
+MOVING = WRITING | {Right("Alter", "Cluster")}
+THROTTLE = 50_000_000
+MOVES = MoveSettings(frozenset(MoveKind), THROTTLE, stall_after=60)
+
+
+@dataclass
+class Guarded:
+    """A cluster with an authorizer; clients of the plain listener are the super user."""
+
+    kafka: KraftCluster
+    clients: Clients
+    password: Path
+
+    def __post_init__(self) -> None:
+        self._numbers = count()
+
+    def open_all(self) -> KafkaCluster:
+        """Return the cluster as the super user sees it, with the records of the last principal."""
+        access = KafkaAccess(self.kafka.bootstrap, records=self.records)
+        return KafkaCluster(access, owner="default", lock_timeout=20.0)
+
+    def grant(self, rights: Collection[Right]) -> KafkaAccess:
+        """Return the access of a new principal with these rights; no principal has used its topic of records."""
+        number = next(self._numbers)
+        user, self.records = f"user-{number}", RecordsTopic(f"__topiarist-{number}", 1)
+        acl = CreateAclsRequest.AclCreation
+        creations = []
+        for right in sorted(rights):
+            name = self.records.name if right.name == _RECORDS else right.name
+            is_prefix = name.endswith("-*")
+            creations.append(
+                acl(
+                    resource_type=_TYPES[right.resource],
+                    resource_name="kafka-cluster"
+                    if right.resource == "Cluster"
+                    else name.removesuffix("*" * is_prefix),
+                    resource_pattern_type=_PREFIXED if is_prefix else _LITERAL,
+                    principal=f"User:{user}",
+                    host="*",
+                    operation=_OPERATIONS[right.operation],
+                    permission_type=_ALLOW,
+                )
+            )
+        session = Session(KafkaAccess(self.kafka.bootstrap), 10.0)
+        answer = session.controller().call(CreateAclsRequest(creations=creations))
+        assert [each.error_code for each in answer.results] == [0] * len(creations)
+        self._wait_until_current(session)
+        session.close()
+        login = SaslPassword(
+            SaslMechanism.PLAIN, user, SecretReference(str(self.password), "", Location("c.yaml", 1, 1))
+        )
+        return KafkaAccess(self.kafka.bootstrap_of("LOGIN"), login, records=self.records, request_timeout=15.0)
+
+    def _wait_until_current(self, session: Session) -> None:
+        """Wait until each broker has the metadata that the controller has committed."""
+        end = read_quorum(session, session.any_broker()).high_watermark
+        brokers = [session.broker(each) for each in RACKS]
+        self.kafka.wait(
+            lambda: all(each.read_versions().finalized_features_epoch >= end - 1 for each in brokers), "the rights"
+        )
+
+
+@pytest.fixture(scope="module")
+def guarded_cluster(
+    kraft_release: str, program: Program, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Guarded]:
+    """Start three brokers with an authorizer."""
+    password = tmp_path_factory.mktemp("rights") / "password"
+    password.write_text(PASSWORD)
+    users = {f"user-{number}": PASSWORD for number in range(PRINCIPALS)}
+    listeners = {"LOGIN": KafkaListener("SASL_PLAINTEXT", plain_and_scram(users, ["PLAIN"]))}
+    with KraftCluster(kraft_release, RACKS, KraftOptions(properties=ACLS, listeners=listeners, heap="160m")) as kafka:
+        yield Guarded(kafka, Clients(program, kafka.bootstrap), password)
+
+
+@pytest.fixture
+def guarded(guarded_cluster: Guarded) -> Iterator[Guarded]:
+    """Return the cluster; afterwards it has no topics."""
+    yield guarded_cluster
+    with KafkaCluster(KafkaAccess(guarded_cluster.kafka.bootstrap), owner="default") as cluster:
+        names = [name for name in cluster.read().topics if not name.startswith("__transaction")]
+    assert guarded_cluster.clients.delete(names) == {}
+
+
+def refusal(run: Callable[[], object]) -> str:
+    """Return the message of a run that ends for lack of a right."""
+    with pytest.raises(TopiaristError) as caught:
+        run()
+    assert caught.value.reason is Reason.NO_PERMISSION, caught.value
+    return str(caught.value)
+
+
+def own(guarded: Guarded, *names: str) -> None:
+    """Create topics, owned in the records of the last principal."""
+    with guarded.open_all() as cluster:
+        specs = [topic_spec(name, replicationFactor=2) for name in names]
+        assert {each.result for each in apply_outcomes(cluster, plan_specs(cluster, *specs)).values()} == {Result.DONE}
+
+
+def freeze(access: KafkaAccess) -> None:
+    """Freeze the cluster, and end that."""
+    with KafkaCluster(access, owner="default") as cluster:
+        assert cluster.set_freeze(Freeze("test", "ada"), by="ada", force=False).result is Result.DONE
+        assert cluster.read().write_block.reason is Reason.FROZEN
+        assert cluster.set_freeze(None, by="ada", force=False).result is Result.DONE
+
+
+def change(access: KafkaAccess, **fields: Any) -> Outcome:
+    """Plan a change of the topic ``t`` and apply it."""
+    with KafkaCluster(access, owner="default", lock_timeout=20.0) as cluster:
+        plan = plan_specs(cluster, topic_spec("t", **{"replicationFactor": 2, **fields}))
+        (outcome,) = apply_outcomes(cluster, plan).values()
+        return outcome
+
+
+def test_reading_needs_the_rights_of_all_runs(guarded: Guarded) -> None:
+    """With exactly them everything is visible, also before there are records, and there are no warnings."""
+    access = guarded.grant(READING)
+    with KafkaCluster(access, owner="default") as cluster:
+        assert cluster.read().topics == {}
+        own(guarded, "t")
+        state = cluster.read()
+        assert state.topics["t"].valid_record
+        assert (state.topic_errors, state.warnings) == ({}, ())
+        assert cluster.poll({"t": [0, 1]})["t"].identity == state.topics["t"].identity
+        assert cluster.inspect("t").assignment.keys() == {0, 1}
+        assert cluster.inspect_all([state.topics["t"]]).keys() == {"t"}
+
+
+def test_a_hidden_topic_is_never_absent(guarded: Guarded) -> None:
+    """Without Describe the listing leaves topics out: one with a record is an error, and no plan changes it."""
+    access = guarded.grant(READING - {DESCRIBE} | {Right("Describe", "Topic", "seen-*")})
+    own(guarded, "seen-1", "hidden-1")
+    guarded.clients.create({"hidden-2": ((1,),)})
+    with KafkaCluster(access, owner="default") as cluster:
+        state = cluster.read()
+        assert {"seen-1"} == {name for name in state.topics if not name.startswith("__")}
+        assert state.topic_errors.keys() == {"hidden-1"}
+        assert "hidden from topiarist" in state.topic_errors["hidden-1"].message
+        assert "Describe on every topic" in state.topic_errors["hidden-1"].message
+        assert state.dangling_records == {}
+        changes: tuple[dict[str, Any], ...] = ({}, {"ensure": "Absent"}, {"partitions": 4})
+        for fields in changes:
+            (planned,) = plan_specs(cluster, topic_spec("hidden-1", **fields)).topics
+            assert refusal_reasons(planned) == ["TopicUnreadable"], planned
+            assert not planned.is_actionable
+        assert cluster.poll({"hidden-1": [0]})["hidden-1"].read_error
+        assert cluster.inspect("hidden-1").other_errors
+
+
+def test_a_hidden_topic_without_a_record_is_not_created(guarded: Guarded) -> None:
+    """A plan cannot know it; the run sees that it is hidden, or finds that it exists, and changes nothing."""
+    rights = WRITING - {DESCRIBE} | {Right("Create", "Cluster")}
+    access = guarded.grant(rights)
+    guarded.clients.create({"t": ((1,),)})
+    outcome = change(access)
+    assert (outcome.result, outcome.reason) == (Result.CONFLICT, Reason.TOPIC_UNREADABLE), outcome
+    assert "Describe is missing" in outcome.message
+
+
+def test_a_prefix_is_enough_for_its_topics(guarded: Guarded) -> None:
+    """A principal with rights on a prefix manages the topics of that prefix."""
+    on_prefix = {Right(word, "Topic", "team-*") for word in ("Describe", "DescribeConfigs", "Create", "Delete")}
+    access = guarded.grant(WRITING - {DESCRIBE, DESCRIBE_CONFIGS} | on_prefix | {DESCRIBE_CONFIGS_OF_RECORDS})
+    guarded.clients.create({"other": ((1,),)})
+    with KafkaCluster(access, owner="default", lock_timeout=20.0) as cluster:
+        changes: tuple[dict[str, Any], ...] = ({}, {"ensure": "Absent"})
+        for fields in changes:
+            (outcome,) = apply_outcomes(cluster, plan_specs(cluster, topic_spec("team-1", **fields))).values()
+            assert outcome.result is Result.DONE, outcome
+
+
+DESCRIBE_CONFIGS_OF_RECORDS = Right("DescribeConfigs", "Topic", _RECORDS)
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        (DESCRIBE_CONFIGS, "lacks DescribeConfigs on"),
+        (READ_RECORDS, "lacks Read on the topic __topiarist"),
+    ],
+)
+def test_reading_without_a_right(guarded: Guarded, missing: Right, message: str) -> None:
+    """The run ends, and names the right: it is never taken for "no overrides" or "no records"."""
+    access = guarded.grant(READING - {missing})
+    own(guarded, "t")
+    with KafkaCluster(access, owner="default") as cluster:
+        assert message in refusal(cluster.read)
+
+
+def test_reading_without_the_cluster(guarded: Guarded) -> None:
+    """Without Describe on the cluster a plan says that it may be old, and that reassignments are not visible."""
+    access = guarded.grant(READING - {DESCRIBE_CLUSTER})
+    own(guarded, "t")
+    with KafkaCluster(access, owner="default") as cluster:
+        state = cluster.read()
+        assert state.topics["t"].valid_record
+        assert {WARNING_UNSYNCED, WARNING_NO_REASSIGNMENTS} <= set(state.warnings)
+        assert cluster.inspect("t").assignment.keys() == {0, 1}
+
+
+@pytest.mark.parametrize("operation", CHANGES)
+def test_each_change_needs_one_right_more(guarded: Guarded, operation: str) -> None:
+    """With exactly that right the change is made; without it, it is refused, and the right is named."""
+    access = guarded.grant(WRITING)
+    if operation != "Create":
+        own(guarded, "t")
+    outcome = change(access, **CHANGES[operation])
+    assert (outcome.result, outcome.reason) == (Result.FAILED, Reason.NO_PERMISSION), outcome
+    assert f"the right {operation} on the topic" in outcome.message
+    if operation != "Create":
+        guarded.clients.delete(["t"])
+    access = guarded.grant(WRITING | {Right(operation, "Topic")})
+    if operation != "Create":
+        own(guarded, "t")
+    assert change(access, **CHANGES[operation]).result is Result.DONE
+
+
+def test_ownership_and_freeze_need_no_right_on_topics(guarded: Guarded) -> None:
+    """Adoption, release and freeze write records only."""
+    access = guarded.grant(WRITING)
+    guarded.clients.create({"t": ((1, 2), (2, 3))})
+    freeze(access)
+    assert change(access).result is Result.DONE
+    with KafkaCluster(access, owner="default") as cluster:
+        plan, _ = plan_unmanage(cluster.read(), "", parse_unmanage_request(["t"]), RunOptions())
+        assert apply_outcomes(cluster, plan)["t"].result is Result.DONE
+        assert cluster.read().topics["t"].record is None
+
+
+@pytest.mark.parametrize(
+    ("missing", "message"),
+    [
+        (CREATE_RECORDS, "lacks Create on the topic __topiarist"),
+        (WRITE_RECORDS, "lacks Write on the topic __topiarist"),
+        (TRANSACTIONS, "lacks Write on the transactional id topiarist"),
+    ],
+)
+def test_no_write_begins_without_the_rights_for_records(guarded: Guarded, missing: Right, message: str) -> None:
+    """Apply and freeze end before anything is written, and name the right."""
+    access = guarded.grant(WRITING - {missing} | {Right("Create", "Cluster")} - {missing})
+    if missing is CREATE_RECORDS:
+        access = guarded.grant(WRITING - {missing} | {Right("Create", "Topic", "t")})
+    assert message in refusal(lambda: change(access))
+    assert message in refusal(lambda: freeze(access))
+    assert guarded.clients.describe(["t"])["t"] is None
+
+
+def move(access: KafkaAccess, throttle: int) -> Outcome:
+    """Move the topic ``t`` away from broker 3."""
+    settings = replace(MOVES, throttle=throttle)
+    cluster_spec = ClusterSpec("prod", moves=settings, drain_brokers=frozenset({3}))
+    wanted = topic_spec("t", cluster_spec, replicationFactor=2)
+    with KafkaCluster(access, owner="default", lock_timeout=20.0) as cluster:
+        plan = read_and_plan(cluster, cluster_spec, (wanted,), RunOptions())
+        assert plan.topics[0].moves(), plan
+        (outcome,) = cluster.move(plan, MoveOptions(settings), lambda: False)
+        return outcome
+
+
+def own_for_move(guarded: Guarded) -> None:
+    """Create the owned topic ``t`` with replicas on all brokers."""
+    assert guarded.clients.create({"t": ((1, 3), (3, 2))}) == {}
+    with guarded.open_all() as cluster:
+        assert (
+            apply_outcomes(cluster, plan_specs(cluster, topic_spec("t", replicationFactor=2)))["t"].result
+            is Result.DONE
+        )
+
+
+def test_moves_need_alter_on_the_cluster(guarded: Guarded) -> None:
+    """With it replicas move without a throttle; without it, the right is named."""
+    access = guarded.grant(WRITING)
+    own_for_move(guarded)
+    outcome = move(access, 0)
+    assert (outcome.result, outcome.reason) == (Result.FAILED, Reason.NO_PERMISSION), outcome
+    assert "the right Alter on the cluster" in outcome.message
+    guarded.clients.delete(["t"])
+    access = guarded.grant(MOVING)
+    own_for_move(guarded)
+    assert move(access, 0).result is Result.DONE
+
+
+def test_throttled_moves_need_configs(guarded: Guarded) -> None:
+    """With the rights for throttles replicas move with one."""
+    access = guarded.grant(MOVING | THROTTLING)
+    own_for_move(guarded)
+    assert move(access, THROTTLE).result is Result.DONE
+
+
+@pytest.mark.parametrize("missing", sorted(THROTTLING))
+def test_a_throttle_without_a_right_moves_nothing(guarded: Guarded, missing: Right) -> None:
+    """The run ends before a replica moves, and names the right."""
+    # AlterConfigs implies DescribeConfigs, on the same resource.
+    implied = {Right("AlterConfigs", "Cluster")} if missing == Right("DescribeConfigs", "Cluster") else set()
+    access = guarded.grant((MOVING | THROTTLING) - {missing} - implied)
+    own_for_move(guarded)
+    message = refusal(lambda: move(access, THROTTLE))
+    assert f"{missing.operation} on the {missing.resource.lower()}" in message
+    topic = guarded.clients.describe(["t"])["t"]
+    assert topic
+    assert topic.replicas == ((1, 3), (3, 2))

@@ -1,0 +1,176 @@
+"""The findings of a fleet, derived from its documents and snapshot rows by the rules of the documentation alone.
+
+This module imports nothing of topiarist, so that both cannot share a defect. ``random_fleets`` makes its input, and
+tests compare its output with the rows of real reports. It knows the classes in ``CLASSES``, which depend on one topic
+and its manifest. It does not know placement, reassignments, existing problems and invalid input.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+Finding = tuple[str, str, str, str, str | None, str | None, str]
+"""Cluster, topic, class, field, expected value, actual value, and the action of a plan."""
+
+Difference = tuple[str, str, str | None, str | None, str]
+"""A finding without its cluster and topic."""
+
+CLASSES = frozenset(
+    (
+        *("missing", "unexpected", "orphaned", "partitions", "replicationFactor"),
+        *("assignment", "config", "unmanaged", "refused", "unknown"),
+    )
+)
+
+_INTERNAL = ("__consumer_offsets", "__transaction_state", "__topiarist")
+_PROTECTED = ("__*", "_schemas*", "_confluent*", "connect-*", "*-changelog", "*-repartition", "mm2-*")
+_THROTTLES = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
+_SIZES = ("partitions", "replicationFactor")
+_CHANGE, _REFUSED, _REPORTED = "Change", "Refused", "Reported"
+
+_Document = Mapping[str, Any]
+
+
+def expected_findings(
+    documents: Sequence[_Document], snapshots: Mapping[str, Sequence[_Document]], owner: str
+) -> set[Finding]:
+    """Return the findings of the classes in ``CLASSES``; ``snapshots`` has the rows of each cluster that was read."""
+    clusters = {one["metadata"]["name"]: one for one in documents if one["kind"] == "Cluster"}
+    topics = [one for one in documents if one["kind"] == "Topic"]
+    found: set[Finding] = {
+        (name, "", "unknown", "", None, None, _REPORTED) for name in clusters if name not in snapshots
+    }
+    for name in clusters.keys() & snapshots.keys():
+        declared = {
+            one["spec"].get("topicName", one["metadata"]["name"]): _merge(one["spec"], clusters[name])
+            for one in topics
+            if _selects(one["spec"], clusters[name])
+            or (len(clusters) == 1 and one["spec"].keys().isdisjoint(("clusters", "clusterSelector")))
+        }
+        rows = {row["topic"]: row for row in snapshots[name][1:]}
+        for topic in declared.keys() | rows.keys():
+            row = rows.get(topic, {"kind": "nothing", "record": None})
+            spec = declared.get(topic)
+            differences = _undeclared(topic, row, owner) if spec is None else _declared(topic, spec, row, owner)
+            observes = spec is not None and spec.get("mode") == "Observe"
+            found |= {(name, topic, *values, _REPORTED if observes else planned) for *values, planned in differences}
+    return found
+
+
+def _selects(layer: _Document, cluster: _Document) -> bool:
+    labels = layer.get("clusterSelector", {}).get("matchLabels", {}).items()
+    has_labels = bool(labels) and labels <= cluster["metadata"].get("labels", {}).items()
+    return has_labels or cluster["metadata"]["name"] in layer.get("clusters", ())
+
+
+def _merge(spec: _Document, cluster: _Document) -> dict[str, Any]:
+    """Return the spec on the cluster, with ``size`` (counts or lists) and ``creation`` (the counts of a new topic)."""
+    defaults, merged, size, own = cluster["spec"]["defaults"], dict[str, Any](), dict[str, Any](), dict[str, Any]()
+    for layer in (spec, *(each for each in spec.get("overrides", ()) if _selects(each, cluster))):
+        merged |= layer
+        own |= layer.get("config", {})
+        counts = {field: layer[field] for field in _SIZES if field in layer}
+        if "replicaAssignment" in layer:
+            size = {"lists": layer["replicaAssignment"]}
+        elif counts:
+            size = {field: size[field] for field in _SIZES if field in size} | counts
+    if lists := size.get("lists"):
+        size |= {"partitions": len(lists), "replicationFactor": len(lists[0])}
+    inherited = {key: each for key, each in defaults["config"].items() if key not in merged.get("withoutConfig", ())}
+    config = {
+        key: str(each).lower() if isinstance(each, bool) else str(each) for key, each in (inherited | own).items()
+    }
+    return merged | {"config": config, "size": size, "creation": {**defaults, **size}}
+
+
+def _undeclared(topic: str, row: _Document, owner: str) -> Iterator[Difference]:
+    if row["kind"] != "topic" or topic in _INTERNAL:
+        return
+    if row["record"] and row["recordValid"] and row["record"]["owner"] == owner:
+        yield "orphaned", "", None, _describe(row), _REPORTED
+    elif not _is_protected(topic):
+        yield "unexpected", "", None, _describe(row), _REPORTED
+
+
+def _declared(topic: str, spec: _Document, row: _Document, owner: str) -> Iterator[Difference]:
+    exists, is_absent = row["kind"] == "topic", spec.get("ensure") == "Absent"
+    record = row["record"] if row["record"] and (not exists or row["recordValid"]) else {}
+    is_own = record.get("owner") == owner
+    if not exists and is_absent:
+        return
+    if exists and is_absent and (is_own or _is_protected(topic)):
+        is_kept = _is_protected(topic) or record["absent"]
+        yield "unexpected", "ensure", None, _describe(row), _REFUSED if is_kept else _CHANGE
+    elif is_absent or (record and not is_own):
+        yield "refused", "", None, None, _REFUSED
+    elif not exists:
+        is_deleted_externally = is_own and not record["absent"]
+        yield "missing", "", _describe(spec["creation"]), None, _REFUSED if is_deleted_externally else _CHANGE
+    else:
+        differences = [*_compare(topic, spec, row, record.get("config", ()))]
+        may_change = is_own or spec.get("mode") == "Observe"
+        for *values, planned in differences:
+            yield *values, _REFUSED if planned == _CHANGE and not may_change else planned  # type: ignore[misc]
+        plans = {planned for *_, planned in differences}
+        if not may_change and _REFUSED in plans and _CHANGE not in plans:
+            yield "refused", "", None, None, _REFUSED
+
+
+def _compare(topic: str, spec: _Document, row: _Document, recorded: Sequence[str]) -> Iterator[Difference]:
+    """Yield the differences of an existing topic that the run may change."""
+    size, replicas, ignored = spec["size"], row["replicas"], spec.get("ignore", ())
+    all_sizes = "lists" in size and "replicaAssignment" in ignored
+    if (wanted := size.get("partitions", len(replicas))) != len(replicas):
+        has_other_width = "lists" in size and size["replicationFactor"] != len(replicas[0])
+        is_refused = wanted < len(replicas) or _is_protected(topic) or has_other_width
+        planned = _REPORTED if all_sizes or "partitions" in ignored else _REFUSED if is_refused else _CHANGE
+        yield "partitions", "partitions", str(wanted), str(len(replicas)), planned
+    widths = {len(each) for each in replicas}
+    if "replicationFactor" in size and widths != {size["replicationFactor"]}:
+        planned = _REPORTED if all_sizes or "replicationFactor" in ignored else _REFUSED
+        yield "replicationFactor", "replicationFactor", str(size["replicationFactor"]), _join(widths), planned
+    pairs = [(str(number), *pair) for number, pair in enumerate(zip(size.get("lists", ()), replicas, strict=False))]
+    if moved := [pair for pair in pairs if pair[1] != pair[2]]:
+        expected, actual = ({number: values[at] for number, *values in moved} for at in (0, 1))
+        yield "assignment", "replicaAssignment", _dump(expected), _dump(actual), _REPORTED
+    for key in sorted(spec["config"].keys() | row["config"].keys()):
+        field, expected, actual = f"config.{key}", spec["config"].get(key), row["config"].get(key)
+        planned = _REFUSED if key == "cleanup.policy" and _is_protected(topic) else _CHANGE
+        planned = _REPORTED if field in ignored else planned
+        if expected is None and key in _THROTTLES:
+            continue
+        if expected is None and key not in recorded and spec.get("unmanagedConfig") != "Remove":
+            yield "unmanaged", field, None, actual, _REPORTED
+        elif _meaning(key, expected) != _meaning(key, actual):
+            yield "config", field, expected, actual, planned
+
+
+def _meaning(key: str, text: str | None) -> object:
+    if text is None or key == "compression.type":
+        return text
+    if key == "cleanup.policy":
+        return {word.strip() for word in text.split(",")}
+    return text.lower() if text.lower() in ("true", "false") else int(text)
+
+
+def _is_protected(topic: str) -> bool:
+    return any(fnmatchcase(topic, pattern) for pattern in _PROTECTED)
+
+
+def _describe(size: _Document) -> str:
+    """Return a size as text, from counts or from a row."""
+    lists = size.get("replicas")
+    partitions = size["partitions"] if lists is None else len(lists)
+    factor = size["replicationFactor"] if lists is None else _join({len(each) for each in lists})
+    return f"{partitions} partition{'s' * (partitions != 1)}, replication factor {factor}"
+
+
+def _join(numbers: set[int]) -> str:
+    return ", ".join(map(str, sorted(numbers)))
+
+
+def _dump(lists: Mapping[str, object]) -> str:
+    return json.dumps(lists, separators=(",", ":"))

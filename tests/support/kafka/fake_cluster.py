@@ -1,0 +1,298 @@
+"""Brokers in memory that answer Admin requests as a KRaft controller does, at the level of one connection.
+
+Requests and answers pass through the encoder and the decoder of the protocol, so that only fields that reach a broker
+count. A fault is a function that runs instead of, or around, one request.
+"""
+
+from __future__ import annotations
+
+import uuid
+from base64 import urlsafe_b64encode
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kafka.protocol import admin
+from kafka.protocol.admin import (
+    CreatePartitionsResponse,
+    CreateTopicsResponse,
+    DeleteTopicsResponse,
+    IncrementalAlterConfigsResponse,
+)
+
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Message
+from topiarist.kafka.types import Broker, Replicas
+
+VERSIONS = {19: 7, 20: 6, 37: 3, 44: 1}
+"""The versions of the Admin requests that the brokers serve, by API key, as Kafka 4.4 does."""
+
+_RESPONSES = {
+    19: CreateTopicsResponse,
+    20: DeleteTopicsResponse,
+    37: CreatePartitionsResponse,
+    44: IncrementalAlterConfigsResponse,
+}
+
+
+@dataclass(frozen=True)
+class FakeTopic:
+    """A topic of the brokers in memory."""
+
+    id: uuid.UUID
+    replicas: tuple[Replicas, ...]
+    config: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def id_text(self) -> str:
+        """Return the id in Kafka's own text form."""
+        return urlsafe_b64encode(self.id.bytes).decode().rstrip("=")
+
+
+Fault = Callable[["FakeCluster", Message], Message]
+"""A replacement of one request: it returns the answer, or raises ``Disconnected``."""
+
+Veto = Callable[[str, Any], tuple[int, str] | None]
+"""A check of one element by topic name: it returns an error code and a message, or None."""
+
+
+class FakeCluster:
+    """Three brokers and their topics.
+
+    ``sent`` has the names of the Admin requests that arrived, and ``changes`` the topics that were changed, in order.
+    ``faults`` are used up one after the other by the requests of a name. ``vetoes`` are asked for each element.
+    """
+
+    def __init__(self, *, brokers: Iterable[Broker] = ()) -> None:
+        self.brokers = tuple(brokers) or tuple(Broker(each, f"rack{each}") for each in (1, 2, 3))
+        self.topics: dict[str, FakeTopic] = {}
+        self.sent: list[str] = []
+        self.changes: list[tuple[str, str]] = []
+        self.faults: dict[str, list[Fault]] = {}
+        self.vetoes: list[Veto] = []
+        self.quota: int | None = None
+        self._next_id = 1
+
+    def add(self, name: str, *replicas: Replicas, **config: str) -> FakeTopic:
+        """Create a topic without a request; ``retention_ms`` is the key ``retention.ms``."""
+        topic = FakeTopic(self._new_id(), replicas, {key.replace("_", "."): text for key, text in config.items()})
+        self.topics[name] = topic
+        return topic
+
+    def change(self, name: str, **config: str) -> None:
+        """Change configs without a request, as another client does."""
+        topic = self.topics[name]
+        changed = {key.replace("_", "."): text for key, text in config.items()}
+        self.topics[name] = replace(topic, config={**topic.config, **changed})
+
+    def on(self, request: str, *faults: Fault) -> None:
+        """Add faults for the next requests of a name, such as ``CreateTopics``."""
+        self.faults.setdefault(request, []).extend(faults)
+
+    def call(self, request: Message) -> Message:
+        """Carry out a request, or its next fault."""
+        name = request.name.removesuffix("Request")
+        self.sent.append(name)
+        faults = self.faults.get(name)
+        return faults.pop(0)(self, request) if faults else self.carry_out(request)
+
+    def carry_out(self, request: Message) -> Message:
+        """Carry out a request and return its answer."""
+        match request.name.removesuffix("Request"):
+            case "CreateTopics":
+                answer = self._create(request)
+            case "CreatePartitions":
+                answer = self._grow(request)
+            case "IncrementalAlterConfigs":
+                answer = self._configure(request)
+            case "DeleteTopics":
+                answer = self._delete(request)
+            case name:
+                raise AssertionError(f"the brokers in memory do not know {name}")
+        return answer
+
+    def _create(self, request: Message) -> Message:
+        element = CreateTopicsResponse.CreatableTopicResult
+        results, throttle = [], 0
+        for topic in request.topics:
+            code, message = self._check(topic.name, topic)
+            lists = tuple(tuple(each.broker_ids) for each in topic.assignments)
+            if not code and topic.name in self.topics:
+                code, message = 36, f"Topic '{topic.name}' already exists."
+            if not code and not {each for replicas in lists for each in replicas} <= {each.id for each in self.brokers}:
+                code, message = 39, "The manual partition assignment includes a broker that is not registered."
+            if not code and not request.validate_only and self._is_over_quota():
+                code, message, throttle = 89, "The throttling quota has been exceeded.", 20
+            topic_id = uuid.UUID(int=0)
+            if not code and not request.validate_only:
+                topic_id = self._new_id()
+                config = {each.name: each.value for each in topic.configs}
+                self.topics[topic.name] = FakeTopic(topic_id, lists, config)
+                self.changes.append(("create", topic.name))
+            results.append(
+                element(
+                    name=topic.name,
+                    topic_id=topic_id,
+                    error_code=code,
+                    error_message=message or None,
+                    topic_config_error_code=0,
+                    num_partitions=-1,
+                    replication_factor=-1,
+                    configs=None,
+                )
+            )
+        return CreateTopicsResponse(throttle_time_ms=throttle, topics=results)
+
+    def _grow(self, request: Message) -> Message:
+        element = CreatePartitionsResponse.CreatePartitionsTopicResult
+        results, throttle = [], 0
+        for topic in request.topics:
+            code, message = self._check(topic.name, topic)
+            found = self.topics.get(topic.name)
+            lists = tuple(tuple(each.broker_ids) for each in topic.assignments or ())
+            if not code and found is None:
+                code, message = 3, "This server does not host this topic-partition."
+            elif not code and found and topic.count <= len(found.replicas):
+                code, message = 37, f"The topic {topic.name} currently has {len(found.replicas)} partition(s)"
+            elif not code and found and topic.count - len(lists) != len(found.replicas):
+                code, message = 39, f"Attempted to add {topic.count - len(found.replicas)} additional partition(s)"
+            if not code and not request.validate_only and self._is_over_quota():
+                code, message, throttle = 89, "The throttling quota has been exceeded.", 20
+            if not code and found and not request.validate_only:
+                self.topics[topic.name] = replace(found, replicas=found.replicas + lists)
+                self.changes.append(("grow", topic.name))
+            results.append(element(name=topic.name, error_code=code, error_message=message or None))
+        return CreatePartitionsResponse(throttle_time_ms=throttle, results=results)
+
+    def _configure(self, request: Message) -> Message:
+        element = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
+        results = []
+        for resource in request.resources:
+            name = resource.resource_name
+            code, message = self._check(name, resource)
+            found = self.topics.get(name)
+            if not code and found is None:
+                code, message = 3, ""
+            if not code and found and not request.validate_only:
+                config = dict(found.config)
+                for each in resource.configs:
+                    if each.config_operation == 1:
+                        config.pop(each.name, None)
+                    else:
+                        config[each.name] = each.value
+                self.topics[name] = replace(found, config=config)
+                self.changes.append(("configure", name))
+            results.append(element(error_code=code, error_message=message or None, resource_type=2, resource_name=name))
+        return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=results)
+
+    def _delete(self, request: Message) -> Message:
+        element = DeleteTopicsResponse.DeletableTopicResult
+        by_id = {topic.id: name for name, topic in self.topics.items()}
+        results = []
+        for topic in request.topics:
+            name = by_id.get(topic.topic_id)
+            code, message = self._check(name, topic) if name else (100, "This server does not host this topic ID.")
+            if not code and name:
+                del self.topics[name]
+                self.changes.append(("delete", name))
+            results.append(element(name=name, topic_id=topic.topic_id, error_code=code, error_message=message or None))
+        return DeleteTopicsResponse(throttle_time_ms=0, responses=results)
+
+    def _check(self, name: str, element: Any) -> tuple[int, str]:
+        return next((veto for each in self.vetoes if (veto := each(name, element))), (0, ""))
+
+    def _is_over_quota(self) -> bool:
+        if self.quota is None:
+            return False
+        self.quota -= 1
+        return self.quota < 0
+
+    def _new_id(self) -> uuid.UUID:
+        self._next_id += 1
+        return uuid.UUID(int=self._next_id << 64)
+
+
+class FakeConnection:
+    """A connection to the brokers in memory; it breaks as a socket does."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.cluster = cluster
+        self.timeouts: list[float | None] = []
+
+    def version_of(self, request: Message) -> int:
+        """Return the version that the brokers serve."""
+        return VERSIONS[request.API_KEY]
+
+    def call(self, request: Message, *, version: int | None = None, timeout: float | None = None) -> Message:
+        """Encode the request, carry it out, and return the decoded answer."""
+        used = VERSIONS[request.API_KEY] if version is None else version
+        self.timeouts.append(timeout)
+        received = getattr(admin, request.name).decode(request.encode(version=used), version=used)
+        answer = self.cluster.call(received)
+        return _RESPONSES[request.API_KEY].decode(answer.encode(version=used), version=used)
+
+
+class FakeAdminSession:
+    """The connections for Admin requests to the brokers in memory."""
+
+    def __init__(self, cluster: FakeCluster) -> None:
+        self.connection = FakeConnection(cluster)
+        self.calls: Counter[str] = Counter()
+
+    def controller(self) -> Any:
+        """Return the connection to the controller."""
+        self.calls["controller"] += 1
+        return self.connection
+
+    def forget_controller(self) -> None:
+        """Count the call."""
+        self.calls["forget_controller"] += 1
+
+
+def lose_answer(cluster: FakeCluster, request: Message) -> Message:
+    """Carry out the request, and break the connection before the answer."""
+    cluster.carry_out(request)
+    raise Disconnected("the broker closed the connection", was_sent=True)
+
+
+def lose_request(cluster: FakeCluster, request: Message) -> Message:  # noqa: ARG001
+    """Break the connection after the request was sent, and never carry it out."""
+    raise Disconnected("the broker closed the connection", was_sent=True)
+
+
+def refuse_connection(cluster: FakeCluster, request: Message) -> Message:  # noqa: ARG001
+    """Break the connection before the request was sent."""
+    raise Disconnected("it was closed", was_sent=False)
+
+
+def answer_code(code: int, message: str = "", *, with_effect: bool = False, throttle_ms: int = 0) -> Fault:
+    """Return a fault that answers ``code`` for each element, with or without carrying out the request."""
+
+    def fault(cluster: FakeCluster, request: Message) -> Message:
+        if with_effect:
+            cluster.carry_out(request)
+        cluster.vetoes.insert(0, lambda name, element: (code, message))
+        answer = cluster.carry_out(request)
+        cluster.vetoes.pop(0)
+        answer.throttle_time_ms = throttle_ms
+        return answer
+
+    return fault
+
+
+def leave_out(*names: str, with_effect: bool = True) -> Fault:
+    """Return a fault that leaves out the elements of some topics from an answer to CreateTopics."""
+
+    def fault(cluster: FakeCluster, request: Message) -> Message:
+        if not with_effect:
+            request.topics = [each for each in request.topics if each.name not in names]
+        answer = cluster.carry_out(request)
+        answer.topics = [each for each in answer.topics if each.name not in names]
+        return answer
+
+    return fault
+
+
+def veto_topics(names: Collection[str], code: int, message: str = "") -> Veto:
+    """Return a veto of some topics."""
+    return lambda name, element: (code, message) if name in names else None

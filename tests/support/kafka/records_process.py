@@ -1,0 +1,69 @@
+"""A process that commits records in a loop, for tests of several runs on one cluster.
+
+    python -m support.kafka.records_process BOOTSTRAP OWNER SECONDS [STEP]
+
+Each round acquires the records, reads a counter, commits an intent with the lock held, checks the fence twice, and
+commits the counter plus one. With a step (acquired, intents, fenced), the process kills itself there. It prints the
+number of rounds, of rounds that another run took, and the counters that it wrote.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from dataclasses import replace
+
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, TopicRecord
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.access import KafkaAccess
+from topiarist.model.state import AppliedSpec, OwnershipRecord
+
+TOPIC = "counter"
+
+
+def count_of(record: TopicRecord | None) -> int:
+    """Return the counter in a record; 0 without a record."""
+    applied = record.record.applied if record and record.record else None
+    return int(applied.partitions or 0) if applied else 0
+
+
+def main(bootstrap: str, owner: str, seconds: str, step: str = "") -> None:
+    """Run rounds for some seconds, and print the result as JSON."""
+    end, written, lost, longest = time.monotonic() + float(seconds), [], 0, 0.0
+    session = Session(KafkaAccess(bootstrap), 5.0)
+
+    def reach(name: str) -> None:
+        if step == name:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    while time.monotonic() < end:
+        began = time.monotonic()
+        run = RecordsRun(session, owner, look=lambda names: dict.fromkeys(names), leader_epoch=lambda: 1)
+        try:
+            record = run.acquire(timeout=120).topics.get(TOPIC)
+            reach("acquired")
+            intent = Intent(IntentKind.CHANGE, None)
+            before = record or TopicRecord(OwnershipRecord("nobody"))
+            run.commit({TOPIC: before._replace(intent=intent)}, hold=True)
+            reach("intents")
+            run.require_fence()
+            reach("fenced")
+            run.require_fence()
+            ownership = OwnershipRecord(owner, applied=AppliedSpec(count_of(record) + 1, ()))
+            run.commit({TOPIC: TopicRecord(replace(ownership))}, hold=False)
+            written.append(count_of(record) + 1)
+        except TopiaristError as error:
+            if error.reason is not Reason.SESSION_LOST:
+                raise
+            lost += 1
+        longest = max(longest, time.monotonic() - began)
+    print(json.dumps({"owner": owner, "written": written, "lost": lost, "longest": round(longest, 1)}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

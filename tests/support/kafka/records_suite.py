@@ -1,0 +1,136 @@
+"""Tests of the records that brokers in memory and real brokers must both pass; each importer has a ``session`` fixture.
+
+A fake is trusted because it passes what the real brokers pass.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from topiarist.adapters.kafka_admin.records import constants
+from topiarist.adapters.kafka_admin.records.constants import SYSTEM_CLOCK, Clock
+from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.transactions import Fenced, Producer
+from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.access import DEFAULT_RECORDS_TOPIC
+from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord
+
+
+def clock_of(session: Any) -> Clock:
+    """Return the virtual clock of brokers in memory, or that of the system."""
+    clock: Clock = getattr(session, "clock", SYSTEM_CLOCK)
+    return clock
+
+
+def new_run(session: Any, owner: str = "team") -> RecordsRun:
+    """Return a run for which no topic exists and the controller never changes."""
+    return RecordsRun(session, owner, look=dict.fromkeys, leader_epoch=lambda: 1, clock=clock_of(session))
+
+
+def record(count: int) -> TopicRecord:
+    """Return a record that a number identifies."""
+    return TopicRecord(OwnershipRecord("team", applied=AppliedSpec(count, ())), "id")
+
+
+def committed(session: Any) -> Records:
+    """Return the records as a new run reads them."""
+    return new_run(session).acquire(timeout=60)
+
+
+def test_a_new_run_reads_what_was_committed(session: Any) -> None:
+    """The first run makes the topic; a commit is seen by the next run, a large one and a deletion too."""
+    run = new_run(session)
+    start = run.acquire().number
+    run.commit({f"big-{number}": record(number + 1) for number in range(3000)}, hold=True)
+    run.require_fence()
+    run.require_fence()
+    run.commit({f"big-{number}": None for number in range(1, 3000)}, hold=False)
+    found = committed(session)
+    assert found.number == start + 2
+    assert [name for name in found.topics if name.startswith("big-")] == ["big-0"]
+    assert found.meta is not None
+
+
+def test_a_newer_run_fences_the_older(session: Any) -> None:
+    """The older run may neither send nor commit; the records of the newer stay."""
+    older, newer = new_run(session), new_run(session)
+    older.acquire()
+    newer.acquire()
+    newer.commit({"a": record(1)}, hold=False)
+    with pytest.raises(TopiaristError) as error:
+        older.commit({"a": record(2)}, hold=True)
+    assert error.value.reason is Reason.SESSION_LOST
+    assert count_of(committed(session).topics["a"]) == 1
+
+
+def test_a_freeze_fences_a_writing_run_at_once(session: Any) -> None:
+    """A freeze needs no lock; the run that holds it fails its next fence check; unfreezing lets runs write again."""
+    run = new_run(session)
+    run.acquire()
+    run.commit({"a": record(3)}, hold=True)
+    run.require_fence()
+    new_run(session).set_freeze(Freeze("stop", "me", "now"), by="me", force=False)
+    with pytest.raises(TopiaristError):
+        run.require_fence()
+    assert new_run(session).read().gate == Freeze("stop", "me", "now")
+    new_run(session).set_freeze(None, by="me", force=False)
+
+
+def test_another_clients_open_transaction_blocks(session: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A transaction of another client blocks a run with the offset; when it ends, nothing is lost."""
+    monkeypatch.setattr(constants, "BLOCKED_PATIENCE_S", 1.0)
+    stranger = Producer(session, DEFAULT_RECORDS_TOPIC.name, "another", clock_of(session))
+    stranger.init()
+    stranger._add_partition()
+    stranger._produce(next(stranger._batches({b"topic/foreign": b"{}"}))[0])
+    with pytest.raises(TopiaristError) as error:
+        new_run(session)._begin()
+    assert error.value.reason is Reason.RECORDS_BLOCKED
+    stranger.init()  # aborts it
+    run = new_run(session)
+    run._begin()
+    assert "foreign" not in run._records.topics
+    assert "foreign" not in run._records.errors
+
+
+def test_a_plan_reads_each_commit_that_was_answered(session: Any) -> None:
+    """Directly after a commit another reader sees it, 20 times."""
+    for number in range(1, 21):
+        run = new_run(session)
+        run.acquire()
+        run.commit({"seen": record(number)}, hold=False)
+        assert count_of(new_run(session).read().topics["seen"]) == number
+
+
+def test_ten_thousand_records_are_one_commit(session: Any) -> None:
+    """A transaction with several batches is read whole; so is one that deletes nearly all of them."""
+    run = new_run(session)
+    run.acquire()
+    run.commit({f"many-{number}": record(number + 1) for number in range(10_000)}, hold=False)
+    found = new_run(session).read()
+    assert sum(name.startswith("many-") for name in found.topics) == 10_000
+    assert found.errors == {}
+    run.commit({f"many-{number}": None for number in range(10_000)}, hold=False)
+    assert not any(name.startswith("many-") for name in committed(session).topics)
+
+
+def test_a_fenced_producer_stays_fenced(session: Any) -> None:
+    """The fence check with the own id and epoch never takes the records back from a newer producer."""
+    older = Producer(session, DEFAULT_RECORDS_TOPIC.name, "two", clock_of(session))
+    newer = Producer(session, DEFAULT_RECORDS_TOPIC.name, "two", clock_of(session))
+    older.init()
+    older.require_fence()
+    newer.init()
+    for _ in range(2):
+        with pytest.raises(Fenced):
+            older.require_fence()
+    newer.require_fence()
+
+
+def count_of(record: TopicRecord | None) -> int:
+    """Return the counter in a record; 0 without a record."""
+    applied = record.record.applied if record and record.record else None
+    return int(applied.partitions or 0) if applied else 0

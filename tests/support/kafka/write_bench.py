@@ -1,0 +1,164 @@
+"""A cluster in memory with a reader and a records run, for tests of the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from support.builders import plan as make_plan
+from support.builders import state
+from support.kafka.fake_cluster import FakeAdminSession, FakeCluster
+from topiarist.adapters.kafka_admin.read.topic_reader import Look
+from topiarist.adapters.kafka_admin.records.intents import resolve
+from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
+from topiarist.adapters.kafka_admin.write.writer import Writer
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import Replicas
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import Plan
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import TopicSpec
+from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState
+from topiarist.ports import Throttle
+
+FENCED = TopiaristError(Reason.SESSION_LOST, "another run took over", "run again")
+
+
+class BenchRecords:
+    """The records of a run in memory. ``commits`` has every commit: its changes, and whether the lock is held."""
+
+    def __init__(self, read_topic: Callable[[str], TopicState | None]) -> None:
+        self.read_topic = read_topic
+        self.topics: dict[str, TopicRecord] = {}
+        self.commits: list[tuple[Mapping[str, TopicRecord | None], bool]] = []
+        self.errors: dict[str, ReadError] = {}
+        self.is_held = False
+        self.is_fenced = False
+        self.fence_checks = 0
+        self.before_fence: Callable[[int], None] = lambda number: None
+        self.before_commit: Callable[[int], None] = lambda number: None
+
+    def acquire(self, stop: Callable[[], bool]) -> Records:
+        """Resolve the intents of the run before, and return the records."""
+        self.is_fenced = False
+        intents = {name: each for name, each in self.topics.items() if each.intent}
+        found = {name: resolve(each, self.read_topic(name), has_waited=True) for name, each in intents.items()}
+        if found:
+            self.commit(found, hold=False)
+        return Records(dict(self.topics), errors=self.errors)
+
+    def commit(self, changes: Mapping[str, TopicRecord | None], *, hold: bool) -> None:
+        """Apply the changes, unless the run is fenced."""
+        self.before_commit(len(self.commits) + 1)
+        if self.is_fenced:
+            raise FENCED
+        self.commits.append((dict(changes), hold))
+        for name, record in changes.items():
+            if record is None:
+                self.topics.pop(name, None)
+            else:
+                self.topics[name] = record
+        self.is_held = hold
+
+    def require_fence(self) -> None:
+        """Raise if the run is fenced, or holds no lock."""
+        self.fence_checks += 1
+        self.before_fence(self.fence_checks)
+        if self.is_fenced:
+            raise FENCED
+        assert self.is_held, "an Admin request without the lock"
+
+    @property
+    def intents(self) -> list[str]:
+        """Return the topics with an intent."""
+        return sorted(name for name, each in self.topics.items() if each.intent)
+
+
+class Bench:
+    """A cluster, its records, and runs over both.
+
+    ``looks`` counts the reads; ``before_look`` is called before each.
+
+    The looks with the numbers ``hidden_looks`` show no topic, as if they were old.
+    """
+
+    def __init__(self) -> None:
+        self.cluster = FakeCluster()
+        self.records = BenchRecords(self._topic)
+        self.session = FakeAdminSession(self.cluster)
+        self.looks = 0
+        self.before_look: Callable[[int], None] = lambda number: None
+        self.unreadable: set[str] = set()
+        self.hidden_looks = range(0)
+        self.error: TopiaristError | None = None
+
+    def look(self, names: Collection[str]) -> Look:
+        """Return these topics as they are now."""
+        self.looks += 1
+        self.before_look(self.looks)
+        topics: dict[str, TopicState | ReadError | None] = {
+            name: None if self.looks in self.hidden_looks else self._topic(name) for name in names
+        }
+        topics.update({name: ReadError(name, "no permission") for name in self.unreadable & topics.keys()})
+        return Look(topics, {each.id: each for each in self.cluster.brokers}, {}, (3, 3))
+
+    def state(self) -> ClusterState:
+        """Return the cluster as a plan reads it."""
+        topics = []
+        for name in self.cluster.topics:
+            topic, record = self._topic(name), self.records.topics.get(name)
+            assert topic
+            is_valid = record is not None and record.topic_id == topic.topic_id
+            topics.append(replace(topic, record=record.record if record else None, record_valid=is_valid))
+        dangling = {
+            name: each.record
+            for name, each in self.records.topics.items()
+            if name not in self.cluster.topics and each.record and not each.record.deleted
+        }
+        return state(*topics, brokers=self.cluster.brokers, dangling_records=dangling)
+
+    def own(self, name: str, *keys: str, owner: str = "default") -> None:
+        """Record the ownership of a topic."""
+        record = OwnershipRecord(owner, tuple(sorted(keys)))
+        self.records.topics[name] = TopicRecord(record, self.cluster.topics[name].id_text)
+
+    def replace(self, name: str, *replicas: Replicas) -> None:
+        """Recreate a topic as another client does."""
+        self.cluster.add(name, *replicas)
+
+    def plan(self, *specs: TopicSpec, **options: Any) -> Plan:
+        """Return the plan of these specs for the cluster as it is now."""
+        return make_plan(self.state(), *specs, run=RunOptions(**options))
+
+    def apply(
+        self, plan: Plan, stop: Callable[[], bool] = lambda: False, throttle: Throttle | None = None
+    ) -> dict[str, Outcome]:
+        """Apply a plan; return the outcomes by topic, and keep the error in ``error``."""
+        self.error = None
+        outcomes: list[Outcome] = []
+        try:
+            for outcome in self.run(plan, stop, throttle):
+                outcomes.append(outcome)
+        except TopiaristError as error:
+            self.error = error
+        names = [each.topic for each in outcomes]
+        assert sorted(names) == sorted(topic.topic for topic in plan.actionable_topics())
+        return {each.topic: each for each in outcomes}
+
+    def run(
+        self, plan: Plan, stop: Callable[[], bool] = lambda: False, throttle: Throttle | None = None
+    ) -> Iterator[Outcome]:
+        """Return the outcomes of a writer."""
+        return Writer(self.session, self.records, self, plan, stop=stop, throttle=throttle).execute()
+
+    def _topic(self, name: str) -> TopicState | None:
+        topic = self.cluster.topics.get(name)
+        if topic is None:
+            return None
+        return TopicState(name, topic.id_text, topic.replicas, dict(topic.config), topic_id=topic.id_text)
+
+
+def results(outcomes: Mapping[str, Outcome]) -> dict[str, Result]:
+    """Return the result of each topic."""
+    return {name: outcome.result for name, outcome in outcomes.items()}

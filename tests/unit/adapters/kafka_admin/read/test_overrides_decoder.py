@@ -1,0 +1,134 @@
+"""The decoder of overrides: it reads what the library reads, and refuses what is not an answer."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kafka.protocol.admin import DescribeConfigsResponse
+
+from support.kafka.scripted_broker import encode_response
+from topiarist.adapters.kafka_admin.read.overrides_decoder import (
+    OVERRIDE,
+    VERSION,
+    MalformedAnswer,
+    TopicOverrides,
+    decode_overrides,
+)
+
+_RESULT = DescribeConfigsResponse.DescribeConfigsResult
+_ENTRY = _RESULT.DescribeConfigsResourceResult
+_SIZE_BYTES = 4
+_TAGS = bytes.fromhex("020502aabb0600")  # two tagged fields: number 5 with two bytes, number 6 with none
+
+texts = st.text(max_size=12) | st.text("ab", min_size=126, max_size=130)  # from 127 bytes on a length has two bytes
+optional_texts = st.none() | texts
+
+synonyms = st.builds(_ENTRY.DescribeConfigsSynonym, name=texts, value=optional_texts, source=st.integers(1, 6))
+entries = st.builds(
+    _ENTRY,
+    name=texts,
+    value=optional_texts,
+    read_only=st.booleans(),
+    config_source=st.integers(0, 8),
+    is_sensitive=st.booleans(),
+    synonyms=st.lists(synonyms, max_size=3),
+    config_type=st.integers(0, 9),
+    documentation=optional_texts,
+)
+results = st.builds(
+    _RESULT,
+    error_code=st.integers(-1, 120),
+    error_message=optional_texts,
+    resource_type=st.just(2),
+    resource_name=texts,
+    configs=st.lists(entries, max_size=5),
+)
+answers = st.builds(
+    DescribeConfigsResponse, throttle_time_ms=st.integers(0, 1 << 30), results=st.lists(results, max_size=5)
+)
+
+
+def encode(answer: Any) -> bytes:
+    """Return the bytes of an answer as a connection returns them: with the header, without the size."""
+    return encode_response(answer, VERSION, 7)[_SIZE_BYTES:]
+
+
+def read_with_library(data: bytes) -> list[TopicOverrides]:
+    """Return what the decoder should return, read by the classes of the library."""
+    answer: Any = DescribeConfigsResponse.decode(data, version=VERSION, header=True)
+    return [
+        TopicOverrides(
+            each.resource_name,
+            {one.name: one.value or "" for one in each.configs if one.config_source == OVERRIDE},
+            each.error_code,
+            each.error_message or "",
+        )
+        for each in answer.results
+    ]
+
+
+def one_override(name: str = "orders", error_code: int = 0) -> Any:
+    """Return an answer with one topic, which has one override and one default."""
+    of_topic = _ENTRY(name="retention.ms", value="5", config_source=OVERRIDE, config_type=5, synonyms=[])
+    default = _ENTRY(name="segment.ms", value="6", config_source=5, config_type=5, synonyms=[])
+    result = _RESULT(error_code=error_code, resource_type=2, resource_name=name, configs=[default, of_topic])
+    return DescribeConfigsResponse(throttle_time_ms=0, results=[result])
+
+
+@given(answers)
+def test_it_reads_what_the_library_reads(answer: Any) -> None:
+    """Names, overrides, error codes and messages are equal, whatever an answer has beside them."""
+    data = encode(answer)
+    assert list(decode_overrides(data)) == read_with_library(data)
+
+
+def test_only_overrides_are_kept() -> None:
+    """A default is not an override."""
+    assert list(decode_overrides(encode(one_override()))) == [TopicOverrides("orders", {"retention.ms": "5"}, 0, "")]
+
+
+def test_the_error_of_a_topic_is_kept() -> None:
+    """A topic that may not be described has its error code: no entries alone would read as no overrides."""
+    result = _RESULT(error_code=29, error_message="denied", resource_type=2, resource_name="orders", configs=[])
+    answer = DescribeConfigsResponse(throttle_time_ms=0, results=[result])
+    assert list(decode_overrides(encode(answer))) == [TopicOverrides("orders", {}, 29, "denied")]
+
+
+def test_unknown_tagged_fields_are_skipped() -> None:
+    """Fields that a later release adds, of the last result and of the answer, change nothing."""
+    data = encode(one_override())
+    assert data.endswith(b"\0\0")  # no tagged fields of the result, none of the answer
+    assert list(decode_overrides(data[:-2] + _TAGS * 2)) == list(decode_overrides(data))
+
+
+@given(answers, st.data())
+def test_a_cut_answer_is_refused(answer: Any, data: st.DataObject) -> None:
+    """No beginning of an answer reads as an answer with less in it."""
+    whole = encode(answer)
+    with pytest.raises(MalformedAnswer):
+        list(decode_overrides(whole[: data.draw(st.integers(0, len(whole) - 1))]))
+
+
+@given(answers, st.binary(min_size=1, max_size=4))
+def test_bytes_after_an_answer_are_refused(answer: Any, more: bytes) -> None:
+    """An answer with bytes behind it is of another version."""
+    with pytest.raises(MalformedAnswer):
+        list(decode_overrides(encode(answer) + more))
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    """Nothing but ``MalformedAnswer`` is raised."""
+    with suppress(MalformedAnswer):
+        list(decode_overrides(data))
+
+
+@pytest.mark.parametrize("other", [1, 2, 3])
+def test_an_answer_of_another_version_is_refused(other: int) -> None:
+    """An answer in the form of an older version does not read as one without overrides."""
+    with pytest.raises(MalformedAnswer):
+        list(decode_overrides(encode_response(one_override(), other, 7)[_SIZE_BYTES:]))

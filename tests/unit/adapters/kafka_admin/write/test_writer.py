@@ -1,0 +1,228 @@
+"""Tests of the writer of one plan over brokers in memory: each step of a chunk, and a fault at each step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from support.builders import spec
+from support.kafka.fake_cluster import (
+    refuse_connection,
+)
+from support.kafka.write_bench import Bench, results
+from topiarist.adapters.kafka_admin.write import chunk_requests, chunks, writer
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import Nudge, TopicPlan
+from topiarist.model.state import ReadError
+
+
+@pytest.fixture
+def bench() -> Bench:
+    return Bench()
+
+
+@pytest.fixture(autouse=True)
+def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_requests, "ANSWER_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(chunk_requests, "OLD_LOOK_S", 0.3)
+    monkeypatch.setattr(chunk_requests, "QUOTA_WAIT_S", 0.3)
+    monkeypatch.setattr(chunk_requests, "_MIN_QUOTA_WAIT_MS", 10)
+    monkeypatch.setattr(writer, "QUOTA_TIMEOUT_S", 0.5)
+    monkeypatch.setattr(writer, "_LOOK_INTERVAL_S", 0.02)
+
+
+def test_everything_in_one_plan_and_the_second_run_sends_nothing(bench: Bench) -> None:
+    """A run creates, grows and configures, and deletes by id; a second run has nothing to do."""
+    bench.cluster.add("grown", (1, 2), (2, 3), retention_ms="1000000")
+    bench.cluster.add("old", (1, 2))
+    for name in ("grown", "old"):
+        bench.own(name)
+    specs = (
+        spec("new", config={"retention.ms": 3600000}),
+        spec("grown", partitions=4, replicationFactor=2, config={"retention.ms": 2000000}),
+        spec("old", ensure="Absent"),
+    )
+    plan = bench.plan(*specs)
+    outcomes = bench.apply(plan)
+    assert results(outcomes) == dict.fromkeys(("new", "grown", "old"), Result.DONE)
+    assert bench.cluster.sent == ["DeleteTopics", "CreateTopics", "IncrementalAlterConfigs", "CreatePartitions"]
+    assert bench.records.fence_checks == 4
+    assert outcomes["new"].topic_id == bench.cluster.topics["new"].id_text
+    assert bench.records.intents == []
+    assert not bench.records.is_held
+    assert [hold for _, hold in bench.records.commits] == [True, True, False]
+    bench.cluster.sent.clear()
+    assert not bench.plan(*specs).has_changes
+
+
+def test_a_connection_that_breaks_before_the_request_is_sent_is_opened_again_once(bench: Bench) -> None:
+    """A request that no broker can have received is sent over a new connection, after a new check of the fence."""
+    bench.cluster.on("CreateTopics", refuse_connection)
+    assert results(bench.apply(bench.plan(spec("a")))) == {"a": Result.DONE}
+    assert bench.records.fence_checks == 2
+    assert bench.session.calls["forget_controller"] == 1
+    bench.cluster.on("CreateTopics", refuse_connection, refuse_connection)
+    outcomes = bench.apply(bench.plan(spec("a"), spec("b")))
+    assert results(outcomes) == {"b": Result.SKIPPED}
+    assert bench.error
+    assert bench.error.reason is Reason.UNREACHABLE
+    assert bench.records.intents == []
+
+
+def test_ownership_alone_needs_no_request_and_no_intent(bench: Bench) -> None:
+    """Taking over an equal topic writes its record in one transaction, and no Admin request."""
+    bench.cluster.add("a", (1, 2))
+    outcomes = bench.apply(bench.plan(spec("a", partitions=1, replicationFactor=2)))
+    assert results(outcomes) == {"a": Result.DONE}
+    assert bench.cluster.sent == []
+    assert [(sorted(changes), hold) for changes, hold in bench.records.commits] == [(["a"], False)]
+    assert bench.records.topics["a"].topic_id == bench.cluster.topics["a"].id_text
+
+
+def test_a_stopped_run_finishes_its_chunk_and_skips_the_rest(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a stop no new chunk begins; the topics of the current one have their outcomes and records."""
+    monkeypatch.setattr(chunks, "MAX_TOPICS", 2)
+    stopped = False
+
+    def stop_at_request(number: int) -> None:  # noqa: ARG001
+        nonlocal stopped
+        stopped = True
+
+    bench.records.before_fence = stop_at_request
+    outcomes = bench.apply(bench.plan(*(spec(f"t{each}") for each in range(5))), lambda: stopped)
+    assert list(results(outcomes).values()) == [Result.DONE] * 2 + [Result.SKIPPED] * 3
+    assert bench.records.intents == []
+    assert not bench.records.is_held
+
+
+def test_final_records_join_the_intents_of_the_next_chunk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run of three chunks has four transactions; only the last one frees the lock."""
+    monkeypatch.setattr(chunks, "MAX_TOPICS", 2)
+    outcomes = bench.apply(bench.plan(*(spec(f"t{each}") for each in range(5))))
+    assert set(results(outcomes).values()) == {Result.DONE}
+    assert [(sorted(changes), hold) for changes, hold in bench.records.commits] == [
+        (["t0", "t1"], True),
+        (["t0", "t1", "t2", "t3"], True),
+        (["t2", "t3", "t4"], True),
+        (["t4"], False),
+    ]
+
+
+def test_a_caller_that_takes_no_more_outcomes_leaves_a_free_lock(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The iteration ends between two chunks: the final records of the first are written, and the lock is free."""
+    monkeypatch.setattr(chunks, "MAX_TOPICS", 1)
+    run = bench.run(bench.plan(spec("a"), spec("b"), spec("c")))
+    assert next(run).topic == "a"  # committed with the intents of the second chunk
+    assert bench.records.is_held
+    run.close()  # type: ignore[attr-defined]
+    assert not bench.records.is_held
+    assert bench.records.intents == []
+    assert bench.records.topics.keys() == {"a", "b"}
+
+
+def test_a_topic_that_cannot_be_read_is_not_written(bench: Bench) -> None:
+    """A topic that is unreadable before the write is a conflict; after the write its outcome is unknown."""
+    bench.unreadable = {"a"}
+    assert results(bench.apply(bench.plan(spec("a"), spec("b")))) == {"a": Result.CONFLICT, "b": Result.DONE}
+    bench.unreadable = set()
+
+    def hide(look: int) -> None:
+        bench.unreadable = {"c"} if look == bench.looks >= third else set()
+
+    third = bench.looks + 3
+    bench.before_look = hide
+    assert results(bench.apply(bench.plan(spec("a"), spec("c")))) == {"a": Result.DONE, "c": Result.UNKNOWN}
+    assert bench.records.intents == ["c"]
+
+
+def test_a_record_that_cannot_be_read_is_never_overwritten(bench: Bench) -> None:
+    """A record of a later release leaves its topic alone; the others are written."""
+    bench.records.errors["a"] = ReadError("topic/a", "version 2 is of a later release")
+    outcomes = bench.apply(bench.plan(spec("a"), spec("b")))
+    assert results(outcomes) == {"a": Result.CONFLICT, "b": Result.DONE}
+    assert "topic/a: version 2" in outcomes["a"].message
+    assert "a" not in bench.records.topics
+
+
+class Turnstile:
+    """A throttle that lets ``room`` topics through after each wait, and remembers what it saw while it waited."""
+
+    def __init__(self, bench: Bench, room: int) -> None:
+        self._bench = bench
+        self._room = self._left = room
+        self.outcomes: list[str] = []
+        self.waits: list[tuple[bool, int]] = []
+
+    def try_acquire(self, topic: TopicPlan) -> bool:
+        """Return whether there is room."""
+        self._left -= 1
+        return self._left >= 0
+
+    def wait(self) -> None:
+        """Make room."""
+        self._left = self._room
+        self.waits.append((self._bench.records.is_held, len(self.outcomes)))
+
+    def on_outcome(self, topic: TopicPlan, outcome: Outcome) -> None:
+        """Remember the topic."""
+        self.outcomes.append(outcome.topic)
+
+
+def test_a_run_that_waits_for_the_controller_holds_no_lock_and_has_told_all_outcomes(bench: Bench) -> None:
+    """The final records are committed before the wait, so that another run may go on meanwhile."""
+    turnstile = Turnstile(bench, 2)
+    plan = bench.plan(*(spec(f"t{each}") for each in range(5)))
+    topics = {topic.topic: topic for topic in plan.topics}
+    for outcome in bench.run(plan, throttle=turnstile):
+        turnstile.on_outcome(topics[outcome.topic], outcome)
+    assert turnstile.outcomes == [f"t{each}" for each in range(5)]
+    assert turnstile.waits == [(False, 2), (False, 4)]
+    assert bench.cluster.sent == ["CreateTopics"] * 3
+
+
+def test_nothing_to_do_takes_no_lock_and_sends_nothing(bench: Bench) -> None:
+    """A plan without changes does not even acquire the records."""
+    assert bench.apply(bench.plan()) == {}
+    assert bench.records.commits == []
+    assert bench.looks == 0
+
+
+def test_a_nudge_is_refused_with_its_reason(bench: Bench) -> None:
+    """Kafka's protocol has no request for it; the other topics are written."""
+    bench.cluster.add("stuck", (1, 2))
+    bench.own("stuck")
+    plan = bench.plan(spec("a"))
+    stuck = TopicPlan("stuck", changes=(Nudge((0,)),), before=bench.state().topics["stuck"])
+    outcomes = bench.apply(replace(plan, topics=(*plan.topics, stuck)))
+    assert results(outcomes) == {"a": Result.DONE, "stuck": Result.REFUSED}
+    assert "Kafka's protocol has no request" in outcomes["stuck"].message
+
+
+def test_an_error_of_the_first_look_ends_the_run(bench: Bench) -> None:
+    """Brokers that cannot be read before a chunk leave its topics as they were."""
+
+    def fail(look: int) -> None:
+        if look == 1:
+            raise TopiaristError(Reason.UNREACHABLE, "no broker")
+
+    bench.before_look = fail
+    assert results(bench.apply(bench.plan(spec("a")))) == {"a": Result.SKIPPED}
+    assert bench.cluster.sent == []
+    assert bench.error
+    assert bench.error.reason is Reason.UNREACHABLE
+
+
+def test_brokers_that_cannot_be_read_after_the_requests_leave_the_intents(bench: Bench) -> None:
+    """What was sent is unknown: the intents stay for the next run."""
+
+    def fail(look: int) -> None:
+        if look >= 3:
+            raise TopiaristError(Reason.UNREACHABLE, "no broker")
+
+    bench.before_look = fail
+    assert results(bench.apply(bench.plan(spec("a"), spec("b")))) == {"a": Result.UNKNOWN, "b": Result.UNKNOWN}
+    assert bench.records.intents == ["a", "b"]
+    assert bench.error
+    assert "a, b" in str(bench.error)
