@@ -23,7 +23,6 @@ SAYS_WHEN = {
     "cli/clusters.py",
     "cli/commands/moves.py",
     "cli/commands/snapshot.py",
-    "drift/live.py",
     "kubernetes/api/clock.py",
 }
 """Where the time is written down, or said: the records' log, reports, the age of a snapshot, when one was taken, and

@@ -20,6 +20,12 @@ Where it does, rules that read such a field are not evaluated at admission.
 """
 
 
+_PROFILE_FIELDS = ("labels", "config", *_OPTIONAL_FIELDS)
+"""Fields that a profile of the cluster may give: rules that read one are not evaluated for a topic with profiles."""
+
+_PROFILES = "object.spec.?profiles.orValue([])"
+
+
 def translatable_rules(policy: Policy) -> list[Rule]:
     """Return the rules of a policy that an API server can evaluate: about topics, without cluster facts.
 
@@ -72,6 +78,8 @@ def _match_conditions(rules: Iterable[Rule]) -> list[tuple[str, str]]:
 
 def _validation(rule: Rule) -> JsonObject:
     known = [f"!('{field}' in topic) || " for field in _OPTIONAL_FIELDS if f"topic.{field}" in rule.expression]
+    if any(f"topic.{field}" in rule.expression for field in _PROFILE_FIELDS):
+        known.insert(0, f"size({_PROFILES}) > 0 || ")
     # On separate lines and unchanged, so that it can be compared with the rule in its document.
     expression = f"variables.topics.all(topic, {''.join(known)}(\n{rule.expression.strip()}\n))"
     return {"expression": expression, "message": f"{rule.message} (rule {rule.name})", "reason": "Invalid"}
@@ -108,6 +116,7 @@ _METADATA_VALUES = {
     "namespace": "object.metadata.namespace",
     "labels": "object.metadata.?labels.orValue({})",
     "annotations": "object.metadata.?annotations.orValue({})",
+    "profiles": _PROFILES,
 }
 
 

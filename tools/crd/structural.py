@@ -44,6 +44,7 @@ MAX_ITEMS = {
     "drainBrokers": 1000,
     "excludeBrokers": 1000,
     "ignore": 500,
+    "labels": 64,
     "matchExpressions": 64,
     "matchLabels": 64,
     "names": 1000,

@@ -13,15 +13,16 @@ from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, layers, parse
 def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
     """Return the spec of ``manifest`` on ``cluster``.
 
-    Layers: the topic's own spec, then each override that selects the cluster. The two forms of size (counts, or
-    ``replicaAssignment``) replace each other as a whole; counts beside lists are redundant. A size that no layer,
-    default or broker setting names is 0 in ``create_partitions`` and ``create_replication_factor``. ``rules`` reports
-    both.
+    Layers: the topic's profiles, its own spec, then each override that selects the cluster. The two forms of size
+    (counts, or ``replicaAssignment``) replace each other as a whole; counts beside lists are redundant. A size that no
+    layer, default or broker setting names is 0 in ``create_partitions`` and ``create_replication_factor``. ``rules``
+    reports both.
     """
     partitions: int | None = None
     factor: int | None = None
     assignment: tuple[Replicas, ...] | None = None
     own: dict[str, str] = {}
+    labels: dict[str, str] = {}
     fields: dict[str, Any] = {}
     for _, layer in layers(manifest, cluster):
         fields.update(layer)
@@ -34,6 +35,8 @@ def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
             factor = layer.get("replicationFactor", factor)
         if "config" in layer:
             own |= {key: to_config_text(key, value) for key, value in layer["config"].items()}
+        if "labels" in layer:
+            labels |= layer["labels"]
     if assignment:
         partitions, factor = len(assignment), len(assignment[0])
     moves = fields.get("moves", {})
@@ -59,4 +62,5 @@ def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
         observe_only=fields.get("mode") == "Observe",
         allowed_moves=cluster.moves.allow.intersection(map(MoveKind, moves.get("allow", MoveKind))),
         spread_within_one=moves.get("spread") == "One",
+        profile_labels=labels,
     )

@@ -1,7 +1,8 @@
 """A merged spec as a ``Topic`` document, as ``topiarist render`` shows it.
 
 Plain values only; ``adapters.manifests.dump`` writes them as YAML. The documents can be applied: together with their
-cluster they mean the same as the originals, except that sizes from the cluster's defaults are now set in the topic.
+cluster they mean the same as the originals, except that sizes from the cluster's defaults, and all values of profiles,
+are now set in the topic.
 """
 
 from __future__ import annotations
@@ -14,6 +15,9 @@ from topiarist.schema.load import API_VERSION
 
 FROM_DEFAULTS = "topiarist.dev/from-defaults"
 """Annotation that lists the fields with a value from the cluster's defaults."""
+
+FROM_PROFILES = "topiarist.dev/from-profiles"
+"""Annotation that lists the fields with a value from the topic's profiles."""
 
 FROM_BROKER_CONFIG = "topiarist.dev/from-broker-config"
 """Annotation that lists the sizes with a value from the cluster's ``brokerConfig``."""
@@ -28,7 +32,7 @@ def render_document(spec: TopicSpec) -> dict[str, Any]:
     metadata = {
         "name": manifest.name,
         "namespace": manifest.namespace,
-        "labels": dict(sorted(manifest.labels.items())),
+        "labels": dict(sorted(spec.labels.items())),
         "annotations": _build_annotations(spec),
     }
     fields = {
@@ -65,8 +69,17 @@ def _build_annotations(spec: TopicSpec) -> dict[str, str]:
         if own is None and _size_fields(spec)[name]:
             from_brokers = find_origin(spec, name).path[:2] == ("spec", "brokerConfig")
             (brokers if from_brokers else inherited).append(name)
-    found = {FROM_DEFAULTS: inherited, FROM_BROKER_CONFIG: brokers}
+    profiled = _list_profiled_fields(spec) if spec.manifest.spec.get("profiles") else []
+    found = {FROM_DEFAULTS: inherited, FROM_PROFILES: profiled, FROM_BROKER_CONFIG: brokers}
     return {annotation: ", ".join(names) for annotation, names in found.items() if names}
+
+
+def _list_profiled_fields(spec: TopicSpec) -> list[str]:
+    paths: list[tuple[str, ...]] = [("config", key) for key in sorted(spec.config.keys() - spec.inherited_keys)]
+    own_sizes = {"partitions": spec.partitions, "replicationFactor": spec.replication_factor}
+    paths += [(name,) for name, own in own_sizes.items() if own is not None and spec.assignment is None]
+    fields = [".".join(path) for path in paths if find_origin(spec, *path).path[:2] == ("spec", "profiles")]
+    return fields + [f"labels.{key}" for key in sorted(spec.labels.keys() - spec.manifest.labels.keys())]
 
 
 def _drop_empty(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -6,11 +6,13 @@ problems that do not stop a run. The rules that depend on a cluster's *state* ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-from topiarist.errors import Diagnostic, Location, Reason
+from topiarist.errors import Diagnostic, FieldPath, Location, Reason
 from topiarist.kafka import config_rules, config_table, explicit_assignment
 from topiarist.kafka.config_rules import describe_unknown_key, is_min_isr_above, printable_key
+from topiarist.kafka.config_values import to_config_text
 from topiarist.kafka.java_numbers import INT_MAX, java_trim
 from topiarist.kafka.names import topic_name_problem
 from topiarist.kafka.placement import MAX_REPLICATION_FACTOR
@@ -28,6 +30,7 @@ from topiarist.model.spec import (
     parse_replica_assignment,
 )
 from topiarist.schema.check import key_step
+from topiarist.schema.messages import did_you_mean
 from topiarist.text import quote
 
 AUTO_CREATE = "auto.create.topics.enable"
@@ -44,6 +47,8 @@ def spec_errors(spec: TopicSpec, *, cluster_document_known: bool = True) -> Iter
     """
     if problem_text := topic_name_problem(spec.topic):
         yield Diagnostic(spec.manifest.source.locate(name_path(spec.manifest)), problem_text)
+    if cluster_document_known and "profiles" in spec.manifest.spec:
+        yield from _unknown_profile_errors(spec)
     if not spec.absent:
         yield from _size_errors(spec, cluster_document_known)
     rules = spec.cluster.config_rules
@@ -63,11 +68,14 @@ def spec_errors(spec: TopicSpec, *, cluster_document_known: bool = True) -> Iter
 
 
 def cluster_errors(cluster: ClusterSpec) -> Iterator[Diagnostic]:
-    """Yield the errors of a cluster's ``brokerConfig`` and defaults, also of defaults that no topic uses."""
-    for key, text in cluster.default_config.items():
-        if problem := cluster.config_rules.config_problem(key, text):
-            origin = ValueOrigin(cluster.source, ("spec", "defaults", "config", key_step(key)))
-            yield _make_diagnostic(origin, *problem, reason=Reason.CONFIG_INVALID)
+    """Yield the errors of a cluster's ``brokerConfig``, defaults and profiles, also of those that no topic uses."""
+    sections: dict[FieldPath, Mapping[str, Any]] = {("spec", "defaults"): cluster.defaults()}
+    sections |= {("spec", "profiles", name): profile for name, profile in cluster.profiles.items()}
+    for path, section in sections.items():
+        for key, value in section.get("config", {}).items():
+            if problem := cluster.config_rules.config_problem(key, to_config_text(key, value)):
+                origin = ValueOrigin(cluster.source, (*path, "config", key_step(key)))
+                yield _make_diagnostic(origin, *problem, reason=Reason.CONFIG_INVALID)
     is_zookeeper = isinstance(cluster.access, ZooKeeperAccess)
     if is_zookeeper and cluster.version is not None and cluster.version > LAST_ZOOKEEPER_VERSION:
         declared, last = format_version(cluster.version), format_version(LAST_ZOOKEEPER_VERSION)
@@ -112,6 +120,19 @@ def spec_warnings(spec: TopicSpec) -> Iterator[Diagnostic]:
         yield _make_diagnostic(find_origin(spec, "config", "segment.bytes"), message)
 
 
+def _unknown_profile_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
+    known = spec.cluster.profiles
+    cluster = f"Cluster {spec.cluster.name}" if spec.cluster.name else "the unnamed cluster of an address option"
+    for name in spec.manifest.spec["profiles"]:
+        if name not in known:
+            listed = f"its profiles are: {', '.join(sorted(known))}" if known else "it has no profiles"
+            yield _make_diagnostic(
+                find_item_origin(spec, "profiles", name),
+                f"{spec.topic}: {cluster} has no profile {name}",
+                did_you_mean(name, known) or f"{listed}; add {name} to its spec.profiles, or leave it out here",
+            )
+
+
 def _unknown_key_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
     """Yield the unknown keys in ``ignore`` and ``withoutConfig``, which would have no effect."""
     cluster = spec.cluster
@@ -131,15 +152,14 @@ def _size_errors(spec: TopicSpec, cluster_document_known: bool) -> Iterator[Diag
         # An assignment in text form has one location for all lists, so the message names the partition.
         is_located = where.path[-1] == partition or message.startswith("found different")
         yield _make_diagnostic(where, f"replicaAssignment: {'' if is_located else f'partition {partition}: '}{message}")
-    source = spec.manifest.source
     for base, layer in layers(spec.manifest, spec.cluster):
         listed = parse_replica_assignment(layer["replicaAssignment"]) if "replicaAssignment" in layer else ()
         counts = (("partitions", len(listed)), ("replicationFactor", len(listed[0]))) if listed else ()
         for field, count in counts:
             if layer.get(field, count) != count:
-                place = source.locate((*base, "replicaAssignment"))
+                place = base.below("replicaAssignment").locate()
                 yield _make_diagnostic(
-                    ValueOrigin(source, (*base, field)),
+                    base.below(field),
                     f"{field}: found {layer[field]}, but replicaAssignment at {place} has {count}",
                     f"leave {field} out, or set it to {count}",
                 )

@@ -34,7 +34,7 @@ class TopicSelection(NamedTuple):
         """Return whether a topic is selected."""
         if self.patterns and not matches_any(spec.topic, self.patterns):
             return False
-        return all(requirement.is_met_by(spec.manifest.labels) for requirement in self.requirements)
+        return all(requirement.is_met_by(spec.labels) for requirement in self.requirements)
 
 
 def parse_label_selector(text: str) -> tuple[LabelSelectorRequirement, ...]:

@@ -116,7 +116,7 @@ class RowCompleter:
                 row["manifest"] = spec.manifest.full_name
                 row["file"], row["line"] = self._find_line(cast(Hashable, spec.manifest.source), path)
             self.add_link(row)
-            self.add_responsible(row, spec.manifest.labels if spec else {}, labels)
+            self.add_responsible(row, spec.labels if spec else {}, labels)
 
     def add_link(self, row: FindingRow) -> None:
         """Fill the link template with the values of a row that has a place; values are percent-encoded."""

@@ -46,12 +46,13 @@ def bind_topic(spec: TopicSpec, cluster_bindings: CelBindings, annotations: Mapp
         "topic.name": spec.topic,
         "topic.document": manifest.name,
         "topic.namespace": manifest.namespace,
-        "topic.labels": manifest.labels,
+        "topic.labels": spec.labels,
         "topic.annotations": annotations,
         "topic.partitions": spec.create_partitions,
         "topic.replicationFactor": spec.create_replication_factor,
         "topic.config": spec.config,
         "topic.observed": spec.observe_only,
+        "topic.profiles": list(manifest.spec.get("profiles", ())),
         **cluster_bindings,
     }
 

@@ -92,7 +92,7 @@ class RowFilter:
         return (
             self.matches_name(row.topic)
             and (not self.owners or row.owner in self.owners)
-            and (not self.labels or (row.spec is not None and has_labels(row.spec.manifest.labels, self.labels)))
+            and (not self.labels or (row.spec is not None and has_labels(row.spec.labels, self.labels)))
             and (not self.states or not self.states.isdisjoint(row.states))
         )
 

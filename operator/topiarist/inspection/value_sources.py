@@ -23,6 +23,7 @@ class DesiredSource(str, Enum):
 
     MANIFEST = "Manifest"
     OVERRIDE = "Override"
+    PROFILE = "Profile"
     CLUSTER_DEFAULTS = "ClusterDefaults"
     BROKER_CONFIG = "BrokerConfig"
     TOPIARIST = "Topiarist"
@@ -189,6 +190,7 @@ def _find_desired_source(value_origin: ValueOrigin) -> tuple[DesiredSource, Loca
 
 _SOURCE_BY_PATH: Mapping[FieldPath, DesiredSource] = {
     ("spec", "overrides"): DesiredSource.OVERRIDE,
+    ("spec", "profiles"): DesiredSource.PROFILE,
     ("spec", "defaults"): DesiredSource.CLUSTER_DEFAULTS,
     ("spec", "brokerConfig"): DesiredSource.BROKER_CONFIG,
 }

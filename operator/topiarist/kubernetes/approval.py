@@ -62,7 +62,7 @@ ANNOTATIONS_BY_KIND: Mapping[str, tuple[str, ...]] = {
 
 MAX_ERRORS = 10
 
-_RENDER_ANNOTATIONS = ("from-broker-config", "from-defaults")
+_RENDER_ANNOTATIONS = ("from-broker-config", "from-defaults", "from-profiles")
 """Annotations that ``topiarist render`` writes for information; the operator ignores them."""
 
 _PRODUCT_NAME = "topiarist"

@@ -50,7 +50,7 @@ TOPIC_VARIABLES: dict[str, CelVariable] = {
     "topic.name": CelVariable(CelType.STRING, "The topic's name in Kafka."),
     "topic.document": CelVariable(CelType.STRING, "`metadata.name` of its document."),
     "topic.namespace": CelVariable(CelType.STRING, "`metadata.namespace`; empty if there is none."),
-    "topic.labels": CelVariable(CelType.MAP, "`metadata.labels`."),
+    "topic.labels": CelVariable(CelType.MAP, "`metadata.labels`, and the labels of the topic's profiles."),
     "topic.annotations": CelVariable(CelType.MAP, "`metadata.annotations`."),
     "topic.partitions": CelVariable(
         CelType.INT, "Partitions asked for; the cluster's default where the topic names none."
@@ -62,6 +62,7 @@ TOPIC_VARIABLES: dict[str, CelVariable] = {
         CelType.MAP, "Configs that are set, the cluster's defaults among them, as Kafka's text."
     ),
     "topic.observed": CelVariable(CelType.BOOL, "Whether the topic is only reported (`mode: Observe`)."),
+    "topic.profiles": CelVariable(CelType.LIST, "Names of the topic's profiles, as in `spec.profiles`."),
     "cluster.name": CelVariable(CelType.STRING, "Name of the `Cluster`; empty for the one of an address option alone."),
     "cluster.labels": CelVariable(CelType.MAP, "Labels of the `Cluster`."),
     "cluster.kafkaVersion": CelVariable(CelType.STRING, "Its release as declared, `3.9`; empty if it is not."),
@@ -169,4 +170,4 @@ class Policy:
     def applies_to_topic(self, spec: TopicSpec) -> bool:
         """Return whether the policy applies to a topic, given that it applies to the topic's cluster."""
         named = not self.topic_patterns or matches_any(spec.topic, self.topic_patterns)
-        return named and has_labels(spec.manifest.labels, self.topic_labels)
+        return named and has_labels(spec.labels, self.topic_labels)

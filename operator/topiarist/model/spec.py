@@ -91,7 +91,8 @@ class ClusterSpec:
     ``zookeeper`` and ``kafka`` are the ways to the cluster; ``via`` chooses one of them if both are there.
     ``version`` is None if the manifest does not declare it. ``protected`` and ``adopt`` are glob patterns. The fields
     from ``allowed_topics`` to ``drift_policy`` apply in Kubernetes only; ``allow_risk`` has labels of ``Risk``.
-    ``config_rules`` is built from ``version``, ``allow_unknown_configs`` and ``broker_config``.
+    ``profiles`` are parts of a topic's spec by name, and may have ``labels``. ``config_rules`` is built from
+    ``version``, ``allow_unknown_configs`` and ``broker_config``.
     ``drain_brokers`` must hold no replicas, registered or not.
     """
 
@@ -106,6 +107,7 @@ class ClusterSpec:
     default_partitions: int | None = None
     default_replication_factor: int | None = None
     default_config: Mapping[str, str] = field(default_factory=dict)
+    profiles: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     broker_config: Mapping[str, str] = field(default_factory=dict)
     allow_unknown_configs: tuple[str, ...] = ()
     exclude_brokers: frozenset[int] = frozenset()
@@ -174,7 +176,7 @@ class TopicSpec:
     ``excluded_default_keys`` are keys of the cluster's defaults that do not apply to the topic.
 
     ``allowed_moves`` are the kinds of moves that both the cluster and the topic allow. ``spread_within_one`` asks for
-    more than Kafka's own placement guarantees.
+    more than Kafka's own placement guarantees. ``profile_labels`` are those of the topic's profiles.
     """
 
     topic: str
@@ -194,6 +196,12 @@ class TopicSpec:
     observe_only: bool = False
     allowed_moves: frozenset[MoveKind] = frozenset()
     spread_within_one: bool = False
+    profile_labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Return the labels of the document, and those of its profiles for other names."""
+        return {**self.profile_labels, **self.manifest.labels} if self.profile_labels else self.manifest.labels
 
 
 class ValueOrigin(NamedTuple):
@@ -205,6 +213,10 @@ class ValueOrigin(NamedTuple):
     def locate(self) -> Location | None:
         """Return the location; None if there is no document (the unnamed cluster)."""
         return self.source.locate(self.path) if self.source else None
+
+    def below(self, *path: str | int) -> ValueOrigin:
+        """Return the origin of the value at ``path`` below this one."""
+        return ValueOrigin(self.source, (*self.path, *path))
 
 
 def topic_name(manifest: Manifest) -> str:
@@ -233,12 +245,19 @@ def has_labels(labels: Mapping[str, str], required: Mapping[str, str]) -> bool:
     return all(labels.get(key) == value for key, value in required.items())
 
 
-def layers(manifest: Manifest, cluster: ClusterSpec) -> Iterator[tuple[FieldPath, Mapping[str, Any]]]:
-    """Yield the parts of a manifest that apply to a cluster with their paths; a later part overrides earlier ones."""
-    yield ("spec",), manifest.spec
+def layers(manifest: Manifest, cluster: ClusterSpec) -> Iterator[tuple[ValueOrigin, Mapping[str, Any]]]:
+    """Yield the parts that a topic's spec on a cluster is merged from; a later part overrides earlier ones.
+
+    These are the topic's profiles, its own spec, and the overrides that select the cluster. A profile that the cluster
+    does not have is left out.
+    """
+    for name in manifest.spec.get("profiles", ()):
+        if name in cluster.profiles:
+            yield ValueOrigin(cluster.source, ("spec", "profiles", name)), cluster.profiles[name]
+    yield ValueOrigin(manifest.source, ("spec",)), manifest.spec
     for index, override in enumerate(manifest.spec.get("overrides", ())):
         if selects_cluster(override, cluster):
-            yield ("spec", "overrides", index), override
+            yield ValueOrigin(manifest.source, ("spec", "overrides", index)), override
 
 
 def parse_replica_assignment(assignment: str | Sequence[Sequence[int]]) -> tuple[Replicas, ...]:
@@ -250,17 +269,17 @@ def parse_replica_assignment(assignment: str | Sequence[Sequence[int]]) -> tuple
 def find_origin(spec: TopicSpec, *path: str | int) -> ValueOrigin:
     """Return the origin of the value at ``path`` below the spec (``"config", "retention.ms"``).
 
-    Looks in the last override that names the value, the topic's spec, the cluster's defaults, and (for a size) its
-    ``brokerConfig``, in this order. Returns the spec as a whole if none has it, and the topic's name for an empty path.
-    A path that begins with ``metadata`` starts at the top of the document.
+    Looks in the last override that names the value, the topic's spec, its profiles, the cluster's defaults, and (for a
+    size) its ``brokerConfig``, in this order. Returns the spec as a whole if none has it, and the topic's name for an
+    empty path. A path that begins with ``metadata`` starts at the top of the document.
     """
     if path[:1] == ("metadata",):
         return ValueOrigin(spec.manifest.source, path)
-    for base, layer in reversed(list(layers(spec.manifest, spec.cluster))):
+    for base, layer in [*layers(spec.manifest, spec.cluster)][::-1]:
         if _has_path(layer, path):
-            return ValueOrigin(spec.manifest.source, (*base, *path))
+            return base.below(*path)
         if path and isinstance(layer.get(str(path[0])), str):
-            return ValueOrigin(spec.manifest.source, (*base, path[0]))  # a list given as text has one location
+            return base.below(path[0])  # a list given as text has one location
     if path and _has_path(spec.cluster.defaults(), path):
         return ValueOrigin(spec.cluster.source, ("spec", "defaults", *path))
     if path and path[0] in BROKER_SIZE_SETTINGS and spec.cluster.broker_size(str(path[0])):
@@ -272,7 +291,7 @@ def find_origin(spec: TopicSpec, *path: str | int) -> ValueOrigin:
 
 def find_item_origin(spec: TopicSpec, name: str, item: str) -> ValueOrigin:
     """Return the origin of ``item`` in the list field ``name``, which must contain it."""
-    items = next(layer[name] for _, layer in reversed(list(layers(spec.manifest, spec.cluster))) if name in layer)
+    items = next(layer[name] for _, layer in [*layers(spec.manifest, spec.cluster)][::-1] if name in layer)
     return find_origin(spec, name, items.index(item))
 
 

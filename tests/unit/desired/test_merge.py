@@ -203,3 +203,65 @@ def test_sizes_of_the_brokers() -> None:
     assert merge(manifest("orders", partitions=7), on).create_partitions == 7
     wrong = replace(on, broker_config={"num.partitions": "-3"})
     assert merge(manifest("orders"), wrong).create_partitions == 0
+
+
+TYPES = cluster(
+    "prod",
+    default_partitions=6,
+    default_replication_factor=3,
+    default_config={"min.insync.replicas": "2"},
+    profiles={
+        "compacted": {
+            "config": {"cleanup.policy": "compact", "segment.ms": "1d"},
+            "labels": {"tier": "gold", "a": "b"},
+        },
+        "large": {"partitions": 48, "config": {"segment.ms": 60}},
+        "small": {"partitions": 1, "replicationFactor": 1},
+    },
+)
+
+
+@pytest.mark.parametrize(
+    ("fields", "partitions", "factor", "config"),
+    [
+        ({"profiles": []}, None, None, {}),
+        ({"profiles": ["large"]}, 48, None, {"segment.ms": "60"}),
+        ({"profiles": ["compacted", "large"]}, 48, None, {"cleanup.policy": "compact", "segment.ms": "60"}),
+        ({"profiles": ["large", "compacted"]}, 48, None, {"cleanup.policy": "compact", "segment.ms": "86400000"}),
+        ({"profiles": ["large", "small"]}, 1, 1, {"segment.ms": "60"}),
+        ({"profiles": ["large"], "partitions": 6, "config": {"segment.ms": "7"}}, 6, None, {"segment.ms": "7"}),
+        (
+            {"profiles": ["large"], "overrides": [{"clusters": ["prod"], "partitions": 9}]},
+            9,
+            None,
+            {"segment.ms": "60"},
+        ),
+        ({"profiles": ["large"], "replicaAssignment": [[1, 2]]}, 1, 2, {"segment.ms": "60"}),
+        ({"profiles": ["unknown", "small"]}, 1, 1, {}),
+    ],
+)
+def test_profiles_come_before_the_topics_own_fields(
+    fields: dict[str, Any], partitions: int | None, factor: int | None, config: dict[str, str]
+) -> None:
+    """A later profile wins over an earlier one, the topic's fields over profiles, and overrides over both."""
+    found = merge(manifest("orders", **fields), TYPES)
+    assert (found.partitions, found.replication_factor) == (partitions, factor)
+    assert found.config == {"min.insync.replicas": "2", **config}
+    assert found.inherited_keys == {"min.insync.replicas"}
+
+
+def test_labels_of_profiles_do_not_replace_those_of_the_document() -> None:
+    """The document's own labels win, and a topic without profiles shares the labels of its document."""
+    plain = manifest("orders")._replace(labels={"tier": "silver"})
+    assert merge(plain, TYPES).labels is plain.labels
+    found = merge(plain._replace(spec={"profiles": ["compacted"]}), TYPES)
+    assert found.labels == {"tier": "silver", "a": "b"}
+
+
+def test_the_origin_of_a_profiles_value_is_in_the_cluster() -> None:
+    """The origin names the last profile with the value, and the topic itself where it has the value too."""
+    found = merge(manifest("orders", profiles=["compacted", "large"], config={"flush.ms": 1}), TYPES)
+    assert find_origin(found, "config", "segment.ms").path == ("spec", "profiles", "large", "config", "segment.ms")
+    assert find_origin(found, "config", "cleanup.policy").path[2] == "compacted"
+    assert find_origin(found, "partitions") == ValueOrigin(TYPES.source, ("spec", "profiles", "large", "partitions"))
+    assert find_origin(found, "config", "flush.ms").source is found.manifest.source

@@ -14,7 +14,7 @@ from topiarist.desired.resolve import resolve
 from topiarist.desired.rules import cluster_errors, cluster_warnings, spec_errors, spec_warnings
 from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.types import format_version
-from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin
 from topiarist.planning.builder import config_hint
 
 BARE = ClusterSpec()
@@ -298,3 +298,30 @@ def test_faults_of_any_map(config: dict[str, str]) -> None:
 def test_releases_as_text() -> None:
     """A release as text has two numbers and a dot."""
     assert format_version((3, 9)) == "3.9"
+
+
+def test_a_profile_that_the_cluster_does_not_have() -> None:
+    """The error names the closest profile, else all; without the Cluster document nothing is known."""
+    on = cluster("prod", profiles={"compacted": {}, "large": {"partitions": 3, "replicationFactor": 3}})
+    found = list(spec_errors(merge(manifest("orders", profiles=["large", "compact", "x"]), on)))
+    assert [(error.message, error.hint) for error in found] == [
+        ("orders: Cluster prod has no profile compact", "did you mean compacted?"),
+        (
+            "orders: Cluster prod has no profile x",
+            "its profiles are: compacted, large; add x to its spec.profiles, or leave it out here",
+        ),
+    ]
+    wanted = merge(manifest("orders", profiles=["x"], partitions=1, replicationFactor=1), cluster("test"))
+    (error,) = spec_errors(wanted)
+    assert error.hint == "it has no profiles; add x to its spec.profiles, or leave it out here"
+    assert list(spec_errors(wanted, cluster_document_known=False)) == []
+
+
+def test_an_invalid_value_of_a_profile_is_an_error_of_the_cluster() -> None:
+    """The error is at the profile, once, whether topics use the profile or not."""
+    on = cluster("prod", profiles={"large": {"partitions": 3, "replicationFactor": 3, "config": {"retention.ms": "x"}}})
+    errors = [*cluster_errors(on), *spec_errors(merge(manifest("orders", profiles=["large"]), on))]
+    assert len(errors) == 2
+    (error,) = set(errors)
+    place = ValueOrigin(on.source, ("spec", "profiles", "large", "config", "retention.ms"))
+    assert error.location == place.locate()

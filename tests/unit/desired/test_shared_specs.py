@@ -136,6 +136,7 @@ DIFFERENT: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "order of config": ({"default_config": {"b": "1", "a": "1"}}, {"default_config": {"a": "1", "b": "1"}}),
     "release": ({"version": (2, 8)}, {}),
     "vendors": ({"allow_unknown_configs": ("x.*",)}, {}),
+    "profiles": ({"profiles": {"large": {"partitions": 9}}}, {"profiles": {"large": {"partitions": 8}}}),
     "brokers": ({"broker_config": {"log.retention.ms": "5"}}, {}),
     "protected": ({"protected": ("x",)}, {}),
     "way": ({"zookeeper": None, "kafka": KafkaAccess("b1:9092")}, {}),

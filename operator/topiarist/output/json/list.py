@@ -56,6 +56,6 @@ def _encode_manifest(row: TopicRow) -> dict[str, Any] | None:
     return {
         "name": manifest.name,
         "namespace": manifest.namespace,
-        "labels": dict(sorted(manifest.labels.items())),
+        "labels": dict(sorted(row.spec.labels.items())),
         "location": encode_location(find_origin(row.spec).locate()),
     }

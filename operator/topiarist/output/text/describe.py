@@ -402,6 +402,8 @@ def _describe_desired_source(value: ValueSource) -> str:
             return "topiarist's default"
         case DesiredSource.OVERRIDE:
             label = "override"
+        case DesiredSource.PROFILE:
+            label = "a profile of the Cluster"
         case DesiredSource.CLUSTER_DEFAULTS:
             label = "the Cluster's defaults"
         case DesiredSource.BROKER_CONFIG:
