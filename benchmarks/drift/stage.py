@@ -12,7 +12,7 @@ from typing import Any
 from topiarist.adapters.snapshots.codec import format_time
 from topiarist.cli import load
 from topiarist.cli.settings import Settings
-from topiarist.drift.history import PreviousReport
+from topiarist.drift.history.previous import PreviousReport
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.report import ReportJob, make_parts, sources_of
 from topiarist.drift.snapshots import SnapshotInventory

@@ -15,9 +15,9 @@ from support.drift.summaries import full_summary
 from support.kubernetes import promql
 from support.kubernetes.helm import CHART, only_document, render
 from support.repo.pages import table
-from topiarist.drift.findings import DriftClass
+from topiarist.drift.findings.finding import DriftClass
+from topiarist.drift.findings.severity import Severity
 from topiarist.drift.outputs import prometheus
-from topiarist.drift.severity import Severity
 from topiarist.kubernetes.metrics import UNKNOWN_CLUSTER, UNREADABLE, Metrics
 from topiarist.kubernetes.reconciler import SyncState
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop

@@ -22,7 +22,7 @@ from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_nam
 from topiarist.desired.resolve import Desired
 from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup
 from topiarist.drift.engine import Engine, LocalEngine
-from topiarist.drift.history import PreviousReport
+from topiarist.drift.history.previous import PreviousReport
 from topiarist.drift.report import ReportJob
 from topiarist.drift.snapshots import SnapshotInventory
 from topiarist.drift.spark import columns

@@ -39,7 +39,7 @@ from topiarist.schema import load as load_
 from topiarist.text import format_count
 
 if TYPE_CHECKING:
-    from topiarist.drift.exceptions import DriftException
+    from topiarist.drift.findings.exceptions import DriftException
 
 
 class RunInputs(NamedTuple):
@@ -136,7 +136,7 @@ def _parse_exceptions(manifests: Sequence[Manifest]) -> tuple[Sequence[DriftExce
     documents = [manifest for manifest in manifests if manifest.kind == "DriftException"]
     if not documents:
         return (), ()
-    from topiarist.drift.exceptions import parse_exceptions
+    from topiarist.drift.findings.exceptions import parse_exceptions
 
     exceptions, errors = parse_exceptions(documents)
     return exceptions, [*errors, *duplicate_document_errors(documents)]

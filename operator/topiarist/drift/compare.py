@@ -12,22 +12,22 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from topiarist.adapters.snapshots.codec import format_time
-from topiarist.drift.findings import (
-    DriftFinding,
-    FindingRow,
-    make_findings,
-    undeclared_topic_finding,
-    unknown_finding,
-)
-from topiarist.drift.in_flight import (
+from topiarist.drift.checks.in_flight import (
     find_cluster_findings,
     find_moving_findings,
     find_stuck_findings,
     find_throttle_findings,
     requested_targets,
 )
-from topiarist.drift.placement import PlacementChecker, find_checker, find_placement_findings
-from topiarist.drift.rows import make_row, sort_key
+from topiarist.drift.checks.placement import PlacementChecker, find_checker, find_placement_findings
+from topiarist.drift.findings.finding import (
+    DriftFinding,
+    FindingRow,
+    make_findings,
+    undeclared_topic_finding,
+    unknown_finding,
+)
+from topiarist.drift.findings.rows import make_row, sort_key
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.model.plan import Load, TakeOwnership, compute_broker_load
 from topiarist.model.run_options import RunOptions

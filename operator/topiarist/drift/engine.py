@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topiarist import extras
 from topiarist.adapters.devcluster.zookeeper_server import find_java
-from topiarist.drift import history
-from topiarist.drift.history import PreviousReport
+from topiarist.drift.history.previous import PreviousReport, load_previous
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.pool import run_in_processes
 from topiarist.drift.report import ReportJob, Runner, compare_and_write, run_here, sources_of
@@ -28,7 +27,7 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.text import format_count, printable
 
 if TYPE_CHECKING:
-    from topiarist.drift.run_history import RunHistory
+    from topiarist.drift.history.runs import RunHistory
 
 PYTHON, SPARK, AUTO = "python", "spark", "auto"
 
@@ -120,13 +119,13 @@ class Engine(ABC):
 
     def load_previous(self, path: str) -> PreviousReport:
         """Read an earlier report. Raises ``Unreadable``."""
-        return history.load_previous(path)
+        return load_previous(path)
 
     def open_history(self, path: str) -> RunHistory:
         """Return the history in a folder. Raises ``PrerequisiteMissing`` if pyarrow is missing."""
         if importlib.util.find_spec("pyarrow") is None:
             raise extras.missing_packages_error("history", "--history")
-        from topiarist.drift.parquet_history import ParquetHistory
+        from topiarist.drift.history.parquet import ParquetHistory
 
         return ParquetHistory(path)
 

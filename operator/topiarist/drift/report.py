@@ -15,14 +15,14 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from topiarist.desired.resolve import Desired
-from topiarist.drift.cross_cluster import MAX_SHOWN_DIFFERENCES, DeviationIndex, SpecGroups
-from topiarist.drift.exceptions import DriftException, describe_unmatched, make_expired_rows
-from topiarist.drift.findings import FindingKey, FindingRow
-from topiarist.drift.history import EndedFinding, PreviousReport
-from topiarist.drift.invalid import find_unjudged_topics, make_invalid_rows
+from topiarist.drift.checks.cross_cluster import MAX_SHOWN_DIFFERENCES, DeviationIndex, SpecGroups
+from topiarist.drift.findings.exceptions import DriftException, describe_unmatched, make_expired_rows
+from topiarist.drift.findings.finding import FindingKey, FindingRow
+from topiarist.drift.findings.invalid import find_unjudged_topics, make_invalid_rows
+from topiarist.drift.findings.rows import RowCompleter, RowOptions
+from topiarist.drift.history.previous import EndedFinding, PreviousReport
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.results import INVALID_ROWS_FILE, ClusterResult
-from topiarist.drift.rows import RowCompleter, RowOptions
 from topiarist.drift.snapshots import ClusterInput, UnusedInput
 from topiarist.drift.summary import SummaryBuilder
 from topiarist.drift.task import Caches, Part, Shipped, Source, encode_line, work

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from topiarist.drift.checks.cross_cluster import Deviation
 from topiarist.drift.compare import TopicCounts
-from topiarist.drift.cross_cluster import Deviation
-from topiarist.drift.findings import FindingRow
-from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, Repair
-from topiarist.drift.rows import NEW
+from topiarist.drift.findings.finding import FindingRow
+from topiarist.drift.findings.rows import NEW
+from topiarist.drift.history.previous import ACCEPTED_FILE, FINDINGS_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, Repair
 from topiarist.drift.upgrade import ClusterUpgrade
 
 INVALID_ROWS_FILE = "broken.jsonl"

@@ -18,8 +18,8 @@ from topiarist.adapters.snapshots.caching_reader import CachingReader
 from topiarist.adapters.snapshots.codec import Row, format_time
 from topiarist.adapters.snapshots.files import SUFFIX, printable_path, require_chroot
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHeader, read_header, read_partial_snapshot
-from topiarist.drift.equality import EqualTopics
-from topiarist.drift.placement import find_row_checker
+from topiarist.drift.checks.equality import EqualTopics
+from topiarist.drift.checks.placement import find_row_checker
 from topiarist.drift.uris import PARQUET_SUFFIX
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec

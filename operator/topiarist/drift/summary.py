@@ -12,12 +12,11 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from topiarist.drift import history
 from topiarist.drift.compare import TopicCounts
-from topiarist.drift.history import PreviousReport, Repair
+from topiarist.drift.findings.rows import NEW
+from topiarist.drift.findings.severity import Severity
+from topiarist.drift.history.previous import REPAIR_DAYS, PreviousReport, Repair, extend_trend
 from topiarist.drift.results import ClusterResult, FindingCounts
-from topiarist.drift.rows import NEW
-from topiarist.drift.severity import Severity
 from topiarist.drift.snapshots import UnusedInput
 from topiarist.drift.upgrade import UpgradeRisks
 
@@ -102,7 +101,7 @@ class SummaryBuilder:
                 "superseded": inputs.superseded,
                 "unknownClusters": inputs.unknown_clusters,
             },
-            "trend": history.extend_trend(previous.trend, current),
+            "trend": extend_trend(previous.trend, current),
         }
 
     def _responsible_documents(self) -> list[dict[str, Any]]:
@@ -126,7 +125,7 @@ class SummaryBuilder:
             by_responsible[repair.responsible].append(repair.seconds)
         teams = sorted(by_responsible.items(), key=lambda item: (-len(item[1]), item[0] or ""))
         return {
-            "days": history.REPAIR_DAYS,
+            "days": REPAIR_DAYS,
             "resolved": len(repairs),
             "medianSeconds": _median([repair.seconds for repair in repairs]),
             "byClass": {

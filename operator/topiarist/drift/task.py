@@ -21,12 +21,14 @@ from topiarist.adapters.snapshots.caching_reader import CachingReader
 from topiarist.adapters.snapshots.codec import format_time, parse_time
 from topiarist.adapters.snapshots.files import read_lines
 from topiarist.desired.resolve import Desired
+from topiarist.drift.checks.cross_cluster import SpecGroups, find_imbalances, make_deviation
+from topiarist.drift.checks.equality import EqualityIndex
 from topiarist.drift.compare import Comparison, compare_cluster
-from topiarist.drift.cross_cluster import SpecGroups, find_imbalances, make_deviation
-from topiarist.drift.equality import EqualityIndex
-from topiarist.drift.exceptions import AcceptedDrift, DriftException
-from topiarist.drift.findings import FindingKey, FindingRow
-from topiarist.drift.history import (
+from topiarist.drift.findings.exceptions import AcceptedDrift, DriftException
+from topiarist.drift.findings.finding import FindingKey, FindingRow
+from topiarist.drift.findings.invalid import drop_unjudged
+from topiarist.drift.findings.rows import RowCompleter, RowOptions, sort_key
+from topiarist.drift.history.previous import (
     ACCEPTED_FILE,
     FINDINGS_FILE,
     NOT_EVALUATED_FILE,
@@ -37,10 +39,8 @@ from topiarist.drift.history import (
     count_findings,
     seconds_between,
 )
-from topiarist.drift.invalid import drop_unjudged
 from topiarist.drift.live import MAX_PARALLEL_CLUSTERS, ConnectOptions, read_live_cluster
 from topiarist.drift.results import INVALID_ROWS_FILE, ClusterResult
-from topiarist.drift.rows import RowCompleter, RowOptions, sort_key
 from topiarist.drift.snapshots import ClusterInput, SnapshotFile, read_snapshot
 from topiarist.drift.upgrade import check_cluster
 from topiarist.kafka.types import KafkaVersion

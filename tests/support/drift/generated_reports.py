@@ -19,11 +19,11 @@ from topiarist.adapters.snapshots.lenient_reader import InvalidRow
 from topiarist.desired.resolve import Desired
 from topiarist.drift import report
 from topiarist.drift.compare import Comparison, TopicCounts
-from topiarist.drift.exceptions import DriftException
-from topiarist.drift.findings import DriftClass, DriftFinding, FindingRow, PlannedAction, unknown_finding
-from topiarist.drift.history import PreviousReport
+from topiarist.drift.findings.exceptions import DriftException
+from topiarist.drift.findings.finding import DriftClass, DriftFinding, FindingRow, PlannedAction, unknown_finding
+from topiarist.drift.findings.rows import UNCHANGED, RowOptions, make_row, sort_key
+from topiarist.drift.history.previous import PreviousReport
 from topiarist.drift.outputs.folder import HTML_FILE, ReportFolder
-from topiarist.drift.rows import UNCHANGED, RowOptions, make_row, sort_key
 from topiarist.drift.snapshots import ClusterInput, UnusedInput
 from topiarist.drift.task import Caches, complete
 from topiarist.errors import Diagnostic, Location, Reason

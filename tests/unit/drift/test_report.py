@@ -27,7 +27,7 @@ from support.drift.small_fleet import (
 )
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, load_snapshot
 from topiarist.cli.main import run
-from topiarist.drift.findings import DriftClass
+from topiarist.drift.findings.finding import DriftClass
 from topiarist.errors import Reason
 from topiarist.model.state import OwnershipRecord, TopicState, WriteBlock
 from topiarist.schema import load

@@ -17,8 +17,8 @@ from support.builders import (
     state,
     topic,
 )
-from topiarist.drift.equality import may_be_equal
-from topiarist.drift.findings import make_findings
+from topiarist.drift.checks.equality import may_be_equal
+from topiarist.drift.findings.finding import make_findings
 from topiarist.kafka.config_rules import is_supported
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.types import ClusterMode, KafkaVersion, KnownConfig

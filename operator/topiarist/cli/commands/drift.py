@@ -18,7 +18,7 @@ import click
 from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
-from topiarist.drift.findings import DriftClass
+from topiarist.drift.findings.finding import DriftClass
 from topiarist.errors import Exit, TopiaristError
 from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, format_version
 from topiarist.text import format_count, quote
@@ -26,7 +26,7 @@ from topiarist.text import format_count, quote
 if TYPE_CHECKING:
     from topiarist.desired.resolve import Desired
     from topiarist.drift.engine import Engine
-    from topiarist.drift.history import PreviousReport
+    from topiarist.drift.history.previous import PreviousReport
     from topiarist.drift.snapshots import ClusterInput
 
 
@@ -34,7 +34,7 @@ _MAX_SHOWN_LINES = 10
 
 
 def _check_link_template(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    from topiarist.drift.rows import LINK_FIELDS, find_link_problem
+    from topiarist.drift.findings.rows import LINK_FIELDS, find_link_problem
 
     if problem := find_link_problem(value):
         fields = ", ".join(f"{{{name}}}" for name in LINK_FIELDS)
@@ -142,9 +142,9 @@ def command(
     """
     from topiarist.adapters.snapshots.codec import format_time
     from topiarist.drift.engine import Cost, LocalEngine
+    from topiarist.drift.findings.rows import RowOptions
     from topiarist.drift.live import ConnectOptions
     from topiarist.drift.report import ReportJob, compare_and_write
-    from topiarist.drift.rows import RowOptions
     from topiarist.drift.snapshots import UnusedInput
     from topiarist.drift.task import LiveCluster
     from topiarist.drift.uris import to_local_path
@@ -208,7 +208,7 @@ def command(
 
 def _load_previous(run: Engine, previous: str, out: str) -> PreviousReport:
     """Return the previous report; none in the first of scheduled runs, which use one command line each time."""
-    from topiarist.drift.history import PreviousReport
+    from topiarist.drift.history.previous import PreviousReport
 
     is_first = not previous or (previous == out and not run.exists(out))
     return PreviousReport() if is_first else run.load_previous(previous)

@@ -23,7 +23,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from topiarist.drift.findings import FindingRow
+from topiarist.drift.findings.finding import FindingRow
 from topiarist.output.text.layout import sanitize
 from topiarist.schema import load
 

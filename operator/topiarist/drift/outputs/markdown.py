@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from topiarist.drift.findings import DriftClass
+from topiarist.drift.findings.finding import DriftClass
 from topiarist.output.markdown.escape import escape_prose, format_code, format_table_cell
 from topiarist.text import format_count, humanize_duration
 

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from topiarist.adapters.snapshots.codec import parse_time
-from topiarist.drift.findings import DriftClass
-from topiarist.drift.severity import Severity
+from topiarist.drift.findings.finding import DriftClass
+from topiarist.drift.findings.severity import Severity
 from topiarist.model.plan import Risk
 
 PREFIX = "topiarist_drift"

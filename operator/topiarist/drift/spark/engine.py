@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from topiarist.drift.engine import Engine
-from topiarist.drift.history import PreviousReport
+from topiarist.drift.history.previous import PreviousReport
+from topiarist.drift.history.runs import RunHistory
 from topiarist.drift.live import MAX_PARALLEL_CLUSTERS
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.report import ReportJob, make_parts, sources_of
-from topiarist.drift.run_history import RunHistory
 from topiarist.drift.snapshots import SnapshotInventory
 from topiarist.drift.spark import inputs, outputs, session
 from topiarist.drift.spark.errors import translate_errors

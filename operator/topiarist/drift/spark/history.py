@@ -1,6 +1,6 @@
 """The history of a fleet in tables that Spark reads and writes, at any address.
 
-``drift.spark.engine`` opens it. The tables are the folders of Parquet that ``drift.parquet_history`` describes, with
+``drift.spark.engine`` opens it. The tables are the folders of Parquet that ``drift.history.parquet`` describes, with
 the same names of files, so that runs with and without Spark can share a history.
 """
 
@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql import functions as f
 
 from topiarist.adapters.snapshots.codec import format_time, parse_time
-from topiarist.drift.findings import FindingRow
-from topiarist.drift.run_history import (
+from topiarist.drift.findings.finding import FindingRow
+from topiarist.drift.history.runs import (
     DROPPED,
     ENDED_COLUMNS,
     FINDINGS_TABLE,

@@ -22,7 +22,7 @@ from pyspark import RDD, SparkFiles
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from topiarist.drift.cross_cluster import MAX_SHOWN_DIFFERENCES, TopicComparer
+from topiarist.drift.checks.cross_cluster import MAX_SHOWN_DIFFERENCES, TopicComparer
 from topiarist.drift.outputs.folder import WORK_FOLDER, ReportFolder
 from topiarist.drift.report import (
     DuplicateClusterIds,

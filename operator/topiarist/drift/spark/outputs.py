@@ -17,8 +17,14 @@ from types import TracebackType
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from topiarist.drift import history
-from topiarist.drift.history import ACCEPTED_FILE, FINDINGS_FILE, NOT_EVALUATED_FILE, SUMMARY_FILE, PreviousReport
+from topiarist.drift.history import previous
+from topiarist.drift.history.previous import (
+    ACCEPTED_FILE,
+    FINDINGS_FILE,
+    NOT_EVALUATED_FILE,
+    SUMMARY_FILE,
+    PreviousReport,
+)
 from topiarist.drift.outputs.folder import WORK_FOLDER, ReportFolder, raise_not_replaceable
 from topiarist.drift.spark.columns import finding_row_type
 from topiarist.drift.spark.filesystem import Storage
@@ -109,12 +115,12 @@ class RemoteReportFolder(ReportFolder):
 
 
 def load_previous(storage: Storage, address: str) -> PreviousReport:
-    """Read the report at a URI; raises the errors of ``history.load_previous``."""
+    """Read the report at a URI; raises the errors of ``history.previous.load_previous``."""
     address = address.rstrip("/")
     with TemporaryDirectory(prefix="topiarist-drift-") as here:
         for name in (SUMMARY_FILE, NOT_EVALUATED_FILE, FINDINGS_FILE, ACCEPTED_FILE):
             storage.download(f"{address}/{name}", Path(here, name))
         try:
-            return history.load_previous(here)
+            return previous.load_previous(here)
         except TopiaristError as error:
             raise TopiaristError(error.reason, str(error.args[0]).replace(here, address), error.hint) from error

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from support.drift import generated_reports
 from support.drift.small_fleet import read_rows, read_summary
-from topiarist.drift.findings import DriftClass, DriftFinding
+from topiarist.drift.findings.finding import DriftClass, DriftFinding
 from topiarist.drift.outputs import html
 from topiarist.output.text.layout import sanitize
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from support.builders import PROD_CLUSTER, RACKED_BROKERS, RACKLESS_BROKERS, replica_lists, spec, state, topic
 from support.drift.small_fleet import SNAPSHOT_TIME
 from support.strategies import make_plan_input
+from topiarist.drift.checks.placement import find_checker, find_placement_findings
 from topiarist.drift.compare import compare_cluster
-from topiarist.drift.findings import DriftClass, FindingRow
-from topiarist.drift.placement import find_checker, find_placement_findings
+from topiarist.drift.findings.finding import DriftClass, FindingRow
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.kafka.placement import assign_replicas
 from topiarist.kafka.types import Broker, Replicas

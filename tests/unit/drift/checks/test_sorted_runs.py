@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
-from topiarist.drift import sorted_runs
-from topiarist.drift.sorted_runs import SortedRuns
+from topiarist.drift.checks import sorted_runs
+from topiarist.drift.checks.sorted_runs import SortedRuns
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ from support.drift.small_fleet import (
     write_manifests,
     write_snapshot,
 )
-from topiarist.drift import history
+from topiarist.drift.history import previous
 from topiarist.model.state import TopicState
 
 MISSING = ("eu", "orders", "missing", "")
@@ -146,6 +146,6 @@ def test_what_is_no_report_is_no_previous_one(
 def test_a_trend_has_an_end() -> None:
     """The trend keeps more than a year of daily reports, and drops the oldest first."""
     before = [{"asOf": f"{year:04d}"} for year in range(1000)]
-    found = history.extend_trend(before, {"asOf": "1000"})
-    assert len(found) == history.MAX_REPORTS
-    assert (found[0]["asOf"], found[-1]["asOf"]) == (f"{1001 - history.MAX_REPORTS:04d}", "1000")
+    found = previous.extend_trend(before, {"asOf": "1000"})
+    assert len(found) == previous.MAX_REPORTS
+    assert (found[0]["asOf"], found[-1]["asOf"]) == (f"{1001 - previous.MAX_REPORTS:04d}", "1000")

@@ -11,7 +11,7 @@ import pytest
 from support.builders import PROD_CLUSTER, replica_lists, spec, state, topic
 from support.drift.small_fleet import SNAPSHOT_TIME
 from topiarist.drift.compare import compare_cluster
-from topiarist.drift.findings import FindingRow
+from topiarist.drift.findings.finding import FindingRow
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment

@@ -1,7 +1,7 @@
 """Differences of a topic's replica lists that follow from the brokers: drained brokers, racks, widths and evenness.
 
 They do not depend on the moves that ``spec.moves`` allows. ``drift.compare`` reports them for each declared topic;
-``drift.equality`` asks first whether a topic has none, by checks that are cheap and cached.
+``drift.checks.equality`` asks first whether a topic has none, by checks that are cheap and cached.
 
 Kafka's own placement decides what is even: with ``p`` partitions of ``w`` replicas each of ``n`` brokers holds from
 ``w * floor(p / n)`` to ``w * ceil(p / n)`` replicas, and leads from ``floor(p / n)`` to ``ceil(p / n)`` partitions. A
@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Any
 
 from topiarist.adapters.snapshots.caching_reader import ReplicaLists
-from topiarist.drift.findings import DriftClass, DriftFinding
+from topiarist.drift.findings.finding import DriftClass, DriftFinding
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import MoveKind
 from topiarist.model.spec import ClusterSpec, RackAwareness, TopicSpec

@@ -17,9 +17,9 @@ from support.drift.small_fleet import (
     run_drift,
     write_snapshot,
 )
-from topiarist.drift.findings import DriftClass, DriftFinding, PlannedAction
-from topiarist.drift.rows import find_link_problem, make_row
-from topiarist.drift.severity import Severity, find_severity
+from topiarist.drift.findings.finding import DriftClass, DriftFinding, PlannedAction
+from topiarist.drift.findings.rows import find_link_problem, make_row
+from topiarist.drift.findings.severity import Severity, find_severity
 from topiarist.errors import Reason
 from topiarist.model.plan import Risk
 from topiarist.model.state import TopicState

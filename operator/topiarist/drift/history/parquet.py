@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 
 from topiarist.adapters.atomic_files import write_file
 from topiarist.adapters.snapshots.codec import format_time, parse_time
-from topiarist.drift.findings import FindingRow
-from topiarist.drift.history import seconds_between
-from topiarist.drift.run_history import (
+from topiarist.drift.findings.finding import FindingRow
+from topiarist.drift.history.previous import seconds_between
+from topiarist.drift.history.runs import (
     DROPPED,
     ENDED_COLUMNS,
     FINDINGS_TABLE,

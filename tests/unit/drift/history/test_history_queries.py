@@ -8,7 +8,7 @@ import duckdb
 import pytest
 
 from support.drift.documented_queries import ANSWERS, PAGE, read_queries, read_views, write_history
-from topiarist.drift.parquet_history import RUNS_SCHEMA
+from topiarist.drift.history.parquet import RUNS_SCHEMA
 
 
 def test_duckdb_answers_the_documented_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

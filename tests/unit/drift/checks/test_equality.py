@@ -20,11 +20,11 @@ from topiarist.adapters.snapshots.caching_reader import CachingReader, ReplicaLi
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
 from topiarist.desired.resolve import resolve
 from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup
+from topiarist.drift.checks.cross_cluster import DeviationIndex, SpecGroups, make_deviation
+from topiarist.drift.checks.equality import EqualityIndex, EqualTopics
+from topiarist.drift.checks.placement import find_checker
 from topiarist.drift.compare import Comparison, compare_cluster
-from topiarist.drift.cross_cluster import DeviationIndex, SpecGroups, make_deviation
-from topiarist.drift.equality import EqualityIndex, EqualTopics
-from topiarist.drift.findings import make_findings
-from topiarist.drift.placement import find_checker
+from topiarist.drift.findings.finding import make_findings
 from topiarist.drift.snapshots import ClusterInput, SnapshotFile, read_snapshot
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec

@@ -2,7 +2,7 @@
 
 ``cli.commands.drift`` loads the previous report from it and appends each run, with ``--history``. A run with the time
 of an earlier run replaces it. The run is written after its findings: findings without a run do not count.
-``drift.parquet_history`` stores the tables in local files, ``drift.spark.history`` wherever Spark can. Both have one
+``drift.history.parquet`` stores the tables in local files, ``drift.spark.history`` wherever Spark can. Both have one
 layout, which ``docs/drift.md`` describes.
 
 A run has each finding with its state: found (``New``, ``Unchanged``), ``NotEvaluated``, ``Resolved``, or ``Dropped``
@@ -18,8 +18,9 @@ from datetime import timedelta
 from typing import Any
 
 from topiarist.adapters.snapshots.codec import format_time, parse_time
-from topiarist.drift.findings import FindingRow, finding_key
-from topiarist.drift.history import (
+from topiarist.drift.findings.finding import FindingRow, finding_key
+from topiarist.drift.findings.rows import UNCHANGED
+from topiarist.drift.history.previous import (
     ACCEPTED_FILE,
     FINDINGS_FILE,
     MAX_REPORTS,
@@ -31,7 +32,6 @@ from topiarist.drift.history import (
     Repair,
     add_previous_row,
 )
-from topiarist.drift.rows import UNCHANGED
 
 FINDINGS_TABLE, RUNS_TABLE = "findings", "runs"
 

@@ -10,8 +10,8 @@ import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from topiarist.drift.findings import DriftClass, DriftFinding, FindingRow
-from topiarist.drift.rows import RowCompleter, make_row, sort_key
+from topiarist.drift.findings.finding import DriftClass, DriftFinding, FindingRow
+from topiarist.drift.findings.rows import RowCompleter, make_row, sort_key
 from topiarist.errors import Diagnostic
 
 if TYPE_CHECKING:  # the loader needs compiled packages, and executors import this module before they have them

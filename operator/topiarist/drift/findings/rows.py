@@ -16,8 +16,8 @@ from urllib.parse import quote
 
 from topiarist.desired.resolve import Desired
 from topiarist.desired.shared_specs import ClusterTopicSpecs
-from topiarist.drift.findings import DriftClass, DriftFinding, FindingRow
-from topiarist.drift.severity import find_severity
+from topiarist.drift.findings.finding import DriftClass, DriftFinding, FindingRow
+from topiarist.drift.findings.severity import find_severity
 from topiarist.errors import FieldPath
 from topiarist.model.spec import Source, TopicSpec, find_origin
 

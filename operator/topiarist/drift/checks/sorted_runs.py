@@ -1,7 +1,7 @@
 """A sort on disk, for rows that may not fit into memory.
 
-``drift.cross_cluster`` uses it. Rows are written as sorted runs to temporary files without a name, which end with the
-process. Runs are merged in rounds, so that the number of open files stays small.
+``drift.checks.cross_cluster`` uses it. Rows are written as sorted runs to temporary files without a name, which end
+with the process. Runs are merged in rounds, so that the number of open files stays small.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Comparison across clusters: topics that differ between the clusters of a manifest, and imbalanced brokers.
 
 Overrides in a manifest may ask for differences; only a difference that the manifest does not ask for is reported.
-``drift.compare`` and ``drift.equality`` make a ``Deviation`` for each topic that is not equal to its spec, and for each
-equal topic with a size that its spec leaves open. The other compared clusters of a group of specs have what the spec
-asks for: they are derived from the group, so that matching topics cost nothing. ``DeviationIndex`` brings the
+``drift.compare`` and ``drift.checks.equality`` make a ``Deviation`` for each topic that is not equal to its spec, and
+for each equal topic with a size that its spec leaves open. The other compared clusters of a group of specs have what
+the spec asks for: they are derived from the group, so that matching topics cost nothing. ``DeviationIndex`` brings the
 deviations of a topic together by a sort on disk; Spark does it by a shuffle and calls the same ``TopicComparer``.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup
-from topiarist.drift.sorted_runs import Row, SortedRuns
+from topiarist.drift.checks.sorted_runs import Row, SortedRuns
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.model.plan import Load
 from topiarist.model.spec import TopicSpec

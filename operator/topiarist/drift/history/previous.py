@@ -1,6 +1,6 @@
 """The previous report: when each finding was first seen, how many are resolved, and the trend of counts.
 
-It comes from the folder of an earlier report, or from ``drift.run_history``, which also remembers resolved findings.
+It comes from the folder of an earlier report, or from ``drift.history.runs``, which also remembers resolved findings.
 ``drift.report`` matches each cluster with it, and ``drift.summary`` adds the trend to the summary. A finding on a
 cluster or topic that cannot be compared now, accepted or not, is neither resolved nor confirmed. It is written to
 ``not-evaluated.jsonl``, so that the next report keeps its times.
@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topiarist.adapters.atomic_files import read_file
 from topiarist.adapters.snapshots.codec import parse_time
-from topiarist.drift.findings import DriftClass, FindingKey, FindingRow, finding_key
-from topiarist.drift.rows import UNCHANGED
+from topiarist.drift.findings.finding import DriftClass, FindingKey, FindingRow, finding_key
+from topiarist.drift.findings.rows import UNCHANGED
 from topiarist.errors import Reason, TopiaristError
 from topiarist.schema import load as load_
 from topiarist.text import printable

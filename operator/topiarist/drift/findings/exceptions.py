@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
-from topiarist.drift.findings import DriftClass, DriftFinding, FindingRow
-from topiarist.drift.rows import RowCompleter, make_row
+from topiarist.drift.findings.finding import DriftClass, DriftFinding, FindingRow
+from topiarist.drift.findings.rows import RowCompleter, make_row
 from topiarist.errors import Diagnostic
 from topiarist.kafka.names import matches_any
 from topiarist.model.spec import Manifest

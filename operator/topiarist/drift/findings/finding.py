@@ -6,8 +6,8 @@ the expected value, the actual value and the planned action. Ownership records a
 its spec and lacks only the ownership record has no finding. Topics without a manifest get their findings from
 ``undeclared_topic_finding``.
 
-A row (``drift.rows``) has the fields of ``schemas/drift.json``. It is a plain mapping, so that it can be written as
-JSON and Parquet and returned from Python workers. ``finding_key`` identifies a finding across reports.
+A row (``drift.findings.rows``) has the fields of ``schemas/drift.json``. It is a plain mapping, so that it can be
+written as JSON and Parquet and returned from Python workers. ``finding_key`` identifies a finding across reports.
 """
 
 from __future__ import annotations
@@ -205,7 +205,8 @@ _CLASS_BY_KIND = {
 def _moves_finding(plan: TopicPlan, kind: MoveKind) -> DriftFinding:
     """Return the finding of the partitions that move for one reason.
 
-    The replicas themselves are described by ``drift.placement``: where they go depends on the plans of other topics.
+    The replicas themselves are described by ``drift.checks.placement``: where they go depends on the plans of other
+    topics.
     """
     if plan.spec is not None and plan.before is not None:
         if kind is MoveKind.FACTOR:

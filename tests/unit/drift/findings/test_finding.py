@@ -11,7 +11,13 @@ from hypothesis import given, settings
 
 from support.builders import PROD_CLUSTER, RACKED_BROKERS, cluster, plan_single_topic, replica_lists, spec, state, topic
 from support.strategies import PlanInput, plan_inputs
-from topiarist.drift.findings import DriftClass, DriftFinding, PlannedAction, make_findings, undeclared_topic_finding
+from topiarist.drift.findings.finding import (
+    DriftClass,
+    DriftFinding,
+    PlannedAction,
+    make_findings,
+    undeclared_topic_finding,
+)
 from topiarist.errors import Reason
 from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (

@@ -19,8 +19,8 @@ from typing import Any
 
 from topiarist.adapters.snapshots.caching_reader import ReplicaLists, RowRemainder, TopicSize
 from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup
-from topiarist.drift.cross_cluster import Deviation, SpecGroups, make_deviation_of_size
-from topiarist.drift.placement import PlacementChecker
+from topiarist.drift.checks.cross_cluster import Deviation, SpecGroups, make_deviation_of_size
+from topiarist.drift.checks.placement import PlacementChecker
 from topiarist.kafka.config_rules import small_segment_message
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import MoveKind

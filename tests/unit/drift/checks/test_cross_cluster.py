@@ -14,8 +14,8 @@ import pytest
 
 from support.builders import manifest, replica_lists, topic
 from topiarist.desired.resolve import resolve
-from topiarist.drift import sorted_runs
-from topiarist.drift.cross_cluster import (
+from topiarist.drift.checks import sorted_runs
+from topiarist.drift.checks.cross_cluster import (
     MAX_SHOWN_CLUSTERS,
     Deviation,
     DeviationIndex,

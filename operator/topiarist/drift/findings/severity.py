@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from topiarist.drift.findings import DriftClass, DriftFinding, PlannedAction
+from topiarist.drift.findings.finding import DriftClass, DriftFinding, PlannedAction
 from topiarist.model.plan import Risk
 
 

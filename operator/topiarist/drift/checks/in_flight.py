@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from topiarist.adapters.snapshots.codec import format_ms
-from topiarist.drift.findings import DriftClass, DriftFinding
+from topiarist.drift.findings.finding import DriftClass, DriftFinding
 from topiarist.errors import Reason
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.kafka.types import Replicas
