@@ -12,6 +12,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
@@ -135,7 +136,8 @@ class ClusterSessions:
         """
 
         def plan(name: str, cluster: PartitionInspector) -> Plan:
-            return read_and_plan(cluster, desired.clusters[name], desired.specs[name], run)
+            options = replace(run, unselected=desired.unselected.get(name, frozenset()))
+            return read_and_plan(cluster, desired.clusters[name], desired.specs[name], options)
 
         def plan_and_ask(name: str, cluster: OpenCluster) -> Plan:
             return withhold_vetoed_changes(cluster, plan(name, cluster))

@@ -305,10 +305,14 @@ def _select_topics(desired: Desired, settings: Settings) -> Desired:
     """Return the specs that the run selects, and log their number."""
     selection = settings.selection
     specs = {cluster: [*filter(selection.matches, specs)] for cluster, specs in desired.specs.items()}
+    unselected = {
+        cluster: frozenset(spec.topic for spec in all_specs).difference(spec.topic for spec in specs[cluster])
+        for cluster, all_specs in desired.specs.items()
+    }
     if settings.verbosity >= 0:
         selected = len({spec.topic for each in specs.values() for spec in each})
         terminal.log(f"{selection.text}: selected {selected:,} of {format_count(desired.validated_count, 'topic')}")
-    return replace(desired, specs=specs)
+    return replace(desired, specs=specs, unselected=unselected)
 
 
 def _log_unmatched_patterns(desired: Desired, settings: Settings) -> None:

@@ -31,7 +31,7 @@ _MAX_LISTED = 10
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """The specs of a run for each cluster, sorted by topic.
+    """The specs of a run for each cluster, sorted by topic, and the ``unselected`` topics that have manifests.
 
     ``errors`` stop a run; ``warnings`` do not. ``validated_count`` counts the topics that were validated,
     ``skipped_count`` the topics that are meant only for clusters outside this run.
@@ -43,6 +43,7 @@ class Desired:
     warnings: tuple[Diagnostic, ...] = ()
     validated_count: int = 0
     skipped_count: int = 0
+    unselected: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def targeted_clusters(self) -> Mapping[str, ClusterSpec]:

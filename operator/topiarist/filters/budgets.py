@@ -106,9 +106,8 @@ def _partitions_per_topic(plan: Plan, limit: int) -> Iterator[ExceededBudget]:
 
 def _changed_share(plan: Plan, limit: int) -> Iterator[ExceededBudget]:
     # Creations count neither as changed nor as existing.
-    existing = plan.unchanged + sum(
-        topic.before is not None for topic in plan.topics if topic.changes or topic.refusals
-    )
+    existing = plan.unchanged + plan.unselected
+    existing += sum(topic.before is not None for topic in plan.topics if topic.changes or topic.refusals)
     # The share counts topics, so one change of each is enough.
     changed = sum(
         _changes_existing_topic(topic, change) for topic in plan.actionable_topics() for change in topic.changes[:1]

@@ -260,7 +260,8 @@ class PlanAssumptions(NamedTuple):
 class Plan:
     """The difference between the desired and the actual state of one cluster, sorted by topic.
 
-    ``topics`` has only the topics with a change, refusal or notice; ``unchanged`` counts the other topics. ``orphans``
+    ``topics`` has only the topics with a change, refusal or notice; ``unchanged`` counts the other topics.
+    ``unselected`` counts the existing topics with manifests that the run does not select. ``orphans``
     are topics with an ownership record that no manifest of the run names: manifests in other paths may name them.
     ``load`` is the load of each broker before the plan; it is empty if no replica is placed. ``config_rules`` (with the
     relevant settings only) and ``min_version`` are the rules used to check configs. ``controller`` and
@@ -278,6 +279,7 @@ class Plan:
     brokers: tuple[Broker, ...] = ()
     topics: tuple[TopicPlan, ...] = ()
     unchanged: int = 0
+    unselected: int = 0
     orphans: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     load: Mapping[int, Load] = field(default_factory=dict)

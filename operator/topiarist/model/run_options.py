@@ -29,7 +29,8 @@ class RunOptions:
     be recreated after another client deleted them. ``without_brokers`` get no new replicas. ``allow_unknown_brokers``
     permits explicit replica lists with brokers that are not registered. ``drain_brokers`` are drained in addition to
     those of the cluster. ``max_moves`` is the largest number of replicas that moves may copy; None is no limit.
-    ``selection`` is the selection of topics as the user wrote it: with it, other topics may have manifests.
+    ``selection`` is the selection of topics as the user wrote it. ``unselected`` are the topics of the cluster that
+    have manifests and are not selected.
     """
 
     owner: str = "default"
@@ -41,6 +42,7 @@ class RunOptions:
     drain_brokers: frozenset[int] = frozenset()
     max_moves: int | None = None
     selection: str = ""
+    unselected: frozenset[str] = frozenset()
 
     def may_adopt(self, topic: str) -> bool:
         return matches_any(topic, self.adopt)

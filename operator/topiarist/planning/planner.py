@@ -98,6 +98,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
         brokers=state.brokers,
         topics=tuple(plans),
         unchanged=unchanged,
+        unselected=sum(name in state.topics for name in options.unselected),
         orphans=() if options.selection else _find_orphans(state, options, declared),
         warnings=(
             *state.warnings,

@@ -137,3 +137,13 @@ def test_the_throttle_of_a_run_replaces_that_of_the_cluster(tmp_path: Path) -> N
     for throttle in (1024, UNLIMITED):
         moves = _load_branch(tmp_path, throttle=throttle)["users"].cluster.moves
         assert moves == MoveSettings(frozenset({MoveKind.DRAIN, MoveKind.FACTOR}), throttle)
+
+
+def test_a_selection_keeps_the_names_of_the_other_topics(tmp_path: Path) -> None:
+    """The specs are those of the selected topics; the names of the others are kept, for the share of a budget."""
+    (tmp_path / "topics.yaml").write_text(MOVING_BRANCH)
+    desired = load_manifests(Settings((str(tmp_path / "topics.yaml"),), topic=("ord*",), verbosity=-1)).desired
+    assert [spec.topic for spec in desired.specs["ours"]] == ["orders"]
+    assert desired.unselected == {"ours": {"users"}}
+    everything = load_manifests(Settings((str(tmp_path / "topics.yaml"),), verbosity=-1)).desired
+    assert everything.unselected == {}

@@ -15,7 +15,8 @@ from topiarist.filters.budgets import enforce_budgets
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import Plan, TakeOwnership, UpdateConfig
 from topiarist.model.run_options import RunOptions
-from topiarist.model.spec import Budgets
+from topiarist.model.spec import Budgets, ClusterSpec
+from topiarist.planning.planner import make_plan
 
 NO_LIMIT = Budgets(partitions_per_topic=1 << 31, deletions=1 << 31, notifications=1 << 31, moved_replicas=1 << 31)
 
@@ -198,6 +199,16 @@ def test_a_share_is_one_of_all_topics_each_counted_once() -> None:
     (message,) = _messages(enforce_budgets(found, Budgets(changed_share=33)))
     assert message.startswith("1 of 3 existing topics changed, 33% allowed")
     assert enforce_budgets(found, Budgets(changed_share=34)) == found
+
+
+def test_a_share_counts_topics_that_are_not_selected() -> None:
+    """With a selection, ``changedShare`` is a share of the existing topics of all manifests, not of the selected."""
+    seen = state(topic("changed"), topic("other"), topic("unmanaged"))
+    options = RunOptions(selection="--topic changed", unselected=frozenset({"other", "not-created"}))
+    found = make_plan(seen, ClusterSpec(), [spec("changed", config={"compression.type": "zstd"})], options)
+    (message,) = _messages(enforce_budgets(found, Budgets(changed_share=49)))
+    assert message.startswith("1 of 2 existing topics changed, 49% allowed")
+    assert enforce_budgets(found, Budgets(changed_share=50)) == found
 
 
 @settings(max_examples=200)
