@@ -288,7 +288,7 @@ def test_the_scoreboard_and_placement_lead_to_findings(browser: Browser, fleet: 
     with open_page(browser, generated_reports.page_path(fleet)) as made:
         made.page.get_by_role("link", name=f"{critical} Critical of payments").click()
         assert address(made) == {"severity": ["Critical"], "responsible": ["payments"]}
-        assert made.count_text().startswith(f"{critical} of")
+        made.expect_count(f"^{critical} of")
         cluster, number = next(
             (one["cluster"], one["byClass"]["racks"])
             for one in read_summary(fleet)["byCluster"]
@@ -296,7 +296,7 @@ def test_the_scoreboard_and_placement_lead_to_findings(browser: Browser, fleet: 
         )
         made.page.locator("#others").get_by_role("link", name=f"{number} racks on {cluster}", exact=True).click()
         assert address(made) == {"class": ["racks"], "cluster": [cluster]}
-        assert made.count_text().startswith(f"{number} of")
+        made.expect_count(f"^{number} of")
 
 
 def test_a_command_is_copied_and_a_manifest_is_a_link(browser: Browser, fleet: Path) -> None:

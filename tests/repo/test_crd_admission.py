@@ -95,10 +95,23 @@ def test_only_what_rules_read_is_there() -> None:
     assert "overrides" not in variables(NAMED)["topics"]
     assert variables(SMALL).keys() == {"partitions", "topics"}
     (judged,) = admission_policies(policy(SMALL))[0]["spec"]["validations"]
-    assert (
-        judged["expression"] == "variables.topics.all(topic, !('partitions' in topic) || (\ntopic.partitions <= 48\n))"
-    )
+    given = "size(object.spec.?profiles.orValue([])) > 0 || !('partitions' in topic) || "
+    assert judged["expression"] == f"variables.topics.all(topic, {given}(\ntopic.partitions <= 48\n))"
     assert judged["message"] == "not small (rule small)"
+
+
+def test_what_profiles_may_give_is_not_evaluated_for_a_topic_with_profiles() -> None:
+    """Rules about labels, configs and sizes leave such topics to the operator; other rules, and rules about profiles,
+    hold for them too.
+    """
+    for text in ('"team" in topic.labels', '"a" in topic.config', "topic.replicationFactor > 1"):
+        (judged,) = admission_policies(policy(rule("r", text)))[0]["spec"]["validations"]
+        assert "size(object.spec.?profiles.orValue([])) > 0 || " in judged["expression"]
+    for text in ('!("large" in topic.profiles)', 'topic.name != "a"', "!topic.observed"):
+        (judged,) = admission_policies(policy(rule("r", text)))[0]["spec"]["validations"]
+        assert judged["expression"] == f"variables.topics.all(topic, (\n{text}\n))"
+    read = variables(rule("r", '!("large" in topic.profiles)'))
+    assert read == {"topics": "[{\n  'profiles': dyn(object.spec.?profiles.orValue([]))\n}]"}
 
 
 def test_labels_count_as_a_change_where_rules_read_them() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 TIMEOUT_MS = 60_000
 """Milliseconds for anything that is waited for: a browser on a busy machine."""
@@ -36,6 +37,10 @@ class OpenedPage:
         """Return the topics of all rows of the document, or their replacement in a row without a topic."""
         found: list[str] = self.page.locator(f"{ROW_SELECTOR} .c-topic .name").all_inner_texts()
         return found
+
+    def expect_count(self, pattern: str) -> None:
+        """Wait until the displayed number of findings matches a pattern: a link changes it after its click."""
+        expect(self.page.locator("#count")).to_have_text(re.compile(pattern))
 
     def count_text(self) -> str:
         """Return the displayed number of findings that match the search."""
