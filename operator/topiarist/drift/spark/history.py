@@ -32,6 +32,7 @@ from topiarist.drift.history.runs import (
 from topiarist.drift.spark.columns import accepted_row_type
 from topiarist.drift.spark.errors import translate_errors
 from topiarist.drift.spark.filesystem import Storage
+from topiarist.drift.spark.session import create_table
 from topiarist.drift.uris import to_literal_uri, to_uri
 from topiarist.errors import Reason
 
@@ -94,7 +95,7 @@ class SparkHistory(RunHistory):
             self._write(RUNS_TABLE, row[RUN_TIME], self._parse([json.dumps(row)], run_type))
 
     def _parse(self, lines: list[str], row_type: types.StructType) -> DataFrame:
-        texts = self._spark.createDataFrame([(line,) for line in lines], "line string")
+        texts = create_table(self._spark, [(line,) for line in lines], "line string")
         return texts.select(f.from_json("line", row_type).alias("row")).select("row.*")
 
     def _write(self, table: str, time: str, rows: DataFrame) -> None:

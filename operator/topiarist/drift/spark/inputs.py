@@ -29,6 +29,7 @@ from topiarist.drift.spark import columns
 from topiarist.drift.spark.errors import translate_errors
 from topiarist.drift.spark.filesystem import Storage
 from topiarist.drift.spark.job import distribute
+from topiarist.drift.spark.session import create_table
 from topiarist.drift.spark.worker import split_lines
 from topiarist.drift.task import Part, SnapshotLines, Source, local_snapshot
 from topiarist.drift.uris import PARQUET_SUFFIX, is_remote, to_literal_uri, to_local_path, to_uri
@@ -74,7 +75,7 @@ class SparkSnapshotInventory(SnapshotInventory):
 
         ``snapshots`` are pairs of cluster and time.
         """
-        keys = f.broadcast(self._spark.createDataFrame([*snapshots], "cluster string, takenAt string"))
+        keys = f.broadcast(create_table(self._spark, [*snapshots], "cluster string, takenAt string"))
         rows = self._read_tables().join(keys, ["cluster", "takenAt"], "left_semi")
         kinds = (
             self._to_lines(rows, kind).select("text", f.lit(number).alias("order"), "cluster")

@@ -36,7 +36,7 @@ from topiarist.drift.report import (
 from topiarist.drift.results import INVALID_ROWS_FILE, LINE_FILES, ClusterResult
 from topiarist.drift.spark.errors import HINT_SHARED
 from topiarist.drift.spark.filesystem import Storage
-from topiarist.drift.spark.session import NATIVE_ARCHIVE, is_distributed
+from topiarist.drift.spark.session import NATIVE_ARCHIVE, create_table, is_distributed
 from topiarist.drift.spark.worker import (
     DEVIATION,
     FAILURE,
@@ -112,7 +112,7 @@ class SparkJob:
     def _write_table(self, sources: Sequence[RDD[Part]]) -> DataFrame:
         """Compare all parts; return the table of the results, which executors have written."""
         place = self._place("results")
-        frame = self._spark.createDataFrame(self.compare(sources), _ROW_TYPE, verifySchema=False)
+        frame = create_table(self._spark, self.compare(sources), _ROW_TYPE)
         frame.write.partitionBy("kind").parquet(to_uri(place))
         return self._spark.read.schema(_ROW_TYPE).parquet(to_literal_uri(place))
 
@@ -168,7 +168,7 @@ class SparkJob:
             return
         lines = table.where(f.col("kind").isin(*LINE_FILES))
         if given := [row for result in replaced for row in encode_lines(result)]:
-            lines = lines.unionByName(self._spark.createDataFrame(given, _ROW_TYPE, verifySchema=False))
+            lines = lines.unionByName(create_table(self._spark, given, _ROW_TYPE))
         place = self._place("lines")
         ordered = lines.orderBy("kind", "cluster", "number")
         ordered.select("kind", f.col("data").cast("string")).write.partitionBy("kind").text(to_uri(place))

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
-from pyspark import SparkConf, SparkContext, SparkFiles
-from pyspark.sql import SparkSession
+from pyspark import RDD, SparkConf, SparkContext, SparkFiles
+from pyspark.sql import DataFrame, SparkSession
 
 from topiarist.drift.engine import is_spark_submit
 
@@ -38,7 +38,32 @@ NATIVE_ARCHIVE = "topiarist-native.zip"
 
 _PROGRESS_SETTING = "spark.ui.showConsoleProgress"
 
+_PYARROW = "pyarrow"
+
 _STARTED_MARK, _FAILED_MARK = b"\0started\0", b"\0failed\0"
+
+
+@contextmanager
+def without_pyarrow() -> Iterator[None]:
+    """Hide pyarrow, unless it is imported already.
+
+    PySpark would import it in its first call of the JVM and with each table, for kinds of rows that no report has: 32
+    MiB of memory.
+    """
+    is_hidden = _PYARROW not in sys.modules
+    if is_hidden:
+        sys.modules[_PYARROW] = None  # type: ignore[assignment]  # an import fails then
+    try:
+        yield
+    finally:
+        if is_hidden:
+            del sys.modules[_PYARROW]
+
+
+def create_table(spark: SparkSession, rows: RDD[Any] | Iterable[Any], schema: str) -> DataFrame:
+    """Return a table of rows with this schema; the rows are not verified."""
+    with without_pyarrow():
+        return spark.createDataFrame(rows, schema, verifySchema=False)
 
 
 def create_local_session(memory: str = "3g", *, progress: bool = False) -> SparkSession:
@@ -63,7 +88,7 @@ def create_local_session(memory: str = "3g", *, progress: bool = False) -> Spark
     }
     for key, value in settings.items():
         builder = builder.config(key, value)
-    with suppress_banner():
+    with suppress_banner(), without_pyarrow():
         return builder.getOrCreate()
 
 
@@ -124,7 +149,8 @@ def start_session(*, quiet: bool = False) -> SparkSession:
     builder = SparkSession.builder.appName("topiarist drift").config("spark.sql.session.timeZone", "UTC")
     if not given.contains(_PROGRESS_SETTING):
         builder = builder.config(_PROGRESS_SETTING, str(not quiet and _is_terminal()).lower())
-    started = builder.getOrCreate()
+    with without_pyarrow():
+        started = builder.getOrCreate()
     _send_packages(started)
     return started
 
