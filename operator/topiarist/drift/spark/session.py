@@ -141,15 +141,15 @@ def start_session(*, quiet: bool = False) -> SparkSession:
     """Return the session of this process; draw progress bars on a terminal unless ``quiet``."""
     if not is_spark_submit():
         return create_local_session(progress=not quiet and sys.stderr.isatty())
-    # Without this call, a SparkConf does not have the options of spark-submit.
-    SparkContext._ensure_initialized()
-    given = SparkConf()
-    if _is_local_master(given.get("spark.master")):
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("topiarist drift").config("spark.sql.session.timeZone", "UTC")
-    if not given.contains(_PROGRESS_SETTING):
-        builder = builder.config(_PROGRESS_SETTING, str(not quiet and _is_terminal()).lower())
     with without_pyarrow():
+        # Without this call, a SparkConf does not have the options of spark-submit.
+        SparkContext._ensure_initialized()
+        given = SparkConf()
+        if _is_local_master(given.get("spark.master")):
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = SparkSession.builder.appName("topiarist drift").config("spark.sql.session.timeZone", "UTC")
+        if not given.contains(_PROGRESS_SETTING):
+            builder = builder.config(_PROGRESS_SETTING, str(not quiet and _is_terminal()).lower())
         started = builder.getOrCreate()
     _send_packages(started)
     return started
