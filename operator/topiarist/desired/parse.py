@@ -57,7 +57,10 @@ def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
         labels=manifest.labels,
         rack_awareness=RackAwareness(spec.get("rackAwareness", RackAwareness.ENFORCED)),
         default_config=_config_texts(defaults.get("config", {})),
-        profiles=spec.get("profiles", {}),
+        profiles={
+            name: {**profile, "config": _config_texts(profile.get("config", {}))}
+            for name, profile in spec.get("profiles", {}).items()
+        },
         broker_config=_config_texts(spec.get("brokerConfig", {})),
         allow_unknown_configs=tuple(spec.get("allowUnknownConfigs", ())),
         exclude_brokers=frozenset(spec.get("excludeBrokers", ())),

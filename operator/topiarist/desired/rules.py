@@ -12,7 +12,6 @@ from typing import Any
 from topiarist.errors import Diagnostic, FieldPath, Location, Reason
 from topiarist.kafka import config_rules, config_table, explicit_assignment
 from topiarist.kafka.config_rules import describe_unknown_key, is_min_isr_above, printable_key
-from topiarist.kafka.config_values import to_config_text
 from topiarist.kafka.java_numbers import INT_MAX, java_trim
 from topiarist.kafka.names import topic_name_problem
 from topiarist.kafka.placement import MAX_REPLICATION_FACTOR
@@ -72,8 +71,8 @@ def cluster_errors(cluster: ClusterSpec) -> Iterator[Diagnostic]:
     sections: dict[FieldPath, Mapping[str, Any]] = {("spec", "defaults"): cluster.defaults()}
     sections |= {("spec", "profiles", name): profile for name, profile in cluster.profiles.items()}
     for path, section in sections.items():
-        for key, value in section.get("config", {}).items():
-            if problem := cluster.config_rules.config_problem(key, to_config_text(key, value)):
+        for key, text in section.get("config", {}).items():
+            if problem := cluster.config_rules.config_problem(key, text):
                 origin = ValueOrigin(cluster.source, (*path, "config", key_step(key)))
                 yield _make_diagnostic(origin, *problem, reason=Reason.CONFIG_INVALID)
     is_zookeeper = isinstance(cluster.access, ZooKeeperAccess)

@@ -91,9 +91,9 @@ class ClusterSpec:
     ``zookeeper`` and ``kafka`` are the ways to the cluster; ``via`` chooses one of them if both are there.
     ``version`` is None if the manifest does not declare it. ``protected`` and ``adopt`` are glob patterns. The fields
     from ``allowed_topics`` to ``drift_policy`` apply in Kubernetes only; ``allow_risk`` has labels of ``Risk``.
-    ``profiles`` are parts of a topic's spec by name, and may have ``labels``. ``config_rules`` is built from
-    ``version``, ``allow_unknown_configs`` and ``broker_config``.
-    ``drain_brokers`` must hold no replicas, registered or not.
+    ``profiles`` are parts of a topic's spec by name, with Kafka's texts as configs, and may have ``labels``.
+    ``config_rules`` is built from ``version``, ``allow_unknown_configs`` and ``broker_config``. ``drain_brokers`` must
+    hold no replicas, registered or not.
     """
 
     name: str = ""

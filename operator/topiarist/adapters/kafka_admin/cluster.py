@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest, translate_errors
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.moves.clear import clear_moves
 from topiarist.adapters.kafka_admin.moves.interfaces import RunForMoves
@@ -287,14 +286,3 @@ def _identify(records: Mapping[str, TopicRecord | None]) -> Mapping[str, Identif
     return {
         name: IdentifiedRecord(each.record, each.topic_id) for name, each in records.items() if each and each.record
     }
-
-
-@contextmanager
-def translate_errors() -> Iterator[None]:
-    """Translate a broken connection, and a request that the brokers do not offer, into a ``TopiaristError``."""
-    try:
-        yield
-    except Disconnected as error:
-        raise TopiaristError(Reason.UNREACHABLE, f"the connection to a broker broke: {error}", "run again") from error
-    except UnsupportedRequest as error:
-        raise TopiaristError(Reason.PREREQUISITE_MISSING, str(error)) from error

@@ -28,6 +28,7 @@ from topiarist.drift.history.runs import (
     ENDED_COLUMNS,
     FINDINGS_TABLE,
     RESOLVED,
+    RUN_COLUMNS,
     RUN_TIME,
     RUNS_TABLE,
     STATE_BY_FILE,
@@ -43,21 +44,14 @@ _TIME = pa.timestamp("us", tz="UTC")
 _TIME_FORMAT, _FILE_TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ", "%Y%m%dT%H%M%SZ"
 _BATCH_ROWS = 10_000
 
-RUNS_SCHEMA = pa.schema(
-    [
-        (RUN_TIME, _TIME),
-        ("owner", pa.string()),
-        ("clusters", pa.list_(pa.string())),
-        ("unknownClusters", pa.list_(pa.string())),
-        ("incompleteClusters", pa.list_(pa.string())),
-        ("topicsDeclared", pa.int64()),
-        ("topicsCompared", pa.int64()),
-        ("findings", pa.int64()),
-        ("new", pa.int64()),
-        ("resolved", pa.int64()),
-        ("byClass", pa.map_(pa.string(), pa.int64())),
-    ]
-)
+_RUN_TYPES = {
+    "time": _TIME,
+    "text": pa.string(),
+    "texts": pa.list_(pa.string()),
+    "count": pa.int64(),
+    "counts": pa.map_(pa.string(), pa.int64()),
+}
+RUNS_SCHEMA = pa.schema([(name, _RUN_TYPES[kind]) for name, kind in RUN_COLUMNS.items()])
 
 
 def findings_schema() -> pa.Schema:

@@ -38,6 +38,21 @@ FINDINGS_TABLE, RUNS_TABLE = "findings", "runs"
 RUN_TIME = "runAt"
 """The column with ``asOf`` of a run: that name is a keyword in some dialects of SQL."""
 
+RUN_COLUMNS: Mapping[str, str] = {
+    RUN_TIME: "time",
+    "owner": "text",
+    "clusters": "texts",
+    "unknownClusters": "texts",
+    "incompleteClusters": "texts",
+    "topicsDeclared": "count",
+    "topicsCompared": "count",
+    "findings": "count",
+    "new": "count",
+    "resolved": "count",
+    "byClass": "counts",
+}
+"""The columns of the table of runs, each with the kind of its values."""
+
 NOT_EVALUATED, RESOLVED, DROPPED = "NotEvaluated", "Resolved", "Dropped"
 """States of findings that a run did not find, in the column ``status``."""
 

@@ -22,6 +22,7 @@ from topiarist.drift.history.runs import (
     ENDED_COLUMNS,
     FINDINGS_TABLE,
     RESOLVED,
+    RUN_COLUMNS,
     RUN_TIME,
     RUNS_TABLE,
     STATE_BY_FILE,
@@ -36,11 +37,14 @@ from topiarist.drift.spark.session import create_table
 from topiarist.drift.uris import to_literal_uri, to_uri
 from topiarist.errors import Reason
 
-_RUNS_TYPE = (
-    f"{RUN_TIME} timestamp, owner string, clusters array<string>, unknownClusters array<string>, "
-    "incompleteClusters array<string>, topicsDeclared bigint, topicsCompared bigint, findings bigint, new bigint, "
-    "resolved bigint, byClass map<string, bigint>"
-)
+_RUN_TYPES = {
+    "time": "timestamp",
+    "text": "string",
+    "texts": "array<string>",
+    "count": "bigint",
+    "counts": "map<string, bigint>",
+}
+_RUNS_TYPE = ", ".join(f"{name} {_RUN_TYPES[kind]}" for name, kind in RUN_COLUMNS.items())
 
 
 class SparkHistory(RunHistory):

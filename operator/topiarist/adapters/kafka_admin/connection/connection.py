@@ -11,13 +11,15 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.metadata.api_versions import ApiVersionsRequest
 
 from topiarist import __version__
+from topiarist.errors import Reason, TopiaristError
 
 CLIENT_ID = "topiarist"
 """The client id of every request, for logs and quotas of the brokers."""
@@ -44,6 +46,17 @@ class Disconnected(Exception):
 
 class UnsupportedRequest(Exception):
     """The broker does not know the request, or no version of it that topiarist can send; nothing was sent."""
+
+
+@contextmanager
+def translate_errors(what: str = "the connection to a broker broke", hint: str = "run again") -> Iterator[None]:
+    """Translate a broken connection, and a request that the brokers do not offer, into a ``TopiaristError``."""
+    try:
+        yield
+    except Disconnected as error:
+        raise TopiaristError(Reason.UNREACHABLE, f"{what}: {error}", hint) from error
+    except UnsupportedRequest as error:
+        raise TopiaristError(Reason.PREREQUISITE_MISSING, str(error)) from error
 
 
 class Connection:

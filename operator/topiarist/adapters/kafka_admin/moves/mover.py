@@ -18,7 +18,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.connection import translate_errors
 from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
 from topiarist.adapters.kafka_admin.moves.batch_writer import HINT_CONTINUE, BatchWriter
 from topiarist.adapters.kafka_admin.moves.interfaces import MoveRecords, MoveRecordsRun, MoveSession
@@ -77,16 +77,13 @@ class Mover:
         """Yield one outcome for each topic with moves; raise the error that ended the run after the last one."""
         ended_by = None
         try:
-            self._known = self._records.read()
-            self._reader.expect(self._known.batch.moves if self._known.batch else ())
-            while self._step():
-                yield from self._ledger.take_outcomes()
+            with translate_errors("the brokers cannot be reached", HINT_CONTINUE):
+                self._known = self._records.read()
+                self._reader.expect(self._known.batch.moves if self._known.batch else ())
+                while self._step():
+                    yield from self._ledger.take_outcomes()
         except TopiaristError as error:
             ended_by = error
-        except Disconnected as error:
-            ended_by = TopiaristError(Reason.UNREACHABLE, f"the brokers cannot be reached: {error}", HINT_CONTINUE)
-        except UnsupportedRequest as error:
-            ended_by = TopiaristError(Reason.PREREQUISITE_MISSING, str(error))
         yield from self._ledger.take_outcomes()
         if self._ledger.has_unreported_moves:
             self._report()

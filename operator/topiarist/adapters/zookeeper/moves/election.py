@@ -13,9 +13,7 @@ rest is requested again. ::
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
 from enum import Enum
 
 from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError
@@ -37,22 +35,17 @@ from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
 from topiarist.adapters.zookeeper.write.transaction import Operation, find_first_failure
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
-from topiarist.model.moves import LeaderChange, MoveProgress, RequestedReassignment
+from topiarist.model.moves import RequestedReassignment
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Plan, TopicPlan
-from topiarist.planning.moves.execution.election_gate import ElectionJudgement, judge_elections
+from topiarist.model.plan import Plan
+from topiarist.planning.moves.execution.election_gate import ElectionJudgement
+from topiarist.planning.moves.execution.election_ledger import HINT_ELECT_AGAIN, ElectionLedger, OpenElections
+from topiarist.planning.moves.execution.ledger import Partition
 from topiarist.ports import MoveOptions
-from topiarist.text import format_count
 
-MAX_PARTITIONS = 500
-"""Partitions in one request. Each is checked at its version, and one change of any replica in sync refuses them all."""
-
-HINT_ELECT_AGAIN = "run again: leaders that were elected are recognized"
 _HINT_STUCK = "the controller's log has the cause, often an entry of a partition that it has not initialized"
 _FIRST_POLL_S, _POLL_S = 0.05, 0.5
 _MAX_ATTEMPTS = 5
-
-Partition = tuple[str, int]
 
 
 class _Sent(Enum):
@@ -62,21 +55,6 @@ class _Sent(Enum):
     UNKNOWN = "unknown"
     REQUEST_EXISTS = "request exists"
     CONFLICT = "conflict"
-
-
-@dataclass(slots=True)
-class _OpenTopic:
-    """A topic with elections that are not known to be done, by partition.
-
-    ``causes`` says why partitions keep another leader. ``was_sent`` is True if this run requested an election of the
-    topic, ``is_unknown`` if the session ended before the reply.
-    """
-
-    plan: TopicPlan
-    left: dict[int, LeaderChange]
-    causes: dict[int, str] = field(default_factory=dict)
-    was_sent: bool = False
-    is_unknown: bool = False
 
 
 class Elector:
@@ -95,17 +73,8 @@ class Elector:
         self._writer_settings = writer_settings
         self._stop = stop
         self._rules = plan.config_rules
-        topics = [topic for topic in plan.actionable_topics() if topic.elections()]
-        self._open = {
-            topic.topic: _OpenTopic(topic, {each.partition: each for each in topic.elections()}) for topic in topics
-        }
-        wanted = [(topic.topic, each.partition) for topic in topics for each in topic.elections()]
-        self._total = len(wanted)
-        self._queue = deque(
-            tuple(wanted[start : start + MAX_PARTITIONS]) for start in range(0, len(wanted), MAX_PARTITIONS)
-        )
-        self._outcomes: deque[Outcome] = deque()
-        self._requests, self._lost_replies, self._elected = 0, 0, 0
+        self._ledger = ElectionLedger(plan, options)
+        self._lost_replies = 0
         self._blocked_by = ""
 
     def execute(self) -> Iterator[Outcome]:
@@ -113,12 +82,12 @@ class Elector:
         ended_by = None
         try:
             with translate_errors(self._session):
-                while self._queue and self._step():
-                    yield from self._take_outcomes()
+                while self._ledger.queue and self._step():
+                    yield from self._ledger.take_outcomes()
         except TopiaristError as error:
             ended_by = error
-        yield from self._take_outcomes()
-        yield from (self._unfinished_outcome(topic) for topic in self._open.values())
+        yield from self._ledger.take_outcomes()
+        yield from map(self._unfinished_outcome, self._ledger.open.values())
         if ended_by:
             raise ended_by
 
@@ -126,10 +95,10 @@ class Elector:
         """Request the next election and wait for it; return whether to continue."""
         if not self._await_no_request():
             return False
-        partitions = self._queue.popleft()
+        partitions = self._ledger.queue.popleft()
         sent, ready = self._send(partitions)
         if sent is _Sent.REQUEST_EXISTS:
-            self._queue.appendleft(partitions)
+            self._ledger.queue.appendleft(partitions)
             return not self._stop()
         if not ready:
             return True
@@ -158,7 +127,7 @@ class Elector:
             elif now >= deadline:
                 message = f"{paths.ELECTION_REQUEST}: the controller has not removed it for {stall_after:g} s"
                 raise TopiaristError(Reason.MOVES_STALLED, message, _HINT_STUCK)
-            self._report()
+            self._ledger.report()
             sleep_unless_stopped(min(pause, stall_after), self._stop)
             pause = _POLL_S
         return False
@@ -186,7 +155,7 @@ class Elector:
                 ready, judged = self._select(partitions, writer)
                 if not ready:
                     return _Sent.YES, ()
-                leaders = {self._open[topic].left[partition].after for topic, partition in ready}
+                leaders = {self._ledger.open[topic].left[partition].after for topic, partition in ready}
                 operations = build_election_operations(ready, leaders, judged, writer.template)
                 multi = MultiRequest(self._session.chroot, operations)
                 if multi.size > self._writer_settings.jute_max_buffer * 9 // 10:
@@ -196,14 +165,13 @@ class Elector:
                     sent = self._commit(writer, multi, operations)
                 except TopiaristError as error:
                     for topic, _ in ready:
-                        self._open[topic].is_unknown = error.reason is Reason.SESSION_LOST
+                        self._ledger.open[topic].is_unknown = error.reason is Reason.SESSION_LOST
                     raise
             if sent is _Sent.REQUEST_EXISTS:
                 return sent, ()
             if sent is not _Sent.CONFLICT:
-                self._requests += 1
-                for topic, _ in ready:
-                    self._open[topic].was_sent = True
+                self._ledger.requests += 1
+                self._ledger.add_sent(ready)
                 return sent, ready
         message = f"the znodes of an election changed {_MAX_ATTEMPTS} times in a row while it was written"
         raise TopiaristError(Reason.STATE_CONFLICT, message, HINT_ELECT_AGAIN)
@@ -215,8 +183,6 @@ class Elector:
         metadata = writer.metadata
         brokers = {broker.id: broker for broker in metadata.brokers}
         judged, judgements = self._judge(partitions, brokers, metadata.reassignment_request.entries)
-        for topic, judgement in judgements:
-            topic.causes.update((each.partition, cause) for each, cause in judgement.held)
         return tuple(
             (topic.plan.topic, each.partition) for topic, judgement in judgements for each in judgement.ready
         ), judged
@@ -226,34 +192,26 @@ class Elector:
         partitions: Iterable[Partition],
         brokers: dict[int, Broker],
         requested: Iterable[RequestedReassignment] = (),
-    ) -> tuple[JudgedZnodes, list[tuple[_OpenTopic, ElectionJudgement]]]:
+    ) -> tuple[JudgedZnodes, list[tuple[OpenElections, ElectionJudgement]]]:
         """Read and judge open topics; close those that have a conflict or nothing left."""
-        wanted: dict[str, list[LeaderChange]] = {}
-        for name, partition in partitions:
-            if name in self._open and partition in self._open[name].left:
-                wanted.setdefault(name, []).append(self._open[name].left[partition])
+        elections = self._ledger.find_left(partitions)
         in_flight = {(entry.topic, entry.partition) for entry in requested}
         # The states are read before the topics that are judged, as for a batch: a topic that was recreated in between
         # has other states.
-        states = read_partition_states(self._session, read_moved_topics(self._session, sorted(wanted)).values())
-        nodes = read_moved_topics(self._session, sorted(wanted))
+        states = read_partition_states(self._session, read_moved_topics(self._session, list(elections)).values())
+        nodes = read_moved_topics(self._session, list(elections))
         judged = JudgedZnodes(nodes, states)
         judgements = []
-        for name, elections in sorted(wanted.items()):
-            topic = self._open[name]
+        for name, wanted in elections.items():
+            topic = self._ledger.open[name]
             try:
                 current = decode_moved_topic(nodes[name], brokers, {}, judged.states)
             except TopiaristError as error:
-                self._close(topic, Outcome(name, Result.CONFLICT, error.reason, str(error)))
+                self._ledger.close(topic, Outcome(name, Result.CONFLICT, error.reason, str(error)))
                 continue
-            judgement = judge_elections(
-                elections, topic.plan, current, {each for other, each in in_flight if other == name}
-            )
-            if judgement.conflict:
-                self._close(topic, Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, judgement.conflict))
-                continue
-            self._count_elected(topic, judgement.elected)
-            judgements.append((topic, judgement))
+            requested_partitions = {each for other, each in in_flight if other == name}
+            if judgement := self._ledger.judge(topic, wanted, current, requested_partitions):
+                judgements.append((topic, judgement))
         return judged, judgements
 
     def _judge_sent(self, partitions: tuple[Partition, ...], *, is_certain: bool) -> None:
@@ -264,7 +222,6 @@ class Elector:
         registered = () if isinstance(names, ReadFailure) else map(int, filter(str.isdecimal, names))
         brokers = {broker: Broker(broker) for broker in registered}
         for topic, judgement in self._judge(partitions, brokers)[1]:
-            topic.causes.update((each.partition, cause) for each, cause in judgement.held)
             for each in judgement.ready:
                 cause = f"the controller did not elect broker {each.after} as the leader of partition {each.partition}"
                 topic.causes[each.partition] = cause
@@ -274,7 +231,7 @@ class Elector:
             if self._lost_replies >= _MAX_ATTEMPTS:
                 message = f"the connection dropped {_MAX_ATTEMPTS} times while an election was requested"
                 raise TopiaristError(Reason.WRITE_FAILED, message, HINT_ELECT_AGAIN)
-            self._queue.appendleft(tuple(open_again))
+            self._ledger.queue.appendleft(tuple(open_again))
 
     def _commit(self, writer: BatchWriter, multi: MultiRequest, operations: list[Operation]) -> _Sent:
         try:
@@ -300,44 +257,18 @@ class Elector:
         """Queue the halves of a request that is too large; refuse the topic of a single partition."""
         if len(partitions) > 1:
             middle = len(partitions) // 2
-            self._queue.extendleft((partitions[middle:], partitions[:middle]))
+            self._ledger.queue.extendleft((partitions[middle:], partitions[:middle]))
             return
         name = partitions[0][0]
         message = f"the transaction of its election has {size:,} bytes, more than 90 % of a request"
-        self._close(self._open[name], Outcome(name, Result.REFUSED, Reason.TOO_LARGE, message))
+        self._ledger.close(self._ledger.open[name], Outcome(name, Result.REFUSED, Reason.TOO_LARGE, message))
 
-    def _count_elected(self, topic: _OpenTopic, elected: Iterable[LeaderChange]) -> None:
-        for each in elected:
-            del topic.left[each.partition]
-            topic.causes.pop(each.partition, None)
-            self._elected += 1
-        if not topic.left:
-            result = Result.DONE if topic.was_sent else Result.UNCHANGED
-            self._close(topic, Outcome(topic.plan.topic, result))
-
-    def _close(self, topic: _OpenTopic, outcome: Outcome) -> None:
-        if self._open.pop(topic.plan.topic, None):
-            self._outcomes.append(outcome)
-
-    def _take_outcomes(self) -> Iterator[Outcome]:
-        while self._outcomes:
-            yield self._outcomes.popleft()
-
-    def _unfinished_outcome(self, topic: _OpenTopic) -> Outcome:
-        name, wanted = topic.plan.topic, len(topic.plan.elections())
+    def _unfinished_outcome(self, topic: OpenElections) -> Outcome:
+        name = topic.plan.topic
         if topic.is_unknown:
             message = "the session ended before the reply: the next run compares the leaders"
             return Outcome(name, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
         if not topic.was_sent and not topic.causes:
             reason = Reason.NOT_ELECTED if self._blocked_by else None
             return Outcome(name, Result.SKIPPED, reason, self._blocked_by)
-        message = f"{wanted - len(topic.left)} of {format_count(wanted, 'leader')} elected"
-        cause = next(iter(topic.causes.values()), "the controller carries the election out by itself")
-        return Outcome(name, Result.PENDING, Reason.NOT_ELECTED, f"{message}: {cause}; run again")
-
-    def _report(self) -> None:
-        waiting_for = "an election of preferred leaders"
-        batches = self._requests + len(self._queue)
-        self._options.on_progress(
-            MoveProgress(self._requests, batches, self._elected, self._total, waiting_for=waiting_for)
-        )
+        return self._ledger.pending_outcome(topic, "the controller carries the election out by itself")
