@@ -9,10 +9,8 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,46 +66,6 @@ def run_process(command: Sequence[str], expected: int = 0) -> ProcessRun:
     if child.returncode != expected:
         raise RuntimeError(f"{' '.join(command)} ended with {child.returncode}: {errors.decode(errors='replace')}")
     return ProcessRun(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, child.returncode)
-
-
-def run_process_tree(command: Sequence[str], expected: int = 0) -> ProcessRun:
-    """Run a command as ``run_process`` does; the memory is the maximum sum over all processes that it starts.
-
-    The sum is taken ten times a second. Shared memory counts for each process.
-    """
-    peak, ended = 0.0, threading.Event()
-
-    def watch() -> None:
-        nonlocal peak
-        while not ended.wait(0.1):
-            peak = max(peak, _resident_mib(os.getpid()))
-
-    own = _resident_mib(os.getpid(), root_only=True)
-    watching = threading.Thread(target=watch)
-    watching.start()
-    try:
-        run = run_process(command, expected)
-    finally:
-        ended.set()
-        watching.join()
-    return run._replace(peak_mib=max(run.peak_mib, peak - own))
-
-
-def _resident_mib(root: int, *, root_only: bool = False) -> float:
-    """Return the resident MiB of a process and all processes that it has started."""
-    parents: dict[int, int] = {}
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            with suppress(OSError):
-                parents[int(entry.name)] = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
-    family = {root}
-    while not root_only and (more := {pid for pid, parent in parents.items() if parent in family} - family):
-        family |= more
-    pages = 0
-    for pid in family:
-        with suppress(OSError, IndexError):
-            pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def topiarist_command(*words: str) -> list[str]:

@@ -9,7 +9,8 @@ from typing import Any
 
 from benchmarks import fleets
 from benchmarks.cli import clusters
-from benchmarks.common import compile_package, make_memory_folder, run_process_tree, summarize_runs, topiarist_command
+from benchmarks.common import compile_package, make_memory_folder, run_process, topiarist_command
+from benchmarks.drift.processes import measure_roles, start_process
 
 from support.zookeeper.proxy import Proxy
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
@@ -20,7 +21,7 @@ _SELECTOR = "spec:\n  clusterSelector: {matchLabels: {env: prod}}\n"
 
 
 def measure(number: int, topics: int = TOPICS) -> dict[str, Any]:
-    """Measure the whole process three times, and once more through a proxy that counts requests and writes."""
+    """Return the median of three runs, and what a proxy counts in one more: requests and writes."""
     with (
         make_memory_folder() as name,
         EmbeddedZooKeeper(jvm_options=["-Xmx3g"]) as server,
@@ -32,17 +33,18 @@ def measure(number: int, topics: int = TOPICS) -> dict[str, Any]:
             path.write_text(path.read_text().replace("spec:\n", _SELECTOR, 1))
         _write_documents(folder, found)
         out = ["--live", "--engine", "python", "--out", str(Path(name, "report")), "-q"]
-        runs = [run_process_tree(topiarist_command("drift", str(folder), *out)) for _ in range(3)]
+        command = topiarist_command("drift", str(folder), *out)
+        runs = [measure_roles(start_process(command)).summarize() for _ in range(3)]
         summary = json.loads(Path(name, "report", "summary.json").read_text())
         with Proxy(server.connect) as proxy:
             _write_documents(folder, {cluster: proxy.through(connect) for cluster, connect in found.items()})
-            run_process_tree(topiarist_command("drift", str(folder), *out))
+            run_process(command)
             requests, writes = sum(proxy.requests.values()), proxy.writes
     return {
         "clusters": number,
         "topics": summary["topics"]["compared"],
         "findings": summary["findings"]["total"],
-        **summarize_runs(runs),
+        **sorted(runs, key=lambda run: run["seconds"])[1],
         "requests_per_cluster": round(requests / number, 1),
         "writes": writes,
     }

@@ -1,7 +1,8 @@
 """A runner in forked processes: uses the cores of one machine, without Java and without sending the job.
 
 ``drift.engine`` calls it for large fleets. Forked processes share the memory of the manifests. A process gets the next
-part when it has finished one, the largest snapshot first, so that none ends long after the others. Results come in the
+part when it has finished one, the largest snapshot first, so that none ends long after the others. Of many parts it has
+one more waiting, so that it never waits for the parent. Results come in the
 order of the parts: each process writes its results to a file of its own, and sends only their places. A process that
 dies ends the run with an error that names its clusters.
 """
@@ -41,13 +42,19 @@ class _Failure(NamedTuple):
         raise TopiaristError(self.reason, self.message, self.hint)
 
 
+_MANY_PARTS = 32
+"""The number of parts for each process from which on one waits in its pipe: each is a small share of the whole then."""
+
 _Server = Callable[[Connection, Sequence[Connection], Path], None]
 
 
 class _Process:
-    """A forked process with its pipe, its file of results, and the numbers of the parts that it works on."""
+    """A forked process with its pipe, its file of results, and the numbers of its parts that are not finished.
 
-    def __init__(self, serve: _Server, file: Path, pipes: list[Connection]) -> None:
+    It works on the first ``parallel`` of them.
+    """
+
+    def __init__(self, serve: _Server, file: Path, pipes: list[Connection], parallel: int) -> None:
         context = get_context("fork")
         self.connection, child_end = context.Pipe()
         pipes.append(self.connection)
@@ -55,6 +62,7 @@ class _Process:
         self._process.start()
         child_end.close()
         self._results = file.open("rb")
+        self._parallel = parallel
         self.numbers: list[int] = []
 
     def send(self, number: int | None) -> None:
@@ -70,9 +78,8 @@ class _Process:
             found = self.connection.recv()
         except (EOFError, OSError):
             self._process.join()
-            raise _dead_process_error(
-                [parts[number].cluster for number in self.numbers], self._process.exitcode
-            ) from None
+            names = [parts[number].cluster for number in self.numbers[: self._parallel]]
+            raise _dead_process_error(names, self._process.exitcode) from None
         if isinstance(found, _Failure):
             found.raise_again()
         number, place = found
@@ -163,9 +170,10 @@ def run_in_processes(parts: Sequence[Part], shipped: Shipped, jobs: int, folder:
         for number in range(jobs):
             file = folder / f"results-{number}"
             file.touch()
-            processes.append(_Process(partial(_serve, parts, shipped, parallel), file, pipes))
+            processes.append(_Process(partial(_serve, parts, shipped, parallel), file, pipes, parallel))
             stack.callback(processes[-1].close)
-        for process in processes * parallel:
+        is_many = len(parts) >= _MANY_PARTS * jobs and not is_live
+        for process in processes * (parallel + 1 if is_many else parallel):
             process.send(waiting.pop() if waiting else None)
         next_number = 0
         while next_number < len(parts):

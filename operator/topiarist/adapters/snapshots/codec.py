@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import chain
 from sys import intern
 from typing import Any
@@ -238,8 +239,9 @@ def _flagged_topics(flag: str, cluster_row: Row, topics: Sequence[Row]) -> froze
     return frozenset(chain(cluster_row[flag], (row["topic"] for row in topics if row[flag])))
 
 
+@lru_cache(maxsize=256)
 def parse_time(text: str) -> datetime:
-    """Parse a time of a row."""
+    """Parse a time of a row; raise ``ValueError`` for other text. The snapshots of a fleet have few different times."""
     return datetime.strptime(text, TIME_FORMAT).replace(tzinfo=UTC)
 
 

@@ -7,12 +7,11 @@ explains an invalid row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from topiarist.adapters.snapshots.codec import FORMAT_VERSION, TIME_FORMAT, Row
+from topiarist.adapters.snapshots.codec import FORMAT_VERSION, Row, parse_time
 from topiarist.adapters.strict_json import JsonError, decode_json
 from topiarist.schema import load
 from topiarist.text import quote
@@ -91,7 +90,7 @@ def is_valid_row(row: Row) -> bool:
 def _cluster_row_errors(row: Row) -> Iterator[str]:
     for field in ("takenAt", "requestedAt", "batchAt"):
         try:
-            datetime.strptime(row.get(field) or row["takenAt"], TIME_FORMAT)
+            parse_time(row.get(field) or row["takenAt"])
         except ValueError:
             yield f"{field}: {_describe_found(row.get(field))}, wanted a valid time"
     yield from _order_errors("brokers", [broker["id"] for broker in row["brokers"]])

@@ -1,8 +1,9 @@
 """The answers to Admin requests, element by element, and the outcome that each error code means for its topic.
 
-An answer has one element for each topic of its request. An element without an error is not yet the outcome: the caller
-reads the topics afterwards, and what is there decides. An element that is missing, or that leaves open whether the
-change was made, is a doubt that the same read resolves; nothing is sent a second time for it.
+An answer has one element for each topic of its request. An element with the id of a created topic is final: topic,
+configs and partitions are one atomic batch of metadata. Any other element without an error is not yet the outcome: the
+caller reads the topics afterwards, and what is there decides. An element that is missing, or that leaves open whether
+the change was made, is a doubt that the same read resolves; nothing is sent a second time for it.
 """
 
 from __future__ import annotations
@@ -39,10 +40,14 @@ class Certainty(Enum):
 
 
 class Element(NamedTuple):
-    """The answer for one topic. ``code`` is None if the answer has no element for the topic."""
+    """The answer for one topic. ``code`` is None if the answer has no element for the topic.
+
+    ``created_id`` is the id of the topic that was created; empty for all other requests, and with an error.
+    """
 
     code: int | None
     message: str = ""
+    created_id: str = ""
 
     @property
     def certainty(self) -> Certainty:
@@ -97,7 +102,14 @@ _LIMIT_WORDS = ("excessively large",)
 
 def read_create_answer(answer: Message, names: Iterable[str]) -> Answer:
     """Return the elements of an answer to CreateTopics for the topics that were asked for."""
-    return _collect(answer, ((each.name, each) for each in answer.topics), names)
+    found = _collect(answer, ((each.name, each) for each in answer.topics), names)
+    ids: dict[str, set[str]] = {}
+    for each in answer.topics:
+        ids.setdefault(each.name, set()).add(encode_topic_id(each.topic_id))
+    for name, element in found.elements.items():
+        if element.code == NONE and len(ids[name]) == 1:
+            found.elements[name] = element._replace(created_id=ids[name].pop())
+    return found
 
 
 def read_growth_answer(answer: Message, names: Iterable[str]) -> Answer:

@@ -74,7 +74,7 @@ class TopicWrite:
     ``topic_id`` is the id before the chunk, None for a creation. ``problem`` is the first element that was not
     accepted, with its kind. ``is_touched`` is true as soon as a request may have changed the topic, ``late_until`` is
     the time until which such a request may still be carried out (None: it is over). Confirmed changes are visible at
-    ``visible_by`` at the latest.
+    ``visible_by`` at the latest. ``created_id`` is the id with which the controller confirmed a creation.
     """
 
     plan: TopicPlan
@@ -83,6 +83,7 @@ class TopicWrite:
     is_touched: bool = False
     late_until: float | None = None
     visible_by: float = 0.0
+    created_id: str = ""
 
     @property
     def is_throttled(self) -> bool:
@@ -201,6 +202,7 @@ def _record(write: TopicWrite, kind: Kind, element: Element) -> None:
     match element.certainty:
         case Certainty.ACCEPTED:
             write.visible_by = time.monotonic() + OLD_LOOK_S
+            write.created_id = element.created_id
             return
         case Certainty.LATE:
             write.late_until = time.monotonic() + ANSWER_TIMEOUT_S

@@ -1,7 +1,8 @@
 """The outcome and the final record of each topic of a chunk, from what is there after its requests.
 
 The topic as it is read afterwards decides, not the answers: a change without an answer may have been made, and a
-confirmed one may have been undone. What was made in part is recorded in part, by value.
+confirmed one may have been made to another topic of this name. What was made in part is recorded in part, by value.
+A creation that was confirmed with the id of the topic is neither, and does not come here.
 """
 
 from __future__ import annotations

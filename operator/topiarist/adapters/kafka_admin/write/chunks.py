@@ -1,8 +1,9 @@
 """The chunks of a plan: topics that share their intents, their Admin requests and their final records.
 
 A KRaft controller carries out a request in one batch of at most 10,000 records, and refuses the whole request if it
-needs more. Chunks stay well below this, and small enough for the lease of a chunk. Deletions have chunks of their own,
-before all others, because a late request must not delete a topic together with another change.
+needs more. Chunks stay below this, and small enough for the lease of a chunk. Deletions have chunks of their own,
+before all others, because a late request must not delete a topic together with another change. Creations have theirs,
+after changes, because the logs that they need keep the brokers busy.
 
 Topics that get new partitions wait until the ``Throttle`` accepts them; all other topics are sent first.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 
+from topiarist.adapters.kafka_admin.write.requests import creation_of
 from topiarist.adapters.size_limits import REQUEST_LIMITS, REQUEST_WEIGHTS
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import DeleteTopic, TopicPlan
@@ -20,12 +22,15 @@ from topiarist.planning.size_limits import enforce_size_limits, measure_change
 from topiarist.ports import Throttle
 
 MAX_TOPICS = 200
-"""Maximum number of topics of a chunk."""
+"""Maximum number of topics of a chunk that changes topics: all of them are read once more before its lease ends."""
+
+MAX_CREATIONS = 1_000
+"""Maximum number of topics of a chunk that creates, which ends with the answers of the controller."""
 
 MAX_DELETIONS = 50
 """Maximum number of topics of a chunk that deletes."""
 
-MAX_RECORDS = 5_000
+MAX_RECORDS = 9_000
 """Maximum number of metadata records of a chunk; a larger topic is a chunk of its own."""
 
 
@@ -67,22 +72,19 @@ class ChunkQueue:
         self._throttle = throttle
         self._stop = stop
         self._deletions: deque[TopicPlan] = deque()
-        self._ready: deque[TopicPlan] = deque()
+        self._changes: deque[TopicPlan] = deque()
+        self._creations: deque[TopicPlan] = deque()
         self._throttled: deque[TopicPlan] = deque()
 
     def add(self, plan: TopicPlan) -> None:
         """Add a topic that was not sent before."""
-        if is_deletion(plan):
-            self._deletions.append(plan)
-        elif self._throttle is not None and partitions_to_initialize(plan):
-            self._throttled.append(plan)
-        else:
-            self._ready.append(plan)
+        is_throttled = self._throttle is not None and not is_deletion(plan) and partitions_to_initialize(plan)
+        (self._throttled if is_throttled else self._queue_of(plan)).append(plan)
 
     def requeue(self, plans: Iterable[TopicPlan]) -> None:
         """Return topics that ``take`` returned and that were not changed; they are the next ones."""
         for plan in reversed(tuple(plans)):
-            (self._deletions if is_deletion(plan) else self._ready).appendleft(plan)
+            self._queue_of(plan).appendleft(plan)
 
     def take(self) -> tuple[TopicPlan, ...]:
         """Remove and return the next chunk.
@@ -90,17 +92,12 @@ class ChunkQueue:
         Empty if nothing is left, or if all topics left must wait for the throttle.
         """
         if self._deletions:
-            return tuple(self._deletions.popleft() for _ in range(min(MAX_DELETIONS, len(self._deletions))))
-        chunk: list[TopicPlan] = []
-        records = 0
-        while len(chunk) < MAX_TOPICS and (source := self._next_source()):
-            records += count_records(source[0])
-            if chunk and records > MAX_RECORDS:
-                break
-            if source is self._throttled and not self._try_acquire(source[0]):
-                break
-            chunk.append(source.popleft())
-        return tuple(chunk)
+            return _take_from(self._deletions, MAX_DELETIONS)
+        if self._changes:
+            return _take_from(self._changes, MAX_TOPICS)
+        if self._creations:
+            return _take_from(self._creations, MAX_CREATIONS)
+        return _take_from(self._throttled, MAX_TOPICS, self._throttle)
 
     def wait(self) -> None:
         """Return when ``take`` is worth another call. Raises the errors of ``Throttle.wait``."""
@@ -110,14 +107,27 @@ class ChunkQueue:
     @property
     def is_empty(self) -> bool:
         """Return whether no topic is left."""
-        return not (self._deletions or self._ready or self._throttled)
+        return not any(self.remaining())
 
     def remaining(self) -> Iterator[TopicPlan]:
         """Yield all topics that were not sent."""
-        yield from (*self._deletions, *self._ready, *self._throttled)
+        yield from (*self._deletions, *self._changes, *self._creations, *self._throttled)
 
-    def _next_source(self) -> deque[TopicPlan] | None:
-        return self._ready or self._throttled or None
+    def _queue_of(self, plan: TopicPlan) -> deque[TopicPlan]:
+        if is_deletion(plan):
+            return self._deletions
+        return self._creations if creation_of(plan) else self._changes
 
-    def _try_acquire(self, plan: TopicPlan) -> bool:
-        return self._throttle is None or self._throttle.try_acquire(plan)
+
+def _take_from(queue: deque[TopicPlan], limit: int, throttle: Throttle | None = None) -> tuple[TopicPlan, ...]:
+    """Remove and return the first topics: at most ``limit``, ``MAX_RECORDS``, and what the throttle accepts."""
+    chunk: list[TopicPlan] = []
+    records = 0
+    while queue and len(chunk) < limit:
+        records += count_records(queue[0])
+        if chunk and records > MAX_RECORDS:
+            break
+        if throttle is not None and not throttle.try_acquire(queue[0]):
+            break
+        chunk.append(queue.popleft())
+    return tuple(chunk)

@@ -3,6 +3,8 @@
 For each chunk ``Writer`` compares the topics by value with the plan, commits an intent for each topic that it is about
 to change, and compares again: from then on every topic that exists has an owner, whatever happens. Then it sends the
 requests of the chunk, each directly after a check of the fence, and reads the topics once more: what is there decides.
+Only a creation that the controller confirmed with an id needs no third look, for which a broker that makes many logs
+may need half a minute.
 The final records go into the transaction that has the intents of the next chunk. Changes of ownership alone need no
 request and no intent.
 
@@ -205,12 +207,17 @@ class Writer:
         return unchanged
 
     def _find_results(self, writes: Sequence[TopicWrite], *, is_last_look: bool = False) -> list[TopicPlan]:
-        """Read the topics of a chunk, and set their outcomes and final records; return those that a quota left out.
+        """Set the outcomes and final records of the topics of a chunk; return those that a quota left out.
 
-        Reads again while a request without an answer may still be carried out, unless ``is_last_look`` is true or the
-        run is stopped.
+        Reads the topics, but for those with a confirmed creation. Reads again while a request without an answer may
+        still be carried out, unless ``is_last_look`` is true or the run is stopped.
         """
-        throttled, remaining, interval = [], list(writes), _LOOK_INTERVAL_S
+        for write in writes:
+            if write.created_id:
+                self._finals[write.plan.topic] = self._planned_record(write.plan, write.created_id)
+                self._uncommitted.append(Outcome(write.plan.topic, Result.DONE, topic_id=write.created_id))
+        throttled, interval = [], _LOOK_INTERVAL_S
+        remaining = [write for write in writes if not write.created_id]
         while remaining:
             now = time.monotonic()  # before the look: what it does not show was not made until then
             look = self._reader.look([write.plan.topic for write in remaining])
@@ -269,9 +276,10 @@ class Writer:
         if kind is FinalRecord.PARTIAL:
             record = build_partial_record(plan, topic) if topic else None
             return TopicRecord(record, topic.topic_id) if topic and record else before
-        if plan.record_after is None:
-            return None
-        return TopicRecord(plan.record_after, None if is_deletion(plan) or topic is None else topic.topic_id)
+        return self._planned_record(plan, None if is_deletion(plan) or topic is None else topic.topic_id)
+
+    def _planned_record(self, plan: TopicPlan, topic_id: str | None) -> TopicRecord | None:
+        return None if plan.record_after is None else TopicRecord(plan.record_after, topic_id)
 
     def _has_unknown(self, plan: TopicPlan) -> bool:
         return not plan.placed_brokers() <= self._assumptions.brokers.keys()

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from topiarist.adapters.kafka_admin.connection.topic_ids import decode_topic_id, encode_topic_id
+from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID, decode_topic_id, encode_topic_id
 from topiarist.adapters.kafka_admin.write.answers import (
     Certainty,
     Element,
@@ -34,8 +34,19 @@ def test_elements_are_read_by_name_whatever_their_order() -> None:
     """An element belongs to its topic; elements that were not asked for are ignored."""
     answer = SimpleNamespace(throttle_time_ms=7, topics=[element("b", 36, "there"), element("x", 0), element("a", 0)])
     found = read_create_answer(answer, ["a", "b"])
-    assert found.elements == {"a": Element(0), "b": Element(36, "there")}
+    assert found.elements == {"a": Element(0, created_id=encode_topic_id(uuid.UUID(int=1))), "b": Element(36, "there")}
     assert found.throttle_time_ms == 7
+
+
+def test_only_a_creation_with_one_id_is_confirmed_by_its_answer() -> None:
+    """An answer without an id, as that of old versions, or with two ids leaves the outcome to the next read."""
+    without = element("a", 0)
+    without.topic_id = NO_ID
+    other = element("b", 0)
+    other.topic_id = uuid.UUID(int=2)
+    answer = SimpleNamespace(throttle_time_ms=0, topics=[without, element("b", 0), other, element("c", 36)])
+    found = read_create_answer(answer, ["a", "b", "c"]).elements
+    assert [each.created_id for each in found.values()] == ["", "", ""]
 
 
 def test_a_missing_element_says_nothing() -> None:

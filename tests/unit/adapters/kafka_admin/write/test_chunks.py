@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topiarist.adapters.kafka_admin.write.chunks import (
+    MAX_CREATIONS,
     MAX_DELETIONS,
     MAX_RECORDS,
     MAX_TOPICS,
@@ -29,6 +30,9 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
+
+LIMITS = {"d": MAX_DELETIONS, "u": MAX_TOPICS, "c": MAX_CREATIONS}
+"""The largest chunk of deletions, changes and creations, in the order in which a run sends them."""
 
 
 def creation(name: str, partitions: int = 1, configs: int = 0) -> TopicPlan:
@@ -89,25 +93,36 @@ def test_records_are_the_topic_its_configs_and_its_new_partitions() -> None:
 
 @given(st.lists(st.tuples(st.sampled_from("cgud"), st.integers(1, 7_000)), max_size=700))
 def test_chunks_hold_every_topic_once_within_the_limits(sizes: list[tuple[str, int]]) -> None:
-    """Deletions come first, alone and at most 50; others at most 500 topics and 5,000 records, or one topic alone."""
+    """Deletions come first, then changes, then creations, each alone and within its limits; a large topic is alone."""
     build = {"c": creation, "g": growth, "u": lambda name, size: update(name, size % 20 + 1)}
     plans = [
         deletion(f"t{index}") if kind == "d" else build[kind](f"t{index}", size)
         for index, (kind, size) in enumerate(sizes)
     ]
     chunks = list(split_chunks(plans))
-    kinds = [{any(isinstance(each, DeleteTopic) for each in plan.changes) for plan in chunk} for chunk in chunks]
+    kinds = [{_kind(plan) for plan in chunk} for chunk in chunks]
     assert sorted(plan.topic for chunk in chunks for plan in chunk) == sorted(plan.topic for plan in plans)
     assert all(len(kind) == 1 for kind in kinds)
-    assert kinds == sorted(kinds, key=lambda kind: kind == {False})
+    assert kinds == sorted(kinds, key=lambda kind: list(LIMITS).index(min(kind)))
     for chunk, kind in zip(chunks, kinds, strict=True):
-        assert len(chunk) <= (MAX_DELETIONS if kind == {True} else MAX_TOPICS)
+        assert len(chunk) <= LIMITS[min(kind)]
         assert len(chunk) == 1 or sum(map(count_records, chunk)) <= MAX_RECORDS
+
+
+def _kind(plan: TopicPlan) -> str:
+    classes = {type(change) for change in plan.changes}
+    return "d" if DeleteTopic in classes else "c" if CreateTopic in classes else "u"
+
+
+def test_a_thousand_creations_are_one_chunk() -> None:
+    """The controller takes them in one batch of metadata; config changes are read again before the lease ends."""
+    plans = [creation(f"c{index}", 3) for index in range(1_001)] + [update(f"u{index}") for index in range(201)]
+    assert [len(chunk) for chunk in split_chunks(plans)] == [200, 1, 1_000, 1]
 
 
 def test_a_topic_larger_than_a_chunk_is_alone() -> None:
     """A topic with more records than a chunk may have does not take others with it, and none is lost."""
-    plans = [update("a"), creation("large", 6_000), update("b")]
+    plans = [creation("a"), creation("large", 9_500), creation("b")]
     assert names(list(split_chunks(plans))) == [["a"], ["large"], ["b"]]
 
 
@@ -118,7 +133,8 @@ def test_topics_without_new_partitions_do_not_wait_for_the_throttle() -> None:
     for plan in (creation("c0"), update("u"), creation("c1"), growth("g", 1), deletion("d")):
         queue.add(plan)
     assert names([queue.take()]) == [["d"]]
-    assert names([queue.take()]) == [["u", "c0", "c1"]]
+    assert names([queue.take()]) == [["u"]]
+    assert names([queue.take()]) == [["c0", "c1"]]
     assert queue.take() == ()
     assert not queue.is_empty
     queue.wait()

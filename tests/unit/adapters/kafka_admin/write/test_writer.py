@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,8 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Nudge, TopicPlan
 from topiarist.model.state import ReadError
+
+ONE_BY_TWO: dict[str, Any] = {"partitions": 1, "replicationFactor": 2}
 
 
 @pytest.fixture
@@ -47,12 +50,12 @@ def test_everything_in_one_plan_and_the_second_run_sends_nothing(bench: Bench) -
     plan = bench.plan(*specs)
     outcomes = bench.apply(plan)
     assert results(outcomes) == dict.fromkeys(("new", "grown", "old"), Result.DONE)
-    assert bench.cluster.sent == ["DeleteTopics", "CreateTopics", "IncrementalAlterConfigs", "CreatePartitions"]
+    assert bench.cluster.sent == ["DeleteTopics", "IncrementalAlterConfigs", "CreatePartitions", "CreateTopics"]
     assert bench.records.fence_checks == 4
     assert outcomes["new"].topic_id == bench.cluster.topics["new"].id_text
     assert bench.records.intents == []
     assert not bench.records.is_held
-    assert [hold for _, hold in bench.records.commits] == [True, True, False]
+    assert [hold for _, hold in bench.records.commits] == [True, True, True, False]
     bench.cluster.sent.clear()
     assert not bench.plan(*specs).has_changes
 
@@ -83,7 +86,7 @@ def test_ownership_alone_needs_no_request_and_no_intent(bench: Bench) -> None:
 
 def test_a_stopped_run_finishes_its_chunk_and_skips_the_rest(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a stop no new chunk begins; the topics of the current one have their outcomes and records."""
-    monkeypatch.setattr(chunks, "MAX_TOPICS", 2)
+    monkeypatch.setattr(chunks, "MAX_CREATIONS", 2)
     stopped = False
 
     def stop_at_request(number: int) -> None:  # noqa: ARG001
@@ -99,7 +102,7 @@ def test_a_stopped_run_finishes_its_chunk_and_skips_the_rest(bench: Bench, monke
 
 def test_final_records_join_the_intents_of_the_next_chunk(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run of three chunks has four transactions; only the last one frees the lock."""
-    monkeypatch.setattr(chunks, "MAX_TOPICS", 2)
+    monkeypatch.setattr(chunks, "MAX_CREATIONS", 2)
     outcomes = bench.apply(bench.plan(*(spec(f"t{each}") for each in range(5))))
     assert set(results(outcomes).values()) == {Result.DONE}
     assert [(sorted(changes), hold) for changes, hold in bench.records.commits] == [
@@ -112,7 +115,7 @@ def test_final_records_join_the_intents_of_the_next_chunk(bench: Bench, monkeypa
 
 def test_a_caller_that_takes_no_more_outcomes_leaves_a_free_lock(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """The iteration ends between two chunks: the final records of the first are written, and the lock is free."""
-    monkeypatch.setattr(chunks, "MAX_TOPICS", 1)
+    monkeypatch.setattr(chunks, "MAX_CREATIONS", 1)
     run = bench.run(bench.plan(spec("a"), spec("b"), spec("c")))
     assert next(run).topic == "a"  # committed with the intents of the second chunk
     assert bench.records.is_held
@@ -133,8 +136,21 @@ def test_a_topic_that_cannot_be_read_is_not_written(bench: Bench) -> None:
 
     third = bench.looks + 3
     bench.before_look = hide
-    assert results(bench.apply(bench.plan(spec("a"), spec("c")))) == {"a": Result.DONE, "c": Result.UNKNOWN}
+    bench.cluster.add("c", (1, 2))
+    bench.own("c")
+    changed = spec("c", **ONE_BY_TWO, config={"retention.ms": 3600000})
+    assert results(bench.apply(bench.plan(spec("b"), changed))) == {"c": Result.UNKNOWN}
     assert bench.records.intents == ["c"]
+
+
+def test_creations_that_the_controller_confirmed_are_not_read_again(bench: Bench) -> None:
+    """The ids of the answer are those of the outcomes and of the records."""
+    outcomes = bench.apply(bench.plan(spec("a"), spec("b")))
+    assert results(outcomes) == {"a": Result.DONE, "b": Result.DONE}
+    assert bench.looks == 2
+    for name in ("a", "b"):
+        found = bench.cluster.topics[name].id_text
+        assert (outcomes[name].topic_id, bench.records.topics[name].topic_id) == (found, found)
 
 
 def test_a_record_that_cannot_be_read_is_never_overwritten(bench: Bench) -> None:
@@ -221,8 +237,12 @@ def test_brokers_that_cannot_be_read_after_the_requests_leave_the_intents(bench:
         if look >= 3:
             raise TopiaristError(Reason.UNREACHABLE, "no broker")
 
+    for name in ("a", "b"):
+        bench.cluster.add(name, (1, 2))
+        bench.own(name)
     bench.before_look = fail
-    assert results(bench.apply(bench.plan(spec("a"), spec("b")))) == {"a": Result.UNKNOWN, "b": Result.UNKNOWN}
+    changed = [spec(name, **ONE_BY_TWO, config={"retention.ms": 3600000}) for name in ("a", "b")]
+    assert results(bench.apply(bench.plan(*changed))) == {"a": Result.UNKNOWN, "b": Result.UNKNOWN}
     assert bench.records.intents == ["a", "b"]
     assert bench.error
     assert "a, b" in str(bench.error)
