@@ -165,13 +165,20 @@ def test_k17_a_quota_slows_a_run_and_loses_no_topic(fresh_kraft: KraftFixtureFac
 
 
 def test_a_thousand_topics_in_chunks(bench: LiveBench) -> None:
-    """Six transactions for five chunks; a look after a sync shows every topic that was confirmed."""
-    wanted = [spec(f"bulk-{each:04}", partitions=3, replicationFactor=2) for each in range(1_000)]
+    """Two requests and three transactions create 1,001 topics; six change 1,001 configs, each read again."""
+    wanted = [spec(f"bulk-{each:04}", partitions=3, replicationFactor=2) for each in range(1_001)]
     outcomes = bench.apply(bench.plan(*wanted))
     assert set(results(outcomes).values()) == {Result.DONE}
-    assert bench.writes["CreateTopics"] == 5
-    assert len(bench.records.commits) == 6
+    assert bench.writes["CreateTopics"] == 2
+    assert len(bench.records.commits) == 3
+    assert bench.looks == 4
+    state = bench.state()
+    assert all(state.topics[name].topic_id == outcome.topic_id for name, outcome in outcomes.items())
     assert not bench.plan(*wanted).has_changes
+    changed = [spec(each.topic, partitions=3, replicationFactor=2, config={"retention.ms": 3600000}) for each in wanted]
+    assert set(results(bench.apply(bench.plan(*changed))).values()) == {Result.DONE}
+    assert bench.writes["IncrementalAlterConfigs"] == 6
+    assert not bench.plan(*changed).has_changes
 
 
 def test_k15_the_limit_of_a_request_is_that_of_the_controller(

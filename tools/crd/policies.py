@@ -117,6 +117,8 @@ _METADATA_VALUES = {
     "labels": "object.metadata.?labels.orValue({})",
     "annotations": "object.metadata.?annotations.orValue({})",
     "profiles": _PROFILES,
+    "coPartitionGroup": "object.spec.?coPartitionGroup.orValue('')",
+    "keyed": "object.spec.?keyed.orValue(true)",
 }
 
 

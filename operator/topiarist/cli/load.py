@@ -24,6 +24,7 @@ from topiarist.cli.settings import Settings
 from topiarist.desired import parse
 from topiarist.desired.duplicates import duplicate_document_errors, index_clusters
 from topiarist.desired.resolve import Desired, resolve, unknown_cluster_hint
+from topiarist.desired.selection import select_with_groups
 from topiarist.errors import Diagnostic, InvalidManifests
 from topiarist.filters.chain import apply_filters
 from topiarist.filters.move_limit import limit_moves
@@ -304,7 +305,7 @@ def _build_clusters(
 def _select_topics(desired: Desired, settings: Settings) -> Desired:
     """Return the specs that the run selects, and log their number."""
     selection = settings.selection
-    specs = {cluster: [*filter(selection.matches, specs)] for cluster, specs in desired.specs.items()}
+    specs = {cluster: select_with_groups(selection, specs) for cluster, specs in desired.specs.items()}
     unselected = {
         cluster: frozenset(spec.topic for spec in all_specs).difference(spec.topic for spec in specs[cluster])
         for cluster, all_specs in desired.specs.items()
@@ -312,6 +313,8 @@ def _select_topics(desired: Desired, settings: Settings) -> Desired:
     if settings.verbosity >= 0:
         selected = len({spec.topic for each in specs.values() for spec in each})
         terminal.log(f"{selection.text}: selected {selected:,} of {format_count(desired.validated_count, 'topic')}")
+        if joined := {spec.topic for each in specs.values() for spec in each if not selection.matches(spec)}:
+            terminal.log(f"selected as well, because of their coPartitionGroup: {', '.join(sorted(joined))}")
     return replace(desired, specs=specs, unselected=unselected)
 
 

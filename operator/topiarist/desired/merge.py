@@ -63,4 +63,6 @@ def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
         allowed_moves=cluster.moves.allow.intersection(map(MoveKind, moves.get("allow", MoveKind))),
         spread_within_one=moves.get("spread") == "One",
         profile_labels=labels,
+        co_partition_group=fields.get("coPartitionGroup", ""),
+        keyed=fields.get("keyed", True),
     )

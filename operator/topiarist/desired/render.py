@@ -37,6 +37,7 @@ def render_document(spec: TopicSpec) -> dict[str, Any]:
     }
     fields = {
         "topicName": spec.topic,
+        "coPartitionGroup": spec.co_partition_group,
         "clusters": [spec.cluster.name] if spec.cluster.name else [],
         "config": dict(sorted(spec.config.items())),
         "withoutConfig": sorted(spec.cluster.default_config.keys() - spec.config.keys()),
@@ -45,6 +46,7 @@ def render_document(spec: TopicSpec) -> dict[str, Any]:
         "ensure": "Absent" if spec.absent else "",
         "mode": "Observe" if spec.observe_only else "",
         "deletionPolicy": manifest.spec.get("deletionPolicy", ""),
+        **({} if spec.keyed else {"keyed": False}),
         **_size_fields(spec),
     }
     return {
@@ -83,5 +85,5 @@ def _list_profiled_fields(spec: TopicSpec) -> list[str]:
 
 
 def _drop_empty(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that are not empty, sorted by name."""
-    return {name: value for name, value in sorted(fields.items()) if value not in ("", 0, [], {}, ())}
+    """Return the fields that are not empty, sorted by name; False is a value."""
+    return {name: value for name, value in sorted(fields.items()) if value is False or value not in ("", 0, [], {}, ())}

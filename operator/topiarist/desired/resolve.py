@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from topiarist.desired.co_partitions import co_partition_errors
 from topiarist.desired.duplicates import duplicate_document_errors, topic_collision_errors
 from topiarist.desired.merge import merge
 from topiarist.desired.rules import cluster_errors, cluster_warnings, spec_errors, spec_warnings
@@ -184,6 +185,7 @@ def resolve(
     specs = grouper.finish()
     errors, warnings = grouper.validate(topics)
     errors += resolver.errors + duplicate_document_errors(topics)
+    errors.extend(co_partition_errors(grouper.groups, active))
     for manifest in topics:
         warnings.extend(_unused_override_warnings(manifest, clusters, require_cluster_documents))
     warnings.extend(_unused_exclusion_warnings(grouper.specs))

@@ -50,6 +50,7 @@ def spec_errors(spec: TopicSpec, *, cluster_document_known: bool = True) -> Iter
         yield from _unknown_profile_errors(spec)
     if not spec.absent:
         yield from _size_errors(spec, cluster_document_known)
+        yield from _key_errors(spec)
     rules = spec.cluster.config_rules
     version = rules.newest_version()
     for key, text in spec.config.items():
@@ -172,6 +173,22 @@ def _size_errors(spec: TopicSpec, cluster_document_known: bool) -> Iterator[Diag
             f"{spec.topic}: found no {names}, neither in the topic nor in the defaults of its cluster",
             f"the brokers' own defaults are not used: set {names} here or in spec.defaults of the Cluster, or "
             f"give the brokers' values in its brokerConfig ({settings})",
+        )
+
+
+def _key_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
+    """Yield the errors of fields that say how messages are spread over partitions by their keys."""
+    if spec.co_partition_group and spec.partitions is None:
+        yield _make_diagnostic(
+            find_origin(spec, "coPartitionGroup"),
+            f"{spec.topic}: found no partitions, and a topic of a coPartitionGroup needs them",
+            "set partitions here, in a profile or in an override: all topics of the group need the same number",
+        )
+    if not spec.keyed and "compact" in spec.config.get("cleanup.policy", ""):
+        yield _make_diagnostic(
+            find_origin(spec, "keyed"),
+            f"{spec.topic}: found keyed: false, and cleanup.policy {quote(spec.config['cleanup.policy'])}",
+            "Kafka compacts messages with keys only: leave keyed out, or compact out of cleanup.policy",
         )
 
 

@@ -7,6 +7,7 @@ that a selection is in effect: a topic that was not selected is neither compared
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from topiarist.kafka.names import matches_any
@@ -35,6 +36,16 @@ class TopicSelection(NamedTuple):
         if self.patterns and not matches_any(spec.topic, self.patterns):
             return False
         return all(requirement.is_met_by(spec.labels) for requirement in self.requirements)
+
+
+def select_with_groups(selection: TopicSelection, specs: Iterable[TopicSpec]) -> list[TopicSpec]:
+    """Return the selected specs of one cluster, and all others of their co-partition groups.
+
+    The topics of a group grow together or not at all, so that a run needs all of them.
+    """
+    every = [*specs]
+    groups = {spec.co_partition_group for spec in every if spec.co_partition_group and selection.matches(spec)}
+    return [spec for spec in every if spec.co_partition_group in groups or selection.matches(spec)]
 
 
 def parse_label_selector(text: str) -> tuple[LabelSelectorRequirement, ...]:

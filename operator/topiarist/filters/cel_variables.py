@@ -53,6 +53,8 @@ def bind_topic(spec: TopicSpec, cluster_bindings: CelBindings, annotations: Mapp
         "topic.config": spec.config,
         "topic.observed": spec.observe_only,
         "topic.profiles": list(manifest.spec.get("profiles", ())),
+        "topic.coPartitionGroup": spec.co_partition_group,
+        "topic.keyed": spec.keyed,
         **cluster_bindings,
     }
 

@@ -1,12 +1,13 @@
 """Applies the filters to a plan in their fixed order, for the command line and the operator.
 
 External changes that are only reported are withheld first, then changes that policies deny, then changes without a
-required approval. The budgets count the remaining changes.
+required approval. The budgets count the remaining changes. Last come groups of topics that grow together or not at all.
 """
 
 from __future__ import annotations
 
 from topiarist.filters.budgets import enforce_budgets
+from topiarist.filters.co_partitions import withhold_split_groups
 from topiarist.filters.permissions import PlanFilter, keep_all
 from topiarist.model.plan import Plan
 from topiarist.model.spec import Budgets
@@ -25,4 +26,4 @@ def apply_filters(
 
     ``approve`` keeps everything if a person is asked afterwards. See ``enforce_budgets`` for ``partial``.
     """
-    return enforce_budgets(approve(policies(external(plan))), budgets, partial=partial)
+    return withhold_split_groups(enforce_budgets(approve(policies(external(plan))), budgets, partial=partial))

@@ -60,13 +60,14 @@ class AddPartitions:
     """An increase of the partition count.
 
     ``before`` is the number of existing partitions, ``first_replicas`` the replica list of partition 0, and
-    ``replicas`` has one list for each new partition.
+    ``replicas`` has one list for each new partition. ``keyed`` is false if the manifest says that no message has a key.
     """
 
     before: int
     first_replicas: Replicas
     replicas: tuple[Replicas, ...]
     assessment: RiskAssessment
+    keyed: bool = True
 
     @property
     def total(self) -> int:
@@ -195,7 +196,8 @@ class TopicPlan:
 
     ``before`` is the topic when the plan was made (None: absent). ``record_before`` is the ownership record, valid or
     not (also a record without a topic), and ``record_after`` the record after the plan is applied. If ``observe_only``
-    is true, the topic is reported only and its changes are never sent.
+    is true, the topic is reported only and its changes are never sent. Topics of one ``co_partition_group`` have equal
+    numbers of partitions; empty: the topic is in no group.
     """
 
     topic: str
@@ -207,6 +209,7 @@ class TopicPlan:
     notices: tuple[Issue, ...] = ()
     observe_only: bool = False
     spec: TopicSpec | None = None
+    co_partition_group: str = ""
 
     @property
     def risk(self) -> Risk:

@@ -63,6 +63,8 @@ TOPIC_VARIABLES: dict[str, CelVariable] = {
     ),
     "topic.observed": CelVariable(CelType.BOOL, "Whether the topic is only reported (`mode: Observe`)."),
     "topic.profiles": CelVariable(CelType.LIST, "Names of the topic's profiles, as in `spec.profiles`."),
+    "topic.coPartitionGroup": CelVariable(CelType.STRING, "Its `coPartitionGroup`; empty if it is in none."),
+    "topic.keyed": CelVariable(CelType.BOOL, "False if the manifest says `keyed: false`."),
     "cluster.name": CelVariable(CelType.STRING, "Name of the `Cluster`; empty for the one of an address option alone."),
     "cluster.labels": CelVariable(CelType.MAP, "Labels of the `Cluster`."),
     "cluster.kafkaVersion": CelVariable(CelType.STRING, "Its release as declared, `3.9`; empty if it is not."),

@@ -177,6 +177,9 @@ class TopicSpec:
 
     ``allowed_moves`` are the kinds of moves that both the cluster and the topic allow. ``spread_within_one`` asks for
     more than Kafka's own placement guarantees. ``profile_labels`` are those of the topic's profiles.
+
+    Topics of one ``co_partition_group`` have equal numbers of partitions (empty: no group). ``keyed`` is false if no
+    message of the topic has a key.
     """
 
     topic: str
@@ -197,6 +200,8 @@ class TopicSpec:
     allowed_moves: frozenset[MoveKind] = frozenset()
     spread_within_one: bool = False
     profile_labels: Mapping[str, str] = field(default_factory=dict)
+    co_partition_group: str = ""
+    keyed: bool = True
 
     @property
     def labels(self) -> Mapping[str, str]:

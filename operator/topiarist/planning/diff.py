@@ -149,8 +149,8 @@ def _diff_partitions(builder: TopicPlanBuilder, topic: TopicState) -> None:
     elif not _refuse_growth(builder, topic, path):
         replicas = builder.context.placer.place_new_partitions(spec, topic, desired)
         if not isinstance(replicas, Issue):
-            assessment = assess_growth((topic.config,), builder.context.settings)
-            builder.changes.append(AddPartitions(actual, topic.replicas[0], replicas, assessment))
+            assessment = assess_growth((topic.config,), builder.context.settings, keyed=spec.keyed)
+            builder.changes.append(AddPartitions(actual, topic.replicas[0], replicas, assessment, spec.keyed))
         # ``_diff_replication_factor`` refuses the same cause for the whole topic, and one refusal is enough.
         elif replicas.reason is not Reason.REPLICATION_FACTOR_DIFFERS or "replicationFactor" in spec.ignored_fields:
             builder.refusals.append(replicas)

@@ -225,6 +225,7 @@ def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, recor
         notices=tuple(builder.notices),
         observe_only=spec.observe_only,
         spec=spec,
+        co_partition_group=spec.co_partition_group,
     )
 
 

@@ -22,17 +22,21 @@ _NO_LIMIT = float("inf")
 _UNKNOWN_SETTING = "the brokers' setting is unknown and may {be} {word}: declare it in Cluster.spec.brokerConfig"
 
 
-def assess_growth(configs: Iterable[Mapping[str, str]], settings: Mapping[str, str]) -> RiskAssessment:
+def assess_growth(
+    configs: Iterable[Mapping[str, str]], settings: Mapping[str, str], *, keyed: bool = True
+) -> RiskAssessment:
     """Return the risk of adding partitions, which moves keys to other partitions.
 
     ``configs`` are the overrides before and after. If one of them compacts the topic, old values and Kafka's tombstones
-    stay in the old partitions.
+    stay in the old partitions, and messages have keys whatever ``keyed`` says: Kafka compacts no others.
     """
     default = config_rules.server_default("cleanup.policy", settings) or ""
     if any("compact" in config.get("cleanup.policy", default) for config in configs):
         return RiskAssessment(
             Risk.DATA_LOSS, "keys map to other partitions: old values and tombstones stay in the old ones, uncompacted"
         )
+    if not keyed:
+        return RiskAssessment(Risk.SAFE, "its messages have no keys (keyed: false)")
     return RiskAssessment(Risk.DISRUPTIVE, "keys map to other partitions")
 
 
@@ -113,7 +117,7 @@ def reassess(
     """
     match change:
         case AddPartitions():
-            return replace(change, assessment=assess_growth((before, after), settings))
+            return replace(change, assessment=assess_growth((before, after), settings, keyed=change.keyed))
         case UpdateConfig(items):
             verdicts = [assess_config(item.key, item.before, item.after, settings) for item in items]
             return UpdateConfig(

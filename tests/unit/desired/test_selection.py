@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from support.builders import spec
-from topiarist.desired.selection import TopicSelection, parse_label_selector
+from topiarist.desired.selection import TopicSelection, parse_label_selector, select_with_groups
 from topiarist.model.spec import TopicSpec
 
 
@@ -52,3 +52,15 @@ def test_other_text_is_an_error(text: str) -> None:
     """The message has the found part and the forms that are wanted."""
     with pytest.raises(ValueError, match="wanted KEY=VALUE, KEY!=VALUE, KEY or !KEY, with commas between"):
         parse_label_selector(text)
+
+
+def test_a_selected_topic_selects_its_co_partition_group() -> None:
+    """The topics of a group grow together or not at all; topics without a group are no group."""
+    specs = [
+        spec("a", partitions=3, coPartitionGroup="join"),
+        spec("b"),
+        spec("c", partitions=3, coPartitionGroup="join"),
+    ]
+    for pattern, names in (("a", ["a", "c"]), ("b", ["b"]), ("x", [])):
+        selection = TopicSelection((pattern,))
+        assert [each.topic for each in select_with_groups(selection, specs)] == names

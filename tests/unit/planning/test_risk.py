@@ -216,6 +216,9 @@ def test_reasons_have_the_numbers_in_words() -> None:
 def test_growth_where_anything_compacts() -> None:
     """Growth is data loss where the topic compacts, by override or by a known broker setting."""
     assert assess_growth([{}], {}).risk is DISRUPTIVE
+    assert assess_growth([{}], {}, keyed=False) == (SAFE, "its messages have no keys (keyed: false)")
+    assert assess_growth([{"cleanup.policy": "compact"}], {}, keyed=False).risk is LOSS
+    assert assess_growth([{}], {"log.cleanup.policy": "compact"}, keyed=False).risk is LOSS
     assert assess_growth([{}], {"log.cleanup.policy": "delete,compact"}).risk is LOSS
     assert assess_growth([{"cleanup.policy": "delete"}, {"cleanup.policy": "compact"}], {}).risk is LOSS
 

@@ -181,6 +181,7 @@ def _decode_topic(fields: Mapping[str, Any]) -> TopicPlan:
         refusals=tuple(_decode_issue(issue, fields["topic"]) for issue in fields["refusals"]),
         notices=tuple(_decode_issue(issue, fields["topic"]) for issue in fields["notices"]),
         observe_only=fields["observed"],
+        co_partition_group=fields.get("coPartitionGroup", ""),
     )
 
 
@@ -201,7 +202,8 @@ def _decode_change(fields: Mapping[str, Any], topic: str) -> Change:
             return CreateTopic(tuple(map(tuple, after["replicas"])), after["config"], assessment)
         case "AddPartitions", {}, {}:
             new_replicas = tuple(map(tuple, after["newReplicas"]))
-            return AddPartitions(before["partitions"], tuple(before["firstReplicas"]), new_replicas, assessment)
+            first, keyed = tuple(before["firstReplicas"]), fields.get("keyed", True)
+            return AddPartitions(before["partitions"], first, new_replicas, assessment, keyed)
         case "MoveReplicas", _, _:
             return MoveReplicas(tuple(_decode_move(move, topic) for move in fields["moves"]), assessment)
         case "ElectLeaders", _, _:

@@ -114,6 +114,7 @@ def _encode_topic(topic: TopicPlan) -> dict[str, Any]:
         "topicId": before.topic_id if before else None,
         "observed": topic.observe_only,
         "risk": topic.risk.label,
+        **({"coPartitionGroup": topic.co_partition_group} if topic.co_partition_group else {}),
         "record": {
             "before": encode_record(topic.record_before),
             "beforeValid": before.record_valid if before else None,
@@ -150,7 +151,7 @@ def encode_change(change: Change) -> dict[str, Any]:
         case AddPartitions():
             before = {"partitions": change.before, "firstReplicas": list(change.first_replicas)}
             grown = {"partitions": change.total, "newReplicas": _encode_replica_lists(change.replicas)}
-            return {**fields, "before": before, "after": grown}
+            return {**fields, "before": before, "after": grown, **({} if change.keyed else {"keyed": False})}
         case MoveReplicas(moves):
             return {**fields, "moves": [encode_move(move) for move in moves]}
         case ElectLeaders(partitions):

@@ -127,11 +127,11 @@ def _change_errors(change: Change) -> Iterator[str]:
             for key, text in config.items():
                 yield from _control_character_errors(key, text)
             yield from _risk_errors(assessment, lowest=Risk.SAFE, highest=Risk.SAFE)
-        case AddPartitions(first_replicas=first_replicas, replicas=replicas, assessment=assessment):
+        case AddPartitions(first_replicas=first_replicas, replicas=replicas, assessment=assessment, keyed=keyed):
             yield from _replica_list_errors(replicas)
             if any(len(brokers) != len(first_replicas) for brokers in replicas):
                 yield "found new partitions with another number of replicas than partition 0"
-            yield from _risk_errors(assessment, lowest=Risk.DISRUPTIVE, highest=Risk.DATA_LOSS)
+            yield from _risk_errors(assessment, lowest=Risk.DISRUPTIVE if keyed else Risk.SAFE, highest=Risk.DATA_LOSS)
         case MoveReplicas(moves, assessment):
             yield from _move_errors(moves)
             if assessment != assess_moves(moves):

@@ -23,6 +23,7 @@ from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.budgets import enforce_budgets
+from topiarist.filters.co_partitions import withhold_split_groups
 from topiarist.filters.permissions import filter_unapproved
 from topiarist.filters.review import (
     already_satisfied,
@@ -198,7 +199,7 @@ class ApplySavedPlan:
         self._halted = conflict_count > 0 and not self._settings.partial
         if self._halted:
             self._log_halt(f"nothing is sent: {format_count(conflict_count, 'topic')} changed since the plan was made")
-        return [plan.without_conflicts() if self._settings.partial else plan.plan for plan in found.values()]
+        return [_leave_out_conflicts(plan) if self._settings.partial else plan.plan for plan in found.values()]
 
     def _log_halt(self, what: str) -> None:
         terminal.log(f"{what}; make a new plan, or apply the unchanged topics with --partial")
@@ -219,7 +220,7 @@ class ApplySavedPlan:
         )
         if self._non_interactive:
             remaining = filter_unapproved_deletions(remaining, settings.allow_risk)
-        remaining = enforce_budgets(remaining, spec.budgets, partial=settings.partial)
+        remaining = withhold_split_groups(enforce_budgets(remaining, spec.budgets, partial=settings.partial))
         remaining_topics = {topic.topic for topic in remaining.actionable_topics()}
         conflicts = {topic: why for topic, why in revalidated.conflicts.items() if topic in remaining_topics}
         remaining = replace(remaining, drain_brokers=spec.drain_brokers, move_settings=spec.moves)
@@ -342,3 +343,8 @@ def format_remark(label: str, cluster: str, topics: Sequence[str]) -> str:
     """Return a remark on topics of a cluster; lists at most 12 topics and counts the rest."""
     more = f", ... {len(topics) - _MAX_SHOWN_TOPICS:,} more" if len(topics) > _MAX_SHOWN_TOPICS else ""
     return f"{terminal.label_cluster(cluster)}{label}: {', '.join(topics[:_MAX_SHOWN_TOPICS])}{more}"
+
+
+def _leave_out_conflicts(found: RevalidatedPlan) -> Plan:
+    """Return the plan without topics that changed since it was made, and without growth that needs theirs."""
+    return found._replace(plan=withhold_split_groups(found.plan, found.conflicts)).without_conflicts()
