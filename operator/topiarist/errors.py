@@ -134,6 +134,7 @@ class Reason(str, Enum):
     MOVES_LIMITED = "MovesLimited", Exit.REFUSED, True
     NOT_IN_SYNC = "NotInSync", Exit.REFUSED, True
     NAME_COLLISION = "NameCollision", Exit.REFUSED
+    LIMIT_EXCEEDED = "LimitExceeded", Exit.REFUSED
     NOT_ADOPTED = "NotAdopted", Exit.REFUSED
     NOT_ALLOWED = "NotAllowed", Exit.REFUSED
     NOT_OWNED = "NotOwned", Exit.REFUSED

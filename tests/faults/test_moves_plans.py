@@ -238,4 +238,4 @@ def test_m36_a_budget_that_the_moves_exceed(
 
 def budgeted(plan: Plan, partial: bool, **limits: int) -> Plan:
     """Return the plan within budgets, as the command line does."""
-    return enforce_budgets(plan, Budgets(**limits), partial=partial)
+    return enforce_budgets(plan, replace(Budgets(), **limits), partial=partial)

@@ -25,8 +25,9 @@ from topiarist.desired import parse
 from topiarist.desired.duplicates import duplicate_document_errors, index_clusters
 from topiarist.desired.resolve import Desired, resolve, unknown_cluster_hint
 from topiarist.desired.selection import select_with_groups
-from topiarist.errors import Diagnostic, InvalidManifests
+from topiarist.errors import Diagnostic, InvalidManifests, Reason
 from topiarist.filters.chain import apply_filters
+from topiarist.filters.limits import NO_LIMITS, LimitFilter
 from topiarist.filters.move_limit import limit_moves
 from topiarist.filters.permissions import PlanFilter, keep_all
 from topiarist.filters.policies import PolicyEvaluator, PolicyResult, evaluate_policies
@@ -51,6 +52,7 @@ class RunInputs(NamedTuple):
 
     desired: Desired
     policy_filter: PlanFilter = keep_all
+    limits: LimitFilter = NO_LIMITS
     exceptions: Sequence[DriftException] = ()
     invalid_documents: Sequence[InvalidDocument] = ()
     unassigned_topics: frozenset[str] = frozenset()
@@ -59,13 +61,14 @@ class RunInputs(NamedTuple):
         """Return the plan without changes that the run does not allow."""
         budgets = self.desired.clusters[plan.cluster].budgets
 
-        def approve_first_moves(plan: Plan) -> Plan:
+        def approve_within_limits(plan: Plan) -> Plan:
             # Before the budgets: what the run leaves for the next one costs nothing.
-            return limit_moves(approve(plan), settings.max_moves)
+            return self.limits.enforce(limit_moves(approve(plan), settings.max_moves))
 
-        return apply_filters(
-            plan, budgets, policies=self.policy_filter, approve=approve_first_moves, partial=settings.partial
+        filtered = apply_filters(
+            plan, budgets, policies=self.policy_filter, approve=approve_within_limits, partial=settings.partial
         )
+        return self.limits.show_usage(filtered)
 
 
 def load_manifests(
@@ -105,7 +108,10 @@ def load_manifests(
         unchecked_parts="defaults and policies" if policies else "defaults",
     )
     result = _evaluate_policies(policies, desired, clusters, validate_only=offline) if policies else PolicyResult()
+    limits = LimitFilter(policies, desired)  # all topics count, also those that the run does not select
+    excess = [*limits.find_declared_excess()] if offline else []
     errors = {*loaded.errors, *duplicate_errors, *desired.errors, *result.errors}
+    errors.update(each for each in excess if each.reason == Reason.LIMIT_EXCEEDED.value)
     if not offline and not settings.snapshot:
         errors.update(_find_missing_addresses(desired.targeted_clusters))
     no_topic = [] if topics or loaded.invalid_documents else [_make_no_topic_warning(settings.paths)]
@@ -120,7 +126,8 @@ def load_manifests(
             terminal.print_warnings(file_warnings)
         raise InvalidManifests(list(errors), loaded.suppressed_count)
     warnings = sorted({*desired.warnings, *result.warnings}) if policies else desired.warnings
-    desired = replace(desired, warnings=(*no_topic, *file_warnings, *warnings))
+    limit_warnings = [each for each in excess if each.reason != Reason.LIMIT_EXCEEDED.value]
+    desired = replace(desired, warnings=(*no_topic, *file_warnings, *warnings, *limit_warnings))
     if verbose:
         if desired.skipped_count:
             names = ", ".join(filter(None, desired.clusters)) or "this cluster"
@@ -129,7 +136,7 @@ def load_manifests(
         terminal.print_warnings(desired.warnings)
     if settings.selection.text:
         desired = _select_topics(desired, settings)
-    return RunInputs(desired, result.plan_filter, exceptions, skipped, unassigned)
+    return RunInputs(desired, result.plan_filter, limits, exceptions, skipped, unassigned)
 
 
 def _parse_exceptions(manifests: Sequence[Manifest]) -> tuple[Sequence[DriftException], Sequence[Diagnostic]]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from topiarist.desired.limits import parse_limits
 from topiarist.errors import FieldPath
 from topiarist.kafka.config_values import to_config_text
 from topiarist.kafka.types import parse_version
@@ -66,7 +67,7 @@ def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
         exclude_brokers=frozenset(spec.get("excludeBrokers", ())),
         drain_brokers=frozenset(spec.get("drainBrokers", ())),
         moves=_parse_moves(spec.get("moves", {})),
-        budgets=_parse_budgets(spec.get("budgets", {})),
+        budgets=_parse_budgets(manifest, spec.get("budgets", {})),
         zookeeper=_parse_zookeeper(manifest, spec["zookeeper"]) if "zookeeper" in spec else None,
         kafka=_parse_kafka(manifest, spec["kafka"]) if "kafka" in spec else None,
         via=Via(spec["via"]) if "via" in spec else None,
@@ -93,7 +94,14 @@ def parse_policy(manifest: Manifest) -> Policy:
         name=manifest.name,
         namespace=manifest.namespace,
         source=manifest.source,
-        rules=tuple(_parse_rule(manifest, index, rule) for index, rule in enumerate(spec["rules"])),
+        rules=tuple(_parse_rule(manifest, index, rule) for index, rule in enumerate(spec.get("rules", ()))),
+        limits=parse_limits(
+            spec.get("limits", ()),
+            f"policy {manifest.name}",
+            manifest.source,
+            ("spec", "limits"),
+            counts_all=not {"topics", "matchLabels"} & selector.keys(),
+        ),
         topic_patterns=tuple(selector.get("topics", ())),
         topic_labels=selector.get("matchLabels", {}),
         cluster_names=tuple(selector.get("clusters", ())),
@@ -121,7 +129,7 @@ def _config_texts(config: Mapping[str, Any]) -> dict[str, str]:
     return {key: to_config_text(key, value) for key, value in config.items()}
 
 
-def _parse_budgets(given: Mapping[str, Any]) -> Budgets:
+def _parse_budgets(manifest: Manifest, given: Mapping[str, Any]) -> Budgets:
     share = given.get("changedShare")
     limits = {
         "topics": given.get("topics"),
@@ -133,7 +141,11 @@ def _parse_budgets(given: Mapping[str, Any]) -> Budgets:
         "moved_replicas": given.get("movedReplicas"),
         "moved_partitions": given.get("movedPartitions"),
     }
-    return Budgets(**{field: limit for field, limit in limits.items() if limit is not None})
+    counts = {field: limit for field, limit in limits.items() if limit is not None}
+    place = ("spec", "budgets", "limits")
+    return Budgets(
+        **counts, limits=parse_limits(given.get("limits", ()), f"Cluster {manifest.name}", manifest.source, place)
+    )
 
 
 def parse_throttle(text: str) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from topiarist.desired.limits import limit_errors
 from topiarist.errors import Diagnostic, FieldPath, Location, Reason
 from topiarist.kafka import config_rules, config_table, explicit_assignment
 from topiarist.kafka.config_rules import describe_unknown_key, is_min_isr_above, printable_key
@@ -68,7 +69,8 @@ def spec_errors(spec: TopicSpec, *, cluster_document_known: bool = True) -> Iter
 
 
 def cluster_errors(cluster: ClusterSpec) -> Iterator[Diagnostic]:
-    """Yield the errors of a cluster's ``brokerConfig``, defaults and profiles, also of those that no topic uses."""
+    """Yield the errors of a cluster's limits, ``brokerConfig``, defaults and profiles, also of unused ones."""
+    yield from limit_errors(cluster.budgets.limits)
     sections: dict[FieldPath, Mapping[str, Any]] = {("spec", "defaults"): cluster.defaults()}
     sections |= {("spec", "profiles", name): profile for name, profile in cluster.profiles.items()}
     for path, section in sections.items():

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from topiarist.desired.limits import limit_errors
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Diagnostic, InvalidManifests, Location, Reason
 from topiarist.filters import cel_variables
@@ -68,13 +69,14 @@ def _apply_issue(topic: TopicPlan, changes: Sequence[Change], issue: Issue) -> T
 
 
 def find_duplicate_names(policies: Sequence[Policy]) -> Iterator[Diagnostic]:
-    """Yield the duplicate names of policies, and of the rules of each policy."""
+    """Yield the duplicate names of policies, and the errors in the names of their rules and limits."""
     first: dict[tuple[str, str], Policy] = {}
     for policy in policies:
         earlier = first.setdefault((policy.namespace, policy.name), policy)
         if earlier is not policy:
             here, there = (each.source.locate(("metadata", "name")) for each in (policy, earlier))
             yield Diagnostic(here, f"Policy {policy.name}: duplicate name, declared at {there} already")
+        yield from limit_errors(policy.limits)
         first_rules: dict[str, Rule] = {}
         for rule in policy.rules:
             earlier_rule = first_rules.setdefault(rule.name, rule)

@@ -30,7 +30,7 @@ from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.cache import Store
 from topiarist.kubernetes.candidates import Candidate, select_candidates
 from topiarist.kubernetes.moves import MoveTracker
-from topiarist.kubernetes.policy_cache import PolicyCache
+from topiarist.kubernetes.policy_cache import PolicyCache, build_limits
 from topiarist.kubernetes.reconciler import (
     PlanCache,
     ReconcileRequest,
@@ -99,6 +99,7 @@ class ClusterWorker:
                 owner,
                 blocked_deletions=blocked,
                 policy_filter=self._policy_cache.build_filter(policies, broken_policies, spec, candidates),
+                limits=build_limits(policies, spec, candidates),
                 list_deletions=lambda state: recent_deletions(home, state, owner, clock.now()),
                 plan_cache=self._plan_cache,
                 move_tracker=self._move_tracker,

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Diagnostic, Reason
+from topiarist.filters.limits import LimitFilter
 from topiarist.filters.permissions import PlanFilter, filter_changes, keep_all
 from topiarist.filters.policies import EvaluationErrors, PolicyEvaluator
 from topiarist.kubernetes.api.resources import manifest_annotations
@@ -22,6 +23,11 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.ports import RuleEvaluator
 
 _HINT_FIX_POLICY = "correct or delete the Policy: until then nothing is changed that it might deny"
+
+
+def build_limits(policies: Sequence[Policy], spec: ClusterSpec, found: Sequence[Candidate]) -> LimitFilter:
+    """Return the limits of one reconciliation; topics that are refused for now count too."""
+    return LimitFilter(policies, Desired({spec.name: tuple(each.spec for each in found)}, {spec.name: spec}))
 
 
 class PolicyCache:

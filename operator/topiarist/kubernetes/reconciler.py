@@ -24,6 +24,7 @@ from typing import NamedTuple, Protocol
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import apply_filters
 from topiarist.filters.external_changes import withhold_external_changes
+from topiarist.filters.limits import NO_LIMITS, LimitFilter
 from topiarist.filters.permissions import PlanFilter, keep_all
 from topiarist.kubernetes import approval
 from topiarist.kubernetes.api import clock
@@ -161,7 +162,7 @@ class ReconcileRequest:
     """The input of one reconciliation.
 
     ``cluster_resource`` is the Cluster. ``blocked_deletions`` maps a topic's name to the reason why the topic must not
-    be deleted although its resource is being deleted. ``policy_filter`` applies the policies to a plan.
+    be deleted although its resource is being deleted. ``policy_filter`` and ``limits`` apply the policies to a plan.
     ``list_deletions`` returns the deletions of the last day for a state that was read. ``plan_cache`` and
     ``move_tracker`` are kept from one reconciliation of the cluster to the next.
     """
@@ -172,6 +173,7 @@ class ReconcileRequest:
     owner: str
     blocked_deletions: Mapping[str, str] = field(default_factory=dict)
     policy_filter: PlanFilter = keep_all
+    limits: LimitFilter = NO_LIMITS
     list_deletions: Callable[[ClusterState], Sequence[Deletion]] = field(default=lambda state: ())
     plan_cache: PlanCache = field(default_factory=PlanCache)
     move_tracker: MoveTracker = field(default_factory=MoveTracker)
@@ -416,7 +418,9 @@ def _filter_plan(plan: Plan, request: ReconcileRequest, candidates: Mapping[str,
         budgets,
         external=withhold_external_changes if cluster.drift_policy is DriftPolicy.REPORT else keep_all,
         policies=request.policy_filter,
-        approve=lambda left: approval.filter_unapproved(left, cluster, resources, request.blocked_deletions),
+        approve=lambda left: request.limits.enforce(
+            approval.filter_unapproved(left, cluster, resources, request.blocked_deletions)
+        ),
         partial=True,
     )
 

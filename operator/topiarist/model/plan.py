@@ -17,6 +17,7 @@ from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion, Replicas
+from topiarist.model.limits import LimitUsage, TopicSize
 from topiarist.model.moves import NO_MOVES, BatchRecord, LeaderChange, MoveSettings, ReplicaMove
 from topiarist.model.ownership_record import build_applied_spec
 from topiarist.model.spec import TopicSpec, ValueOrigin
@@ -266,13 +267,14 @@ class Plan:
     ``topics`` has only the topics with a change, refusal or notice; ``unchanged`` counts the other topics.
     ``unselected`` counts the existing topics with manifests that the run does not select. ``orphans``
     are topics with an ownership record that no manifest of the run names: manifests in other paths may name them.
-    ``load`` is the load of each broker before the plan; it is empty if no replica is placed. ``config_rules`` (with the
-    relevant settings only) and ``min_version`` are the rules used to check configs. ``controller`` and
-    ``controller_epoch`` are information for people and not part of a plan's meaning. ``batch`` is the record of the
-    last batch of moves on the cluster: a run that applies the plan first waits for it. ``bypasses_brokers`` is that of
-    the state. ``drain_brokers`` and
-    ``move_settings`` are for the texts about moves, and not part of a plan's meaning either: they are their cause and
-    their pace.
+    ``sizes`` are those of the topics before the plan, of all that have manifests or belong to the owner, and
+    ``default_retention_bytes`` is the brokers' ``retention.bytes`` (None: unknown). ``limits`` is what is used of each
+    limit by the groups of planned topics. ``load`` is the load of each broker before the plan; it is empty if no
+    replica is placed. ``config_rules`` (with the relevant settings only) and ``min_version`` are the rules used to
+    check configs. ``controller`` and ``controller_epoch`` are information for people and not part of a plan's meaning.
+    ``batch`` is the record of the last batch of moves on the cluster: a run that applies the plan first waits for it.
+    ``bypasses_brokers`` is that of the state. ``drain_brokers`` and ``move_settings`` are for the texts about moves,
+    and not part of a plan's meaning either: they are their cause and their pace.
     """
 
     cluster: str
@@ -285,6 +287,9 @@ class Plan:
     unselected: int = 0
     orphans: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    sizes: Mapping[str, TopicSize] = field(default_factory=dict)
+    default_retention_bytes: str | None = None
+    limits: tuple[LimitUsage, ...] = ()
     load: Mapping[int, Load] = field(default_factory=dict)
     write_block: WriteBlock = WriteBlock()
     config_rules: ConfigRules = field(default_factory=ConfigRules)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from topiarist.errors import FieldPath, Location, Reason
 from topiarist.kafka.names import matches_any
+from topiarist.model.limits import Limit
 from topiarist.model.plan import Issue
 from topiarist.model.spec import ClusterSpec, Source, TopicSpec, ValueOrigin, has_labels
 
@@ -160,6 +161,7 @@ class Policy:
     namespace: str
     source: Source
     rules: tuple[Rule, ...]
+    limits: tuple[Limit, ...] = ()
     topic_patterns: tuple[str, ...] = ()
     topic_labels: Mapping[str, str] = field(default_factory=dict)
     cluster_names: tuple[str, ...] = ()

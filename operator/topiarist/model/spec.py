@@ -18,6 +18,7 @@ from topiarist.kafka.java_numbers import INT_MAX, java_trim, parse_integer
 from topiarist.kafka.names import INTERNAL_TOPICS, PROTECTED_TOPIC_PATTERNS, matches_any
 from topiarist.kafka.types import ClusterMode, KafkaVersion, Replicas
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC, Access, KafkaAccess, Via, ZooKeeperAccess
+from topiarist.model.limits import Limit
 from topiarist.model.moves import NO_MOVES, MoveKind, MoveSettings
 from topiarist.model.tenancy import DEFAULT_ALLOWED_RISKS, DEFAULT_ALLOWED_TOPICS, AllowedTopics, DriftPolicy
 
@@ -30,6 +31,7 @@ class Budgets:
     ``partitions_per_topic`` the partitions of a topic after the run. ``deletions`` counts deleted topics,
     ``changed_share`` is in per cent of the existing topics, and ``notifications`` counts config notifications.
     ``moved_replicas`` counts the replicas that moves copy, ``moved_partitions`` the partitions with another list.
+    ``limits`` are totals for groups of topics, which ``filters/limits.py`` enforces.
     """
 
     topics: int | None = None
@@ -40,6 +42,7 @@ class Budgets:
     notifications: int = 1000
     moved_replicas: int = 1000
     moved_partitions: int | None = None
+    limits: tuple[Limit, ...] = ()
 
 
 CONNECT: FieldPath = ("spec", "zookeeper", "connect")

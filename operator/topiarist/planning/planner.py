@@ -20,14 +20,15 @@ reports problems that no change fixes. ``simulate`` computes the state after the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
 from topiarist.errors import Reason
-from topiarist.kafka.config_rules import ConfigRules
+from topiarist.kafka.config_rules import ConfigRules, server_default
 from topiarist.kafka.names import index_by_metric_name
 from topiarist.kafka.types import format_version
+from topiarist.model.limits import TopicSize
 from topiarist.model.ownership_record import describe_external_changes
 from topiarist.model.plan import (
     AddPartitions,
@@ -109,6 +110,8 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
             *_bypass_warnings(state, plans),
             *((f"only topics selected by {options.selection} were compared",) if options.selection else ()),
         ),
+        sizes=_measure_topics(state, options, declared),
+        default_retention_bytes=server_default("retention.bytes", context.settings),
         load=context.placer.current_load() if any(plan.new_replicas() or plan.moves() for plan in plans) else {},
         write_block=state.write_block,
         config_rules=context.rules.with_relevant_settings(),
@@ -324,6 +327,17 @@ def _find_orphans(state: ClusterState, options: RunOptions, declared: set[str]) 
             if name not in state.pending_deletions
         )
     )
+
+
+def _measure_topics(state: ClusterState, options: RunOptions, declared: Collection[str]) -> dict[str, TopicSize]:
+    """Return the sizes of the topics with manifests, selected or not, and of those of the run's owner."""
+    return {
+        name: TopicSize(len(topic.replicas), topic.config.get("retention.bytes"))
+        for name, topic in sorted(state.topics.items())
+        if name in declared
+        or name in options.unselected
+        or ((record := topic.valid_record) and record.owner == options.owner)
+    }
 
 
 def _find_cluster_warnings(state: ClusterState, cluster: ClusterSpec, rules: ConfigRules) -> Iterable[str]:

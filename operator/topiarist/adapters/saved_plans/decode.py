@@ -29,6 +29,7 @@ from topiarist.kafka.types import (
     parse_version,
 )
 from topiarist.model.access import Via
+from topiarist.model.limits import LimitedResource, LimitUsage
 from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
 from topiarist.model.plan import (
     AddPartitions,
@@ -132,6 +133,9 @@ def _decode_plan(fields: Mapping[str, Any]) -> Plan:
         unchanged=fields["unchanged"],
         orphans=tuple(fields["orphans"]),
         warnings=tuple(fields["warnings"]),
+        limits=tuple(
+            LimitUsage(**{**each, "resource": LimitedResource(each["resource"])}) for each in fields.get("limits", ())
+        ),
         write_block=WriteBlock(_decode_reason(write_block["reason"]), write_block["message"])
         if write_block
         else WriteBlock(),

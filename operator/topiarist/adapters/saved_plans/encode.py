@@ -14,6 +14,7 @@ from typing import Any
 
 from topiarist.kafka.types import ClusterMode, format_version
 from topiarist.model.access import via_of
+from topiarist.model.limits import LimitUsage
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import (
     AddPartitions,
@@ -103,7 +104,12 @@ def _encode_plan(plan: Plan) -> dict[str, Any]:
         "unchanged": plan.unchanged,
         "orphans": list(plan.orphans),
         "warnings": list(plan.warnings),
+        **({"limits": [_encode_usage(each) for each in plan.limits]} if plan.limits else {}),
     }
+
+
+def _encode_usage(usage: LimitUsage) -> dict[str, Any]:
+    return {**usage._asdict(), "resource": usage.resource.value}
 
 
 def _encode_topic(topic: TopicPlan) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from topiarist.errors import Location, Reason
 from topiarist.model.plan import Change, ConfigItem, Issue, MoveReplicas, Plan, Risk, RiskAssessment, TopicPlan
 from topiarist.model.spec import find_origin
 from topiarist.output.groups import ClusterDefault, GroupedItems, group_items, list_exceeded_limits
+from topiarist.output.limit_usage import describe_usage
 from topiarist.output.markdown.diff import COMMENT_LAYOUT, format_config_item, format_diff
 from topiarist.output.markdown.escape import (
     escape_prose,
@@ -72,6 +73,8 @@ def build_sections(plan: Plan, root: str) -> list[Section]:
         if pace := planned_moves.describe_pace(plan):
             effect += f"\n\nMoves: {escape_prose(pace)}"
         sections.append(Section(PRIORITY_BROKERS, (), lambda: effect))
+    if plan.limits:
+        sections.append(_list_section(PRIORITY_BROKERS, "Limits", map(escape_prose, describe_usage(plan.limits))))
     if plan.warnings:
         sections.append(_list_section(PRIORITY_BROKERS, "Warnings", map(escape_prose, plan.warnings)))
     if plan.orphans:

@@ -14,6 +14,7 @@ from itertools import chain
 from topiarist.errors import Reason
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.output.groups import GroupedItems, group_items, list_exceeded_limits
+from topiarist.output.limit_usage import describe_usage
 from topiarist.output.text import brokers, planned_moves, summary, topic_block
 from topiarist.output.text.changes import RISK_STYLES
 from topiarist.output.text.layout import (
@@ -174,6 +175,8 @@ def _format_cluster_fields(plan: Plan, layout: TextLayout, grouped: GroupedItems
             lines = layout.wrap(f"{words} (-v lists them)")
         yield from layout.format_section("orphans", lines)
     yield from format_exceeded_limits(layout, plan)
+    for usage in describe_usage(plan.limits):
+        yield from layout.format_text_section("limit", usage)
     yield from layout.format_warnings(plan.warnings)
 
 

@@ -1,0 +1,239 @@
+"""Enforces limits on what the topics of a label, a namespace or an owner use together on a cluster.
+
+A group that would be above its limit after the run gets nothing more: every creation, growth and larger
+``retention.bytes`` of its topics is withheld. Changes that use less, or as much as before, are made, so that a group
+that is above a new limit can shrink. ``cli.load`` and the operator call this module after the approvals and before the
+budgets. The command line calls it once more at the end, to show what is used of each limit.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from topiarist.desired.resolve import Desired
+from topiarist.errors import Diagnostic, Location, Reason
+from topiarist.kafka.config_rules import server_default
+from topiarist.kafka.java_numbers import LONG_MAX, parse_integer
+from topiarist.model.limits import Limit, LimitedResource, LimitScope, LimitUsage, TopicSize
+from topiarist.model.plan import (
+    AddPartitions,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    Issue,
+    Plan,
+    TopicPlan,
+    UpdateConfig,
+    withhold,
+)
+from topiarist.model.policy import Policy
+from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.text import format_count, humanize_bytes
+
+_RETENTION_BYTES = "retention.bytes"
+_UNBOUNDED = float("inf")
+_HINT = "use less for other topics of the group, or raise the limit"
+
+Sizes = Mapping[str, TopicSize]
+"""The sizes of topics by name; topics that do not exist are left out."""
+
+
+class LimitFilter:
+    """The limits of the policies and of the budgets of a run, with the topics that each counts.
+
+    ``desired`` has all topics with manifests, also those that a run does not select.
+    """
+
+    def __init__(self, policies: Sequence[Policy] = (), desired: Desired | None = None) -> None:
+        self._policies = [policy for policy in policies if policy.limits]
+        self._desired = desired
+
+    def enforce(self, plan: Plan) -> Plan:
+        """Return ``plan`` without the changes that use more in groups that would be above a limit."""
+        if not (limits := self._select_limits(plan)):
+            return plan
+        before, after = plan.sizes, _sizes_after(plan)
+        issues: defaultdict[str, list[tuple[LimitedResource, Issue]]] = defaultdict(list)
+        for limit, specs in limits:
+            for group, names in _group_topics(limit, specs, plan).items():
+                for usage in _measure(limit, group, names, before, after, plan):
+                    if _is_exceeded(usage):
+                        issue = _build_issue(limit, usage)
+                        for name in names:
+                            issues[name].append((usage.resource, issue))
+        topics = tuple(_apply_issues(topic, issues[topic.topic], plan) for topic in plan.topics)
+        return replace(plan, topics=topics) if issues else plan
+
+    def show_usage(self, plan: Plan) -> Plan:
+        """Return ``plan`` with what is used of each limit by the groups with planned topics."""
+        found: list[LimitUsage] = []
+        before, after = plan.sizes, _sizes_after(plan)
+        planned = {topic.topic for topic in plan.topics if topic.changes or topic.refusals}
+        for limit, specs in self._select_limits(plan):
+            for group, names in _group_topics(limit, specs, plan).items():
+                if not planned.isdisjoint(names):
+                    found += _measure(limit, group, names, before, after, plan)
+        return replace(plan, limits=tuple(found)) if found else plan
+
+    def find_declared_excess(self) -> Iterator[Diagnostic]:
+        """Yield what the manifests alone ask for above a limit, without a look at a cluster."""
+        clusters = self._desired.clusters if self._desired else {}
+        for name, cluster in clusters.items():
+            default = server_default(_RETENTION_BYTES, cluster.config_rules.broker_config)
+            plan = Plan(name, "", default_retention_bytes=default)
+            for limit, specs in self._select_limits(plan):
+                wanted = {
+                    spec.topic: TopicSize(spec.create_partitions, spec.config.get(_RETENTION_BYTES))
+                    for spec in specs
+                    if not spec.absent
+                }
+                for group, names in _group_topics(limit, specs, plan).items():
+                    for usage in _measure(limit, group, names, {}, wanted, plan):
+                        if _is_exceeded(usage):
+                            where = f" on cluster {name}" if name else ""
+                            reason = Reason.LIMIT_EXCEEDED if limit.deny else Reason.POLICY_WARNING
+                            message = f"{_describe_excess(usage)}{where} ({limit.title})"
+                            place = limit.locate() or Location("the budgets of the cluster")
+                            yield Diagnostic(place, message, _HINT, reason.value)
+
+    def _select_limits(self, plan: Plan) -> list[tuple[Limit, Sequence[TopicSpec]]]:
+        """Return the limits of a cluster with the topics that each is for."""
+        if self._desired is None or plan.cluster not in self._desired.clusters:
+            return []
+        cluster: ClusterSpec = self._desired.clusters[plan.cluster]
+        policies = [policy for policy in self._policies if policy.applies_to_cluster(cluster)]
+        if not policies and not cluster.budgets.limits:
+            return []
+        specs = [*self._desired.specs[plan.cluster]]
+        found: list[tuple[Limit, Sequence[TopicSpec]]] = [(limit, specs) for limit in cluster.budgets.limits]
+        for policy in policies:
+            chosen = [*filter(policy.applies_to_topic, specs)]
+            found += [(limit, chosen) for limit in policy.limits]
+        return found
+
+
+def _group_topics(limit: Limit, specs: Iterable[TopicSpec], plan: Plan) -> dict[str, list[str]]:
+    """Return the names of the topics of each group, in order of name of the group.
+
+    Topics without the label are a group of their own, so that no topic is outside a limit. The group of an owner has
+    the topics of its run, and those on the cluster that no manifest names any more.
+    """
+    groups: defaultdict[str, list[str]] = defaultdict(list)
+    for spec in specs:
+        match limit.scope:
+            case LimitScope.LABEL:
+                value = spec.labels.get(limit.label)
+                group = f"{limit.label}={value}" if value is not None else f"without label {limit.label}"
+            case LimitScope.NAMESPACE:
+                namespace = spec.manifest.namespace
+                group = f"namespace {namespace}" if namespace else "without namespace"
+            case LimitScope.OWNER:
+                group = f"owner {plan.owner}"
+        groups[group].append(spec.topic)
+    others = plan.sizes if limit.scope is LimitScope.OWNER and limit.counts_all else ()
+    return {group: [*dict.fromkeys((*names, *others))] for group, names in sorted(groups.items())}
+
+
+def _sizes_after(plan: Plan) -> Sizes:
+    sizes = dict(plan.sizes)
+    for topic in plan.actionable_topics():
+        for change in topic.changes:
+            _apply_change(sizes, topic.topic, change)
+    return sizes
+
+
+def _apply_change(sizes: dict[str, TopicSize], name: str, change: Change) -> None:
+    size = sizes.get(name, TopicSize(0))
+    match change:
+        case CreateTopic(replicas, config):
+            sizes[name] = TopicSize(len(replicas), config.get(_RETENTION_BYTES))
+        case AddPartitions():
+            sizes[name] = size._replace(partitions=change.total)
+        case UpdateConfig(items):
+            for item in items:
+                if item.key == _RETENTION_BYTES:
+                    sizes[name] = size._replace(retention_bytes=item.after)
+        case DeleteTopic():
+            sizes.pop(name, None)
+
+
+def _measure(
+    limit: Limit, group: str, names: Iterable[str], before: Sizes, after: Sizes, plan: Plan
+) -> Iterator[LimitUsage]:
+    default = plan.default_retention_bytes
+    listed = [*names]
+    for resource, allowed in limit.allowed.items():
+        totals = [sum(_use(resource, sizes.get(name), default) for name in listed) for sizes in (before, after)]
+        bounded = [None if total == _UNBOUNDED else int(total) for total in totals]
+        yield LimitUsage(limit.title, group, resource, bounded[0], bounded[1], allowed)
+
+
+def _use(resource: LimitedResource, size: TopicSize | None, default: str | None) -> float:
+    if size is None:
+        return 0
+    match resource:
+        case LimitedResource.TOPICS:
+            return 1
+        case LimitedResource.PARTITIONS:
+            return size.partitions
+        case LimitedResource.RETAINED_BYTES:
+            text = default if size.retention_bytes is None else size.retention_bytes
+            try:
+                retention = -1 if text is None else parse_integer(text.strip(), limit=LONG_MAX)
+            except ValueError:
+                retention = -1
+            return size.partitions * retention if retention >= 0 else _UNBOUNDED
+
+
+def _is_exceeded(usage: LimitUsage) -> bool:
+    before, after = (_UNBOUNDED if total is None else total for total in (usage.before, usage.after))
+    # A group without bound before stays above its limit whatever is added: it gets nothing more either.
+    return after > usage.allowed and (after > before or after == _UNBOUNDED)
+
+
+def _describe_excess(usage: LimitUsage) -> str:
+    wanted, allowed = _format_total(usage.resource, usage.after), _format_total(usage.resource, usage.allowed)
+    return f"{usage.group}: {wanted}, {allowed} allowed"
+
+
+def _format_total(resource: LimitedResource, total: int | None) -> str:
+    match resource:
+        case LimitedResource.TOPICS:
+            return format_count(total or 0, "topic")
+        case LimitedResource.PARTITIONS:
+            return format_count(total or 0, "partition")
+        case LimitedResource.RETAINED_BYTES:
+            return "retained bytes without bound" if total is None else f"{humanize_bytes(total)} retained"
+
+
+def _build_issue(limit: Limit, usage: LimitUsage) -> Issue:
+    message = f"{_describe_excess(usage)} ({limit.title})"
+    return Issue(Reason.LIMIT_EXCEEDED if limit.deny else Reason.POLICY_WARNING, message, hint=_HINT)
+
+
+def _apply_issues(topic: TopicPlan, issues: Sequence[tuple[LimitedResource, Issue]], plan: Plan) -> TopicPlan:
+    for resource, issue in issues:
+        larger = [change for change in topic.changes if _uses_more(topic, change, resource, plan)]
+        if not larger or not topic.is_actionable:
+            continue
+        if issue.reason is Reason.LIMIT_EXCEEDED:
+            topic = withhold(topic, larger, issue)
+        else:
+            topic = replace(topic, notices=(*topic.notices, issue._replace(hint="")))
+    return topic
+
+
+def _uses_more(topic: TopicPlan, change: Change, resource: LimitedResource, plan: Plan) -> bool:
+    default = plan.default_retention_bytes
+    sizes = {topic.topic: size} if (size := plan.sizes.get(topic.topic)) else {}
+    before = _use(resource, sizes.get(topic.topic), default)
+    _apply_change(sizes, topic.topic, change)
+    after = _use(resource, sizes.get(topic.topic), default)
+    if before == after == _UNBOUNDED:  # growth of a topic without a bound
+        return isinstance(change, CreateTopic | AddPartitions)
+    return after > before
+
+
+NO_LIMITS = LimitFilter()

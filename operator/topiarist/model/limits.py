@@ -1,0 +1,69 @@
+"""Limits on what the topics of a label, a namespace or an owner may use together, as values.
+
+``desired.parse`` builds them from a ``Policy`` or the budgets of a ``Cluster``, and ``filters.limits`` enforces them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from topiarist.errors import Location
+
+
+class LimitScope(str, Enum):
+    """What the topics of one group of a limit have in common."""
+
+    LABEL = "Label"
+    NAMESPACE = "Namespace"
+    OWNER = "Owner"
+
+
+class LimitedResource(str, Enum):
+    """What a limit counts, by its field in a document.
+
+    ``RETAINED_BYTES`` is ``retention.bytes`` times the partitions, for one copy of the data.
+    """
+
+    TOPICS = "topics"
+    PARTITIONS = "partitions"
+    RETAINED_BYTES = "retainedBytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """The limit of each group of topics on each cluster.
+
+    ``title`` names it in messages. ``label`` is the label with the names of the groups, empty for other scopes.
+    ``allowed`` has the largest allowed total of each limited resource. If ``deny`` is false an excess is only reported.
+    ``counts_all`` is false if the policy selects some of the topics. ``locate`` returns the place of the limit in its
+    document.
+    """
+
+    title: str
+    scope: LimitScope
+    allowed: Mapping[LimitedResource, int]
+    label: str = ""
+    deny: bool = True
+    counts_all: bool = True
+    locate: Callable[[], Location | None] = field(default=lambda: None, repr=False, compare=False)
+
+
+class TopicSize(NamedTuple):
+    """The number of partitions of a topic, and its override of ``retention.bytes`` (None: the brokers' default)."""
+
+    partitions: int
+    retention_bytes: str | None = None
+
+
+class LimitUsage(NamedTuple):
+    """What a group of topics uses of a limited resource, before and after a plan; None is without bound."""
+
+    limit: str
+    group: str
+    resource: LimitedResource
+    before: int | None
+    after: int | None
+    allowed: int
