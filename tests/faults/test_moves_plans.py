@@ -236,6 +236,6 @@ def test_m36_a_budget_that_the_moves_exceed(
         tally.set_cases(2)
 
 
-def budgeted(plan: Plan, partial: bool, **limits: int) -> Plan:
+def budgeted(plan: Plan, partial: bool, **limits: Any) -> Plan:
     """Return the plan within budgets, as the command line does."""
-    return enforce_budgets(plan, replace(Budgets(), **limits), partial=partial)
+    return enforce_budgets(plan, Budgets(**limits), partial=partial)
