@@ -59,7 +59,7 @@ class TopicSize(NamedTuple):
 
 
 class LimitUsage(NamedTuple):
-    """What a group of topics uses of a limited resource, before and after a plan; None is without bound."""
+    """The use of a limited resource by a group of topics, before and after a plan; None is without bound."""
 
     limit: str
     group: str

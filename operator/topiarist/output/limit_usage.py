@@ -1,4 +1,4 @@
-"""What groups of topics use of their limits, as text for terminals and comments."""
+"""Text for terminals and comments about the limits of groups of topics, and what is used of them."""
 
 from __future__ import annotations
 
