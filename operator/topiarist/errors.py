@@ -134,6 +134,7 @@ class Reason(str, Enum):
     MOVES_LIMITED = "MovesLimited", Exit.REFUSED, True
     NOT_IN_SYNC = "NotInSync", Exit.REFUSED, True
     NAME_COLLISION = "NameCollision", Exit.REFUSED
+    RETENTION_WAITS = "RetentionWaits", Exit.REFUSED, True
     LIMIT_EXCEEDED = "LimitExceeded", Exit.REFUSED
     NOT_ADOPTED = "NotAdopted", Exit.REFUSED
     NOT_ALLOWED = "NotAllowed", Exit.REFUSED
@@ -162,6 +163,7 @@ class Reason(str, Enum):
     REPLICAS_DIFFER = "ReplicasDiffer", Exit.DONE
     STALE_OWNERSHIP_RECORD = "StaleOwnershipRecord", Exit.DONE
     EXISTING_PROBLEM = "ExistingProblem", Exit.DONE
+    RETENTION_STEP = "RetentionStepped", Exit.DONE
     UNMANAGED = "Unmanaged", Exit.DONE
 
     # A change is not in the reviewed plan and must be reviewed first.

@@ -29,7 +29,7 @@ from topiarist.model.access import (
 from topiarist.model.credentials import Credentials, SecretKeyRef, SecretReference, Tls, UserPassword
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveSettings
 from topiarist.model.policy import Policy, Rule, RuleSubject
-from topiarist.model.spec import Budgets, ClusterSpec, Manifest, RackAwareness
+from topiarist.model.spec import Budgets, ClusterSpec, Manifest, RackAwareness, RetentionStep
 from topiarist.model.tenancy import (
     DEFAULT_ALLOWED_RISKS,
     DEFAULT_ALLOWED_TOPICS,
@@ -67,6 +67,7 @@ def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
         exclude_brokers=frozenset(spec.get("excludeBrokers", ())),
         drain_brokers=frozenset(spec.get("drainBrokers", ())),
         moves=_parse_moves(spec.get("moves", {})),
+        retention_step=_parse_retention_step(spec.get("retentionStep")),
         budgets=_parse_budgets(manifest, spec.get("budgets", {})),
         zookeeper=_parse_zookeeper(manifest, spec["zookeeper"]) if "zookeeper" in spec else None,
         kafka=_parse_kafka(manifest, spec["kafka"]) if "kafka" in spec else None,
@@ -127,6 +128,14 @@ def _parse_rule(manifest: Manifest, index: int, rule: Mapping[str, Any]) -> Rule
 
 def _config_texts(config: Mapping[str, Any]) -> dict[str, str]:
     return {key: to_config_text(key, value) for key, value in config.items()}
+
+
+def _parse_retention_step(given: Mapping[str, str] | None) -> RetentionStep | None:
+    if given is None:
+        return None
+    interval = parse_amount(given.get("interval", "1h"), MS_BY_TIME_UNIT)
+    assert interval is not None, "the schema accepts times only"
+    return RetentionStep(int(given["share"].removesuffix("%")), interval)
 
 
 def _parse_budgets(manifest: Manifest, given: Mapping[str, Any]) -> Budgets:

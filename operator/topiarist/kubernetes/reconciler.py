@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import apply_filters
@@ -40,6 +40,7 @@ from topiarist.kubernetes.moves import (
     find_moves_waiting,
     has_unfinished_moves,
 )
+from topiarist.kubernetes.retention import find_next_step, withhold_early_steps
 from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import Issue, Plan, TopicPlan
@@ -412,6 +413,11 @@ def _filter_plan(plan: Plan, request: ReconcileRequest, candidates: Mapping[str,
     """
     cluster = request.cluster
     resources = {topic: each.resource for topic, each in candidates.items()}
+
+    def last_status(topic: str) -> Mapping[str, Any]:
+        return resources[topic].status_on(cluster.name) if topic in resources else {}
+
+    plan = withhold_early_steps(plan, cluster.retention_step, last_status, clock.now())
     budgets = replace(cluster.budgets, deletions=max(0, cluster.budgets.deletions - deletions))
     return apply_filters(
         plan,
@@ -438,6 +444,8 @@ def _topic_result(
     is_moving = moves is not None and plan is not None and has_unfinished_moves(plan, outcome)
     if outcome and outcome.result not in (Result.DONE, Result.UNCHANGED) and not is_moving:
         refusals = (*refusals, Issue(outcome.reason or Reason.NOT_SENT, outcome.message or outcome.result.value))
+    elif outcome and (step := find_next_step(plan)):
+        refusals = (*refusals, step)
     observed = candidate.spec.observe_only
     state = SyncState.OBSERVED if observed else _sync_state(desired, actual, plan, refusals, moves)
     done = outcome is not None and outcome.result in (Result.DONE, Result.UNCHANGED)

@@ -14,7 +14,7 @@ from topiarist.errors import Location
 
 
 class LimitScope(str, Enum):
-    """What the topics of one group of a limit have in common."""
+    """The property that the topics of one group of a limit have in common."""
 
     LABEL = "Label"
     NAMESPACE = "Namespace"
@@ -22,7 +22,7 @@ class LimitScope(str, Enum):
 
 
 class LimitedResource(str, Enum):
-    """What a limit counts, by its field in a document.
+    """The resource that a limit counts, by its field in a document.
 
     ``RETAINED_BYTES`` is ``retention.bytes`` times the partitions, for one copy of the data.
     """

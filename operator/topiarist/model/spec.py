@@ -45,6 +45,13 @@ class Budgets:
     limits: tuple[Limit, ...] = ()
 
 
+class RetentionStep(NamedTuple):
+    """The largest cut of a retention in one run, in per cent of its value, and the time in ms between two steps."""
+
+    share: int
+    interval_ms: int
+
+
 CONNECT: FieldPath = ("spec", "zookeeper", "connect")
 BOOTSTRAP_SERVERS: FieldPath = ("spec", "kafka", "bootstrapServers")
 """The paths of the two addresses in a ``Cluster`` document."""
@@ -118,6 +125,7 @@ class ClusterSpec:
     moves: MoveSettings = NO_MOVES
     protected: tuple[str, ...] = PROTECTED_TOPIC_PATTERNS
     budgets: Budgets = Budgets()
+    retention_step: RetentionStep | None = None
     source: Source | None = None
     allowed_topics: tuple[AllowedTopics, ...] = DEFAULT_ALLOWED_TOPICS
     adopt: tuple[str, ...] = ()

@@ -55,6 +55,7 @@ from topiarist.planning.existing_problems import NAMED_BY_REQUEST, explain_stale
 from topiarist.planning.moves.drain_warnings import find_drain_warnings
 from topiarist.planning.moves.planner import MovePlanner
 from topiarist.planning.placement import ReplicaPlacer
+from topiarist.planning.retention_steps import limit_cuts
 from topiarist.planning.risk import assess_deletion
 from topiarist.planning.size_limits import enforce_size_limits
 from topiarist.text import format_count, printable
@@ -247,7 +248,9 @@ def _plan_existing(builder: TopicPlanBuilder, topic: TopicState) -> None:
     if record and topic.modified_externally:
         message = describe_external_changes(record, topic.config, builder.context.is_ignored)
         builder.add_notice(Reason.MODIFIED_EXTERNALLY, message, ("config",))
+    builder.spec, steps = limit_cuts(builder.spec, topic, builder.context)
     diff.find_changes(builder, topic)
+    builder.notices += steps
     find_problems(builder, topic)
     # An adoption without a difference changes only the record, so it needs no permission.
     differs = bool(builder.changes or builder.refusals)

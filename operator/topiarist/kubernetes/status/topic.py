@@ -17,6 +17,7 @@ from topiarist.kubernetes.api.resources import FINALIZER, Resource, error_texts
 from topiarist.kubernetes.approval import HINT_RETAIN, format_issue
 from topiarist.kubernetes.moves import TopicMoves
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
+from topiarist.kubernetes.retention import STEP_TIME, step_time
 from topiarist.kubernetes.status.conditions import (
     MOVING,
     MovingCondition,
@@ -60,7 +61,16 @@ _STATE_MESSAGES = {
 _PENDING_STATES = frozenset({SyncState.OBSERVED, SyncState.PAUSED, SyncState.WAITING, SyncState.MOVING})
 """The states in which a status lists the changes that are left."""
 
-_RETAINED_FIELDS = ("partitions", "replicationFactor", "topicId", "generation", "applied", "consent", "moves")
+_RETAINED_FIELDS = (
+    "partitions",
+    "replicationFactor",
+    "topicId",
+    "generation",
+    "applied",
+    "consent",
+    "moves",
+    STEP_TIME,
+)
 """Fields that are kept from the previous status while a cluster cannot be read."""
 
 _CLUSTER_UNREAD_REASONS = {
@@ -277,6 +287,8 @@ def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Stat
     applied = _applied_spec(result)
     if applied is not None:
         status["applied"] = applied
+    if last_step := step_time(plan, is_applied=result.is_applied, old=old.get(STEP_TIME, ""), now=now):
+        status[STEP_TIME] = last_step
     if used := result.used_consents or old.get("consent"):
         status["consent"] = used
     return status

@@ -1,0 +1,68 @@
+"""The operator's waits between two steps of a cut of retention.
+
+``planning.retention_steps`` plans one step a run. ``reconciler`` calls ``withhold_early_steps`` for each plan, and
+``status.topic`` keeps the time of the last step of a topic in its status, so that a restart does not shorten a wait.
+A jump of the clock may shorten or lengthen one wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from topiarist.errors import Reason
+from topiarist.kubernetes.api.clock import format_time
+from topiarist.model.plan import Issue, Plan, TopicPlan, UpdateConfig, withhold
+from topiarist.model.spec import RetentionStep
+from topiarist.planning.retention_steps import find_retention_cuts
+
+STEP_TIME = "retentionStepAt"
+"""The field of a topic's status with the time of its last step."""
+
+_WAITING_REASONS = frozenset({Reason.RETENTION_STEP, Reason.RETENTION_WAITS})
+
+
+def withhold_early_steps(
+    plan: Plan, rule: RetentionStep | None, status_of: Callable[[str], Mapping[str, Any]], now: datetime
+) -> Plan:
+    """Return ``plan`` without cuts of retention that follow a step too soon.
+
+    ``status_of`` returns the last status of a topic on the cluster.
+    """
+    if rule is None:
+        return plan
+    topics = tuple(
+        _withhold_early(topic, rule, status_of(topic.topic).get(STEP_TIME, ""), now) for topic in plan.topics
+    )
+    return replace(plan, topics=topics)
+
+
+def _withhold_early(topic: TopicPlan, rule: RetentionStep, last_step: str, now: datetime) -> TopicPlan:
+    cuts = find_retention_cuts(topic)
+    if not cuts or not last_step or topic.observe_only:
+        return topic
+    ready = datetime.fromisoformat(last_step) + timedelta(milliseconds=rule.interval_ms)
+    if now >= ready:
+        return topic
+    (update,) = (change for change in topic.changes if isinstance(change, UpdateConfig))
+    kept, early = (tuple(item for item in update.items if (item in cuts) is is_cut) for is_cut in (False, True))
+    parts = [UpdateConfig(items) for items in (kept, early) if items]
+    changes = tuple(part for change in topic.changes for part in (parts if change is update else (change,)))
+    keys = ", ".join(item.key for item in early)
+    issue = Issue(Reason.RETENTION_WAITS, f"{keys}: the next step follows after {format_time(ready)}", ("config",))
+    return withhold(replace(topic, changes=changes), (parts[-1],), issue)
+
+
+def find_next_step(topic: TopicPlan | None) -> Issue | None:
+    """Return why a topic is not at its spec although all of its plan was made: the first step that is left."""
+    notice = next((each for each in topic.notices if each.reason is Reason.RETENTION_STEP), None) if topic else None
+    return notice._replace(reason=Reason.RETENTION_WAITS) if notice else None
+
+
+def step_time(topic: TopicPlan | None, *, is_applied: bool, old: str, now: str) -> str:
+    """Return the time of the last step for the status of a topic; empty if no step is left."""
+    if topic is None or not any(each.reason in _WAITING_REASONS for each in (*topic.notices, *topic.refusals)):
+        return ""
+    return now if is_applied and find_retention_cuts(topic) else old

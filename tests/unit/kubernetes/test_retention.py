@@ -1,0 +1,111 @@
+"""Waits of the operator between two steps of a cut of retention, also after a restart."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from support import states
+from support.kubernetes import resource_bodies
+from topiarist.adapters.memory import MemoryCluster
+from topiarist.errors import Reason
+from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.reconciler import SyncState, TopicResult
+from topiarist.kubernetes.status.topic import topic_status
+from unit.kubernetes.reconcile_requests import (
+    make_request,
+    owned_topic,
+    reconcile_topics,
+    refusal_reasons,
+    with_approval,
+)
+
+START = datetime(2026, 2, 1, 12, tzinfo=UTC)
+CLUSTER = resource_bodies.cluster(retentionStep={"share": "50%", "interval": "1h"}, allowRisk=["DataLoss"])
+
+
+class Passes:
+    """Passes of operators that are restarted between any two: only the status of the topic is kept."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cluster: Resource = CLUSTER, **config: Any) -> None:
+        self.cluster = cluster
+        self.port = MemoryCluster(states.cluster(owned_topic("orders", retention_ms="8000")))
+        self.topic = resource_bodies.topic("orders", config={"retention.ms": 1000, **config})
+        self.now = START
+        monkeypatch.setattr(clock, "now", lambda: self.now)
+
+    def run(self, after: timedelta = timedelta(), *, allow: bool = True) -> TopicResult:
+        """Run a pass some time after the last one, and keep its status; the owner of the topic allows what is asked."""
+        self.now += after
+        view = reconcile_topics(self.port, make_request(self.cluster, self.topic))["orders"]
+        if allow and Reason.DATA_LOSS in refusal_reasons(view):
+            self.topic = with_approval(self.cluster, self.topic, self.port.read())
+        view = reconcile_topics(self.port, make_request(self.cluster, self.topic))["orders"]
+        found = topic_status(self.topic, {"prod": view}, {}, clock.format_time(self.now), ["prod"])
+        self.topic = resource_bodies.updated_body(self.topic, status=found)
+        return view
+
+    @property
+    def stored(self) -> str:
+        """The retention on the cluster."""
+        return self.port.read().topics["orders"].config["retention.ms"]
+
+    @property
+    def step_at(self) -> str:
+        """The time of the last step in the status; empty without one."""
+        return str(self.topic.status_on("prod").get("retentionStepAt", ""))
+
+
+def test_the_operator_waits_between_two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic with steps left is Waiting; the time of a step survives a restart, and goes with the last step."""
+    passes = Passes(monkeypatch)
+    view = passes.run()
+    assert (passes.stored, view.state, refusal_reasons(view)) == ("4000", SyncState.WAITING, [Reason.RETENTION_WAITS])
+    assert passes.step_at == "2026-02-01T12:00:00Z"
+    view = passes.run(timedelta(minutes=59))
+    assert (passes.stored, view.state) == ("4000", SyncState.WAITING)
+    assert view.refusals[0].message == "retention.ms: the next step follows after 2026-02-01T13:00:00Z"
+    assert passes.step_at == "2026-02-01T12:00:00Z"
+    passes.run(timedelta(minutes=1))
+    assert (passes.stored, passes.step_at) == ("2000", "2026-02-01T13:00:00Z")
+    assert passes.run(timedelta(minutes=10)).state is SyncState.WAITING  # the last step waits too
+    assert passes.stored == "2000"
+    view = passes.run(timedelta(minutes=50))
+    assert (passes.stored, view.state, passes.step_at) == ("1000", SyncState.SYNCED, "")
+
+
+def test_other_changes_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another key of the same topic is written while a step waits."""
+    passes = Passes(monkeypatch)
+    passes.run()
+    config = {"retention.ms": 1000, "compression.type": "zstd"}
+    passes.topic = resource_bodies.topic("orders", status=passes.topic.status, config=config)
+    view = passes.run(timedelta(minutes=1))
+    assert passes.port.read().topics["orders"].config == {"retention.ms": "4000", "compression.type": "zstd"}
+    assert view.state is SyncState.WAITING
+    assert passes.step_at == "2026-02-01T12:00:00Z"
+
+
+def test_a_step_back_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A longer retention is made at once: it saves what is left."""
+    passes = Passes(monkeypatch)
+    passes.run()
+    passes.topic = resource_bodies.topic("orders", status=passes.topic.status, config={"retention.ms": 9000})
+    view = passes.run(timedelta(minutes=1))
+    assert (passes.stored, view.state, passes.step_at) == ("9000", SyncState.SYNCED, "")
+
+
+def test_each_step_needs_its_consent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusal has the command for this step; a step that is refused leaves no time behind, and does not wait."""
+    passes = Passes(monkeypatch)
+    assert refusal_reasons(passes.run(allow=False)) == [Reason.DATA_LOSS]
+    assert (passes.stored, passes.step_at) == ("8000", "")
+    passes.run()
+    assert (passes.stored, passes.step_at) == ("4000", "2026-02-01T12:00:00Z")
+    view = passes.run(timedelta(hours=2), allow=False)
+    assert (passes.stored, view.state, refusal_reasons(view)) == ("4000", SyncState.REFUSED, [Reason.DATA_LOSS])
+    passes.run()
+    assert (passes.stored, passes.step_at) == ("2000", "2026-02-01T14:00:00Z")
