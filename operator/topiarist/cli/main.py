@@ -28,6 +28,7 @@ COMMANDS = {
     "explain": "Explain a reason, a topic config, or a field of a manifest.",
     "list": "List topics with size, owner and state (alias: get).",
     "export": "Write the topics of a cluster as manifests.",
+    "import": "Write the topics of another tool's files as manifests.",
     "snapshot": "Save the state of clusters, for plans without a connection.",
     "drift": "Report differences between many clusters and their manifests.",
     "upgrade-check": "Find topic configs that a newer Kafka refuses, drops or changes.",
@@ -46,6 +47,7 @@ COMMANDS = {
 
 _COMMAND_MODULES = {
     "apply": ("apply.command", "command"),
+    "import": ("commands.import_", "command"),
     "move-records": ("commands.move_records", "command"),
     "moves clear": ("commands.moves", "clear_command"),
     "moves revert": ("commands.moves_revert", "command"),

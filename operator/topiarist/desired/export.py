@@ -256,7 +256,7 @@ def build_cluster_document(cluster: ClusterSpec, *, use_units: bool = False) -> 
         spec["clusterId"] = cluster.cluster_id
     if cluster.version:
         spec["kafkaVersion"] = format_version(cluster.version)
-    defaults = {**cluster.defaults(), "config": _to_scalars(cluster.default_config, use_units=use_units)}
+    defaults = {**cluster.defaults(), "config": to_scalars(cluster.default_config, use_units=use_units)}
     if defaults := {field: value for field, value in defaults.items() if value}:
         spec["defaults"] = defaults
     return _build_document("Cluster", cluster.name, spec)
@@ -274,7 +274,7 @@ def _build_topic_document(topic: ExportedTopic, name: str, cluster: ClusterSpec,
         "clusters": [cluster.name],
         "partitions": topic.partitions,
         "replicationFactor": topic.replication_factor,
-        "config": _to_scalars(own, use_units=use_units),
+        "config": to_scalars(own, use_units=use_units),
         "withoutConfig": sorted(defaults.keys() - topic.config.keys()),
         "ignore": ["replicationFactor"] if topic.mixed_replication else [],
     }
@@ -285,7 +285,7 @@ def _build_document(kind: str, name: str, spec: Document) -> Document:
     return {"apiVersion": API_VERSION, "kind": kind, "metadata": {"name": name}, "spec": spec}
 
 
-def _to_scalars(config: Mapping[str, str], *, use_units: bool) -> dict[str, Scalar]:
+def to_scalars(config: Mapping[str, str], *, use_units: bool = False) -> dict[str, Scalar]:
     """Return config values as YAML scalars."""
     values = {key: to_scalar(add_unit(key, text) if use_units else text) for key, text in config.items()}
     # A fraction is a number only for keys that Kafka parses as a double: in any other key 3.10 differs from 3.1.
@@ -297,16 +297,17 @@ def _to_scalars(config: Mapping[str, str], *, use_units: bool) -> dict[str, Scal
 
 
 def assign_document_names(topics: Iterable[str], cluster: str) -> dict[str, str]:
-    """Return a unique document name for every topic of a cluster, by topic.
+    """Return a unique document name for every topic of a cluster, by topic; an unnamed cluster is no part of names.
 
     The result does not depend on the order of ``topics``.
     """
-    wanted = {topic: f"{cluster}.{_to_dns_name(topic)}" for topic in sorted(topics)}
+    prefix = f"{cluster}." if cluster else ""
+    wanted = {topic: f"{prefix}{_to_dns_name(topic)}" for topic in sorted(topics)}
     rivals = Counter(wanted.values())
     names = {
         topic: name
         for topic, name in wanted.items()
-        if len(name) <= MAX_NAME_LENGTH and (rivals[name] == 1 or name == f"{cluster}.{topic}")
+        if len(name) <= MAX_NAME_LENGTH and (rivals[name] == 1 or name == f"{prefix}{topic}")
     }
     taken = set(names.values())
     for topic, name in wanted.items():

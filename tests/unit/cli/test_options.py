@@ -33,6 +33,7 @@ REQUIRED = {
     "freeze": ["--reason", "why"],
     "completion": ["bash"],
     "explain": ["Frozen"],
+    "import": ["topicctl", "topics"],
 }
 """Required arguments and options of each command."""
 

@@ -1,0 +1,49 @@
+"""Topics of topicctl: one topic a document, beside documents of clusters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from topiarist.importers.fields import Fields, ForeignDocument, LeftOut
+from topiarist.importers.topic import DESCRIPTION, ImportedTopic
+
+_CLUSTER_FIELDS = {"bootstrapAddrs", "zkAddrs"}
+_STATIC = "static"
+
+
+def import_topics(documents: Iterable[ForeignDocument], left_out: list[LeftOut]) -> Iterator[ImportedTopic]:
+    """Yield the topics of topicctl's files; add to ``left_out`` what has no counterpart."""
+    for document in documents:
+        top = Fields(document, left_out)
+        meta, spec = top.take_fields("meta"), top.take_fields("spec")
+        if not _CLUSTER_FIELDS.isdisjoint(spec):
+            top.refuse("a cluster of topicctl: write a Cluster document for it")
+            continue
+        name = meta.take_text("name")
+        if not name or "$" in name:
+            top.refuse(f"topic {name}: topicctl expands variables, the importer does not" if name else "found no name")
+            continue
+        config = spec.take_config("settings")
+        minutes = spec.take_count("retentionMinutes")
+        if minutes is not None and "retention.ms" in config:
+            spec.leave_out("retentionMinutes", f"settings have retention.ms {config['retention.ms']} already")
+        elif minutes is not None:
+            config["retention.ms"] = str(minutes * 60_000)
+        placement = spec.take_fields("placement")
+        topic = ImportedTopic(
+            name,
+            top,
+            partitions=spec.take_count("partitions"),
+            replication_factor=spec.take_count("replicationFactor"),
+            config=config,
+            cluster=meta.take_text("cluster"),
+            labels=meta.take_texts("labels"),
+            annotations={DESCRIPTION: text} if (text := meta.take_text("description")) else {},
+        )
+        if placement.take_text("strategy") == _STATIC:
+            topic.assignment = placement.take("staticAssignments")
+        else:
+            placement.leave_out("strategy", "replicas are placed by Kafka's own algorithm, with racks")
+        for fields in (placement, spec, meta, top):
+            fields.finish()
+        yield topic

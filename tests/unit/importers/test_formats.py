@@ -1,0 +1,155 @@
+"""Imports of other tools' files: every field of an input is mapped to a document, or named as left out."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from topiarist.adapters.manifests.foreign import read_foreign
+from topiarist.errors import Diagnostic
+from topiarist.importers.fields import ForeignDocument
+from topiarist.importers.formats import FORMATS, import_documents
+from topiarist.schema.check import check
+
+EXAMPLES = Path(__file__).parents[2] / "examples" / "import"
+FILES = {
+    "jikkou": ["topics.yaml"],
+    "julie": ["descriptor.yaml", "plans.yaml"],
+    "kafka-gitops": ["gitops.yaml", "topics.yaml"],
+    "strimzi": ["topics.yaml"],
+    "terraform": ["state.json"],
+    "topicctl": ["topics.yaml"],
+}
+UNKNOWN = "planted-unknown-field"
+
+
+def _read(name: str) -> list[ForeignDocument]:
+    found = []
+    for path in FILES[name]:
+        for body in yaml.safe_load_all((EXAMPLES / name / path).read_text()):
+            if body is not None:
+                found.append(ForeignDocument(body, path))
+    return found
+
+
+def _mappings(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if isinstance(value, dict):
+        yield path
+        for key, each in value.items():
+            yield from _mappings(each, (*path, key))
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _mappings(each, (*path, index))
+
+
+def _mentions(result: Any, text: str) -> bool:
+    return text in str(result.documents) or any(text in str(each) for each in result.left_out)
+
+
+PLACES = [
+    (name, number, path)
+    for name in FORMATS
+    for number, document in enumerate(_read(name))
+    for path in _mappings(document.body)
+    # A state of Terraform has much that is no topic, and may be secret: only the values of topics are shown.
+    if name != "terraform" or path[-3:] == ("resources", 0, "values")
+]
+
+
+@pytest.mark.parametrize(("name", "number", "path"), PLACES)
+def test_a_field_that_no_importer_knows_is_named(name: str, number: int, path: tuple[Any, ...]) -> None:
+    """Whatever mapping it is in: it is left out, or its mapping is, or it is a config or a label of a document."""
+    documents = copy.deepcopy(_read(name))
+    inner = documents[number].body
+    for step in path:
+        inner = inner[step]
+    inner[UNKNOWN] = UNKNOWN
+    result = import_documents(name, documents, "prod")
+    above = [".".join(map(str, path[:length])) for length in range(len(path) + 1)]
+    fields = {each.field for each in result.left_out}
+    assert _mentions(result, UNKNOWN) or not fields.isdisjoint(above)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_document_is_valid(name: str) -> None:
+    """Topics that a manifest cannot describe are left out, so that the result validates."""
+    result = import_documents(name, _read(name), "prod")
+    assert result.documents
+    assert not any(map(check, result.documents))
+    assert {body["metadata"]["name"] for body in result.documents} == {
+        *{b["metadata"]["name"] for b in result.documents}
+    }
+    assert len({body["metadata"]["name"] for body in result.documents}) == len(result.documents)
+
+
+KEYS = [
+    "a",
+    "b",
+    "meta",
+    "metadata",
+    "spec",
+    "name",
+    "kind",
+    "topics",
+    "projects",
+    "settings",
+    "config",
+    "configs",
+    "values",
+    "root_module",
+    "resources",
+    "items",
+    "partitions",
+    "replicas",
+    "placement",
+    "plans",
+    "data",
+]
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(st.sampled_from(sorted(FORMATS)), st.lists(JSON, max_size=3))
+def test_no_input_ends_in_an_exception(name: str, bodies: list[Any]) -> None:
+    """Documents of any shape are left out, and what is imported is valid."""
+    result = import_documents(name, [ForeignDocument(body, "x.yaml") for body in bodies if body is not None])
+    assert not any(map(check, result.documents))
+
+
+def test_secrets_of_other_resources_are_never_shown() -> None:
+    """A state of Terraform has passwords in outputs and resources."""
+    result = import_documents("terraform", _read("terraform"))
+    assert not _mentions(result, "planted-Hedge15")
+
+
+def test_files_are_read_with_lines_and_errors_have_places(tmp_path: Path) -> None:
+    """Anchors are allowed; an endless alias, broken YAML and binary data are errors."""
+    (tmp_path / "a.yaml").write_text("x: &x {a: 1}\ny: *x\n---\n---\n- 5\n")
+    (tmp_path / "b.yaml").write_text("&x [*x]\n")
+    (tmp_path / "c.yaml").write_bytes(b"a: \xff\n")
+    (tmp_path / "d.yaml").write_text("a: [1,\n")
+    (tmp_path / "e.yaml").write_text(
+        "a: &a [1,1,1,1,1,1,1,1,1]\n"
+        + "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{','.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(8))
+    )
+    first, second, *errors = read_foreign([str(tmp_path)])
+    assert not isinstance(first, Diagnostic)
+    assert (first.body, first.line_of(("y", "a")), first.line_of(("z",))) == ({"x": {"a": 1}, "y": {"a": 1}}, 1, 1)
+    assert not isinstance(second, Diagnostic)
+    assert second.line_of((0,)) == 5
+    assert [isinstance(each, Diagnostic) and Path(each.location.file).name for each in errors] == [
+        "b.yaml",
+        "c.yaml",
+        "d.yaml",
+        "e.yaml",
+    ]
