@@ -42,8 +42,21 @@ def import_topics(documents: Iterable[ForeignDocument], left_out: list[LeftOut])
         )
         if placement.take_text("strategy") == _STATIC:
             topic.assignment = placement.take("staticAssignments")
+            _name_other_sizes(topic, spec)
         else:
             placement.leave_out("strategy", "replicas are placed by Kafka's own algorithm, with racks")
         for fields in (placement, spec, meta, top):
             fields.finish()
         yield topic
+
+
+def _name_other_sizes(topic: ImportedTopic, spec: Fields) -> None:
+    """Name the counts that the replica lists of a topic contradict; a list says both."""
+    lists = topic.assignment if isinstance(topic.assignment, list) else []
+    sizes = {len(each) if isinstance(each, list) else 0 for each in lists}
+    for name, count, found in (
+        ("partitions", topic.partitions, {len(lists)}),
+        ("replicationFactor", topic.replication_factor, sizes),
+    ):
+        if lists and count is not None and found != {count}:
+            spec.leave_out(name, "staticAssignments have another number")
