@@ -14,6 +14,7 @@ WORKERS ?= 2
 SECONDS ?= 60
 FUZZ := $(TOPIARIST_CACHE)/fuzz
 BROWSER := $(TOPIARIST_CACHE)/browser
+SITE := $(TOPIARIST_CACHE)/site
 RESOLVE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-config \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints"
 CACHES := ruff mypy pytest import-linter
@@ -37,7 +38,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check lint vectors bench bench-kafka
-.PHONY: bench-moves bench-operator bench-drift bench-page test-spark test-browser mutants fuzz golden generate constraints clean
+.PHONY: bench-moves bench-operator bench-drift bench-page test-spark test-browser mutants fuzz golden generate constraints clean site
 .PHONY: need-python need-java
 
 help:  ## list the targets
@@ -66,7 +67,7 @@ test-kubernetes: .venv/ready  ## with a real API server, built once with Go; wit
 test-spark: need-java .venv/ready  ## the tests of drift reports by Spark; they are part of make test
 	$(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ tests/spark
 
-test-browser: $(BROWSER)/ready  ## the page of drift reports in a headless Chromium, which is installed if there is none
+test-browser: $(BROWSER)/ready $(SITE)/ready  ## reports and the site in a headless Chromium, which is installed if there is none
 	@$(WITH_BROWSER) $(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ $(AGAIN) tests/browser
 
 kube:  ## build the API server, etcd and kubectl for these tests: some minutes, once
@@ -121,6 +122,9 @@ mutants: need-java .venv/ready  ## take away each guard of the write path in tur
 fuzz: .venv/ready $(FUZZ)/ready  ## fuzz what reads bytes from outside, SECONDS for each of TARGETS (SECONDS=60, all)
 	@PYTHONPATH=$(FUZZ)/packages:tests $(BIN)/python -P -m fuzz.run --seconds $(SECONDS) $(TARGETS)
 
+site: .venv/ready $(SITE)/ready  ## the documentation as a site in build/site, with all links checked
+	@$(SCRIPT) docs_site build/site
+
 golden: .venv/ready  ## write the expected outputs of the acceptance cases and the README anew
 	TOPIARIST_GOLDEN=write $(BIN)/python -m pytest -q -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ tests/acceptance \
 		tests/repo/test_readme.py tests/repo/test_drift_page.py
@@ -133,10 +137,11 @@ constraints: .venv/ready  ## resolve the dependencies anew and pin them
 	$(RESOLVE) --no-emit-package topiarist --extra dev pyproject.toml --output-file constraints.txt
 	$(RESOLVE) --group fuzz --output-file tests/fuzz/constraints.txt
 	$(RESOLVE) --group browser --output-file tests/browser/constraints.txt
+	$(RESOLVE) --group site --output-file tools/docs_site/constraints.txt
 
 clean:  ## remove what can be made again
 	rm -rf .venv build dist operator/topiarist.egg-info .hypothesis $(addprefix $(TOPIARIST_CACHE)/,$(CACHES)) \
-		$(FUZZ)/packages $(FUZZ)/ready $(BROWSER) $(TOPIARIST_CACHE)/playwright
+		$(FUZZ)/packages $(FUZZ)/ready $(BROWSER) $(SITE) $(TOPIARIST_CACHE)/playwright
 
 # The pinned packages first, with hashes; then the project, which pip does not take together with hashes. One of them
 # (PySpark) comes as source: setuptools, pinned like the rest, is installed before it and builds it without isolation,
@@ -168,6 +173,14 @@ $(BROWSER)/ready: tests/browser/constraints.txt .venv/ready
 	@rm -rf $(BROWSER)/packages
 	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: --target $(BROWSER)/packages \
 		-r tests/browser/constraints.txt
+	@touch $@
+
+# Not in .venv: it has its own versions of packages that topiarist uses too.
+$(SITE)/ready: tools/docs_site/constraints.txt .venv/ready
+	@echo "Installing what is pinned in tools/docs_site/constraints.txt into $(SITE)/packages." >&2
+	@rm -rf $(SITE)/packages
+	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: --target $(SITE)/packages \
+		-r tools/docs_site/constraints.txt
 	@touch $@
 
 need-python:

@@ -20,7 +20,10 @@ EXAMPLES_PATTERN = re.compile(r"\bExamples:\n(.*?)(?:\n\n|\Z)", re.DOTALL)
 def commands_part() -> str:
     """Return all commands in the order of ``topiarist --help``: an overview, then a section for each."""
     context = click.Context(cli, info_name="topiarist")
-    overview = "".join(f"| [`topiarist {name}`](#topiarist-{name}) | {text} |\n" for name, text in COMMANDS.items())
+    anchors = {name: name.replace(" ", "-") for name in COMMANDS}
+    overview = "".join(
+        f"| [`topiarist {name}`](#topiarist-{anchors[name]}) | {text} |\n" for name, text in COMMANDS.items()
+    )
     sections = "\n".join(_section(context, name) for name in COMMANDS)
     return f"\n| command | does |\n| --- | --- |\n{overview}\n{sections}\n"
 

@@ -1,0 +1,101 @@
+"""The documentation site: built without a network, links whole, readable at two widths and in both schemes."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from docs_site.__main__ import build
+from playwright.sync_api import Browser, Page, Request, expect
+
+from topiarist.errors import Reason
+
+WIDTHS = (400, 1400)
+PAGES = (
+    "index.html",
+    "docs/index.html",
+    "docs/tutorial.html",
+    "docs/cli.html",
+    "docs/reasons/TooLarge.html",
+    "docs/drift.html",
+)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the built site; the build finds no broken link, and nothing that is loaded from elsewhere."""
+    folder = tmp_path_factory.mktemp("site") / "site"
+    assert build(folder) == []
+    return folder
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *args: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def address(site: Path) -> Iterator[str]:
+    """Serve the site on a free port."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(site))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.fixture(params=["light", "dark"])
+def scheme(request: pytest.FixtureRequest) -> str:
+    """Return the colours that the browser asks for."""
+    return str(request.param)
+
+
+@pytest.fixture
+def page(browser: Browser, scheme: str, address: str) -> Iterator[Page]:
+    """Yield a page of a fresh browser: a choice of colours that one keeps would be that of the next."""
+    foreign: list[str] = []
+
+    def remember(request: Request) -> None:
+        if not request.url.startswith((address, "data:", "blob:")):
+            foreign.append(request.url)
+
+    context = browser.new_context(color_scheme=scheme)
+    page = context.new_page()
+    page.on("request", remember)
+    yield page
+    context.close()
+    assert foreign == []
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_has_no_barrier(page: Page, address: str, name: str, width: int) -> None:
+    """axe finds nothing, and nothing but wide code and tables scrolls sideways."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.goto(f"{address}/{name}")
+    expect(page.locator("h1").first).to_be_visible()
+    found = [
+        f"{each['id']}: {node['html'][:120]}"
+        for each in Axe().run(page).response["violations"]
+        for node in each["nodes"]
+    ]
+    assert found == []
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_the_search_finds_sections_without_a_server(page: Page, address: str) -> None:
+    """A search for a field finds its page."""
+    page.goto(f"{address}/index.html")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("coPartitionGroup")
+    expect(page.get_by_text("Topics with equal numbers of partitions").first).to_be_visible()
+
+
+def test_every_reason_has_a_page(site: Path) -> None:
+    """The pages come from the table that explain prints."""
+    names = {path.stem for path in (site / "docs" / "reasons").glob("*.html")}
+    assert {reason.value for reason in Reason} <= names

@@ -1,0 +1,49 @@
+"""Builds the site into a folder, and checks its links: ``python -m docs_site OUT``. See ``make site``.
+
+The generator runs in a process of its own, with the packages that ``make site`` has installed for it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import yaml
+
+from docs_site.links import find_broken_links
+from docs_site.source import ROOT, read_navigation, write_source
+
+PACKAGES = Path(os.environ.get("TOPIARIST_CACHE", ROOT / ".cache")) / "site" / "packages"
+_SETTINGS = Path(__file__).parent / "mkdocs.yml"
+
+
+def build(to: Path) -> list[str]:
+    """Build the site into ``to``; return the problems of its links."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        source = folder / "source"
+        source.mkdir()
+        write_source(source)
+        settings = _SETTINGS.read_text()
+        sections = [{each.title: [{title: path} for title, path in each.pages]} for each in read_navigation(source)]
+        paths = {"docs_dir": "source", "site_dir": "site", "nav": sections}
+        (folder / "mkdocs.yml").write_text(settings + yaml.safe_dump(paths, sort_keys=False, allow_unicode=True))
+        command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict", "--config-file", "mkdocs.yml"]
+        environment = {**os.environ, "PYTHONPATH": str(PACKAGES), "NO_COLOR": "1"}
+        done = subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True, check=False)
+        if done.returncode:
+            return [done.stdout + done.stderr]
+        shutil.rmtree(to, ignore_errors=True)
+        shutil.copytree(folder / "site", to)
+    return [*find_broken_links(to)]
+
+
+if __name__ == "__main__":
+    problems = build(Path(sys.argv[1]))
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    sys.exit(bool(problems))

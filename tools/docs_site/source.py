@@ -1,0 +1,110 @@
+"""The source of the site: a mirror of the repository with the files that pages are made of or link to.
+
+Paths stay as they are in the repository, so that links between pages hold without being rewritten. Only links to
+folders are: each such folder gets a page that lists its files. Each reason gets a page of its own. ``__main__`` builds
+the site from the mirror.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[2]
+
+_PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "charts/topiarist/README.md", "docs/*.md")
+_FILES = ("LICENSE", "constraints.txt", "schemas/*.json", "manifests/**/*", "docs/ci/*")
+
+_LINK = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
+_FENCE = re.compile(r"^ *(```|~~~)")
+_HEADING = re.compile(r"## (.+)")
+_ROW = re.compile(r"\| \[(?P<title>[^]]+)\]\((?P<target>[^)#]+)(?:#[^)]*)?\) \|")
+_REASON = re.compile(r"\| `(?P<name>[A-Z][A-Za-z0-9]+)` \| (?P<rest>.+) \|$")
+
+
+class Section(NamedTuple):
+    """A section of the navigation: its title, and the title and path of each page."""
+
+    title: str
+    pages: list[tuple[str, str]]
+
+
+def write_source(to: Path) -> None:
+    """Write the mirror to the empty folder ``to``."""
+    for pattern in (*_PAGES, *_FILES):
+        for path in sorted(ROOT.glob(pattern)):
+            if path.is_file():
+                target = to / path.relative_to(ROOT)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(path, target)
+    shutil.copytree(Path(__file__).parent / "assets", to / "assets")
+    for page in sorted(to.rglob("*.md")):
+        page.write_text("".join(_rewrite(page, to)))
+    _write_reasons(to / "docs" / "reasons.md", to / "docs" / "reasons")
+
+
+def _rewrite(page: Path, top: Path) -> Iterator[str]:
+    """Yield the lines of a page; links to folders lead to their lists of files, which are written."""
+
+    def link_to_list(found: re.Match[str]) -> str:
+        target = page.parent / found[2]
+        if "://" in found[2] or not target.is_dir():
+            return found[0]
+        _write_list(target, top)
+        return f"{found[1]}{found[2].rstrip('/')}/README.md{found[3] or ''}{found[4]}"
+
+    in_code = False
+    for line in page.read_text().splitlines(keepends=True):
+        in_code ^= bool(_FENCE.match(line))
+        yield line if in_code else _LINK.sub(link_to_list, line)
+
+
+def _write_list(folder: Path, top: Path) -> None:
+    page = folder / "README.md"
+    if page.exists():
+        return
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    lines = [f"- [{name}]({name})" for name in (path.relative_to(folder).as_posix() for path in files)]
+    page.write_text("\n".join([f"# {folder.relative_to(top).as_posix()}", "", *lines, ""]))
+
+
+def _write_reasons(page: Path, to: Path) -> None:
+    """Write one page for each reason in the tables of the page of reasons."""
+    to.mkdir()
+    heading: list[str] = []
+    for line in page.read_text().splitlines():
+        if line.startswith("| ") and not heading:
+            heading = [cell.strip() for cell in line.strip("| ").split("|")][1:]
+        elif not line.startswith("|"):
+            heading = []
+        elif found := _REASON.fullmatch(line):
+            cells = [cell.strip() for cell in found["rest"].split(" | ")]
+            facts = [f"- **{title}**: {cell or '(none)'}" for title, cell in zip(heading, cells, strict=False)]
+            # Links are relative to the folder of the page, which is one deeper here.
+            text = _LINK.sub(lambda link: _deeper(link), "\n".join(facts))
+            body = f"# {found['name']}\n\n{text}\n\n[All reasons](../reasons.md)\n"
+            (to / f"{found['name']}.md").write_text(body)
+
+
+def _deeper(link: re.Match[str]) -> str:
+    return link[0] if "://" in link[2] else f"{link[1]}../{link[2]}{link[3] or ''}{link[4]}"
+
+
+def read_navigation(source: Path) -> list[Section]:
+    """Return the sections of the index of all pages, with the pages of the reasons at the end."""
+    sections = [Section("Start", [("Topiarist", "README.md"), ("All pages", "docs/README.md")])]
+    listed = {"README.md"}
+    for line in (source / "docs" / "README.md").read_text().splitlines():
+        if heading := _HEADING.fullmatch(line):
+            sections.append(Section(heading[1], []))
+        elif row := _ROW.match(line):
+            path = (source / "docs" / row["target"]).resolve().relative_to(source.resolve()).as_posix()
+            if path not in listed and path.endswith(".md"):
+                listed.add(path)
+                sections[-1].pages.append((row["title"], path))
+    reasons = sorted(path.stem for path in (source / "docs" / "reasons").glob("*.md"))
+    sections.append(Section("Each reason", [(name, f"docs/reasons/{name}.md") for name in reasons]))
+    return [section for section in sections if section.pages]
