@@ -13,15 +13,19 @@ from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from random import Random
+from typing import TYPE_CHECKING
 
 from fuzz.harness import signature
 from fuzz.limits import MAX_MEMORY_BYTES, REPEATED_INPUT_BYTES, cpu_limit_s
 from fuzz.mutations import repeat_piece
 
+if TYPE_CHECKING:
+    from fuzz.targets import Target
+
 
 def measure(name: str, folder: Path, seconds: int, seed: int) -> None:
     """Minimize finds and search for slow inputs, for so many seconds; print the slowest ones."""
-    target = import_module("fuzz.targets").TARGETS[name]
+    target: Target = import_module("fuzz.targets").TARGETS[name]
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     ends = time.monotonic() + seconds
     for find in sorted((folder / "finds").glob("*.txt")):
@@ -34,7 +38,7 @@ def measure(name: str, folder: Path, seconds: int, seed: int) -> None:
         if time.monotonic() > ends:
             break
         spent, measured = (
-            max(_cpu_seconds(partial(_record_and_read, folder, read), data) for read in target.reads),
+            max(_cpu_seconds(partial(_record_and_read, folder, read), data) for read in target.readers),
             measured + 1,
         )
         if spent > cpu_limit_s(len(data)):

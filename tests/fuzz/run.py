@@ -19,9 +19,13 @@ import time
 from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fuzz import harness, measurement
 from fuzz.limits import CACHE, HERE, MAX_INPUT_BYTES, TARGET_NAMES
+
+if TYPE_CHECKING:
+    from fuzz.targets import Target
 
 HANG_TIMEOUT_S = 300
 """Seconds that a process may take beyond its time before it is killed: it hangs."""
@@ -60,12 +64,12 @@ def _prepare_folder(name: str) -> Path:
 
 def prepare(name: str, folder: Path, _seconds: int, _seed: int) -> None:
     """Write the seeds, including former finds, and the dictionary of the format."""
-    target = import_module("fuzz.targets").TARGETS[name]
+    target: Target = import_module("fuzz.targets").TARGETS[name]
     cases = (path.read_bytes() for path in sorted((HERE / "cases" / name).glob("*")))
     for data in (*target.seeds(), *cases):
         if len(data) <= MAX_INPUT_BYTES:
             (folder / "seeds" / _hash(data)).write_bytes(data)
-    quoted = ("".join(f"\\x{byte:02x}" for byte in word.encode()) for word in target.words.split())
+    quoted = ("".join(f"\\x{byte:02x}" for byte in word.encode()) for word in target.tokens.split())
     (folder / "words").write_text("".join(f'"{word}"\n' for word in quoted))
 
 

@@ -9,9 +9,10 @@ from random import Random
 import pytest
 
 from fuzz.harness import FuzzHarness
-from fuzz.limits import MAX_INPUT_BYTES, REPEATED_INPUT_BYTES, cpu_limit_s
+from fuzz.limits import MAX_INPUT_BYTES, REPEATED_INPUT_BYTES, TARGET_NAMES, cpu_limit_s
 from fuzz.measurement import minimize
 from fuzz.mutations import mutate, repeat_piece
+from fuzz.run import prepare
 
 
 def breaks(data: bytes) -> None:
@@ -94,3 +95,12 @@ def _is_json(data: bytes) -> bool:
 def test_what_is_allowed_grows_with_the_size() -> None:
     """The limit is one CPU second per MB plus a small constant."""
     assert cpu_limit_s(2_000_000) - cpu_limit_s(1_000_000) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name", TARGET_NAMES)
+def test_each_target_has_seeds(name: str, folder: Path) -> None:
+    """A run prepares every target: its readers find something to mutate, and a dictionary, which may be empty."""
+    (folder / "seeds").mkdir()
+    prepare(name, folder, 0, 0)
+    assert any((folder / "seeds").iterdir())
+    assert (folder / "words").exists()
