@@ -25,6 +25,8 @@ _PATTERN_CHOICE = re.compile(r"(?<=[(|])[a-zA-Z]+(?=[|)])")
 """Literal words that a schema pattern allows: ``partitions`` in ``^(partitions|config[.].+)$``."""
 
 
+_NUMBER = re.compile(r"[+]?[0-9]+")
+
 _validators: dict[int, tuple[Mapping[str, Any], Draft7Validator]] = {}
 """Validators by the identity of their schema, which is kept so that its identity is not reused."""
 
@@ -72,10 +74,11 @@ def find_violations(schema: Mapping[str, Any], body: Any) -> Iterator[Violation]
         _validators[id(schema)] = schema, Draft7Validator(dict(schema))
     fractions = (number + 0.5 for number in count())
     for error in _validators[id(schema)][1].iter_errors(_make_strict(body, fractions)):
-        path: FieldPath = tuple(error.instance_path)
+        path: FieldPath = ()
         instance: Any = body
-        for step in path:
-            instance = instance[step]
+        for found in error.instance_path:
+            step = _find_key(instance, found) if isinstance(instance, Mapping) else found
+            path, instance = (*path, step), instance[step]
         *steps, keyword = error.schema_path
         part: Any = schema
         for step in steps:
@@ -85,6 +88,13 @@ def find_violations(schema: Mapping[str, Any], body: Any) -> Iterator[Violation]
             instance = error.kind.error.instance
             path = (*path, FieldKey(instance))
         yield Violation(path, instance, part, str(keyword), part[keyword])
+
+
+def _find_key(mapping: Mapping[str, Any], step: str | int) -> str:
+    """Return the key of a step in a path of jsonschema-rs, which gives the keys ``0``, ``00`` and ``+0`` as 0."""
+    if step in mapping or str(step) in mapping:
+        return str(step)
+    return next(key for key in mapping if _NUMBER.fullmatch(key) and int(key) == step)
 
 
 def _make_strict(value: Any, fractions: Iterator[float]) -> Any:

@@ -404,3 +404,11 @@ def test_an_empty_cluster_has_all_defaults() -> None:
 def test_config_values_become_kafkas_text(value: str | int | bool | Decimal, text: str) -> None:
     """Numbers keep their digits without an exponent, and text is trimmed as Java trims it."""
     assert to_config_text("cleanup.policy", value) == text
+
+
+@pytest.mark.parametrize("key", ["0", "00", "+1", "-1", "1e3", "18446744073709551616"])
+def test_a_key_that_looks_like_an_index_is_a_key(key: str) -> None:
+    """The library gives some of them as numbers; the path has the key as it stands in the document."""
+    schema = {"properties": {"a": {"additionalProperties": {"type": "string"}}}}
+    (found,) = explain.find_violations(schema, {"a": {key: 5}})
+    assert (found.path, found.instance) == (("a", key), 5)
