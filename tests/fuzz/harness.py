@@ -30,7 +30,9 @@ def fuzz(name: str, folder: Path, seconds: int, seed: int) -> None:
         check = import_module("fuzz.targets").TARGETS[name].check
     resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     options = [
-        *(f"-max_total_time={seconds}", f"-seed={seed}", f"-max_len={MAX_INPUT_BYTES}", f"-dict={folder / 'words'}"),
+        *(f"-max_total_time={seconds}", f"-seed={seed}", f"-max_len={MAX_INPUT_BYTES}"),
+        # A binary format has no words, and libFuzzer refuses an empty dictionary.
+        *([f"-dict={words}"] if (words := folder / "words").stat().st_size else []),
         *("-timeout=120", "-rss_limit_mb=0", "-print_final_stats=1", "-verbosity=1", "-len_control=20"),
         *(f"-artifact_prefix={folder}/libfuzzer-", str(folder / "corpus"), str(folder / "seeds")),
     ]

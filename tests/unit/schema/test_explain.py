@@ -408,7 +408,7 @@ def test_config_values_become_kafkas_text(value: str | int | bool | Decimal, tex
 
 @pytest.mark.parametrize("key", ["0", "00", "+1", "-1", "1e3", "18446744073709551616"])
 def test_a_key_that_looks_like_an_index_is_a_key(key: str) -> None:
-    """The library gives some of them as numbers; the path has the key as it stands in the document."""
+    """The library gives some of them as numbers; the path has the key of the document."""
     schema = {"properties": {"a": {"additionalProperties": {"type": "string"}}}}
     (found,) = explain.find_violations(schema, {"a": {key: 5}})
     assert (found.path, found.instance) == (("a", key), 5)
