@@ -107,7 +107,7 @@ BAD = [
     (policy(selector={}), "one of these is required: topics, matchLabels, clusters, clusterSelector"),
     (policy(selector={"clusters": ["a"], "clusterSelector": {"matchLabels": {"a": "b"}}}), "exclude each other"),
     (policy(rule(subject="Cluster")), 'spec.rules[0].subject: Unsupported value: "Cluster"'),
-    (resource("Policy"), "spec.rules: Required value"),
+    (resource("Policy"), "one of these is required: rules, limits"),
 ]
 STRICTER = [
     (topic(replicaAssignment=[[1]], partitions=2), "partitions and replicaAssignment do not agree"),
