@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from support.kafka.catch_up import wait_until_current
 from support.kafka.programs import Program
 
 
@@ -70,7 +71,8 @@ class Clients:
         return {int(broker): rack for broker, rack in self._ask("cluster")["racks"].items()}
 
     def describe(self, topics: Iterable[str]) -> dict[str, Topic | None]:
-        """Return topics as the brokers describe them; None for a missing topic."""
+        """Return topics as the brokers describe them, once they are not behind; None for a missing topic."""
+        wait_until_current(self._bootstrap)
         found = self._ask("describe", topics=list(topics))
         return {name: topic and _parse_topic(topic) for name, topic in found.items()}
 
@@ -83,6 +85,7 @@ class Clients:
 
     def configs(self, topics: Iterable[str], *, kind: str = "TOPIC") -> dict[str, dict[str, tuple[str, str]]]:
         """Return every config of each topic (``BROKER``: of each broker) with its effective value and source."""
+        wait_until_current(self._bootstrap)
         found = self._ask("configs", topics=list(topics), kind=kind)
         return {name: {key: (one[0], one[1]) for key, one in values.items()} for name, values in found.items()}
 

@@ -177,8 +177,16 @@ def committed_records(part: Message, position: int, end: int) -> Iterator[tuple[
                         yield record.key, record.value, record.offset + 1
             yield None, None, batch.next_offset
             start += size
-        except (CorruptRecordError, UnsupportedCodecError, struct.error, ValueError, IndexError) as error:
-            raise _unreadable(position, str(error)) from error
+        except (
+            CorruptRecordError,
+            UnsupportedCodecError,
+            struct.error,
+            ValueError,
+            IndexError,
+            AssertionError,
+        ) as error:
+            # kafka-python asserts some lengths of batches.
+            raise _unreadable(position, str(error) or "a batch with a wrong length") from error
 
 
 def _unreadable(position: int, why: str) -> TopiaristError:
