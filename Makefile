@@ -9,7 +9,7 @@ JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 BIN := .venv/bin
 # Scripts run as modules: -P keeps their own folder, in which "operator" is not Python's module, out of the path.
 SCRIPT := PYTHONPATH=.:tests:tools $(BIN)/python -P -m
-SOURCES := operator tests tools benchmarks
+SOURCES := operator tests tools benchmarks docs/python
 WORKERS ?= 2
 SECONDS ?= 60
 FUZZ := $(TOPIARIST_CACHE)/fuzz
@@ -87,7 +87,7 @@ check: lint  ## what a commit must pass: lint, and the fast tests
 lint: .venv/ready  ## style, types, layers, prose, generated files
 	$(BIN)/ruff check $(wildcard $(SOURCES))
 	$(BIN)/ruff format --check $(wildcard $(SOURCES))
-	$(BIN)/mypy operator/topiarist $(wildcard tests tools benchmarks)
+	$(BIN)/mypy operator/topiarist $(wildcard tests tools benchmarks docs/python)
 	$(BIN)/lint-imports --cache-dir $(TOPIARIST_CACHE)/import-linter
 	$(SCRIPT) prose
 	$(SCRIPT) generate --check
@@ -127,7 +127,7 @@ site: .venv/ready $(SITE)/ready  ## the documentation as a site in build/site, w
 
 golden: .venv/ready  ## write the expected outputs of the acceptance cases and the README anew
 	TOPIARIST_GOLDEN=write $(BIN)/python -m pytest -q -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ tests/acceptance \
-		tests/repo/test_readme.py tests/repo/test_drift_page.py
+		tests/repo/test_readme.py tests/repo/test_drift_page.py tests/unit/api
 
 generate: .venv/ready  ## write the files that are made from others anew
 	$(SCRIPT) generate

@@ -17,8 +17,8 @@ from support.zookeeper.client import connect_client
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
-from topiarist.cli import clusters
 from topiarist.kafka.types import Broker
+from topiarist.runs import sessions
 
 __all__ = ["pytest_configure", "pytest_runtest_makereport", "pytest_runtest_teardown"]
 
@@ -36,7 +36,7 @@ _numbers = count(1)
 def patient() -> Iterator[None]:
     """Disable the remark about a slow connection on slow machines; the tests of that remark set its delay."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(clusters, "_CONNECT_NOTICE_DELAY_S", 60.0)
+        patch.setattr(sessions, "_CONNECT_NOTICE_DELAY_S", 60.0)
         yield
 
 

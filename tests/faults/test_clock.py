@@ -20,7 +20,7 @@ SAYS_WHEN = {
     "adapters/kafka_admin/records/transactions.py",
     "cli/commands/drift.py",
     "cli/apply/report_file.py",
-    "cli/clusters.py",
+    "runs/sessions.py",
     "cli/commands/moves.py",
     "cli/commands/snapshot.py",
     "kubernetes/api/clock.py",

@@ -12,9 +12,9 @@ import pytest
 from support.cli.runs import connect_string_of, write_manifests
 from support.network.listener import Listener
 from support.zookeeper.simulated_kafka import SimulatedKafka
-from topiarist.cli import clusters
 from topiarist.cli.main import run
 from topiarist.errors import Exit
+from topiarist.runs import sessions
 
 
 class WebServer(Listener):
@@ -51,7 +51,7 @@ def web() -> Iterator[str]:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shorten the delay of the remark about a slow connection, so that no test waits for it."""
-    monkeypatch.setattr(clusters, "_CONNECT_NOTICE_DELAY_S", 0.05)
+    monkeypatch.setattr(sessions, "_CONNECT_NOTICE_DELAY_S", 0.05)
 
 
 WHY = {
@@ -103,7 +103,7 @@ def test_a_connection_in_time_is_not_talked_about(
     cluster: SimulatedKafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A fast connection causes no remark, regardless of the duration of the plan."""
-    monkeypatch.setattr(clusters, "_CONNECT_NOTICE_DELAY_S", 60.0)
+    monkeypatch.setattr(sessions, "_CONNECT_NOTICE_DELAY_S", 60.0)
     assert run(["plan", str(write_manifests(tmp_path / "all", {"prod": cluster.connect}, "orders"))]) == Exit.DONE
     assert capsys.readouterr().err == ""
 

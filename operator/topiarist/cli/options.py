@@ -21,21 +21,16 @@ from click.core import ParameterSource
 from topiarist.cli.settings import Settings
 from topiarist.desired.parse import parse_throttle
 from topiarist.desired.selection import parse_label_selector
-from topiarist.kafka.names import topic_name_problem
-from topiarist.kafka.types import MAX_KAFKA_VERSION, MIN_KAFKA_VERSION, KafkaVersion, format_version
-from topiarist.model.plan import Risk
-from topiarist.model.run_options import ALL_TOPICS, MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval
+from topiarist.kafka.types import KafkaVersion
+from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval
+from topiarist.runs import setting_checks
 from topiarist.text import quote
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
-TOPIC_PATTERN_REGEX = re.compile(r"[A-Za-z0-9._*?\[\]!-]+")
-OWNER_REGEX = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 MAX_TEXT_LENGTH = 300
-_HOST_AND_PORT = r"([^\s,:/\[\]]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}"
-BOOTSTRAP_SERVERS_REGEX = re.compile(f"{_HOST_AND_PORT}(,{_HOST_AND_PORT})*")
 THROTTLE_REGEX = re.compile(r"[1-9][0-9]{0,8}(KiB|MiB|GiB)|Unlimited")
-KAFKA_VERSION_REGEX = re.compile(r"([234])[.]([0-9])([.][0-9]+)?")
 
 
 class NonBlankOption(click.Option):
@@ -109,34 +104,33 @@ class Command(click.Command):
                 formatter.write(f"  {line}\n")
 
 
+def _convert(parse: Callable[[str], T], value: str) -> T:
+    """Return the parsed value; raise ``click.BadParameter`` if the parser raises ``ValueError``."""
+    try:
+        return parse(value)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
 def parse_kafka_version(_ctx: click.Context, _param: click.Parameter, value: str | None) -> KafkaVersion | None:
     """Return a supported Kafka version; raise ``click.BadParameter`` for other text."""
-    if value is None:
-        return None
-    match = KAFKA_VERSION_REGEX.fullmatch(value)
-    release = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not MIN_KAFKA_VERSION <= release <= MAX_KAFKA_VERSION:
-        oldest, newest = format_version(MIN_KAFKA_VERSION), format_version(MAX_KAFKA_VERSION)
-        raise click.BadParameter(f"found {quote(value)}, wanted a Kafka release from {oldest} to {newest}")
-    return release
+    return None if value is None else _convert(setting_checks.parse_kafka_version, value)
 
 
 def _check_bootstrap_servers(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    if value and not BOOTSTRAP_SERVERS_REGEX.fullmatch(value):
-        raise click.BadParameter(f"found {quote(value)}, wanted host:port,host:port without blanks")
+    if value:
+        _convert(setting_checks.check_bootstrap_servers, value)
     return value
 
 
 def _check_any_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    if not OWNER_REGEX.fullmatch(value):
-        raise click.BadParameter(f"found {quote(value)}, wanted 1 to 200 letters, digits, . _ - /")
+    _convert(setting_checks.check_any_owner, value)
     return value
 
 
-def _check_owner(ctx: click.Context, param: click.Parameter, value: str) -> str:
-    if value.startswith("k8s/"):
-        raise click.BadParameter(f"found {quote(value)}, but owners that begin with k8s/ are operators")
-    return _check_any_owner(ctx, param, value)
+def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+    _convert(setting_checks.check_owner, value)
+    return value
 
 
 def _parse_brokers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> frozenset[int]:
@@ -157,17 +151,7 @@ def _parse_throttle(_ctx: click.Context, _param: click.Parameter, value: str | N
 def _parse_risk_approvals(
     _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 ) -> tuple[RiskApproval, ...]:
-    classes = {risk.label: risk for risk in Risk}
-    approvals = []
-    for value in values:
-        label, equals, names = value.partition("=")
-        if label not in classes:
-            raise click.BadParameter(f"found {quote(label)}, wanted one of {', '.join(classes)}")
-        topics = tuple(names.split(",")) if equals else ALL_TOPICS
-        if problem := next(filter(None, map(topic_name_problem, topics if equals else ())), ""):
-            raise click.BadParameter(f"{quote(value)}: {problem}; to mean every topic, write {label} without =")
-        approvals.append(RiskApproval(classes[label], topics))
-    return tuple(approvals)
+    return tuple(_convert(setting_checks.parse_risk_approval, value) for value in values)
 
 
 def _check_patterns(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -176,19 +160,12 @@ def _check_patterns(_ctx: click.Context, param: click.Parameter, values: tuple[s
     Such a value was probably meant for another option.
     """
     for value in values:
-        if value.startswith("-") or not TOPIC_PATTERN_REGEX.fullmatch(value):
-            raise click.BadParameter(
-                f"found {quote(value)}, wanted a topic name or a pattern such as 'orders.*'; for every topic: "
-                f"{param.opts[0]} '*'"
-            )
+        _convert(lambda text: setting_checks.check_pattern(text, param.opts[0]), value)
     return values
 
 
 def _check_selector(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    try:
-        parse_label_selector(value)
-    except ValueError as error:
-        raise click.BadParameter(str(error)) from None
+    _convert(parse_label_selector, value)
     return value
 
 
@@ -233,8 +210,8 @@ def _pattern_option(name: str, help_text: str) -> Callable[[F], F]:
     return _env_option(name, help_text, multiple=True, callback=_check_patterns, metavar="PATTERN")
 
 
-def _seconds_option(name: str, low: float, high: float, default: float, help_text: str) -> Callable[[F], F]:
-    kind = click.FloatRange(low, high)
+def _seconds_option(name: str, default: float, help_text: str) -> Callable[[F], F]:
+    kind = click.FloatRange(*setting_checks.TIME_LIMITS[name.removeprefix("--").replace("-", "_")])
     return _env_option(name, help_text, type=kind, default=default, metavar="SECONDS", show_default=True)
 
 
@@ -301,7 +278,7 @@ selection = _combine_options(
 
 require_topics = _env_option("--require-topics", "Fail with exit code 1 if the paths contain no Topic.", is_flag=True)
 
-connect_timeout = _seconds_option("--connect-timeout", 0.1, 600, 10.0, "Time limit for connecting to a cluster.")
+connect_timeout = _seconds_option("--connect-timeout", 10.0, "Time limit for connecting to a cluster.")
 
 connection = _combine_options(
     _env_option(
@@ -367,7 +344,7 @@ planning = _combine_options(
     _env_option(
         "--max-moves",
         "Copy at most this many replicas to other brokers: the first ones by topic and partition.",
-        type=click.IntRange(1, 1_000_000_000),
+        type=click.IntRange(*setting_checks.COUNT_LIMITS["max_moves"]),
         metavar="N",
     ),
     _env_option(
@@ -378,15 +355,15 @@ planning = _combine_options(
     ),
 )
 
-lock_timeout = _seconds_option("--lock-timeout", 0, 3600, 60.0, "Time limit for waiting until another run has ended.")
+lock_timeout = _seconds_option("--lock-timeout", 60.0, "Time limit for waiting until another run has ended.")
 
 waiting = _combine_options(
     _env_option("--wait", "Wait until the controller has initialized new partitions and deleted topics.", is_flag=True),
-    _seconds_option("--wait-timeout", 0, 86_400, 300.0, "With --wait: fail after this time without any progress."),
+    _seconds_option("--wait-timeout", 300.0, "With --wait: fail after this time without any progress."),
     _env_option(
         "--max-inflight-replicas",
         "With --wait: limit of written replicas per broker that the controller has not initialized yet.",
-        type=click.IntRange(1, 1_000_000),
+        type=click.IntRange(*setting_checks.COUNT_LIMITS["max_inflight_replicas"]),
         default=MAX_INFLIGHT_REPLICAS_PER_BROKER,
         metavar="N",
         show_default=True,

@@ -9,15 +9,17 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TextIO
 
 import click
 
 from topiarist.cli.settings import Settings
-from topiarist.errors import Diagnostic, Exit, InvalidManifests, TopiaristError
+from topiarist.errors import Diagnostic, Exit, InvalidManifests, Reason, TopiaristError
 from topiarist.output.diagnostics import to_text
 from topiarist.output.text.layout import TextLayout, format_progress_bar, sanitize
+from topiarist.runs.listener import RunListener
 from topiarist.text import format_count
 
 _MAX_WIDTH = 100
@@ -89,6 +91,43 @@ def sanitize_lines(text: str) -> str:
 def print_warnings(warnings: Sequence[Diagnostic]) -> None:
     """Print warnings in order of location; at most the first hundred, and how many more there are."""
     click.echo(to_text(warnings, "warning"), nl=False, err=True)
+
+
+class TerminalListener(RunListener):
+    """A listener that prints the messages of a run to stderr; with ``-q`` only errors and important messages."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._is_quiet = settings.verbosity < 0
+
+    def on_message(self, text: str, *, important: bool = False) -> None:
+        """Print a message."""
+        if important or not self._is_quiet:
+            log(sanitize_lines(text))
+
+    def on_pause(self, text: str) -> None:
+        """Print the cause in place of a progress bar."""
+        if not self._is_quiet:
+            log_over_progress(sanitize_lines(text))
+
+    def on_error(self, error: TopiaristError, cluster: str = "") -> None:
+        """Print an error that does not end the run."""
+        print_error(error, cluster)
+
+    def on_warnings(self, warnings: Sequence[Diagnostic]) -> None:
+        """Print warnings about manifests."""
+        if not self._is_quiet:
+            print_warnings(warnings)
+
+
+@contextmanager
+def as_usage_errors() -> Iterator[None]:
+    """Turn a ``TopiaristError`` about settings (WrongUsage) into a ``click.UsageError``."""
+    try:
+        yield
+    except TopiaristError as error:
+        if error.reason is Reason.WRONG_USAGE:
+            raise click.UsageError(str(error)) from None
+        raise
 
 
 def require_interactive(yes: bool, verb: str) -> None:

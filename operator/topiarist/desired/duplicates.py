@@ -1,6 +1,6 @@
 """Duplicate names: documents with one name, and topics or metric names that collide on one cluster.
 
-``cli/load.py`` checks the clusters and ``resolve`` the topics, when all manifests of a run are loaded.
+``runs/inputs.py`` checks the clusters and ``resolve`` the topics, when all manifests of a run are loaded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Selection of some topics of a run: by patterns of their names, and by labels of their manifests.
 
-``cli.load`` selects after all manifests are validated together, so that a selection hides no error. The planner is told
-that a selection is in effect: a topic that was not selected is neither compared nor missing from the manifests.
+``runs.inputs`` selects after all manifests are validated together, so that a selection hides no error. The planner is
+told that a selection is in effect: a topic that was not selected is neither compared nor missing from the manifests.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Limits the replicas that one run copies: ``--max-moves``.
 
 The limit splits work over several runs, such as one a night. It takes the first copies by topic and partition, so the
-next run continues where this one ended. ``cli.load`` calls this module.
+next run continues where this one ended. ``runs.inputs`` calls this module.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The rules are those of platform owners; ``desired.parse`` makes the ``Policy`` values, and an adapter evaluates their
 expressions. Rules about topics are evaluated before any connection is made, rules about changes when a plan is
 filtered. An error in a rule ends every command except ``render``. A denial ends ``validate``; in a plan it becomes a
-refusal. A policy never adds a change. ``cli.load`` and the operator's ``policy_cache`` call this module.
+refusal. A policy never adds a change. ``runs.inputs`` and the operator's ``policy_cache`` call this module.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A plan file from a branch is not trusted: its replica lists could put the load o
 partition, on chosen brokers. Therefore ``apply`` makes a new plan and keeps only the changes that the reviewed plan has
 too. The reviewed replica lists are used as long as they are possible and plausible (``reviewed_lists``; for moves
 ``move_review``). A plan that is applied from its file alone is checked against the current ``Cluster`` document. A
-review never adds a change. ``cli.apply.modes`` calls this module.
+review never adds a change. ``runs.modes`` calls this module.
 """
 
 from __future__ import annotations

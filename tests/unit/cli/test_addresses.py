@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from topiarist.cli import clusters
 from topiarist.cli.load import load_clusters
 from topiarist.cli.main import run
 from topiarist.cli.settings import Settings
 from topiarist.errors import Exit, InvalidManifests, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, SaslPassword, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
+from topiarist.runs import sessions
 
 SERVERS, CONNECT = "b1:9092,[::1]:9092", "zk1:2181/kafka"
 BY_OPTION = ["--bootstrap-servers", SERVERS], ["--zookeeper", CONNECT]
@@ -29,7 +29,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[ClusterSpec]:
         specs.append(spec)
         raise TopiaristError(Reason.UNREACHABLE, "nobody answers")
 
-    monkeypatch.setattr(clusters, "open_cluster", fail)
+    monkeypatch.setattr(sessions, "open_cluster", fail)
     return specs
 
 

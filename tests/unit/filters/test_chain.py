@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from support.builders import PROD_CLUSTER, plan, spec, state, topic
 from support.policy_builders import evaluate_rules, make_desired, policy
-from topiarist.cli.load import RunInputs
 from topiarist.cli.settings import Settings
 from topiarist.filters.permissions import PlanFilter, filter_unapproved
 from topiarist.model.plan import Plan, Risk
 from topiarist.model.run_options import ALL_TOPICS, RiskApproval
 from topiarist.model.spec import Budgets, ClusterSpec
+from topiarist.runs.inputs import RunInputs
 
 GONE = ("a", "b", "c")
 LOSS = Settings(allow_risk=(RiskApproval(Risk.DATA_LOSS, ALL_TOPICS),))

@@ -7,7 +7,6 @@ from dataclasses import replace
 import pytest
 
 from support.builders import PROD_CLUSTER, RACKLESS_BROKERS, plan, replica_lists, spec, state, topic
-from topiarist.cli.load import RunInputs
 from topiarist.cli.settings import Settings
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Exit, Reason
@@ -16,6 +15,7 @@ from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import Plan
 from topiarist.model.spec import Budgets
 from topiarist.planning.simulate import simulate
+from topiarist.runs.inputs import RunInputs
 
 ON = replace(PROD_CLUSTER, moves=MoveSettings(frozenset({MoveKind.FACTOR, MoveKind.ASSIGNMENT}), UNLIMITED))
 SEEN = state(

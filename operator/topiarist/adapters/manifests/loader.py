@@ -1,8 +1,8 @@
 """The manifest loader: YAML files in, valid ``Manifest`` values and located errors out.
 
 ``files`` reads bytes, ``parser`` parses them fast, ``diagnose`` parses a rejected file again and explains it,
-``schema`` validates each document; this module combines them. ``cli.load`` calls ``load_manifests``. ``desired`` then
-validates the documents together. ``dump`` writes documents back as YAML.
+``schema`` validates each document; this module combines them. ``runs.inputs`` calls ``load_manifests``. ``desired``
+then validates the documents together. ``dump`` writes documents back as YAML.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """The ``topiarist apply`` command: plan, show the plan, confirm, apply and report.
 
-The mode (``modes``) makes the plans, and ``execute`` applies them; ``report_file`` and ``wait`` do the work of
-``--report`` and ``--wait``.
+The mode (``runs.modes``) makes the plans, and ``execute`` applies them; ``report_file`` does the work of ``--report``.
 """
 
 from __future__ import annotations
@@ -10,12 +9,13 @@ from typing import Any
 
 import click
 
-from topiarist.cli import formats, options, terminal
+from topiarist.adapters import atomic_files
+from topiarist.cli import formats, load, options, terminal
 from topiarist.cli.apply.execute import apply_plans, confirm_plans
-from topiarist.cli.apply.modes import ApplyManifests, ApplyReviewed, ApplySavedPlan
 from topiarist.cli.apply.report_file import ReportFile
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
+from topiarist.runs.modes import ApplyManifests, ApplyReviewed, ApplySavedPlan, PlanFile, require_no_planning_settings
 
 
 @click.command(
@@ -87,7 +87,15 @@ def _select_mode(
         if reviewed is not None or settings.paths or settings.selection.text:
             other = "--reviewed" if reviewed is not None else settings.selection.text or "paths of manifests"
             raise click.UsageError(f"--plan applies the plan as saved: it cannot be combined with {other}")
-        return ApplySavedPlan(settings, plan, non_interactive)
+        with terminal.as_usage_errors():
+            require_no_planning_settings(settings)  # before the file is read
+            listener = terminal.TerminalListener(settings)
+            return ApplySavedPlan(settings, _read_plan(plan), listener, non_interactive=non_interactive)
+    inputs = load.load_manifests(settings)
     if reviewed is not None:
-        return ApplyReviewed(settings, reviewed, non_interactive)
-    return ApplyManifests(settings, non_interactive)
+        return ApplyReviewed(settings, inputs, _read_plan(reviewed), non_interactive=non_interactive)
+    return ApplyManifests(settings, inputs, non_interactive=non_interactive)
+
+
+def _read_plan(path: str) -> PlanFile:
+    return PlanFile(atomic_files.read_file(path), path)

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import Protocol
 
 from topiarist.cli import terminal
-from topiarist.cli.apply import wait
 from topiarist.cli.apply.move_progress import MoveProgressLog
 from topiarist.cli.apply.report_file import ReportFile
 from topiarist.cli.clusters import ClusterSessions
@@ -21,27 +20,44 @@ from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, ReconcileReport, worst_exit_code
 from topiarist.model.plan import Plan, Risk, TopicPlan
 from topiarist.output.text.apply import format_report, format_report_summary
-from topiarist.ports import Cluster, MoveOptions, Throttle
 from topiarist.reconcile import apply_plan
+from topiarist.runs import execute, wait
+from topiarist.runs.execute import ApplyPlan
 from topiarist.text import format_count
-from topiarist.throttle import ControllerWait
 
 
-class ApplyPlan(Protocol):
-    """A function that applies one plan, as ``reconcile.apply_plan`` does."""
+class _ApplyListener(terminal.TerminalListener):
+    """A listener that draws the progress of a run and writes its report file."""
 
-    def __call__(
-        self,
-        cluster: Cluster,
-        plan: Plan,
-        /,
-        *,
-        stop: Callable[[], bool],
-        on_outcome: Callable[[TopicPlan, Outcome], None],
-        throttle: Throttle | None,
-        move_options: MoveOptions,
-    ) -> ReconcileReport:
-        """Apply ``plan`` and return the report."""
+    def __init__(self, settings: Settings, report_file: ReportFile, progress: terminal.ProgressBar) -> None:
+        super().__init__(settings)
+        self._settings = settings
+        self._report_file = report_file
+        self._progress = progress
+        self._move_logs: dict[str, MoveProgressLog] = {}
+
+    def on_outcome(self, plan: Plan, topic: TopicPlan, outcome: Outcome) -> None:
+        """Count the topic and write its line."""
+        self._progress.step()
+        self._report_file.write_outcome(plan, topic, outcome)
+
+    def on_late_outcome(self, plan: Plan, topic: TopicPlan, outcome: Outcome) -> None:
+        """Write the line of the topic again."""
+        self._report_file.write_outcome(plan, topic, outcome)
+
+    def on_move_progress(self, plan: Plan, progress: MoveProgress) -> None:
+        """Write the lines of finished moves, and show the others."""
+        self._report_file.write_moves(plan, progress)
+        self._log_of(plan).show(progress)
+
+    def on_cluster_finished(self, plan: Plan) -> None:
+        """Show the bar of topics again."""
+        self._progress.clear_text()
+
+    def _log_of(self, plan: Plan) -> MoveProgressLog:
+        if plan.cluster not in self._move_logs:
+            self._move_logs[plan.cluster] = MoveProgressLog(plan, self._settings, self._progress)
+        return self._move_logs[plan.cluster]
 
 
 def confirm_plans(plans: Sequence[Plan], action: str) -> None:
@@ -59,11 +75,6 @@ def confirm_plans(plans: Sequence[Plan], action: str) -> None:
         terminal.confirm(f"{action} {format_count(len(topics), 'topic')}{also}? Type yes")
 
 
-def moves_replicas(plan: Plan) -> bool:
-    """Return whether applying the plan may wait for replicas that are copied."""
-    return plan.batch is not None or any(topic.moves() for topic in plan.actionable_topics())
-
-
 def apply_plans(
     sessions: ClusterSessions,
     plans: Sequence[Plan],
@@ -77,48 +88,19 @@ def apply_plans(
     Also returns the exit code of the run: 128 plus the signal number if a signal ended it.
     """
     report_file = report_file or ReportFile(None)
-    waits: dict[str, ControllerWait] = {}
     # Printing the reports is inside too: Ctrl-C during it must not print "nothing was written".
     with Interrupt() as interrupt:
 
         def stop() -> bool:
             return interrupt.has_happened() or report_file.error is not None
 
-        def apply_to_cluster(plan: Plan) -> ReconcileReport:
-            write_outcome = partial(report_file.write_outcome, plan)
-            cluster = sessions.clusters[plan.cluster]
-            if settings.wait:
-                waits[plan.cluster] = wait.make_controller_wait(cluster, settings, stop, write_outcome)
-
-            move_log = MoveProgressLog(plan, settings, progress)
-
-            def on_outcome(topic: TopicPlan, outcome: Outcome) -> None:
-                progress.step()
-                write_outcome(topic, outcome)
-
-            def on_move_progress(moved: MoveProgress) -> None:
-                report_file.write_moves(plan, moved)
-                move_log.show(moved)
-
-            report = apply_one(
-                cluster,
-                plan,
-                stop=stop,
-                on_outcome=on_outcome,
-                throttle=waits.get(plan.cluster),
-                move_options=MoveOptions(
-                    sessions.specs[plan.cluster].moves, not settings.no_wait, on_progress=on_move_progress
-                ),
-            )
-            progress.clear_text()
-            return report
-
         with terminal.ProgressBar(sum(1 for plan in plans for _ in plan.actionable_topics()), settings) as progress:
-            # Moves may take hours, so the clusters without moves are written first.
-            by_cluster = {plan.cluster: apply_to_cluster(plan) for plan in sorted(plans, key=moves_replicas)}
-            reports = [by_cluster[plan.cluster] for plan in plans]
+            listener = _ApplyListener(settings, report_file, progress)
+            reports, waits = execute.apply_plans(sessions, plans, settings, listener, stop, apply_one=apply_one)
         if settings.wait:
-            reports = wait.wait_for_controllers(waits, reports, settings, interrupt.has_happened)
+            reports = wait.wait_for_controllers(
+                waits, reports, settings, interrupt.has_happened, listener, partial(_show_progress, settings)
+            )
             report_file.write_changed_outcomes(reports)
         codes = [sessions.error_code, *(report.exit_code for report in reports)]
         render = format_report_summary if settings.summary else format_report
@@ -130,3 +112,9 @@ def apply_plans(
         if report_file.error:
             terminal.print_error(report_file.error)
         return reports, code
+
+
+@contextmanager
+def _show_progress(settings: Settings, total: int) -> Iterator[Callable[[], None]]:
+    with terminal.ProgressBar(total, settings) as progress:
+        yield progress.step

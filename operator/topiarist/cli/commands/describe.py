@@ -33,6 +33,7 @@ from topiarist.planning.moves.leaders import add_elections, find_candidates
 from topiarist.planning.planner import make_plan
 from topiarist.ports import PartitionInspector
 from topiarist.reconcile import read_cluster, require_all_topics_planned
+from topiarist.runs.inputs import RunInputs, require_addresses
 from topiarist.text import format_count, quote
 
 _MAX_READS = 3
@@ -93,7 +94,7 @@ def command(topic: str, form: str, **values: Any) -> None:
         for name, spec in desired.clusters.items()
         if any(name in names for names in clusters_by_query.values())
     }
-    load.require_addresses(clusters, settings)
+    require_addresses(clusters, settings)
 
     def look(name: str, cluster: PartitionInspector) -> _ClusterTopics:
         queries = [word for word in words if name in clusters_by_query[word]]
@@ -142,7 +143,7 @@ def _select_clusters(query: str, desired: Desired) -> frozenset[str]:
 
 
 def _read_topics(
-    cluster: PartitionInspector, name: str, queries: Sequence[str], inputs: load.RunInputs, settings: Settings
+    cluster: PartitionInspector, name: str, queries: Sequence[str], inputs: RunInputs, settings: Settings
 ) -> _ClusterTopics:
     """Read a cluster and its requested topics until both are from one moment, at most three times; describe them.
 

@@ -18,6 +18,7 @@ from topiarist.inspection.list import STATE_NAMES, RowFilter, TopicList, all_top
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.ports import PartitionInspector
 from topiarist.reconcile import read_cluster
+from topiarist.runs.inputs import require_addresses
 from topiarist.text import quote
 
 
@@ -90,7 +91,7 @@ def command(
         raise click.UsageError("--label selects by labels of manifests: give the files or folders with the manifests")
     desired = load.load_if_given(settings, with_policies=False).desired
     clusters = desired.clusters
-    load.require_addresses(clusters, settings)
+    require_addresses(clusters, settings)
 
     def look(name: str, cluster: PartitionInspector) -> TopicList:
         return _list_topics(cluster, clusters[name], desired.specs[name] if settings.paths else None, chosen)

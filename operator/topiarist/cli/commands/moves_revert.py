@@ -13,7 +13,6 @@ from topiarist.adapters import atomic_files
 from topiarist.adapters.saved_plans.encode import dumps, encode_plans
 from topiarist.adapters.saved_plans.report_moves import ReportMoves, parse_report
 from topiarist.cli import formats, options, terminal
-from topiarist.cli.apply.modes import match_clusters
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.errors import Exit
 from topiarist.filters.budgets import enforce_budgets
@@ -21,6 +20,7 @@ from topiarist.model.plan import Plan
 from topiarist.planning.moves.revert import plan_revert
 from topiarist.ports import OpenCluster
 from topiarist.reconcile import read_cluster, refuse_unhealthy_moves
+from topiarist.runs.modes import match_clusters
 from topiarist.text import shorten_list
 
 
@@ -58,7 +58,8 @@ def command(report: str, form: str, out: str | None, **values: Any) -> None:
     moved = parse_report(atomic_files.read_file(report), report)
     _log_omissions(moved, report)
     names = [name for name in moved.clusters if settings.cluster in (None, name)]
-    specs = match_clusters(names, settings, "the report")
+    with terminal.as_usage_errors():
+        specs = match_clusters(names, settings, "the report", terminal.TerminalListener(settings))
 
     def plan(name: str, cluster: OpenCluster) -> Plan:
         found = moved.clusters[name]

@@ -20,6 +20,7 @@ from topiarist.inspection.upgrade_check import UpgradeReport, check_specs, check
 from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, format_version
 from topiarist.ports import PartitionInspector
 from topiarist.reconcile import read_cluster
+from topiarist.runs.inputs import require_addresses
 
 
 @click.command(
@@ -83,7 +84,7 @@ def _check_offline(settings: Settings, target: KafkaVersion) -> tuple[list[Upgra
 def _check_clusters(settings: Settings, target: KafkaVersion) -> tuple[list[UpgradeReport], Exit]:
     desired = load.load_if_given(settings, with_policies=False).desired
     clusters = desired.clusters
-    load.require_addresses(clusters, settings)
+    require_addresses(clusters, settings)
 
     def check(name: str, cluster: PartitionInspector) -> UpgradeReport:
         state = read_cluster(cluster, clusters[name].cluster_id)

@@ -1,26 +1,21 @@
 """The modes of ``apply``: from manifests, from a saved plan, from a reviewed plan.
 
-A mode defines the clusters of the run, the changes that the run allows on each, and how a plan is applied. The command
-(``command``) shows the plans, asks for confirmation and reports. ``ApplyManifests`` is the base of ``ApplyReviewed``,
-which plans from the merged manifests and applies only changes that the reviewed plan has too. ``ApplySavedPlan``
-(``--plan``) applies a plan file without reading Topic manifests. A reviewed plan (``--reviewed``) from a branch is not
-trusted: it can only restrict a run, never add to it.
+A mode defines the clusters of the run, the changes that the run allows on each, and how a plan is applied.
+``cli.apply.command`` and ``api`` make one; the command also shows the plans, asks for confirmation and reports.
+``ApplyManifests`` is the base of ``ApplyReviewed``, which plans from the merged manifests and applies only changes that
+the reviewed plan has too. ``ApplySavedPlan`` (``--plan``) applies a plan file without reading Topic manifests. A
+reviewed plan (``--reviewed``) from a branch is not trusted: it can only restrict a run, never add to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-
-import click
+from typing import NamedTuple
 
 from topiarist import reconcile
-from topiarist.adapters import atomic_files
 from topiarist.adapters.saved_plans import decode
 from topiarist.adapters.saved_plans.encode import encode_plans
-from topiarist.cli import load, terminal
-from topiarist.cli.clusters import ClusterSessions
-from topiarist.cli.settings import Settings
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.budgets import enforce_budgets
 from topiarist.filters.co_partitions import withhold_split_groups
@@ -32,13 +27,17 @@ from topiarist.filters.review import (
     recheck_saved_plan,
 )
 from topiarist.model.access import via_of
-from topiarist.model.outcome import Outcome, ReconcileReport, Result, worst_exit_code
+from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.preconditions import RevalidatedPlan, revalidate
 from topiarist.ports import NO_MOVE_OPTIONS, Cluster, MoveOptions, Throttle
+from topiarist.runs.inputs import RunInputs, load_clusters, usage_error
+from topiarist.runs.listener import SILENT, RunListener
+from topiarist.runs.sessions import ClusterSessions
+from topiarist.runs.settings import RunSettings
 from topiarist.text import format_count, quote
 
 
@@ -55,10 +54,10 @@ class ApplyManifests:
     needs_confirmation = True
     apply_plan = staticmethod(reconcile.apply_plan)
 
-    def __init__(self, settings: Settings, non_interactive: bool) -> None:
+    def __init__(self, settings: RunSettings, inputs: RunInputs, *, non_interactive: bool) -> None:
         self.settings = settings
         self.non_interactive = non_interactive
-        self.inputs = load.load_manifests(settings)
+        self.inputs = inputs
         self.desired = self.inputs.desired
         self.clusters = self.desired.targeted_clusters
         self.remarks: list[str] = []
@@ -88,16 +87,16 @@ class ApplyReviewed(ApplyManifests):
 
     name = "reviewed"
 
-    def __init__(self, settings: Settings, path: str, non_interactive: bool) -> None:
-        super().__init__(settings, non_interactive)
-        plans, self.fingerprint = load_saved_plan(path, settings.owner)
+    def __init__(self, settings: RunSettings, inputs: RunInputs, reviewed: PlanFile, *, non_interactive: bool) -> None:
+        super().__init__(settings, inputs, non_interactive=non_interactive)
+        plans, self.fingerprint = load_saved_plan(reviewed, settings.owner)
         self._reviewed_plans = {plan.cluster: plan for plan in plans if settings.cluster in (None, plan.cluster)}
         require_known_clusters(self._reviewed_plans, self.desired.clusters)
 
     def make_plans(self, sessions: ClusterSessions) -> list[Plan]:
         """Return new plans of the manifests, without changes that were not reviewed.
 
-        Leaves out, with an error on stderr, a cluster with another id than in the reviewed plan. Adds remarks on
+        Leaves out, with an error, a cluster with another id than in the reviewed plan. Adds remarks on
         reviewed topics that need no change any more.
         """
         plans = []
@@ -112,8 +111,7 @@ class ApplyReviewed(ApplyManifests):
                     self._add_remark("reviewed, but not in the given paths", plan.cluster, undeclared)
                 plans.append(self.inputs.filter_plan(plan, self.settings, self.approve))
             except TopiaristError as error:
-                sessions.error_code = worst_exit_code((sessions.error_code, error.reason.exit_code))
-                terminal.print_error(error, plan.cluster)
+                sessions.fail(error, plan.cluster)
         return plans
 
     def approve(self, plan: Plan) -> Plan:
@@ -138,18 +136,20 @@ class ApplySavedPlan:
 
     name = "plan"
 
-    def __init__(self, settings: Settings, path: str, non_interactive: bool) -> None:
+    def __init__(
+        self, settings: RunSettings, saved: PlanFile, listener: RunListener = SILENT, *, non_interactive: bool
+    ) -> None:
         self._settings = settings
+        self._listener = listener
         self._non_interactive = non_interactive
-        if flags := _planning_flags(settings):
-            raise click.UsageError(f"--plan applies the plan as saved: give {', '.join(flags)} when the plan is made")
-        if settings.platform and settings.verbosity >= 0:
-            terminal.log("--plan: policies are not evaluated again; they were evaluated when the plan was made")
-        plans, self.fingerprint = load_saved_plan(path, settings.owner)
+        require_no_planning_settings(settings)
+        if settings.platform:
+            listener.on_message("--plan: policies are not evaluated again; they were evaluated when the plan was made")
+        plans, self.fingerprint = load_saved_plan(saved, settings.owner)
         if settings.cluster is not None:
             plans = tuple(plan for plan in plans if plan.cluster == settings.cluster)
         self._plans = {plan.cluster: plan for plan in plans}
-        self.clusters = match_clusters(self._plans, settings, "the plan")
+        self.clusters = match_clusters(self._plans, settings, "the plan", listener)
         self.remarks: list[str] = []
         self._revalidated: dict[str, RevalidatedPlan] = {}
         self._halted = False
@@ -163,7 +163,7 @@ class ApplySavedPlan:
         """Return the remaining part of each saved plan.
 
         Adds remarks on topics that are already done, and on plans with a write block that has ended since they were
-        made. Logs that nothing is sent if there are conflicts.
+        made. Reports that nothing is sent if there are conflicts.
         """
         plans = self._set_revalidated(sessions.map_sessions(self._revalidate))
         for name, revalidated in self._revalidated.items():
@@ -198,11 +198,14 @@ class ApplySavedPlan:
         conflict_count = sum(len(plan.conflicts) for plan in found.values())
         self._halted = conflict_count > 0 and not self._settings.partial
         if self._halted:
-            self._log_halt(f"nothing is sent: {format_count(conflict_count, 'topic')} changed since the plan was made")
+            self._report_halt(
+                f"nothing is sent: {format_count(conflict_count, 'topic')} changed since the plan was made"
+            )
         return [_leave_out_conflicts(plan) if self._settings.partial else plan.plan for plan in found.values()]
 
-    def _log_halt(self, what: str) -> None:
-        terminal.log(f"{what}; make a new plan, or apply the unchanged topics with --partial")
+    def _report_halt(self, what: str) -> None:
+        text = f"{what}; make a new plan, or apply the unchanged topics with --partial"
+        self._listener.on_message(text, important=True)
 
     def _revalidate(self, name: str, cluster: Cluster) -> RevalidatedPlan:
         plan, spec, settings = self._plans[name], self.clusters[name], self._settings
@@ -254,7 +257,7 @@ class ApplySavedPlan:
         def halt_on_conflict(topic: TopicPlan, outcome: Outcome) -> None:
             if outcome.result is Result.CONFLICT and not self._settings.partial:
                 self._halted = True
-                self._log_halt(f"nothing more is sent: {outcome.topic} changed since it was planned")
+                self._report_halt(f"nothing more is sent: {outcome.topic} changed since it was planned")
             on_outcome(topic, outcome)
 
         report = reconcile.apply_plan(
@@ -268,21 +271,35 @@ class ApplySavedPlan:
         return replace(report, plan=plan, outcomes=(*known_outcomes, *report.outcomes))
 
 
-def load_saved_plan(path: str, owner: str) -> tuple[tuple[Plan, ...], str]:
+class PlanFile(NamedTuple):
+    """The content of a plan file; ``name`` is the file name for messages."""
+
+    raw: bytes
+    name: str
+
+
+def load_saved_plan(saved: PlanFile, owner: str) -> tuple[tuple[Plan, ...], str]:
     """Return the plans in a file, and the file's fingerprint.
 
     Raises ``TopiaristError`` (NotOwned) for a plan of another owner.
     """
-    plans = decode.parse_plan_file(atomic_files.read_file(path), path)
+    plans = decode.parse_plan_file(*saved)
     for plan in plans:
         if plan.owner != owner:
-            message = f"{path}: the plan was made with owner {quote(plan.owner)}, this run has owner {quote(owner)}"
+            message = (
+                f"{saved.name}: the plan was made with owner {quote(plan.owner)}, this run has owner {quote(owner)}"
+            )
             raise TopiaristError(Reason.NOT_OWNED, message, "give the same --owner to both runs")
     return plans, encode_plans(plans)["fingerprint"]
 
 
-def _planning_flags(settings: Settings) -> list[str]:
-    """Return the given flags that have an effect only while a plan is made."""
+def require_no_planning_settings(settings: RunSettings) -> None:
+    """Raise ``TopiaristError`` (WrongUsage) for settings that have an effect only while a plan is made."""
+    if flags := _planning_flags(settings):
+        raise usage_error(f"--plan applies the plan as saved: give {', '.join(flags)} when the plan is made")
+
+
+def _planning_flags(settings: RunSettings) -> list[str]:
     given = settings.run_options
     default = RunOptions(owner=settings.owner, allow_unknown_brokers=settings.allow_unknown_brokers)
     fields = [field for field in RunOptions.__dataclass_fields__ if getattr(given, field) != getattr(default, field)]
@@ -291,23 +308,25 @@ def _planning_flags(settings: Settings) -> list[str]:
     return [f"--{field.replace('_', '-')}" for field in fields]
 
 
-def match_clusters(names: Collection[str], settings: Settings, source: str) -> Mapping[str, ClusterSpec]:
+def match_clusters(
+    names: Collection[str], settings: RunSettings, source: str, listener: RunListener = SILENT
+) -> Mapping[str, ClusterSpec]:
     """Return the run's cluster for each name in a file; ``source`` is the file for messages, such as ``the plan``.
 
     If there is one name and one cluster, and one of them has no name, they match; the cluster id is compared later.
     """
-    clusters = load.load_clusters(replace(settings, cluster=None))
+    clusters = load_clusters(replace(settings, cluster=None), listener)
     if len(names) == len(clusters) == 1 and "" in (*names, *clusters):
         clusters = dict(zip(names, clusters.values(), strict=True))
     elif settings.address_option and len(names) > 1:
         listed = ", ".join(names)
         address = f"{settings.address_option} is the address of one cluster"
-        raise click.UsageError(f"{address}, and {source} has {len(names)}: {listed}")
+        raise usage_error(f"{address}, and {source} has {len(names)}: {listed}")
     require_known_clusters(names, clusters, source)
     if not names:
         if settings.cluster is not None:
             raise TopiaristError(Reason.UNKNOWN_CLUSTER, f"{source} has no cluster {settings.cluster}")
-        terminal.log(f"{source} has no cluster: nothing to do")
+        listener.on_message(f"{source} has no cluster: nothing to do", important=True)
     return {name: clusters[name] for name in names}
 
 
@@ -342,7 +361,8 @@ _MAX_SHOWN_TOPICS = 12
 def format_remark(label: str, cluster: str, topics: Sequence[str]) -> str:
     """Return a remark on topics of a cluster; lists at most 12 topics and counts the rest."""
     more = f", ... {len(topics) - _MAX_SHOWN_TOPICS:,} more" if len(topics) > _MAX_SHOWN_TOPICS else ""
-    return f"{terminal.label_cluster(cluster)}{label}: {', '.join(topics[:_MAX_SHOWN_TOPICS])}{more}"
+    name = f"{cluster}: " if cluster else ""
+    return f"{name}{label}: {', '.join(topics[:_MAX_SHOWN_TOPICS])}{more}"
 
 
 def _leave_out_conflicts(found: RevalidatedPlan) -> Plan:

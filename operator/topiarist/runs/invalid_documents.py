@@ -1,6 +1,6 @@
 """Documents that are left out of a run because they are invalid, so that the rest of the manifests can be used.
 
-``cli.load`` calls it for ``drift``: a report of a fleet without one manifest is worth more than no report. All other
+``runs.inputs`` calls it for ``drift``: a report of a fleet without one manifest is worth more than no report. All other
 commands stop at the first invalid document, because they write or check.
 """
 

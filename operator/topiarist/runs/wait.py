@@ -1,43 +1,53 @@
 """The wait of ``apply --wait``: throttle writes, then poll until the controllers are done.
 
 ``throttle`` defines how many replicas may be in flight and how to interpret each poll; this module has the clock, the
-sleeping and the messages. While a cluster is written to, its ``ControllerWait`` is the throttle of that run, under the
-run's lock. Afterwards nothing is written and no lock is held. The wait fails after ``--wait-timeout`` seconds without
-progress, however much is left to do. Ctrl-C ends the waiting, not the controller's work.
+sleeping and the messages. ``execute`` calls it. While a cluster is written to, its ``ControllerWait`` is the throttle
+of that run, under the run's lock. Afterwards nothing is written and no lock is held. The wait fails after
+``--wait-timeout`` seconds without progress, however much is left to do. Ctrl-C ends the waiting, not the controller's
+work.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from itertools import chain
 
-from topiarist.cli import terminal
-from topiarist.cli.settings import Settings
 from topiarist.model.outcome import Outcome, ReconcileReport
 from topiarist.model.plan import TopicPlan
 from topiarist.ports import ProgressSource
+from topiarist.runs.listener import SILENT, RunListener
+from topiarist.runs.settings import RunSettings
 from topiarist.text import format_count
 from topiarist.throttle import ControllerWait, ProgressDeadline
+
+ShowProgress = Callable[[int], AbstractContextManager[Callable[[], None]]]
+"""A function that shows how many topics are done, of a number that it gets."""
+
+
+@contextmanager
+def _show_nothing(_total: int) -> Iterator[Callable[[], None]]:
+    yield lambda: None
 
 
 def make_controller_wait(
     cluster: ProgressSource,
-    settings: Settings,
+    settings: RunSettings,
     stop: Callable[[], bool],
     on_outcome: Callable[[TopicPlan, Outcome], None],
+    listener: RunListener = SILENT,
 ) -> ControllerWait:
     """Return the throttle of one cluster's run, limited by the settings.
 
-    It logs once when it holds the run back.
+    ``listener`` gets a message once when the throttle holds the run back.
     """
 
     def held() -> None:
-        if settings.verbosity >= 0:
-            most = format_count(settings.max_inflight_replicas, "replica")
-            terminal.log_over_progress(
-                f"throttled: the controller has to initialize earlier partitions first, {most} per broker at a time"
-            )
+        most = format_count(settings.max_inflight_replicas, "replica")
+        listener.on_pause(
+            f"throttled: the controller has to initialize earlier partitions first, {most} per broker at a time"
+        )
 
     return ControllerWait(
         cluster,
@@ -52,11 +62,14 @@ def make_controller_wait(
 def wait_for_controllers(
     controller_waits: Mapping[str, ControllerWait],
     reports: Sequence[ReconcileReport],
-    settings: Settings,
+    settings: RunSettings,
     stop: Callable[[], bool],
+    listener: RunListener = SILENT,
+    show_progress: ShowProgress = _show_nothing,
 ) -> list[ReconcileReport]:
     """Wait for the controllers and return the updated reports of the run.
 
+    ``show_progress`` gets the number of topics that are waited for, and gives a function that is called for each one.
     Returns when the controllers are done, when there is no progress for ``wait_timeout`` seconds, or when ``stop``
     returns True.
     """
@@ -64,27 +77,30 @@ def wait_for_controllers(
     for watch, report in zip(waits, reports, strict=True):
         watch.add_report(report)
     pending = [is_growth for watch in waits for is_growth in watch.remaining.values()]
-    if pending and settings.verbosity >= 0:
+    if pending:
         counts = (("initialize", sum(pending)), ("delete", len(pending) - sum(pending)))
         work = " and ".join(f"{verb} {format_count(count, 'topic')}" for verb, count in counts if count)
-        terminal.log(f"waiting for the controller to {work}, at most {settings.wait_timeout:g} s without progress")
+        listener.on_message(
+            f"waiting for the controller to {work}, at most {settings.wait_timeout:g} s without progress"
+        )
     deadline = ProgressDeadline(settings.wait_timeout, stop)
-    with terminal.ProgressBar(len(pending), settings) as progress:
+    with show_progress(len(pending)) as step:
         while not stop():
             since = time.monotonic()
             polls = [watch.poll() for watch in waits]
             deadline.record_poll(progress=any(result.progress for result in polls), since=since)
             for _ in chain.from_iterable(result.finished for result in polls):
-                progress.step()
+                step()
             if not any(watch.remaining for watch in waits) or deadline.is_expired:
                 break
             deadline.wait()
     stopped = stop()
     if stopped and (remaining_count := sum(len(watch.remaining) for watch in waits)):
-        terminal.log(f"no longer waiting for {format_count(remaining_count, 'topic')}: the controller continues")
-    elif settings.verbosity >= 0:
+        text = f"no longer waiting for {format_count(remaining_count, 'topic')}: the controller continues"
+        listener.on_message(text, important=True)
+    else:
         finished = ((True, "initialized by the controller"), (False, "deleted"))
         counted = [(sum(watch.count_finished(grown=grown) for watch in waits), verb) for grown, verb in finished]
         if text := ", ".join(f"{format_count(count, 'topic')} {verb}" for count, verb in counted if count):
-            terminal.log(text)
+            listener.on_message(text)
     return [watch.update_report(report, stopped=stopped) for watch, report in zip(waits, reports, strict=True)]

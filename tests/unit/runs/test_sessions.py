@@ -9,8 +9,8 @@ from weakref import WeakSet
 import pytest
 
 from support.waiting import DEFAULT_TIMEOUT_S, wait_until
-from topiarist.cli.clusters import map_parallel, run_all, stream_parallel
 from topiarist.errors import Reason, TopiaristError
+from topiarist.runs.sessions import map_parallel, run_all, stream_parallel
 
 NAMES = [f"cluster-{number:02}" for number in range(40, 0, -1)]
 

@@ -9,8 +9,8 @@ import pytest
 
 from support.states import cluster, spec, topic
 from topiarist import throttle
-from topiarist.cli.apply import wait
 from topiarist.cli.settings import Settings
+from topiarist.cli.terminal import TerminalListener
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import AddPartitions, Plan, TopicPlan
@@ -19,6 +19,7 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan
+from topiarist.runs import wait
 
 SEEN = cluster(topic("orders"), topic("clicks", identity="2"))
 
@@ -58,7 +59,7 @@ def report(*names: str, result: Result = Result.DONE) -> ReconcileReport:
 
 def waited(played: Played, found: ReconcileReport, *, seconds: float = 30.0, stop: bool = False) -> ReconcileReport:
     """Return the report after ``apply --wait``."""
-    settings = Settings(wait_timeout=seconds, verbosity=-1)
+    settings = Settings(wait_timeout=seconds)
     (after,) = wait.wait_for_controllers(
         {"": wait.make_controller_wait(played, settings, lambda: stop, untold)}, [found], settings, lambda: stop
     )
@@ -98,7 +99,7 @@ def test_the_id_of_a_created_topic_is_told_as_soon_as_it_is_known() -> None:
     }
     played = Played(first, {"late": sight("late", taken=True, topic_id="L")})
     told: list[tuple[str, str | None, int]] = []
-    settings = Settings(wait_timeout=30.0, verbosity=-1)
+    settings = Settings(wait_timeout=30.0)
     watch = wait.make_controller_wait(
         played,
         settings,
@@ -330,9 +331,8 @@ def paced(
     played: Played, *, ahead: int = 6, seconds: float = 30.0, stop: Callable[[], bool] = lambda: False, loud: int = -1
 ) -> throttle.ControllerWait:
     """Return the controller wait of a run."""
-    return wait.make_controller_wait(
-        played, Settings(wait_timeout=seconds, max_inflight_replicas=ahead, verbosity=loud), stop, untold
-    )
+    settings = Settings(wait_timeout=seconds, max_inflight_replicas=ahead, verbosity=loud)
+    return wait.make_controller_wait(played, settings, stop, untold, TerminalListener(settings))
 
 
 def test_a_run_is_held_back_until_the_controller_has_gone_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -368,7 +368,7 @@ def test_a_controller_that_does_nothing_ends_the_run() -> None:
         watch.wait()
     outcomes = (Outcome("new", Result.DONE), Outcome("orders", Result.SKIPPED))
     found = ReconcileReport(GROWN, outcomes, raised.value)
-    (after,) = wait.wait_for_controllers({"": watch}, [found], Settings(wait_timeout=30.0, verbosity=-1), lambda: False)
+    (after,) = wait.wait_for_controllers({"": watch}, [found], Settings(wait_timeout=30.0), lambda: False)
     assert [outcome.result for outcome in after.outcomes] == [Result.PENDING, Result.SKIPPED]
     assert "no controller" in after.outcomes[0].message
     assert (after.error, after.exit_code) == (raised.value, Exit.ERROR)
@@ -410,6 +410,7 @@ def test_what_is_waited_for_is_said_before_and_after(capsys: pytest.CaptureFixtu
             [run],
             settings,
             lambda: False,
+            TerminalListener(settings),
         )
     assert capsys.readouterr().err == (
         "waiting for the controller to initialize 2 topics and delete 1 topic, at most 300 s without progress\n"

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click import UsageError
 
 from topiarist.adapters.manifests import loader
-from topiarist.cli.load import load_manifests, load_with_platform
-from topiarist.cli.settings import Settings
+from topiarist.errors import TopiaristError
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.spec import Budgets, TopicSpec
+from topiarist.runs.inputs import load_manifests, load_with_platform
+from topiarist.runs.listener import RunListener
+from topiarist.runs.settings import RunSettings
 
 HEAD = "apiVersion: topiarist.dev/v1\nkind: {kind}\nmetadata: {{name: {name}}}\n"
 TOPIC = HEAD.format(kind="Topic", name="orders") + "spec: {partitions: 1, replicationFactor: 1}\n"
@@ -38,49 +39,58 @@ def _names(found: loader.Loaded) -> list[str]:
     return [f"{manifest.kind} {manifest.name}" for manifest in found.manifests]
 
 
-def test_without_a_platform_all_counts(branch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+class Heard(RunListener):
+    """A listener that keeps the messages."""
+
+    def __init__(self) -> None:
+        self.messages: list[str] = []
+
+    def on_message(self, text: str, *, important: bool = False) -> None:
+        """Keep a message; a quiet run shows only the important ones."""
+        assert not important
+        self.messages.append(text)
+
+
+def test_without_a_platform_all_counts(branch: Path) -> None:
     """Without ``--platform``, every document of the paths counts."""
     found = loader.load_manifests([str(branch)])
-    assert load_with_platform(found, Settings()) is found
-    assert capsys.readouterr().err == ""
+    heard = Heard()
+    assert load_with_platform(found, RunSettings(), heard) is found
+    assert heard.messages == []
 
 
-@pytest.mark.parametrize("quiet", [False, True])
-def test_a_cluster_counts_there_alone_and_a_topic_elsewhere(
-    tmp_path: Path, branch: Path, capsys: pytest.CaptureFixture[str], quiet: bool
-) -> None:
-    """The Cluster of the branch and the Topic of the platform have no effect, and topiarist reports the Cluster unless
-    the run is quiet.
-    """
-    settings = Settings(platform=(str(_platform(tmp_path, f"{TOPIC}---\n{OURS}")),), verbosity=-quiet)
-    assert _names(load_with_platform(loader.load_manifests([str(branch)]), settings)) == [
+def test_a_cluster_counts_there_alone_and_a_topic_elsewhere(tmp_path: Path, branch: Path) -> None:
+    """The Cluster of the branch and the Topic of the platform have no effect, and topiarist reports the Cluster."""
+    heard = Heard()
+    settings = RunSettings(platform=(str(_platform(tmp_path, f"{TOPIC}---\n{OURS}")),))
+    assert _names(load_with_platform(loader.load_manifests([str(branch)]), settings, heard)) == [
         "Topic orders",
         "Cluster ours",
     ]
-    said = f"ignored 1 document outside --platform: Cluster theirs ({branch}/all.yaml:6:1)\n"
-    assert capsys.readouterr().err == ("" if quiet else said)
+    assert heard.messages == [f"ignored 1 document outside --platform: Cluster theirs ({branch}/all.yaml:6:1)"]
 
 
-def test_a_file_that_both_paths_lead_to_is_the_platforms(branch: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_both_paths_lead_to_is_the_platforms(branch: Path) -> None:
     """A Cluster in a file that both paths contain counts, under any name of the file, without a message."""
     link = branch.with_name("link")
     link.symlink_to(branch)
-    found = load_with_platform(loader.load_manifests([str(branch)]), Settings(platform=(str(link),)))
+    heard = Heard()
+    found = load_with_platform(loader.load_manifests([str(branch)]), RunSettings(platform=(str(link),)), heard)
     assert _names(found) == ["Topic orders", "Cluster theirs"]
-    assert capsys.readouterr().err == ""
+    assert heard.messages == []
 
 
 def test_a_platform_that_guards_nothing_is_wrong_usage(tmp_path: Path, branch: Path) -> None:
     """A platform without Cluster and Policy is a usage error: a mistyped path would remove every restriction."""
-    settings = Settings(platform=(str(_platform(tmp_path, TOPIC)),))
-    with pytest.raises(UsageError, match="found no Cluster and no Policy"):
+    settings = RunSettings(platform=(str(_platform(tmp_path, TOPIC)),))
+    with pytest.raises(TopiaristError, match="found no Cluster and no Policy"):
         load_with_platform(loader.load_manifests([str(branch)]), settings)
 
 
 def test_what_is_wrong_in_a_platform_is_a_error(tmp_path: Path, branch: Path) -> None:
     """An invalid document in the platform is reported as such, and not as a missing Cluster."""
     found = load_with_platform(
-        loader.load_manifests([str(branch)]), Settings(platform=(str(_platform(tmp_path, BROKEN)),))
+        loader.load_manifests([str(branch)]), RunSettings(platform=(str(_platform(tmp_path, BROKEN)),))
     )
     assert [diagnostic.location.file for diagnostic in found.errors] == [str(tmp_path / "platform.yaml")]
 
@@ -88,13 +98,13 @@ def test_what_is_wrong_in_a_platform_is_a_error(tmp_path: Path, branch: Path) ->
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (Settings(platform=("x",), clusters=("y",)), "--clusters cannot be combined with --platform"),
-        (Settings(platform=("-",)), "wanted a file or a folder, not standard input"),
+        (RunSettings(platform=("x",), clusters=("y",)), "--clusters cannot be combined with --platform"),
+        (RunSettings(platform=("-",)), "wanted a file or a folder, not standard input"),
     ],
 )
-def test_what_does_not_go_with_a_platform(branch: Path, settings: Settings, words: str) -> None:
+def test_what_does_not_go_with_a_platform(branch: Path, settings: RunSettings, words: str) -> None:
     """A platform is the only source of Clusters, and a branch must not be able to write to it."""
-    with pytest.raises(UsageError, match=words):
+    with pytest.raises(TopiaristError, match=words):
         load_with_platform(loader.load_manifests([str(branch)]), settings)
 
 
@@ -116,7 +126,7 @@ MOVING_BRANCH = (
 def _load_branch(folder: Path, **options: Any) -> dict[str, TopicSpec]:
     """Return the topics of a branch that asks for everything, on the cluster of the platform."""
     (folder / "topics.yaml").write_text(MOVING_BRANCH)
-    settings = Settings((str(folder / "topics.yaml"),), platform=(str(_platform(folder, PLATFORM)),), **options)
+    settings = RunSettings((str(folder / "topics.yaml"),), platform=(str(_platform(folder, PLATFORM)),), **options)
     return {spec.topic: spec for spec in load_manifests(settings).desired.specs["ours"]}
 
 
@@ -142,8 +152,8 @@ def test_the_throttle_of_a_run_replaces_that_of_the_cluster(tmp_path: Path) -> N
 def test_a_selection_keeps_the_names_of_the_other_topics(tmp_path: Path) -> None:
     """The specs are those of the selected topics; the names of the others are kept, for the share of a budget."""
     (tmp_path / "topics.yaml").write_text(MOVING_BRANCH)
-    desired = load_manifests(Settings((str(tmp_path / "topics.yaml"),), topic=("ord*",), verbosity=-1)).desired
+    desired = load_manifests(RunSettings((str(tmp_path / "topics.yaml"),), topic=("ord*",))).desired
     assert [spec.topic for spec in desired.specs["ours"]] == ["orders"]
     assert desired.unselected == {"ours": {"users"}}
-    everything = load_manifests(Settings((str(tmp_path / "topics.yaml"),), verbosity=-1)).desired
+    everything = load_manifests(RunSettings((str(tmp_path / "topics.yaml"),))).desired
     assert everything.unselected == {}

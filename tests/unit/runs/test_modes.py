@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from topiarist.cli.apply.modes import require_same_cluster
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.plan import Plan
 from topiarist.model.state import ClusterState
+from topiarist.runs.modes import require_same_cluster
 
 PLAN = Plan("prod", "ID", "/kafka")
 

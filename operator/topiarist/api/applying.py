@@ -1,0 +1,192 @@
+"""Applies plans and manifests for a caller in Python; no person is asked, so risky changes need approvals.
+
+``planning`` makes the plans. ``runs.modes`` and ``runs.execute`` have the guards and the writes, as for the command
+line with ``--yes``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from topiarist.api.planning import Plans, to_bytes
+from topiarist.errors import Exit, Reason, TopiaristError
+from topiarist.model.outcome import ReconcileReport, Result, worst_exit_code
+from topiarist.model.plan import Risk
+from topiarist.model.run_options import RiskApproval
+from topiarist.runs import execute
+from topiarist.runs.inputs import load_manifests
+from topiarist.runs.listener import SILENT, RunListener
+from topiarist.runs.modes import ApplyManifests, ApplyReviewed, ApplySavedPlan, PlanFile
+from topiarist.runs.sessions import ClusterSessions
+from topiarist.runs.setting_checks import check_settings, parse_risk_approval
+from topiarist.runs.settings import RunSettings
+from topiarist.runs.wait import wait_for_controllers
+
+
+def approve_risk(risk: Risk, topics: Sequence[str]) -> RiskApproval:
+    """Return the approval of a risk for the named topics, for ``RunSettings.allow_risk``; ``["*"]`` is for all topics.
+
+    Raises ``TopiaristError`` (WrongUsage) without topics, and for a name that no topic can have.
+    """
+    if isinstance(topics, str) or not topics:
+        raise TopiaristError(Reason.WRONG_USAGE, f"found topics {topics!r}, wanted a list of names, or ['*'] for all")
+    try:
+        return parse_risk_approval(risk.label if [*topics] == ["*"] else f"{risk.label}={','.join(topics)}")
+    except (AttributeError, TypeError, ValueError) as error:
+        raise TopiaristError(Reason.WRONG_USAGE, f"approval of a risk: {error}") from None
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyResult:
+    """The outcome of an apply: a report for each planned cluster, in order of name.
+
+    ``errors`` has the error of each cluster that could not be read or planned, by name. ``remarks`` are facts that the
+    reports do not show, such as topics that needed no change any more. ``exit_code`` is that of ``topiarist apply``.
+    """
+
+    reports: tuple[ReconcileReport, ...]
+    errors: Mapping[str, TopiaristError]
+    remarks: tuple[str, ...]
+    exit_code: Exit
+
+    def require_done(self) -> None:
+        """Raise the most important ``TopiaristError`` unless everything that was asked for is done.
+
+        That is the error of a cluster, else a topic that failed, conflicted or was refused; the message counts them.
+        """
+        for error in (*self.errors.values(), *(report.error for report in self.reports)):
+            if error:
+                raise error
+        problems = [*self._find_problems()]
+        if problems:
+            reason, message = max(problems, key=lambda problem: _IMPORTANCE[problem[0].exit_code])
+            more = f" (and {len(problems) - 1:,} more)" if len(problems) > 1 else ""
+            raise TopiaristError(reason, f"{message}{more}", "the reports of the result have all of them")
+
+    def _find_problems(self) -> list[tuple[Reason, str]]:
+        found = []
+        for report in self.reports:
+            label = f"cluster {report.plan.cluster}: " if report.plan.cluster else ""
+            for outcome in report.outcomes:
+                if outcome.result not in (Result.DONE, Result.UNCHANGED):
+                    reason = outcome.reason or Reason.NOT_SENT
+                    text = f"{label}{outcome.topic}: {outcome.result.value}: {outcome.message or reason.value}"
+                    found.append((reason, text))
+            for topic in report.plan.topics:
+                if not topic.observe_only:
+                    found += [
+                        (each.reason, f"{label}{topic.topic}: refused: {each.message}") for each in topic.refusals
+                    ]
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result as plain values, to pass on as JSON: exit code, outcomes, refusals, errors, remarks."""
+        clusters = []
+        for report in self.reports:
+            outcomes = [
+                {
+                    "topic": each.topic,
+                    "result": each.result.value,
+                    "reason": each.reason.value if each.reason else None,
+                    "message": each.message,
+                }
+                for each in report.outcomes
+            ]
+            refusals = [
+                {"topic": topic.topic, "reason": each.reason.value, "message": each.message, "hint": each.hint}
+                for topic in report.plan.topics
+                if not topic.observe_only
+                for each in topic.refusals
+            ]
+            error = _encode_error(report.error) if report.error else None
+            name = report.plan.cluster
+            clusters.append({"name": name, "outcomes": outcomes, "refusals": refusals, "error": error})
+        return {
+            "exitCode": int(self.exit_code),
+            "clusters": clusters,
+            "errors": {name: _encode_error(error) for name, error in self.errors.items()},
+            "remarks": list(self.remarks),
+        }
+
+
+_IMPORTANCE = {Exit.ERROR: 3, Exit.CONFLICT: 2, Exit.REFUSED: 1, Exit.USAGE: 0, Exit.CHANGES: 0, Exit.DONE: 0}
+
+
+def _encode_error(error: TopiaristError) -> dict[str, str]:
+    return {"reason": error.reason.value, "message": str(error.args[0]), "hint": error.hint}
+
+
+def _never() -> bool:
+    return False
+
+
+def apply_plans(
+    settings: RunSettings,
+    plans: Plans | str | bytes,
+    listener: RunListener = SILENT,
+    stop: Callable[[], bool] = _never,
+) -> ApplyResult:
+    """Apply plans as they were made, as ``topiarist apply --plan`` does, and read no manifest of a topic.
+
+    ``plans`` is the JSON of ``Plans.to_json``, or the value itself. ``settings`` has the Cluster documents or the
+    address, and neither paths nor settings of planning. A changed byte, another owner or another cluster is an error.
+    Each cluster is read again: what is done already is left alone, and after the first topic that has changed since
+    nothing more is sent, unless ``partial``. The plan allows its changes; deletions need ``allow_risk`` too.
+
+    ``stop`` returns whether to send nothing more. Raises ``TopiaristError`` before anything is sent; errors and
+    refusals of single clusters and topics are in the result.
+    """
+    _check_for_apply(settings)
+    if settings.paths or settings.selection.text:
+        raise TopiaristError(Reason.WRONG_USAGE, "a plan is applied as saved: found paths, or a selection of topics")
+    content = plans.to_json() if isinstance(plans, Plans) else plans
+    mode = ApplySavedPlan(settings, PlanFile(to_bytes(content), "the plan"), listener, non_interactive=True)
+    return _apply(mode, settings, listener, stop)
+
+
+def apply_manifests(
+    settings: RunSettings,
+    listener: RunListener = SILENT,
+    stop: Callable[[], bool] = _never,
+    *,
+    reviewed: Plans | str | bytes | None = None,
+) -> ApplyResult:
+    """Plan the manifests of a run and apply the plans, as ``topiarist apply --yes`` does.
+
+    Changes that may lose data need ``allow_risk``. With ``reviewed``, the plans of a review, only changes that the
+    review has too are applied, and of these deletions need ``allow_risk``.
+
+    ``stop`` returns whether to send nothing more. Raises ``TopiaristError`` before anything is sent; errors and
+    refusals of single clusters and topics are in the result.
+    """
+    _check_for_apply(settings)
+    inputs = load_manifests(settings, listener)
+    if reviewed is None:
+        return _apply(ApplyManifests(settings, inputs, non_interactive=True), settings, listener, stop)
+    content = reviewed.to_json() if isinstance(reviewed, Plans) else reviewed
+    file = PlanFile(to_bytes(content), "the reviewed plan")
+    return _apply(ApplyReviewed(settings, inputs, file, non_interactive=True), settings, listener, stop)
+
+
+def _check_for_apply(settings: RunSettings) -> None:
+    check_settings(settings)
+    if settings.snapshot or settings.ask_brokers:
+        name = "snapshot" if settings.snapshot else "ask_brokers"
+        raise TopiaristError(
+            Reason.WRONG_USAGE, f"found {name}, which is for plans alone: a run writes to its clusters"
+        )
+
+
+def _apply(
+    mode: ApplyManifests | ApplySavedPlan, settings: RunSettings, listener: RunListener, stop: Callable[[], bool]
+) -> ApplyResult:
+    with ClusterSessions(mode.clusters, settings, listener) as sessions:
+        plans = mode.make_plans(sessions)
+        applied = execute.apply_plans(sessions, plans, settings, listener, stop, apply_one=mode.apply_plan)
+        reports = applied.reports
+        if settings.wait:
+            reports = wait_for_controllers(applied.waits, reports, settings, stop, listener)
+    code = worst_exit_code((sessions.error_code, *(report.exit_code for report in reports)))
+    return ApplyResult(tuple(reports), dict(sessions.failures), tuple(mode.remarks), code)

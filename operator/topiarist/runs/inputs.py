@@ -1,0 +1,410 @@
+"""The inputs of a run: manifests, clusters and policies, checked before the first connection.
+
+``load_manifests``, ``load_clusters`` and ``load_if_given`` report all errors at once. With ``--platform``, clusters and
+policies come only from its paths and topics only from the other paths: a branch is not trusted, because it may bring
+another ``Cluster`` of a known name, a looser policy, or budgets without a limit. Documents in the wrong place are
+ignored with a log line and are no error, so one repository may hold both.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from topiarist.adapters.manifests import files, loader
+from topiarist.adapters.manifests.loader import InvalidDocument
+from topiarist.desired import parse
+from topiarist.desired.duplicates import duplicate_document_errors, index_clusters
+from topiarist.desired.resolve import Desired, resolve, unknown_cluster_hint
+from topiarist.desired.selection import select_with_groups
+from topiarist.errors import Diagnostic, InvalidManifests, Reason, TopiaristError
+from topiarist.filters.chain import apply_filters
+from topiarist.filters.limits import NO_LIMITS, LimitFilter
+from topiarist.filters.move_limit import limit_moves
+from topiarist.filters.permissions import PlanFilter, keep_all
+from topiarist.filters.policies import PolicyEvaluator, PolicyResult, evaluate_policies
+from topiarist.kafka.names import matches_any
+from topiarist.model.access import KafkaAccess, Via, ZooKeeperAccess
+from topiarist.model.plan import Plan
+from topiarist.model.policy import Policy
+from topiarist.model.run_options import ALL_TOPICS
+from topiarist.model.spec import ClusterSpec, Manifest
+from topiarist.runs.invalid_documents import ValidDocuments, select_valid_documents
+from topiarist.runs.listener import SILENT, RunListener
+from topiarist.runs.settings import RunSettings
+from topiarist.schema import load as load_
+from topiarist.text import format_count
+
+if TYPE_CHECKING:
+    from topiarist.drift.findings.exceptions import DriftException
+
+
+class RunInputs(NamedTuple):
+    """The loaded manifests of a run: the desired state, and the plan filter that its policies define.
+
+    ``invalid_documents`` were left out, and ``unassigned_topics`` are topics with an unknown cluster for that reason.
+    """
+
+    desired: Desired
+    policy_filter: PlanFilter = keep_all
+    limits: LimitFilter = NO_LIMITS
+    exceptions: Sequence[DriftException] = ()
+    invalid_documents: Sequence[InvalidDocument] = ()
+    unassigned_topics: frozenset[str] = frozenset()
+
+    def filter_plan(self, plan: Plan, settings: RunSettings, approve: PlanFilter = keep_all) -> Plan:
+        """Return the plan without changes that the run does not allow."""
+        budgets = self.desired.clusters[plan.cluster].budgets
+
+        def approve_within_limits(plan: Plan) -> Plan:
+            # Before the budgets: what the run leaves for the next one costs nothing.
+            return self.limits.enforce(limit_moves(approve(plan), settings.max_moves))
+
+        filtered = apply_filters(
+            plan, budgets, policies=self.policy_filter, approve=approve_within_limits, partial=settings.partial
+        )
+        return self.limits.show_usage(filtered)
+
+
+def usage_error(message: str) -> TopiaristError:
+    """Return the error of settings that are missing, or that exclude each other."""
+    return TopiaristError(Reason.WRONG_USAGE, message)
+
+
+def load_manifests(
+    settings: RunSettings,
+    listener: RunListener = SILENT,
+    stdin: BinaryIO | None = None,
+    *,
+    offline: bool = False,
+    with_policies: bool = True,
+    skip_invalid: bool = False,
+) -> RunInputs:
+    """Return the specs of a run, and the plan filter of its policies.
+
+    With ``offline``, no cluster is needed and no address is required. Policies are evaluated only ``with_policies``.
+    With ``skip_invalid``, invalid documents are left out, and their errors are reported and returned. ``stdin`` is read
+    for the path ``-``.
+
+    ``listener`` gets the warnings, and which documents and topics are ignored. Raises ``InvalidManifests`` with every
+    error, or ``TopiaristError`` (WrongUsage).
+    """
+    if not settings.paths:
+        raise usage_error("give at least one file or folder with manifests")
+    loaded, clusters, duplicate_errors = _read_manifests(settings, listener, stdin, offline=offline)
+    topics: Sequence[Manifest] = [manifest for manifest in loaded.manifests if manifest.kind == "Topic"]
+    policies = [parse.parse_policy(each) for each in loaded.manifests if with_policies and each.kind == "Policy"]
+    invalid_clusters = frozenset(name for kind, name in loaded.invalid_documents if kind == "Cluster")
+    exceptions, exception_errors = _parse_exceptions(loaded.manifests)
+    duplicate_errors = [*duplicate_errors, *exception_errors]
+    skipped: Sequence[InvalidDocument] = ()
+    unassigned: frozenset[str] = frozenset()
+    if skip_invalid:
+        valid = _select_valid_documents(loaded, clusters, duplicate_errors, settings, listener)
+        topics, clusters, invalid_clusters = valid.topics, valid.clusters, valid.invalid_clusters
+        skipped, unassigned = valid.invalid, valid.unassigned_topics
+        loaded, duplicate_errors = loaded._replace(errors=()), ()
+    desired = resolve(
+        topics,
+        clusters,
+        only_cluster=settings.cluster,
+        # Paths alone do not define all clusters: a commit may change a topic and no ``Cluster`` document.
+        require_cluster_documents=not offline
+        or (bool(settings.platform or settings.clusters) and set(clusters) != {""}),
+        invalid_clusters=invalid_clusters,
+        unchecked_parts="defaults and policies" if policies else "defaults",
+    )
+    result = _evaluate_policies(policies, desired, clusters, validate_only=offline) if policies else PolicyResult()
+    limits = LimitFilter(policies, desired)  # all topics count, also those that the run does not select
+    excess = [*limits.find_declared_excess()] if offline else []
+    errors = {*loaded.errors, *duplicate_errors, *desired.errors, *result.errors}
+    errors.update(each for each in excess if each.reason == Reason.LIMIT_EXCEEDED.value)
+    if not offline and not settings.snapshot:
+        errors.update(_find_missing_addresses(desired.targeted_clusters))
+    no_topic = [] if topics or loaded.invalid_documents else [_make_no_topic_warning(settings.paths)]
+    if settings.require_topics:
+        errors.update(no_topic)
+    file_warnings = [each for each in loaded.warnings if each.location not in {found.location for found in no_topic}]
+    if loaded.foreign_count:
+        listener.on_message(f"ignored {format_count(loaded.foreign_count, 'document')} of other API groups")
+    if errors:
+        listener.on_warnings(file_warnings)
+        raise InvalidManifests(list(errors), loaded.suppressed_count)
+    warnings = sorted({*desired.warnings, *result.warnings}) if policies else desired.warnings
+    limit_warnings = [each for each in excess if each.reason != Reason.LIMIT_EXCEEDED.value]
+    desired = replace(desired, warnings=(*no_topic, *file_warnings, *warnings, *limit_warnings))
+    if desired.skipped_count:
+        names = ", ".join(filter(None, desired.clusters)) or "this cluster"
+        listener.on_message(f"ignored {format_count(desired.skipped_count, 'topic')} for clusters other than {names}")
+    _report_unmatched_patterns(desired, settings, listener)
+    listener.on_warnings(desired.warnings)
+    if settings.selection.text:
+        desired = _select_topics(desired, settings, listener)
+    return RunInputs(desired, result.plan_filter, limits, exceptions, skipped, unassigned)
+
+
+def _parse_exceptions(manifests: Sequence[Manifest]) -> tuple[Sequence[DriftException], Sequence[Diagnostic]]:
+    """Return the exceptions of drift reports, and their errors."""
+    documents = [manifest for manifest in manifests if manifest.kind == "DriftException"]
+    if not documents:
+        return (), ()
+    from topiarist.drift.findings.exceptions import parse_exceptions
+
+    exceptions, errors = parse_exceptions(documents)
+    return exceptions, [*errors, *duplicate_document_errors(documents)]
+
+
+def _select_valid_documents(
+    loaded: loader.Loaded,
+    clusters: Mapping[str, ClusterSpec],
+    cluster_errors: Sequence[Diagnostic],
+    settings: RunSettings,
+    listener: RunListener,
+) -> ValidDocuments:
+    """Return the documents without the invalid ones, and report the errors of these."""
+
+    def find_errors(valid: ValidDocuments) -> Iterator[Diagnostic]:
+        if settings.cluster is not None and settings.cluster not in valid.clusters:
+            return
+        resolved = resolve(
+            valid.topics, valid.clusters, only_cluster=settings.cluster, invalid_clusters=valid.invalid_clusters
+        )
+        yield from resolved.errors
+        yield from () if settings.snapshot else _find_missing_addresses(resolved.targeted_clusters)
+
+    valid = select_valid_documents(loaded, clusters, cluster_errors, find_errors)
+    errors = [error for document in valid.invalid for error in document.errors]
+    if settings.cluster is not None and settings.cluster not in valid.clusters:
+        raise InvalidManifests(errors, loaded.suppressed_count)
+    if errors:
+        listener.on_error(InvalidManifests(errors, loaded.suppressed_count))
+    return valid
+
+
+def _evaluate_policies(
+    policies: Sequence[Policy], desired: Desired, clusters: Mapping[str, ClusterSpec], *, validate_only: bool
+) -> PolicyResult:
+    # Importing the CEL library takes 40 ms: a run without policies skips it.
+    from topiarist.adapters import cel
+
+    rule_evaluator = cel.CelRuleEvaluator(rule for policy in policies for rule in policy.rules)
+    return evaluate_policies(
+        desired,
+        policies,
+        clusters,
+        PolicyEvaluator(policies, loader.read_annotations, rule_evaluator),
+        validate_only=validate_only,
+    )
+
+
+def _make_no_topic_warning(paths: Sequence[str]) -> Diagnostic:
+    """Return the warning about a run without any topic, at the first of its paths."""
+    where = "here" if len(paths) == 1 else f"in {format_count(len(paths), 'path')}"
+    hint = f"wanted documents of apiVersion {load_.API_VERSION} and kind Topic, in a folder in *.yaml or *.yml"
+    return Diagnostic(files.file_location(paths[0]), f"found no Topic {where}: there is nothing to do", hint)
+
+
+def load_clusters(
+    settings: RunSettings, listener: RunListener = SILENT, stdin: BinaryIO | None = None
+) -> Mapping[str, ClusterSpec]:
+    """Return the clusters of a run without topics, by name: from the paths, or from an address option.
+
+    Topics in the paths are ignored. Raises ``InvalidManifests`` with every error, or ``TopiaristError`` (WrongUsage).
+    """
+    loaded, clusters, duplicate_errors = _read_manifests(settings, listener, stdin, offline=False)
+    chosen = clusters if settings.cluster is None else {settings.cluster: clusters[settings.cluster]}
+    missing_addresses = () if settings.snapshot else _find_missing_addresses(chosen)
+    if errors := {*loaded.errors, *duplicate_errors, *missing_addresses}:
+        raise InvalidManifests(list(errors), loaded.suppressed_count)
+    listener.on_warnings(loaded.warnings)
+    return chosen
+
+
+def load_if_given(
+    settings: RunSettings,
+    listener: RunListener = SILENT,
+    stdin: BinaryIO | None = None,
+    *,
+    with_policies: bool = True,
+) -> RunInputs:
+    """Return the specs of a run's manifests; without manifests, no specs for every cluster of the run.
+
+    See ``load_manifests`` for ``with_policies``. ``listener`` gets nothing about manifests of topics: warnings about a
+    whole folder do not concern a command that only shows.
+    """
+    if settings.paths:
+        return load_manifests(settings, stdin=stdin, with_policies=with_policies)
+    clusters = load_clusters(settings, listener, stdin)
+    return RunInputs(Desired(dict.fromkeys(clusters, ()), clusters))
+
+
+def require_addresses(clusters: Mapping[str, ClusterSpec], settings: RunSettings) -> None:
+    """Raise ``InvalidManifests`` with an error for each cluster without an address in its document."""
+    if not settings.snapshot and (found := list(_find_missing_addresses(clusters))):
+        raise InvalidManifests(found)
+
+
+def _read_manifests(
+    settings: RunSettings, listener: RunListener, stdin: BinaryIO | None, *, offline: bool
+) -> tuple[loader.Loaded, Mapping[str, ClusterSpec], Sequence[Diagnostic]]:
+    """Return the documents of the paths, the clusters by name, and the errors of the clusters."""
+    loaded = loader.load_manifests((*settings.paths, *settings.clusters), stdin if "-" in settings.paths else None)
+    loaded = load_with_platform(loaded, settings, listener)
+    try:
+        return loaded, *_build_clusters(loaded.manifests, settings, offline)
+    except TopiaristError:
+        # The missing Cluster may be one of the invalid documents: report their errors first.
+        if loaded.errors:
+            raise InvalidManifests(loaded.errors, loaded.suppressed_count) from None
+        raise
+
+
+def _find_missing_addresses(clusters: Mapping[str, ClusterSpec]) -> Iterator[Diagnostic]:
+    """Yield an error for each cluster without an address in its document."""
+    by_kafka = "kafka: {bootstrapServers: host1:9092,host2:9092}", "--bootstrap-servers"
+    by_zookeeper = "zookeeper: {connect: host1:2181,host2:2181/chroot}", "--zookeeper"
+    for name, cluster in clusters.items():
+        if (cluster.access and cluster.access.servers) or cluster.source is None:
+            continue
+        via = cluster.via or (Via.KAFKA if cluster.kafka else Via.ZOOKEEPER if cluster.zookeeper else None)
+        fields = ["spec.kafka.bootstrapServers"] if via is not Via.ZOOKEEPER else []
+        fields += ["spec.zookeeper.connect"] if via is not Via.KAFKA else []
+        section, option = by_zookeeper if via is Via.ZOOKEEPER else by_kafka
+        yield Diagnostic(
+            cluster.source.locate(("metadata", "name")),
+            f"Cluster {name}: found no {' and no '.join(fields)}, wanted its address",
+            f"add {section}, or give {option}",
+        )
+
+
+def _with_address(spec: ClusterSpec, settings: RunSettings) -> ClusterSpec:
+    """Return a cluster with the address of the run in place of its own; logins and TLS of that section are kept."""
+    if settings.zookeeper:
+        zookeeper = replace(spec.zookeeper or ZooKeeperAccess(), connect=settings.zookeeper)
+        return replace(spec, zookeeper=zookeeper, via=Via.ZOOKEEPER)
+    servers = settings.bootstrap_servers
+    kafka = replace(spec.kafka, bootstrap_servers=servers) if spec.kafka else KafkaAccess(servers)
+    return replace(spec, kafka=kafka, via=Via.KAFKA)
+
+
+def _build_clusters(
+    manifests: Sequence[Manifest], settings: RunSettings, offline: bool
+) -> tuple[Mapping[str, ClusterSpec], Sequence[Diagnostic]]:
+    """Return the clusters of the run by name, with the values of flags applied, and their errors.
+
+    Raises ``TopiaristError`` (WrongUsage) if there is no cluster, if ``--cluster`` is not one of them, or if an address
+    is given for several.
+    """
+    documents = [parse.parse_cluster_spec(manifest) for manifest in manifests if manifest.kind == "Cluster"]
+    clusters, errors = index_clusters(documents)
+    if settings.address_option and len(clusters) > 1:
+        names = ", ".join(sorted(clusters))
+        raise usage_error(f"{settings.address_option} is for a single cluster, found {len(clusters)}: {names}")
+    if not clusters:
+        if not settings.address_option and not settings.snapshot and not offline:
+            raise usage_error(
+                "found no cluster: add a Cluster document, or give --clusters, --bootstrap-servers or --zookeeper"
+            )
+        clusters = {"": ClusterSpec()}
+    if settings.address_option:
+        clusters = {name: _with_address(spec, settings) for name, spec in clusters.items()}
+    if settings.kafka_version:
+        clusters = {name: replace(spec, version=settings.kafka_version) for name, spec in clusters.items()}
+    if settings.throttle is not None:
+        clusters = {
+            name: replace(spec, moves=replace(spec.moves, throttle=settings.throttle))
+            for name, spec in clusters.items()
+        }
+    if settings.cluster is not None and settings.cluster not in clusters:
+        hint = unknown_cluster_hint(settings.cluster, clusters)
+        raise usage_error(f"--cluster {settings.cluster}: there is no such Cluster; {hint}")
+    return clusters, errors
+
+
+def _select_topics(desired: Desired, settings: RunSettings, listener: RunListener) -> Desired:
+    """Return the specs that the run selects, and report their number."""
+    selection = settings.selection
+    specs = {cluster: select_with_groups(selection, specs) for cluster, specs in desired.specs.items()}
+    unselected = {
+        cluster: frozenset(spec.topic for spec in all_specs).difference(spec.topic for spec in specs[cluster])
+        for cluster, all_specs in desired.specs.items()
+    }
+    selected = len({spec.topic for each in specs.values() for spec in each})
+    listener.on_message(f"{selection.text}: selected {selected:,} of {format_count(desired.validated_count, 'topic')}")
+    if joined := {spec.topic for each in specs.values() for spec in each if not selection.matches(spec)}:
+        listener.on_message(f"selected as well, because of their coPartitionGroup: {', '.join(sorted(joined))}")
+    return replace(desired, specs=specs, unselected=unselected)
+
+
+def _report_unmatched_patterns(desired: Desired, settings: RunSettings, listener: RunListener) -> None:
+    """Report the topic patterns that match no topic.
+
+    Such a value was probably meant for another option and must not be lost.
+    """
+    topics = {spec.topic for specs in desired.specs.values() for spec in specs}
+    given = {
+        "--adopt": settings.adopt,
+        "--take-ownership": settings.take_ownership,
+        "--recreate": settings.recreate,
+        "--topic": settings.topic,
+        "--allow-risk": [pattern for allowance in settings.allow_risk for pattern in allowance.topic_patterns],
+    }
+    for option, patterns in given.items():
+        for pattern in dict.fromkeys(patterns):
+            if pattern not in ALL_TOPICS and not any(matches_any(topic, (pattern,)) for topic in topics):
+                listener.on_message(f"{option}: no topic of the manifests matches {pattern}")
+
+
+def load_with_platform(loaded: loader.Loaded, settings: RunSettings, listener: RunListener = SILENT) -> loader.Loaded:
+    """Return ``loaded`` combined with the documents of ``--platform``.
+
+    Returns ``loaded`` itself if ``--platform`` is not given. Raises ``TopiaristError`` (WrongUsage) if its paths hold
+    neither a ``Cluster`` nor a ``Policy``: then nothing would restrict the run.
+    """
+    if not settings.platform:
+        return loaded
+    if settings.clusters:
+        raise usage_error("--clusters cannot be combined with --platform: give its files with --platform")
+    if "-" in settings.platform:
+        raise usage_error("--platform: wanted a file or a folder, not standard input")
+    platform = loader.load_manifests(settings.platform)
+    platform_documents = [manifest for manifest in platform.manifests if manifest.kind != "Topic"]
+    restricts = any(manifest.kind in ("Cluster", "Policy") for manifest in platform_documents)
+    if not restricts and not platform.errors:
+        raise usage_error("--platform: found no Cluster and no Policy: nothing would restrict this run")
+    _report_ignored_documents(loaded.manifests, platform_documents, listener)
+    return loader.Loaded(
+        manifests=(*(manifest for manifest in loaded.manifests if manifest.kind == "Topic"), *platform_documents),
+        errors=tuple(sorted({*loaded.errors, *platform.errors})),
+        suppressed_count=loaded.suppressed_count + platform.suppressed_count,
+        foreign_count=loaded.foreign_count + platform.foreign_count,
+        file_count=loaded.file_count + platform.file_count,
+        invalid_documents=loaded.invalid_documents | platform.invalid_documents,
+        warnings=tuple(sorted({*loaded.warnings, *platform.warnings})),
+        invalid_parts=(*loaded.invalid_parts, *platform.invalid_parts),
+    )
+
+
+_MAX_SHOWN_DOCUMENTS = 3
+
+
+def _report_ignored_documents(
+    manifests: Sequence[Manifest], platform: Sequence[Manifest], listener: RunListener
+) -> None:
+    """Report the clusters and policies outside ``--platform``, which have no effect.
+
+    A file that both groups of paths contain belongs to the platform.
+    """
+    platform_files = {os.path.realpath(manifest.source.locate().file) for manifest in platform}
+    ignored = [
+        manifest
+        for manifest in manifests
+        if manifest.kind != "Topic" and os.path.realpath(manifest.source.locate().file) not in platform_files
+    ]
+    if ignored:
+        shown = [f"{each.kind} {each.name} ({each.source.locate()})" for each in ignored[:_MAX_SHOWN_DOCUMENTS]]
+        rest = f" and {len(ignored) - _MAX_SHOWN_DOCUMENTS} more" if len(ignored) > _MAX_SHOWN_DOCUMENTS else ""
+        text = f"ignored {format_count(len(ignored), 'document')} outside --platform: {', '.join(shown)}{rest}"
+        listener.on_message(text)

@@ -1,0 +1,302 @@
+"""The clusters of a run: one session each, read in parallel, or snapshots in their place.
+
+Commands and ``topiarist.api`` use ``ClusterSessions`` to read, plan and write. Clusters are read in parallel
+(``map_parallel``), and results are reported in order of name. A cluster that cannot be read is reported to the listener
+and makes the run fail at its end; the other clusters are still planned and applied.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from queue import SimpleQueue
+from types import TracebackType
+from typing import Self, TypeVar
+
+from topiarist.adapters.memory import MemoryCluster
+from topiarist.adapters.open_cluster import open_cluster
+from topiarist.adapters.snapshots.files import SnapshotFiles
+from topiarist.desired.resolve import Desired
+from topiarist.errors import Exit, Reason, TopiaristError
+from topiarist.model.access import KafkaAccess
+from topiarist.model.outcome import worst_exit_code
+from topiarist.model.plan import Plan
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import BOOTSTRAP_SERVERS, CONNECT, ClusterSpec
+from topiarist.ports import OpenCluster, PartitionInspector
+from topiarist.reconcile import read_and_plan, withhold_vetoed_changes
+from topiarist.runs.listener import SILENT, RunListener
+from topiarist.runs.settings import RunSettings
+from topiarist.text import format_count, humanize_duration
+
+T = TypeVar("T")
+
+MAX_PARALLEL_CLUSTERS = 16
+"""Maximum number of clusters that are read in parallel.
+
+At short distances four are enough. At a round trip of 20 ms, sixteen take a quarter of the time that one at a time
+takes, and more gain nothing. As many unreachable clusters share one connect timeout.
+"""
+
+_CONNECT_NOTICE_DELAY_S = 0.9
+"""Seconds without a connection before the attempted address is reported."""
+
+_CLOSE_TIMEOUT_S = 2.0
+"""Seconds to close all sessions.
+
+If a server hangs, it ends the sessions by itself a little later.
+"""
+
+
+class ClusterSessions:
+    """A context manager that opens one session per cluster and closes all of them at the end.
+
+    With ``keep_open=False`` a session is closed as soon as its work is done. ``error_code`` is ``DONE`` while no
+    cluster has failed. ``errors`` holds the error of each cluster that the last work could not reach, ``clusters`` the
+    clusters with an open session, both by name. ``failures`` has every error that was reported, with its cluster.
+    """
+
+    def __init__(
+        self,
+        specs: Mapping[str, ClusterSpec],
+        settings: RunSettings,
+        listener: RunListener = SILENT,
+        *,
+        keep_open: bool = True,
+    ) -> None:
+        self.specs = specs
+        self._listener = listener
+        self._settings = settings
+        self._keep_open = keep_open
+        self._open_clusters: list[OpenCluster] = []
+        self.clusters: dict[str, OpenCluster] = {}
+        self.error_code = Exit.DONE
+        self.errors: dict[str, TopiaristError] = {}
+        self.failures: list[tuple[str, TopiaristError]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # Ctrl-C during closing only skips the closing: the work is done and reported.
+        with suppress(KeyboardInterrupt):
+            run_all([cluster.close for cluster in self._open_clusters], _CLOSE_TIMEOUT_S)
+
+    def map_sessions(self, work: Callable[[str, OpenCluster], T]) -> dict[str, T]:
+        """Return the result of ``work`` for each reachable cluster, by name.
+
+        ``work`` runs in several threads. Clusters that cannot be reached are reported to the listener.
+        """
+        return self._collect_results(lambda name: self._run_session(name, work), MAX_PARALLEL_CLUSTERS)
+
+    def stream_sessions(self, work: Callable[[str, OpenCluster], T]) -> Iterator[tuple[str, T | TopiaristError]]:
+        """Like ``map_sessions``, but yield each result or error in order of name, for results that are large.
+
+        At most ``MAX_PARALLEL_CLUSTERS`` results exist at a time, with the one that the caller uses.
+        """
+        for name, result in stream_parallel(
+            sorted(self.specs), lambda name: self._run_session(name, work), MAX_PARALLEL_CLUSTERS
+        ):
+            if isinstance(result, TopiaristError):
+                self.errors[name] = result
+                self.fail(result, name)
+            yield name, result
+
+    def _run_session(self, name: str, work: Callable[[str, OpenCluster], T]) -> T:
+        cluster = self._connect(self.specs[name])
+        self._open_clusters.append(cluster)
+        result = work(name, cluster)
+        if self._keep_open:
+            self.clusters[name] = cluster
+        else:
+            self._open_clusters.remove(cluster)
+            cluster.close()
+        return result
+
+    def map_clusters(self, work: Callable[[str, PartitionInspector], T]) -> dict[str, T]:
+        """Like ``map_sessions``, but with snapshots in place of the clusters if the run has them."""
+        path = self._settings.snapshot
+        if not path:
+            return self.map_sessions(work)
+        snapshots = SnapshotFiles(Path(path))
+        results = self._collect_results(lambda name: work(name, MemoryCluster(snapshots.read(self.specs[name]))), 1)
+        if snapshots.taken_at:
+            oldest = min(snapshots.taken_at.values())
+            age = humanize_duration(max(int((datetime.now(UTC) - oldest).total_seconds()), 0) * 1000)
+            prefix = "the oldest " if len(snapshots.taken_at) > 1 else ""
+            text = f"planned from {path}: {prefix}taken {oldest:%Y-%m-%dT%H:%M:%SZ}, {age} ago"
+            self._listener.on_message(text)
+        return results
+
+    def read_and_plan(self, desired: Desired, run: RunOptions) -> list[Plan]:
+        """Return the plan of each readable cluster, in order of name.
+
+        Clusters that cannot be read are reported to the listener. Plans that share a cluster id are dropped, with an
+        error: the addresses lead to one cluster, and the right ``Cluster`` document cannot be determined.
+        """
+
+        def plan(name: str, cluster: PartitionInspector) -> Plan:
+            options = replace(run, unselected=desired.unselected.get(name, frozenset()))
+            return read_and_plan(cluster, desired.clusters[name], desired.specs[name], options)
+
+        def plan_and_ask(name: str, cluster: OpenCluster) -> Plan:
+            return withhold_vetoed_changes(cluster, plan(name, cluster))
+
+        # Snapshots have no brokers; the options exclude each other.
+        asked = self._settings.ask_brokers
+        plans = list((self.map_sessions(plan_and_ask) if asked else self.map_clusters(plan)).values())
+        names: defaultdict[str, list[str]] = defaultdict(list)
+        for each in plans:
+            names[each.cluster_id].append(each.cluster)
+        for cluster_id, twins in names.items():
+            if len(twins) > 1:
+                message = f"clusters {', '.join(twins)}: their addresses lead to one cluster, {cluster_id}"
+                hint = "nothing is written to it; correct the address of all but one, or remove the other documents"
+                self.fail(TopiaristError(Reason.WRONG_CLUSTER, message, hint))
+        plans = [plan for plan in plans if len(names[plan.cluster_id]) == 1]
+        # Every planned cluster has a result for each of its topics, so only clusters without a plan are counted.
+        missing = sum(len(desired.specs[name]) for name in self.specs.keys() - {plan.cluster for plan in plans})
+        if missing and len(self.specs) > 1:
+            total = sum(len(desired.specs[name]) for name in self.specs)
+            self._listener.on_message(
+                f"{len(plans)} of {format_count(len(self.specs), 'cluster')} planned;"
+                f" without a result: {missing:,} of {format_count(total, 'topic')}",
+                important=True,
+            )
+        return plans
+
+    def _collect_results(self, work: Callable[[str], T], max_parallel: int) -> dict[str, T]:
+        results, self.errors = map_parallel(self.specs, work, max_parallel)
+        for name, error in self.errors.items():
+            self.fail(error, name)
+        return results
+
+    def fail(self, error: TopiaristError, cluster: str = "") -> None:
+        """Report an error that makes the run fail at its end; ``cluster`` is empty if it is not that of one cluster."""
+        self.failures.append((cluster, error))
+        self.error_code = worst_exit_code((self.error_code, error.reason.exit_code))
+        self._listener.on_error(error, cluster)
+
+    def _connect(self, spec: ClusterSpec) -> OpenCluster:
+        """Open a session.
+
+        Reports the address if connecting takes long, and adds the origin of the address to an ``Unreachable`` error.
+        """
+        settings = self._settings
+        by_kafka = isinstance(spec.access, KafkaAccess)
+        option, path = ("--bootstrap-servers", BOOTSTRAP_SERVERS) if by_kafka else ("--zookeeper", CONNECT)
+        remedy = f"{option} HOST:PORT overrides it"
+        if settings.address_option or spec.source is None:
+            origin = settings.address_source
+            if origin == option:
+                remedy = "correct it there"
+        else:
+            origin = f"Cluster {spec.name} at {spec.source.locate(path)}"
+            if len(self.specs) > 1:  # the option would apply to all clusters
+                remedy = "correct it there"
+        servers = spec.access.servers if spec.access else ""
+        text = f"connecting to {servers}, given by {origin}"
+        notice = threading.Timer(_CONNECT_NOTICE_DELAY_S, self._listener.on_pause, (text,))
+        notice.daemon = True
+        notice.start()
+        try:
+            return open_cluster(
+                spec, owner=settings.owner, connect_timeout=settings.connect_timeout, lock_timeout=settings.lock_timeout
+            )
+        except TopiaristError as error:
+            if error.reason is Reason.UNREACHABLE and not error.hint:
+                error.hint = f"the address was given by {origin}; {remedy}"
+            raise
+        finally:
+            notice.cancel()
+
+
+def map_parallel(
+    names: Iterable[str], work: Callable[[str], T], max_parallel: int
+) -> tuple[dict[str, T], dict[str, TopiaristError]]:
+    """Return the result of ``work`` for each name and the error for each failed name, both in order of name.
+
+    At most ``max_parallel`` names are worked on at a time, in daemon threads. Any exception except ``TopiaristError``
+    is raised here, as is Ctrl-C: then no further work is started, and running work is not awaited.
+    """
+    waiting = deque(names)
+    total = len(waiting)
+    ended: SimpleQueue[tuple[str, BaseException | None]] = SimpleQueue()
+    results: dict[str, T] = {}
+    errors: dict[str, TopiaristError] = {}
+
+    def run() -> None:
+        with suppress(IndexError):
+            while True:
+                name = waiting.popleft()
+                try:
+                    results[name] = work(name)
+                    ended.put((name, None))
+                except BaseException as error:  # reraised in the calling thread
+                    ended.put((name, error))
+
+    # Not concurrent.futures: Python waits for its threads at exit, so Ctrl-C would wait for a server that hangs.
+    for _ in range(min(max_parallel, total)):
+        threading.Thread(target=run, name="cluster", daemon=True).start()
+    try:
+        for _ in range(total):
+            name, error = ended.get()
+            if isinstance(error, TopiaristError):
+                errors[name] = error
+            elif error is not None:
+                raise error
+    finally:
+        waiting.clear()
+    return dict(sorted(results.items())), dict(sorted(errors.items()))
+
+
+def stream_parallel(
+    names: Iterable[str], work: Callable[[str], T], max_results: int
+) -> Iterator[tuple[str, T | TopiaristError]]:
+    """Yield each name with its result or its error, in the given order.
+
+    At most ``max_results`` results exist at a time: those in work, those that wait, and the one that the caller uses.
+    The next work starts when the caller asks for the next result. Threads and other exceptions are as in
+    ``map_parallel``, but an exception is raised in its place in the order.
+    """
+    waiting = iter(names)
+    started: deque[tuple[str, SimpleQueue[T | BaseException]]] = deque()
+
+    def run(name: str, answer: SimpleQueue[T | BaseException]) -> None:
+        try:
+            answer.put(work(name))
+        except BaseException as error:  # reraised in the calling thread
+            answer.put(error)
+
+    def start(number: int) -> None:
+        for name in islice(waiting, number):
+            started.append((name, SimpleQueue()))
+            threading.Thread(target=run, args=started[-1], name="cluster", daemon=True).start()
+
+    start(max(max_results - 1, 1))
+    while started:
+        name, answer = started.popleft()
+        result = answer.get()
+        if isinstance(result, BaseException) and not isinstance(result, TopiaristError):
+            raise result
+        yield name, result
+        start(1)
+
+
+def run_all(works: Iterable[Callable[[], object]], timeout: float) -> None:
+    """Run all works in parallel, and wait for them at most ``timeout`` seconds."""
+    threads = [threading.Thread(target=work, name="closing", daemon=True) for work in works]
+    for thread in threads:
+        thread.start()
+    deadline = time.monotonic() + timeout
+    for thread in threads:
+        thread.join(max(0.0, deadline - time.monotonic()))
