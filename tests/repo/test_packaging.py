@@ -46,7 +46,8 @@ def data_files(parent: Path) -> dict[str, bytes]:
     schemas = {f"schemas/{file.name}": file.read_bytes() for file in (parent / "schemas").glob("*.json")}
     demo = parent / "manifests" / "demo"
     package = parent / "operator" / "topiarist"
-    assets = (file for file in (package / "drift" / "outputs" / "assets").rglob("*") if file.is_file())
+    folders = (package / "drift" / "outputs" / "assets", package / "output" / "html" / "assets")
+    assets = (file for folder in folders for file in folder.rglob("*") if file.is_file())
     return (
         schemas
         | {f"demo/{file.relative_to(demo)}": file.read_bytes() for file in demo.rglob("*.yaml")}
@@ -59,7 +60,7 @@ def test_the_wheel_holds_schemas_demo_and_every_module(clone: Path, wheel: zipfi
     found = contents(wheel)
     data = data_files(clone)
     assert {"schemas/topic.json", "schemas/cluster.json", "demo/cluster.yaml", "demo/topics/orders.yaml"} <= set(data)
-    assert {"drift/outputs/assets/page.html", "drift/outputs/assets/page.css"} <= set(data)
+    assert {"drift/outputs/assets/page.html", "output/html/assets/page.css"} <= set(data)
     assert {name: found.get(f"topiarist/{name}") for name in data} == data
     source = clone / "operator"
     modules = {str(file.relative_to(source)) for file in source.rglob("*.py")}

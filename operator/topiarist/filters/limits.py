@@ -2,8 +2,8 @@
 
 A group that would be above its limit after the run gets nothing more: every creation, growth and larger
 ``retention.bytes`` of its topics is withheld. Changes that use less, or as much as before, are made, so that a group
-that is above a new limit can shrink. ``cli.load`` and the operator call this module after the approvals and before the
-budgets. The command line calls it once more at the end, to show what is used of each limit.
+that is above a new limit can shrink. ``runs.inputs`` and the operator call this module after the approvals and before
+the budgets. The command line calls it once more at the end, to show what is used of each limit.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The drift report as one self-contained HTML page that makes no network requests.
 
-``drift.outputs.folder`` writes it as ``report.html``. Text from clusters and manifests is in JSON data blocks that
-browsers do not run; the script of the page inserts it as text nodes only. As a second defense, a
-Content-Security-Policy in the page allows no script, style or request but those written here.
+``drift.outputs.folder`` writes it as ``report.html``. ``output.html.page`` has what it shares with the page of a plan:
+script and style, and the defenses against text from clusters and manifests.
 
 The page has all findings, or a sample, because a browser cannot open a page of a million findings. Critical findings
 come first; then rare combinations of cluster and class are shown completely, and the rest is limited evenly, so that
@@ -13,18 +12,14 @@ from __future__ import annotations
 
 import json
 import re
-from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from hashlib import sha256
-from importlib.resources import files
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from topiarist.drift.findings.finding import FindingRow
-from topiarist.output.text.layout import sanitize
+from topiarist.output.html import page
 from topiarist.schema import load
 
 MAX_FINDINGS = 20_000
@@ -48,18 +43,18 @@ COLUMNS = (
 )
 """Fields of a finding in a page, in this order; the page computes the age from the times."""
 
-_MAX_TEXT_LENGTH = 1000
-"""Number of characters of a text; a config value may have a million."""
-
-_SCRIPTS = ("data.js", "filter.js", "finding.js", "table.js", "heat.js", "overview.js", "charts.js", "main.js")
-"""Script files, concatenated in this order into one script."""
-
-_PLACEHOLDER = re.compile(r"\{\{(\w+)\}\}")
+_PARTS = page.PageParts(
+    "drift/outputs/assets",
+    "page.html",
+    ("shared/page.css", "report.css"),
+    (
+        *("shared/elements.js", "data.js", "finding.js", "subject.js", "shared/view.js", "shared/grid.js"),
+        *("heat.js", "overview.js", "charts.js", "shared/controls.js", "main.js"),
+    ),
+)
 
 Cell = tuple[bytes, bytes, bool]
 """Cluster and class of a finding as JSON, and whether its severity is Critical."""
-
-_encode_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
 def render_chunks(summary: Mapping[str, Any], findings: Path, accepted: Path) -> Iterator[bytes]:
@@ -68,19 +63,9 @@ def render_chunks(summary: Mapping[str, Any], findings: Path, accepted: Path) ->
     ``findings`` and ``accepted`` are the paths of ``findings.jsonl`` and ``accepted.jsonl``, which are read while the
     chunks are consumed.
     """
-    parts = {
-        "policy": _content_security_policy(),
-        "style": _read_style(),
-        "script": _build_script(),
-        "report": _encode_data(build_document(summary, _read_accepted(accepted))),
-    }
-    for index, part in enumerate(_PLACEHOLDER.split(_read_asset("page.html"))):
-        if index % 2 == 0:
-            yield part.encode()
-        elif part == "findings":
-            yield from _findings_chunks(findings, summary["findings"]["total"])
-        else:
-            yield parts[part].encode()
+    report = page.encode_data(build_document(summary, _read_accepted(accepted)))
+    rows = _encode_rows(findings, summary["findings"]["total"])
+    yield from page.render_chunks(_PARTS, {"report": report, "findings": page.encode_rows(rows)})
 
 
 def _read_accepted(path: Path) -> list[FindingRow]:
@@ -88,12 +73,9 @@ def _read_accepted(path: Path) -> list[FindingRow]:
         return [json.loads(line) for line in islice(file, _MAX_OTHER_ROWS)]
 
 
-def _findings_chunks(findings: Path, total: int) -> Iterator[bytes]:
-    separator, texts = "[\n", StringTable()
-    for row in sample_rows(findings, total, MAX_FINDINGS):
-        yield f"{separator}{_encode_data(texts.encode_row(row))}".encode()
-        separator = ",\n"
-    yield b"[]" if separator == "[\n" else b"\n]"
+def _encode_rows(findings: Path, total: int) -> Iterator[Sequence[Any]]:
+    texts = StringTable()
+    return map(texts.encode_row, sample_rows(findings, total, MAX_FINDINGS))
 
 
 def sample_rows(path: Path, total: int, max_rows: int) -> Iterator[FindingRow]:
@@ -139,13 +121,10 @@ def allocate(counts: Mapping[Cell, int], max_rows: int) -> dict[Cell, int]:
 
 
 class StringTable:
-    """An encoder of rows as lists of ``COLUMNS`` that replaces a repeated text with its index.
-
-    Indexes count distinct texts from 0 in order of first use.
-    """
+    """An encoder of rows as lists of ``COLUMNS`` that replaces a repeated text with its index."""
 
     def __init__(self) -> None:
-        self._indexes: dict[str, int] = {}
+        self._texts = page.TextTable()
 
     def encode_row(self, row: FindingRow) -> list[str | int | bool | None]:
         """Return one row as a list."""
@@ -156,14 +135,7 @@ class StringTable:
             return value
         # A number is the index of a text, so that a line number is text too.
         text = ", ".join(value) if isinstance(value, list) else str(value)
-        # Look up the raw text first: nearly every text is printable and repeated, and sanitizing is slower.
-        if (index := self._indexes.get(text)) is not None:
-            return index
-        text = _sanitize_text(text)
-        if (index := self._indexes.get(text)) is None:
-            self._indexes[text] = len(self._indexes)
-            return text
-        return index
+        return self._texts.encode(text)
 
 
 def build_document(summary: Mapping[str, Any], accepted: Sequence[FindingRow]) -> dict[str, Any]:
@@ -181,7 +153,7 @@ def build_document(summary: Mapping[str, Any], accepted: Sequence[FindingRow]) -
         *("bySeverity", "oldestFinding"),
     )
     differences, exceptions, upgrade = (summary[name] for name in ("crossClusterDifferences", "exceptions", "upgrade"))
-    document: dict[str, Any] = _sanitize_texts(
+    document: dict[str, Any] = page.sanitize_texts(
         {
             **{name: summary[name] for name in copied_fields},
             "clean": len(worst) - len(drifted),
@@ -233,49 +205,3 @@ def _difference_document(difference: Mapping[str, Any]) -> dict[str, Any]:
         "values": values,
         "more": len(difference["values"]) - len(values),
     }
-
-
-def _sanitize_text(text: str) -> str:
-    """Return ``text`` with unprintable characters made visible, cut to 1,000 characters.
-
-    Unprintable characters include direction marks.
-    """
-    text = sanitize(text[: _MAX_TEXT_LENGTH + 1])
-    return text if len(text) <= _MAX_TEXT_LENGTH else f"{text[: _MAX_TEXT_LENGTH - 3]}..."
-
-
-def _sanitize_texts(value: Any) -> Any:
-    """Return the value with all text made printable; keys are kept, because they are field names and classes."""
-    if isinstance(value, str):
-        return _sanitize_text(value)
-    if isinstance(value, Mapping):
-        return {name: _sanitize_texts(inner) for name, inner in value.items()}
-    return [_sanitize_texts(inner) for inner in value] if isinstance(value, list) else value
-
-
-def _encode_data(value: Any) -> str:
-    """Return ASCII JSON without ``<``, ``>`` and ``&``, so that an HTML parser reads it as text only."""
-    return _encode_json(value).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-
-
-def _read_asset(name: str) -> str:
-    return (files("topiarist") / "drift" / "outputs" / "assets" / name).read_text(encoding="utf-8")
-
-
-@cache
-def _read_style() -> str:
-    return _read_asset("page.css")
-
-
-@cache
-def _build_script() -> str:
-    return f'(function () {{\n"use strict";\n{"".join(map(_read_asset, _SCRIPTS))}}})();\n'
-
-
-@cache
-def _content_security_policy() -> str:
-    """Return the Content-Security-Policy, which allows this script and this style by hash, and data images."""
-    hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in (_build_script(), _read_style())]
-    script, style = (f"'sha256-{each}'" for each in hashes)
-    rules = (f"script-src {script}", f"style-src {style}", "img-src data:", "base-uri 'none'", "form-action 'none'")
-    return "; ".join(("default-src 'none'", *rules))

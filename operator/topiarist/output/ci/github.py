@@ -25,7 +25,7 @@ from topiarist.model.plan import (
     UpdateConfig,
 )
 from topiarist.model.spec import find_origin
-from topiarist.output.markdown.escape import relative_path
+from topiarist.output.locations import relative_path
 from topiarist.output.text.changes import summarize_changes
 from topiarist.output.text.layout import sanitize
 from topiarist.output.text.summary import NOT_IN_PATHS

@@ -2,7 +2,7 @@
 
 Escaping alone is not sufficient: mentions, references (``#12``, ``GH-12``, commit ids) and URLs become links after the
 Markdown was parsed, except in code. Therefore everything but plain words is put into a code span or a fence.
-``markdown.plan`` and ``markdown.diff`` call this module; ``relative_path`` is used for CI output too.
+``markdown.plan`` and ``markdown.diff`` call this module.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
-from posixpath import join, normpath
 
 from topiarist.output.text.layout import sanitize
 
@@ -100,9 +99,3 @@ def format_code_block(lines: Iterable[str], language: str = "") -> str:
     # A fence must be longer than any run of backticks within it.
     ticks = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{ticks}{language}\n{text}\n{ticks}"
-
-
-def relative_path(file: str, root: str) -> str:
-    """Return ``file`` relative to the folder ``root``, as in git; unchanged if outside ``root``."""
-    path = normpath(join(root, file))
-    return path.removeprefix(f"{root}/") if path.startswith(f"{root}/") else file

@@ -16,13 +16,13 @@ from heapq import heapify, heappop, heappush
 
 from topiarist.errors import Diagnostic
 from topiarist.model.plan import Plan, Risk
+from topiarist.output.locations import relative_location
 from topiarist.output.markdown.escape import (
     escape_prose,
     format_code,
     format_code_list,
     format_html_code,
     format_table_cell,
-    relative_path,
 )
 from topiarist.output.markdown.sections import PRIORITY_CRITICAL, Section, build_sections
 from topiarist.output.text import summary
@@ -109,7 +109,7 @@ def format_diagnostics(errors: Sequence[Diagnostic], suppressed_count: int, root
 
 
 def _format_diagnostic(error: Diagnostic, root: str) -> str:
-    place = error.location._replace(file=relative_path(error.location.file, root))
+    place = relative_location(error.location, root)
     hint = f"\n  {escape_prose(error.hint)}" if error.hint else ""
     return f"- {format_code(str(place))}: {escape_prose(error.message)}{hint}"
 

@@ -16,13 +16,13 @@ from topiarist.model.plan import Change, ConfigItem, Issue, MoveReplicas, Plan, 
 from topiarist.model.spec import find_origin
 from topiarist.output.groups import ClusterDefault, GroupedItems, group_items, list_exceeded_limits
 from topiarist.output.limit_usage import describe_usage
+from topiarist.output.locations import relative_location
 from topiarist.output.markdown.diff import COMMENT_LAYOUT, format_config_item, format_diff
 from topiarist.output.markdown.escape import (
     escape_prose,
     format_code,
     format_code_block,
     format_code_list,
-    relative_path,
 )
 from topiarist.output.text import brokers, planned_moves, topic_block
 from topiarist.output.text.changes import (
@@ -225,7 +225,7 @@ def _format_field_location(topic: TopicPlan, field: Sequence[str], root: str) ->
 
 
 def _format_location(location: Location, root: str) -> str:
-    return format_code(str(location._replace(file=relative_path(location.file, root))))
+    return format_code(str(relative_location(location, root)))
 
 
 def _format_names(names: Sequence[str]) -> str:

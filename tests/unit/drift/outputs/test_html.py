@@ -19,9 +19,11 @@ from support.drift import generated_reports
 from support.drift.small_fleet import read_rows, read_summary
 from topiarist.drift.findings.finding import DriftClass, DriftFinding
 from topiarist.drift.outputs import html
+from topiarist.output.html import page
 from topiarist.output.text.layout import sanitize
 
 ASSETS = Path(html.__file__).parent / "assets"
+SHARED = Path(page.__file__).parent / "assets"
 
 PIECES = re.compile(r"<(style|script)([^>]*)>(.*?)</\1>", re.DOTALL)
 
@@ -115,14 +117,14 @@ def test_the_script_never_reads_text_as_html() -> None:
     words = (
         r"(inner|outer|Adjacent)HTML|document\.write|DOMParser|\beval\b|new Function|srcdoc|cssText|\bon\w+=\"|style="
     )
-    for path in [*ASSETS.glob("*.js"), ASSETS / "page.html"]:
+    for path in [*ASSETS.glob("*.js"), *SHARED.glob("*.js"), *ASSETS.glob("*.html"), *SHARED.glob("*.html")]:
         assert re.search(words, path.read_text()) is None, path.name
 
 
 def test_the_script_reads_only_names_that_its_data_has(hostile: str) -> None:
     """The data has every name that the script reads: a missing name would omit content without an error."""
     found = data(hostile, "report")
-    script = "".join(path.read_text() for path in ASSETS.glob("*.js"))
+    script = "".join(path.read_text() for path in (*ASSETS.glob("*.js"), *SHARED.glob("[!p]*.js")))
     assert set(re.findall(r"\breport\.(\w+)", script)) <= set(found)
     assert set(re.findall(r"\breport\.inputs\.(\w+)", script)) <= set(found["inputs"])
     for names, path in re.findall(r"const \{ ([^{}]+) \} = report\.?(\w*);", script):
@@ -132,7 +134,7 @@ def test_the_script_reads_only_names_that_its_data_has(hostile: str) -> None:
 
 def test_every_severity_has_its_colour_and_there_are_few() -> None:
     """Every severity has a colour in the style; besides greys, the style has three, each in light and dark."""
-    style = (ASSETS / "page.css").read_text()
+    style = (SHARED / "page.css").read_text() + (ASSETS / "report.css").read_text()
     for severity in ("Critical", "High", "Medium", "Low"):
         assert f".bar-{severity} {{ fill: var(--" in style
     colours = set(re.findall(r"--([\w-]+): light-dark\(", style))

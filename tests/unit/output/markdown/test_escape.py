@@ -13,7 +13,6 @@ from topiarist.output.markdown.escape import (
     format_code_block,
     format_html_code,
     format_table_cell,
-    relative_path,
 )
 from topiarist.output.text.layout import sanitize
 
@@ -112,22 +111,6 @@ def test_long_text_is_cut() -> None:
     assert len(format_code("x" * 10_000)) == 252
     assert format_code("x" * 10_000).endswith("...`")
     assert len(escape_prose("word " * 1_000)) == 1_000
-
-
-@pytest.mark.parametrize(
-    ("file", "wanted"),
-    [
-        ("topics/a.yaml", "topics/a.yaml"),
-        ("./topics/../a.yaml", "a.yaml"),
-        ("/repo/topics/a.yaml", "topics/a.yaml"),
-        ("../other/a.yaml", "../other/a.yaml"),
-        ("/repository/a.yaml", "/repository/a.yaml"),
-        ("<stdin>", "<stdin>"),
-    ],
-)
-def test_files_are_named_as_git_names_them(file: str, wanted: str) -> None:
-    """Files below the working folder have the path that git has."""
-    assert relative_path(file, "/repo") == wanted
 
 
 def test_the_tests_would_see_a_reference() -> None:

@@ -1,13 +1,6 @@
 // Both charts, drawn as SVG by hand. Lengths are percentages or units of the view box, so that charts follow any width
 // and colour theme without a redraw. Both have their numbers as a table.
 
-const shape = (name, attributes, ...children) => {
-  const made = document.createElementNS(byId("trend-chart").namespaceURI, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-};
-
 // A table with a bar in each row.
 const startSeverity = () => {
   const { bySeverity: numbers } = report;

@@ -33,21 +33,6 @@ const planAndReason = (row) => {
 // Findings of a whole document or cluster have no values.
 const valueOf = (row, name) => (row.expected === null && row.actual === null ? "" : value(row[name]));
 
-const copyable = (text) => {
-  const shown = make("code", { class: "command" }, outside(text));
-  const button = make("button", { type: "button" }, "Copy");
-  button.addEventListener("click", async () => {
-    getSelection().selectAllChildren(shown);
-    try {
-      await navigator.clipboard.writeText(text);
-      button.textContent = "Copied";
-    } catch {
-      button.textContent = "Selected"; // a browser may deny the clipboard to local files
-    }
-  });
-  return [shown, " ", button];
-};
-
 const FIELDS = [
   ["Severity", (row) => [badge(row.severity)]],
   ["Class", (row) => [`${row.class}: ${report.classes[row.class] ?? ""}`]],

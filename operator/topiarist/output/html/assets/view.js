@@ -1,17 +1,7 @@
-// Search, filters and order as one value, which is stored in the page's address.
+// Search, filters and order as one value, which is stored in the page's address. SUBJECT, CHOICES and ORDERS say what is
+// shown, and by what it is filtered and ordered.
 
 const chosen = { q: "", sort: "", down: false };
-
-const ORDERS = {
-  cluster: (row) => row.cluster,
-  topic: (row) => row.topic,
-  class: (row) => `${row.class} ${row.field}`,
-  expected: (row) => row.expected ?? "",
-  actual: (row) => row.actual ?? "",
-  planned: (row) => row.planned + ["", "Safe", "Disruptive", "DataLoss"].indexOf(row.risk),
-  responsible: (row) => row.responsible,
-  since: (row) => row.age,
-};
 
 const link = (wanted) => {
   const words = new URLSearchParams();
@@ -33,28 +23,18 @@ const choose = (hash) => {
   }
 };
 
-// Without a chosen order, the most severe findings are first, then the oldest.
-const bySeverity = (() => {
-  const key = (row) => `${SEVERITIES.indexOf(row.severity)}${row.firstSeen}`;
-  const keys = findings.map(key);
-  return [...findings].sort((one, other) => {
-    const [left, right] = [keys[one.at], keys[other.at]];
-    return left < right ? -1 : left > right ? 1 : one.at - other.at;
-  });
-})();
-
 // All rows in the chosen order, cached, so that a search only has to filter them.
-let inOrder = bySeverity;
+let inOrder = SUBJECT.inOrder;
 let order = "";
 
 const sorted = () => {
   const wanted = (chosen.down ? "-" : "") + chosen.sort;
   if (wanted === order) return inOrder;
   order = wanted;
-  if (!chosen.sort) return (inOrder = bySeverity);
+  if (!chosen.sort) return (inOrder = SUBJECT.inOrder);
   const sign = chosen.down ? -1 : 1;
-  const keys = findings.map(ORDERS[chosen.sort]);
-  inOrder = [...findings].sort((one, other) => {
+  const keys = SUBJECT.rows.map(ORDERS[chosen.sort]);
+  inOrder = [...SUBJECT.rows].sort((one, other) => {
     const [left, right] = [keys[one.at], keys[other.at]];
     return left < right ? -sign : left > right ? sign : one.at - other.at;
   });
@@ -82,16 +62,4 @@ const inView = () => {
   const before = searches.at(-1);
   if (before?.q !== q) searches.push({ q, rows: matching(chosen, before?.rows) });
   return searches.at(-1).rows;
-};
-
-// The number of matching findings in the whole report; undefined if only the page could be counted.
-const known = () => {
-  if (findings.length === report.findings.total) return undefined;
-  const others = CHOICES.filter((name) => !["class", "cluster"].includes(name));
-  if (chosen.q || others.some((name) => chosen[name] !== undefined)) return undefined;
-  const of = (numbers) => (chosen.class === undefined
-    ? Object.values(numbers).reduce((sum, many) => sum + many, 0) : numbers[chosen.class] ?? 0);
-  if (chosen.cluster === undefined) return of(report.findings.byClass);
-  const found = report.heat.rows.find((one) => one.cluster === chosen.cluster);
-  return found && of(found.byClass);
 };

@@ -1,53 +1,26 @@
-// The table of findings: only the visible rows are in the document, so that 20,000 rows stay fast.
+// The table of rows: only the visible ones are in the document, so that 20,000 rows stay fast. HEADS, CELLS and TITLES
+// say what it shows.
 
-const HEADS = [
-  ["severity", "Severity"], ["topic", "Topic"], ["class", "Class and field"], ["expected", "Expected"],
-  ["actual", "Actual"], ["planned", "Plan and reason"], ["responsible", "Responsible"], ["since", "Age"],
-];
 const SPARE = 3;
 const PRINTED = 200;
-
-const lines = (...parts) => parts.map((part) => make("div", {}, part));
-
-const CELLS = {
-  severity: (row) => [badge(row.severity)],
-  topic: (row) => [
-    make("div", { class: "name" }, topicName(row)), make("div", {}, where(row)), make("div", { class: "dim" }, source(row, shortPlace)),
-  ],
-  class: (row) => lines(row.class, outside(row.field)),
-  expected: (row) => [valueOf(row, "expected")],
-  actual: (row) => [valueOf(row, "actual")],
-  planned: planAndReason,
-  responsible: (row) => [responsible(row.responsible)],
-  since: (row) => [make("span", row.status === "New" ? { class: "new" } : {}, since(row))],
-};
 
 const grid = (() => {
   const above = make("tbody", { role: "presentation", class: "spacer" });
   const below = make("tbody", { role: "presentation", class: "spacer" });
   const body = make("tbody", { role: "rowgroup" });
-  // Severity is the order without a choice. Roles are explicit, because cards are no table to a browser.
+  // Roles are explicit, because cards are no table to a browser.
   const heads = HEADS.map(([name, words]) => make(
     "th",
     { scope: "col", role: "columnheader", class: `c-${name}`, "data-head": words },
     name in ORDERS ? make("button", { type: "button", "data-sort": name }, words) : words,
   ));
-  const whole = make("table", { role: "grid", tabindex: "0", "aria-label": "Findings", "aria-describedby": "keys" },
+  const whole = make("table", { role: "grid", tabindex: "0", "aria-label": SUBJECT.title, "aria-describedby": "keys" },
     make("thead", { role: "rowgroup" }, make("tr", { role: "row", "aria-rowindex": "1" }, ...heads)), above, body, below);
   for (const spacer of [above, below]) {
     spacer.append(make("tr", { role: "presentation" }, make("td", { role: "presentation" })));
   }
   return { above, below, body, heads, whole, scroller: byId("table"), rows: [], active: 0, height: 99, measured: false, all: false };
 })();
-
-// Tooltips with the text that a cell may be too narrow for.
-const TITLES = {
-  topic: (row) => (row.file === null ? row.topic : `${row.topic}\n${place(row)}`),
-  class: (row) => report.classes[row.class],
-  expected: (row) => row.expected,
-  actual: (row) => row.actual,
-  planned: reason,
-};
 
 const line = (at) => {
   const row = grid.rows[at];
@@ -56,7 +29,7 @@ const line = (at) => {
     { id: `row-${at}`, role: "row", "aria-rowindex": at + 2, "data-at": at, "aria-selected": String(at === grid.active) },
     ...HEADS.map(([name, words]) => make(
       "td",
-      { class: `c-${name}`, role: "gridcell", title: TITLES[name]?.(row) || null, "data-head": words },
+      { class: `c-${name}${LABELLED.includes(name) ? " labelled" : ""}`, role: "gridcell", title: TITLES[name]?.(row) || null, "data-head": words },
       make("div", { class: "clamp" }, ...CELLS[name](row)),
     )),
   );
@@ -98,7 +71,7 @@ const show = (rows) => {
   grid.whole.setAttribute("aria-rowcount", rows.length + 1);
   grid.scroller.hidden = !rows.length;
   grid.heads.forEach((head, at) => {
-    const isChosen = HEADS[at][0] === (chosen.sort || "severity");
+    const isChosen = HEADS[at][0] === (chosen.sort || SUBJECT.first);
     const sort = isChosen ? (chosen.down || !chosen.sort ? "descending" : "ascending") : "none";
     head.setAttribute("aria-sort", sort);
   });
@@ -126,8 +99,8 @@ const KEYS = {
   PageUp: () => move(grid.active - page()),
   Home: () => move(0),
   End: () => move(grid.rows.length - 1),
-  Enter: () => openFinding(grid.rows[grid.active]),
-  " ": () => openFinding(grid.rows[grid.active]),
+  Enter: () => SUBJECT.open(grid.rows[grid.active]),
+  " ": () => SUBJECT.open(grid.rows[grid.active]),
 };
 
 const startTable = (changed) => {
@@ -151,11 +124,11 @@ const startTable = (changed) => {
     const at = event.target.closest("tr")?.dataset.at;
     if (at === undefined || event.target.closest("a") || !getSelection().isCollapsed) return;
     move(Number(at));
-    openFinding(grid.rows[at]);
+    SUBJECT.open(grid.rows[at]);
   });
   grid.whole.querySelectorAll("[data-sort]").forEach((button) => button.addEventListener("click", () => {
     const name = button.dataset.sort;
-    // Ascending, then descending, then by severity.
+    // Ascending, then descending, then the order without a choice.
     if (chosen.sort !== name) Object.assign(chosen, { sort: name, down: false });
     else if (!chosen.down) chosen.down = true;
     else Object.assign(chosen, { sort: "", down: false });

@@ -1,0 +1,1 @@
+"""Self-contained HTML pages: the parts that all pages share, and the page of a plan."""
