@@ -67,7 +67,7 @@ test-kubernetes: .venv/ready  ## with a real API server, built once with Go; wit
 test-spark: need-java .venv/ready  ## the tests of drift reports by Spark; they are part of make test
 	$(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ tests/spark
 
-test-browser: $(BROWSER)/ready $(SITE)/ready  ## reports and the site in a headless Chromium, which is installed if there is none
+test-browser: $(BROWSER)/ready $(SITE)/ready  ## reports, plans and the site in a headless Chromium, which is installed if there is none
 	@$(WITH_BROWSER) $(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ $(AGAIN) tests/browser
 
 kube:  ## build the API server, etcd and kubectl for these tests: some minutes, once
@@ -113,7 +113,7 @@ bench-drift: need-java .venv/ready  ## figures of drift reports over sample flee
 bench-moves: need-java .venv/ready  ## figures of moves for 100,000 partitions, and of the requests of a run, as JSON
 	@$(SCRIPT) benchmarks.moves
 
-bench-page: $(BROWSER)/ready  ## how quick the page of a drift report with 20,000 findings is at every key, as JSON
+bench-page: $(BROWSER)/ready  ## how quick the pages of 20,000 findings and of 20,000 topics are at every key, as JSON
 	@$(WITH_BROWSER) PYTHONPATH=.:tests:$$PYTHONPATH $(BIN)/python -P -m benchmarks.drift.html
 
 mutants: need-java .venv/ready  ## take away each guard of the write path in turn: some test turns red (MUTANTS="text...")

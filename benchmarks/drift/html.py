@@ -1,4 +1,6 @@
-"""The page of a drift report with 20,000 findings in a real browser: milliseconds from a key to the drawn table.
+"""The pages of a drift report with 20,000 findings, and of a plan of 20,000 topics, in a real browser.
+
+Milliseconds from a key to the drawn table.
 
 The time ends with the frame after the one that draws the table, so it includes all other load of the machine. ``cpu``
 is the processor time of the page's main thread for the same key: script, layout, paint, and the requests of this file.
@@ -18,6 +20,7 @@ from typing import Any
 from benchmarks.common import describe_machine, measure_seconds
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
+from support import plan_pages
 from support.drift import generated_reports
 
 GOAL_MS, GOAL_OPEN_SECONDS = 50, 2
@@ -80,23 +83,36 @@ def summarize_times(milliseconds: list[float]) -> dict[str, float]:
 
 
 def measure(clusters: int, findings: int) -> dict[str, Any]:
-    """Open one report of this size once and measure it; the page may hold only a part of the findings."""
-    with TemporaryDirectory() as name, sync_playwright() as playwright:
+    """Measure the page of one report of this size; the page may hold only a part of the findings."""
+    with TemporaryDirectory() as name:
         out = Path(name, "report")
         generated_reports.write_report(out, generated_reports.make_findings(clusters, findings), days=60)
+        return {"clusters": clusters, "findings": findings, **measure_page(generated_reports.page_path(out))}
+
+
+def measure_plan(topics: int, brokers: int) -> dict[str, Any]:
+    """Measure the page of a plan of this size, and the time to write it."""
+    plan = plan_pages.make_plan(topics, brokers=brokers)
+    with TemporaryDirectory() as name:
+        path = Path(name, "plan.html")
+        seconds = measure_seconds(lambda: plan_pages.write_page(path, [plan]))
+        return {"topics": topics, "brokers": brokers, "write_seconds": round(seconds, 2), **measure_page(path)}
+
+
+def measure_page(path: Path) -> dict[str, Any]:
+    """Open a page once and measure it."""
+    with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=os.environ["TOPIARIST_CHROMIUM"])
         page = browser.new_page(viewport={"width": 1400, "height": 1000})
         session = page.context.new_cdp_session(page)
         session.send("Performance.enable", {"timeDomain": "threadTicks"})
         began = read_cpu(session)
-        seconds = measure_seconds(lambda: page.goto(generated_reports.page_path(out).as_uri()))
+        seconds = measure_seconds(lambda: page.goto(path.as_uri()))
         open_cpu = read_cpu(session) - began
         page.evaluate(_TIMING_SCRIPT)
         times, cpu = measure_keys(page, session)
         made = {
-            "clusters": clusters,
-            "findings": findings,
-            "bytes": generated_reports.page_path(out).stat().st_size,
+            "bytes": path.stat().st_size,
             "open_seconds": round(seconds, 2),
             "open_cpu_seconds": round(open_cpu / 1000, 2),
             "key": summarize_times(times),
@@ -110,14 +126,11 @@ def measure(clusters: int, findings: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Print the figures of a full page, and of a fleet with more findings than a page holds."""
-    sizes = ((200, 20_000), (1000, 200_000))
-    print(
-        json.dumps(
-            {"command": "make bench-page", "machine": describe_machine(), "pages": [measure(*size) for size in sizes]},
-            indent=2,
-        )
-    )
+    """Print the figures of a full page, of a fleet with more findings than a page holds, and of plans."""
+    pages = [measure(*size) for size in ((200, 20_000), (1000, 200_000))]
+    plans = [measure_plan(*size) for size in ((200, 6), (20_000, 300), (100_000, 300))]
+    figures = {"command": "make bench-page", "machine": describe_machine(), "pages": pages, "plans": plans}
+    print(json.dumps(figures, indent=2))
     return 0
 
 

@@ -233,3 +233,20 @@ def test_what_a_forks_run_built_counts_for_nothing(merged: FakeGitHubApi, tmp_pa
     assert done.returncode == 1
     assert "pull request 7 came from mallory/topics: artifacts of other repositories are not trusted" in done.stdout
     assert len(merged.requests) == 1
+
+
+def test_a_comment_links_to_the_page_of_its_plan(api: FakeGitHubApi, tmp_path: Path) -> None:
+    """The link is the last line, and is there only with an artifact that has the page."""
+    url = "https://localhost/example/topics/actions/runs/12/artifacts/34"
+    assert run_comment_script(api, tmp_path, PLAN, ARTIFACT_URL=url).returncode == 0
+    assert api.comments[-1]["body"] == PLAN
+    (tmp_path / "plan.html").write_text("the page")
+    assert run_comment_script(api, tmp_path, PLAN, ARTIFACT_URL="").returncode == 0
+    assert api.comments[-1]["body"] == PLAN
+    assert run_comment_script(api, tmp_path, PLAN, ARTIFACT_URL=url).returncode == 0
+    assert api.comments[-1]["body"] == (
+        f"{PLAN}\n[The plan as a page]({url}), to search and filter: open `plan.html` of this artifact.\n"
+    )
+    refused = run_comment_script(api, tmp_path, PLAN, ARTIFACT_URL="https://localhost/a) @team")
+    assert refused.returncode != 0
+    assert "ARTIFACT_URL: wanted a web address" in refused.stdout + refused.stderr

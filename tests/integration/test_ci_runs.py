@@ -70,6 +70,7 @@ def test_a_change_from_its_first_plan_to_what_is_applied(
         log, output = run_action(branch, "plan", PLATFORM="trusted/platform", **PASSWORD)
         text = (branch / "out" / "plan.md").read_text()
         assert output == "exit-code=0\n"
+        assert f"create {partitions} partitions x 3 replicas" in (branch / "out" / "plan.html").read_text()
         assert "2 documents outside --platform: Cluster shop (topics/ours/shop.yaml:1:" in log
         assert "::error file=topics/huge.yaml,line=6,col=15,title=huge on shop%3A refused (PolicyDenied)::" in log
         assert text.startswith(f"{PLAN_MARKER}\n### Plan: 1 to create, 1 refused.\n")

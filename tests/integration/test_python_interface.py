@@ -152,6 +152,9 @@ def test_the_plan_is_the_plan_file_of_the_command(desk: Desk, capfd: pytest.Capt
     assert api.parse_plans(text).to_json() == text
     assert run(["plan", *words, "--format", "markdown"]) == 0
     assert capfd.readouterr().out.endswith(plans.to_markdown(str(desk.folder)))
+    assert run(["plan", *words, "--format", "html", "--page", "plan.html"]) == 0
+    page = (desk.folder / "plan.html").read_text()
+    assert (capfd.readouterr().out, plans.to_html(str(desk.folder))) == (page, page)
     (desk.folder / "other.json").write_text(plans.to_json())
     assert run(["apply", "--plan", "other.json", "--clusters", str(desk.clusters), "--yes"]) == 0
     capfd.readouterr()

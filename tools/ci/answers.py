@@ -70,9 +70,13 @@ def find_artifact(response: Any, name: str) -> str:
     return str(max(mine)) if mine else ""
 
 
-def comment_body(text: str, marker: str) -> str:
-    """Return the JSON of a comment with this text, in which the marker replaces the first line."""
-    return json.dumps({"body": f"{marker}\n{text.partition(chr(10))[2]}"})
+def comment_body(text: str, marker: str, page: str = "") -> str:
+    """Return the JSON of a comment with this text, in which the marker replaces the first line.
+
+    ``page`` is the address of the artifact with the plan as a page; without it there is no link.
+    """
+    link = f"\n[The plan as a page]({page}), to search and filter: open `plan.html` of this artifact.\n" if page else ""
+    return json.dumps({"body": f"{marker}\n{text.partition(chr(10))[2]}{link}"})
 
 
 def unpack(archive: str, name: str, to: str) -> str:

@@ -3,7 +3,8 @@
 #
 # Usage: comment.sh FILE, which `topiarist plan --format markdown` or outcome.py wrote; its first line is the marker.
 # Needs the variables of github.sh and PULL_REQUEST, its number. Only comments of COMMENT_AUTHOR are updated;
-# COMMENT_KEY, if set, separates several plans, or outcomes, of one pull request.
+# COMMENT_KEY, if set, separates several plans, or outcomes, of one pull request. ARTIFACT_URL, if set, is the address of
+# the artifact with the plan: the comment links to it if there is a plan.html beside FILE.
 set -euo pipefail
 # shellcheck source=tools/ci/github.sh
 source "$(dirname "$0")/github.sh"
@@ -17,7 +18,12 @@ permission="pull-requests: write"
 [[ $(head -n 1 "$1") =~ ^'<!-- topiarist '(plan|apply)' -->'$ ]] ||
   fail "$1 does not start with the marker of a plan or an apply"
 marker="<!-- topiarist ${BASH_REMATCH[1]}${COMMENT_KEY:+ $COMMENT_KEY} -->"
-python3 "$here/answers.py" body "$marker" <"$1" >"$work/payload"
+page=
+if [[ -n ${ARTIFACT_URL:-} && -f $(dirname "$1")/plan.html ]]; then
+  [[ $ARTIFACT_URL =~ ^https?://[A-Za-z0-9._:/-]{1,300}$ ]] || fail "ARTIFACT_URL: wanted a web address"
+  page=$ARTIFACT_URL
+fi
+python3 "$here/answers.py" body "$marker" "$page" <"$1" >"$work/payload"
 
 # Set $found to the id of the earlier comment, empty if there is none; it may be on any page.
 earlier() {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Run topiarist for action.yml: plan for a pull request, or apply after a merge.
 #
-# Usage: run.sh plan|apply FOLDER. `plan` writes plan.json and plan.md into the folder; `apply` writes report.jsonl and
-# outcome.md. With REVIEWED=true it applies only the changes that plan.json in the folder also has: without that file, or
+# Usage: run.sh plan|apply FOLDER. `plan` writes plan.json, plan.md and plan.html into the folder; `apply` writes
+# report.jsonl and outcome.md. With REVIEWED=true it applies only the changes that plan.json in the folder also has: without that file, or
 # with an empty one, nothing. With REVIEWED=false it applies everything. Any other value is an error: a typing error must
 # not mean either. The *.md file is added to the summary of the run. Paths without any topic are an error. ACTION_PATHS and
 # ACTION_ARGS have one word per line. PLATFORM, SNAPSHOT, CLUSTER and BOOTSTRAP_SERVERS may be empty. Ends with 0 where
@@ -40,7 +40,9 @@ quietly() {
 
 plan() {
   code=0
-  topiarist plan "${words[@]}" --format markdown --out "$folder/plan.json" >"$folder/plan.md" 2>"$folder/errors" || code=$?
+  rm -f "$folder/plan.html" # a run without a plan must not keep the page of an earlier one
+  topiarist plan "${words[@]}" --format markdown --out "$folder/plan.json" --page "$folder/plan.html" \
+    >"$folder/plan.md" 2>"$folder/errors" || code=$?
   quietly cat "$folder/errors"
   rm "$folder/errors"
   if [[ ! -s $folder/plan.md ]]; then

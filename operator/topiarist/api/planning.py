@@ -13,6 +13,7 @@ from topiarist.adapters.saved_plans.decode import parse_plan_file
 from topiarist.adapters.saved_plans.encode import dumps, encode_plans
 from topiarist.errors import TopiaristError
 from topiarist.model.plan import Plan
+from topiarist.output.html import plan as html
 from topiarist.output.markdown import plan as markdown
 from topiarist.output.text import plan as text
 from topiarist.output.text.layout import TextLayout
@@ -56,6 +57,10 @@ class Plans:
     def to_text(self) -> str:
         """Return the plans as ``topiarist plan`` prints them, in 80 columns, without color."""
         return text.format_plans(self.plans, TextLayout())
+
+    def to_html(self, root: str) -> str:
+        """Return the plans as one HTML page; file locations are relative to the folder ``root``."""
+        return html.format_plans(self.plans, sorted(self.errors), root)
 
     def to_markdown(self, root: str) -> str:
         """Return the comment of a pull request; file locations are relative to the folder ``root``."""

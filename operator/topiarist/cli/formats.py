@@ -14,7 +14,7 @@ from topiarist.cli.settings import Settings
 from topiarist.errors import Diagnostic
 from topiarist.model.plan import Plan
 
-PLAN_FORMATS = ("text", "json", "markdown", "github")
+PLAN_FORMATS = ("text", "json", "markdown", "github", "html")
 
 
 def format_plans(
@@ -42,6 +42,8 @@ def format_plans(
         from topiarist.output.ci import github
 
         return github.format_plans(plans, failed_clusters, str(Path.cwd()))
+    if form == "html":
+        return format_page(plans, failed_clusters)
     layout = terminal.make_layout(sys.stdout, settings)
     from topiarist.output.text import plan
 
@@ -50,6 +52,13 @@ def format_plans(
     if settings.verbosity < 0:
         return plan.format_topic_lines(plans, layout, applying=applying)
     return plan.format_plans(plans, layout, applying=applying)
+
+
+def format_page(plans: Sequence[Plan], failed_clusters: Sequence[str]) -> str:
+    """Return the plans of a run as one HTML page; ``failed_clusters`` could not be planned."""
+    from topiarist.output.html import plan
+
+    return plan.format_plans(plans, failed_clusters, str(Path.cwd()))
 
 
 def format_diagnostics(

@@ -424,6 +424,11 @@ out = option(
 )
 
 
+page = option(
+    "--page", type=click.Path(), metavar="FILE", help="Write the plan to this file as an HTML page too, for a browser."
+)
+
+
 def build_settings(values: dict[str, Any]) -> Settings:
     """Return the settings of a run, built from the parameters that click passes to a command.
 

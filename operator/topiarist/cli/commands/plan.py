@@ -26,7 +26,7 @@ Examples:
   topiarist plan topics/ --cluster eu --format json | jq .clusters[0].topics
   topiarist plan topics/ --topic 'orders.*' --selector team=shop
   topiarist plan topics/ --out plan.json
-  topiarist plan topics/ --format markdown >comment.md
+  topiarist plan topics/ --format markdown --page plan.html >comment.md
   topiarist plan topics/ --clusters clusters.yaml --snapshot snapshots
   topiarist plan topics/ --exit-code || echo "something is pending"
 
@@ -45,10 +45,11 @@ With --exit-code also: 3 changes are pending; 4 there are only refusals.
 @options.summary
 @options.format_option(formats.PLAN_FORMATS)
 @options.out
+@options.page
 @options.option(
     "--exit-code", is_flag=True, help="End with exit code 3 if changes are pending, 4 if there are only refusals."
 )
-def command(form: str, out: str | None, exit_code: bool, **values: Any) -> None:
+def command(form: str, out: str | None, page: str | None, exit_code: bool, **values: Any) -> None:
     """Show the changes that apply would make, each with the values before and after and its risk.
 
     Reads every cluster once and writes nothing. Read-only credentials are enough.
@@ -73,6 +74,8 @@ def command(form: str, out: str | None, exit_code: bool, **values: Any) -> None:
     if out is not None and (plans or code is Exit.DONE):
         atomic_files.write_file(out, dumps(encode_plans(plans)))
     failed = sorted(inputs.desired.targeted_clusters.keys() - {plan.cluster for plan in plans})
+    if page is not None:
+        atomic_files.write_file(page, formats.format_page(plans, failed))
     terminal.print_result(formats.format_plans(plans, settings, form, failed_clusters=failed))
     if code is Exit.DONE and exit_code:
         if any(plan.has_changes for plan in plans):

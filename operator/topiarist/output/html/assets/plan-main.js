@@ -1,0 +1,9 @@
+// The start of the page.
+
+startAbout();
+startTotals();
+startNotes();
+startPermissions();
+startBrokers();
+startClusters();
+startPage();
