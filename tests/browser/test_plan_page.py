@@ -161,6 +161,17 @@ def test_permissions_name_the_options(made: OpenedPage) -> None:
     assert len(rows) == 3
 
 
+def test_few_rows_leave_no_empty_space(browser: Browser, tmp_path: Path) -> None:
+    """The table of a small plan is as high as its rows."""
+    path = plan_pages.write_page(tmp_path / "p.html", [plan_pages.make_plan(3)])
+    with open_page(browser, path) as made:
+        assert made.page.locator(ROW_SELECTOR).count() == 3
+        table, last = (made.page.locator(each).last.bounding_box() for each in ("#table", ROW_SELECTOR))
+        assert table is not None
+        assert last is not None
+        assert table["y"] + table["height"] - last["y"] - last["height"] < 5
+
+
 def test_an_empty_plan_says_so(browser: Browser, tmp_path: Path) -> None:
     """A plan without changes is a page without a table, chart and permissions."""
     path = plan_pages.write_page(tmp_path / "p.html", plan_pages.make_plans()[2:])

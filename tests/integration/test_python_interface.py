@@ -234,6 +234,7 @@ def test_policies_and_budgets_hold(desk: Desk, cluster: SimulatedKafka) -> None:
     with pytest.raises(api.TopiaristError, match=r"clicks: refused: .*no clicks") as raised:
         result.require_done()
     assert raised.value.reason is api.Reason.POLICY_DENIED
+    assert raised.value.hint
     (desk.folder / "topics" / "policy.yaml").unlink()
     desk.use(cluster, ", budgets: {partitionsPerTopic: 1}")
     plans = api.make_plans(desk.settings())

@@ -59,13 +59,13 @@ class ApplyResult:
         for error in (*self.errors.values(), *(report.error for report in self.reports)):
             if error:
                 raise error
-        problems = [*self._find_problems()]
-        if problems:
-            reason, message = max(problems, key=lambda problem: _IMPORTANCE[problem[0].exit_code])
+        if problems := self._find_problems():
+            reason, message, hint = max(problems, key=lambda problem: _IMPORTANCE[problem[0].exit_code])
             more = f" (and {len(problems) - 1:,} more)" if len(problems) > 1 else ""
-            raise TopiaristError(reason, f"{message}{more}", "the reports of the result have all of them")
+            raise TopiaristError(reason, f"{message}{more}", hint or "the reports of the result have the details")
 
-    def _find_problems(self) -> list[tuple[Reason, str]]:
+    def _find_problems(self) -> list[tuple[Reason, str, str]]:
+        """Return reason, message and hint of each topic that is not done."""
         found = []
         for report in self.reports:
             label = f"cluster {report.plan.cluster}: " if report.plan.cluster else ""
@@ -73,12 +73,10 @@ class ApplyResult:
                 if outcome.result not in (Result.DONE, Result.UNCHANGED):
                     reason = outcome.reason or Reason.NOT_SENT
                     text = f"{label}{outcome.topic}: {outcome.result.value}: {outcome.message or reason.value}"
-                    found.append((reason, text))
+                    found.append((reason, text, ""))
             for topic in report.plan.topics:
-                if not topic.observe_only:
-                    found += [
-                        (each.reason, f"{label}{topic.topic}: refused: {each.message}") for each in topic.refusals
-                    ]
+                for each in () if topic.observe_only else topic.refusals:
+                    found.append((each.reason, f"{label}{topic.topic}: refused: {each.message}", each.hint))
         return found
 
     def to_dict(self) -> dict[str, Any]:
