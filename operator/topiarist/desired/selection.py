@@ -38,6 +38,10 @@ class TopicSelection(NamedTuple):
         return all(requirement.is_met_by(spec.labels) for requirement in self.requirements)
 
 
+NO_SELECTION = TopicSelection()
+"""The selection of all topics."""
+
+
 def select_with_groups(selection: TopicSelection, specs: Iterable[TopicSpec]) -> list[TopicSpec]:
     """Return the selected specs of one cluster, and all others of their co-partition groups.
 

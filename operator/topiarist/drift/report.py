@@ -15,6 +15,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from topiarist.desired.resolve import Desired
+from topiarist.desired.selection import NO_SELECTION, TopicSelection
 from topiarist.drift.checks.cross_cluster import MAX_SHOWN_DIFFERENCES, DeviationIndex, SpecGroups
 from topiarist.drift.findings.exceptions import DriftException, describe_unmatched, make_expired_rows
 from topiarist.drift.findings.finding import FindingKey, FindingRow
@@ -41,7 +42,8 @@ class ReportJob:
     ``as_of`` is the time of the report. ``on_cluster_done`` is called once for each cluster. ``exceptions`` say which
     findings are accepted, and ``row_options`` what rows say beyond the comparison. ``invalid_documents`` are manifests
     that were left out, and ``unassigned_topics`` are topics with an unknown cluster for that reason. With
-    ``upgrade_to`` the summary has the risks of an upgrade to that Kafka version.
+    ``upgrade_to`` the summary has the risks of an upgrade to that Kafka version. A ``selection`` limits the report to
+    some topics.
     """
 
     desired: Desired
@@ -56,13 +58,21 @@ class ReportJob:
     invalid_documents: Sequence[InvalidDocument] = ()
     unassigned_topics: frozenset[str] = frozenset()
     upgrade_to: KafkaVersion | None = None
+    selection: TopicSelection = NO_SELECTION
 
     @property
     def shipped(self) -> Shipped:
         """Return what tasks need of this job."""
         unjudged = find_unjudged_topics(self.invalid_documents) | self.unassigned_topics
         return Shipped(
-            self.desired, self.options, self.as_of, self.exceptions, self.row_options, unjudged, self.upgrade_to
+            self.desired,
+            self.options,
+            self.as_of,
+            self.exceptions,
+            self.row_options,
+            unjudged,
+            self.upgrade_to,
+            self.selection,
         )
 
 
@@ -200,8 +210,13 @@ def build_summary(
     job: ReportJob, builder: SummaryBuilder, difference_count: int, differences: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the summary of a job after all results were added, with the first of the cross-cluster differences."""
-    unmatched = describe_unmatched(job.exceptions, builder.findings.matched_exceptions)
-    return builder.build(job.previous, job.unused_input, difference_count, differences, unmatched)
+    matched = builder.findings.matched_exceptions
+    # A limited report cannot tell which exceptions match no finding, and is no point of a trend.
+    unmatched = [] if job.selection.text else describe_unmatched(job.exceptions, matched)
+    summary = builder.build(job.previous, job.unused_input, difference_count, differences, unmatched)
+    if job.selection.text:
+        summary |= {"selection": job.selection.text, "trend": job.previous.trend}
+    return summary
 
 
 def sources_of(job: ReportJob, given: Mapping[str, Source]) -> Iterator[tuple[str, Source]]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from topiarist.adapters.snapshots.caching_reader import CachingReader
 from topiarist.adapters.snapshots.codec import format_time, parse_time
 from topiarist.adapters.snapshots.files import read_lines
 from topiarist.desired.resolve import Desired
+from topiarist.desired.selection import NO_SELECTION, TopicSelection
 from topiarist.drift.checks.cross_cluster import SpecGroups, find_imbalances, make_deviation
 from topiarist.drift.checks.equality import EqualityIndex
 from topiarist.drift.compare import Comparison, compare_cluster
@@ -43,6 +44,7 @@ from topiarist.drift.live import MAX_PARALLEL_CLUSTERS, ConnectOptions, read_liv
 from topiarist.drift.results import INVALID_ROWS_FILE, ClusterResult
 from topiarist.drift.snapshots import ClusterInput, SnapshotFile, read_snapshot
 from topiarist.drift.upgrade import check_cluster
+from topiarist.kafka.names import matches_any
 from topiarist.kafka.types import KafkaVersion
 from topiarist.model.run_options import RunOptions
 
@@ -100,7 +102,7 @@ class Part(NamedTuple):
 class Shipped:
     """All that tasks need of a run besides their parts; ``as_of`` is the time of the report.
 
-    Topics in ``unjudged_topics`` have an invalid manifest.
+    Topics in ``unjudged_topics`` have an invalid manifest. Topics outside ``selection`` are not part of the report.
     """
 
     desired: Desired
@@ -110,6 +112,7 @@ class Shipped:
     row_options: RowOptions = field(default_factory=RowOptions)
     unjudged_topics: frozenset[str] = frozenset()
     upgrade_to: KafkaVersion | None = None
+    selection: TopicSelection = NO_SELECTION
 
 
 class Caches:
@@ -182,6 +185,7 @@ def complete(part: Part, comparison: Comparison | None, shipped: Shipped, caches
     """Return the result of a part from the comparison of its cluster, None for a cluster outside the run."""
     result = ClusterResult(part.cluster)
     rows, cluster_input = list[FindingRow](), ClusterInput(part.cluster)
+    is_selected = _make_selector(part, shipped)
     if comparison is not None:
         rows, cluster_input, result.topics = comparison.rows, comparison.cluster_input, comparison.counts
         caches.completer.complete_rows(part.cluster, rows)
@@ -190,12 +194,18 @@ def complete(part: Part, comparison: Comparison | None, shipped: Shipped, caches
             result.topics.ignored += ignored
     if part.manifest_rows:
         rows = sorted([*rows, *part.manifest_rows], key=sort_key)
+    rows = [row for row in rows if is_selected(row["topic"])]
     previous = PreviousReport(
-        rows={part.cluster: dict(part.previous)}, accepted={part.cluster: dict(part.accepted)}, ended=dict(part.ended)
+        rows={part.cluster: _select_rows(part.previous, is_selected)},
+        accepted={part.cluster: _select_rows(part.accepted, is_selected)},
+        ended=dict(part.ended),
     )
     previous.match_findings(
         part.cluster, rows, lambda topic: topic in shipped.unjudged_topics or cluster_input.may_lack(topic)
     )
+    # Findings of topics that the report leaves out are kept for the next one, with their times.
+    unselected = (*part.accepted.values(), *part.previous.values())
+    previous.not_evaluated.extend(row for row in unselected if not is_selected(row["topic"]))
     accepted_drift = AcceptedDrift(shipped.exceptions, shipped.as_of)
     findings, accepted = accepted_drift.split_rows(rows)
     counts = result.findings
@@ -219,11 +229,29 @@ def complete(part: Part, comparison: Comparison | None, shipped: Shipped, caches
     if comparison is not None:
         result.document = _cluster_document(comparison, findings)
         if comparison.context:
-            _add_cluster_entries(result, comparison)
+            _add_cluster_entries(result, comparison, is_selected)
     return result
 
 
-def _add_cluster_entries(result: ClusterResult, comparison: Comparison) -> None:
+def _make_selector(part: Part, shipped: Shipped) -> Callable[[str], bool]:
+    """Return whether a topic of a cluster is part of the report; findings without a topic always are."""
+    selection = shipped.selection
+    if not selection.text:
+        return lambda topic: True
+    if not selection.requirements:  # topics without a manifest too
+        return lambda topic: not topic or matches_any(topic, selection.patterns)
+    specs = shipped.desired.specs.get(part.cluster, ())
+    names = {spec.topic for spec in specs if selection.matches(spec)}
+    return lambda topic: not topic or topic in names
+
+
+def _select_rows(
+    rows: Mapping[FindingKey, FindingRow], is_selected: Callable[[str], bool]
+) -> dict[FindingKey, FindingRow]:
+    return {key: row for key, row in rows.items() if is_selected(row["topic"])}
+
+
+def _add_cluster_entries(result: ClusterResult, comparison: Comparison, is_selected: Callable[[str], bool]) -> None:
     """Add what only a readable cluster has: deviations, imbalances, and the rows that its snapshot lacks."""
     assert comparison.context
     cluster_input, state = comparison.cluster_input, comparison.context.state
@@ -236,6 +264,7 @@ def _add_cluster_entries(result: ClusterResult, comparison: Comparison) -> None:
     result.deviations = [
         make_deviation(group, spec, state.topics.get(spec.topic))
         for spec in comparison.specs
+        if is_selected(spec.topic)
         if (group := equal_topics.group_of(spec.topic)) is not None
     ]
 

@@ -61,6 +61,7 @@ could not be read; 2 usage error. With --exit-code also: 3 there are findings. W
 """,
 )
 @options.manifests
+@options.selection
 @options.require_topics
 @options.connection
 @options.any_owner
@@ -158,11 +159,12 @@ def command(
         upgrade_to = upgrade_to or MAX_KAFKA_VERSION
         snapshots, out, values["paths"], owner_label = _write_demo(demo, upgrade_to)
     settings = options.build_settings(values)
-    _check_inputs(out, live, snapshots, previous, history)
+    _check_inputs(out, live, snapshots, previous, history, settings.selection.text)
     paths = [*map(to_local_path, snapshots)]
     out, previous, history = map(to_local_path, (out, previous or "", history))
     # With snapshots no cluster needs an address: a value in ``snapshot`` turns off the loader's check for it.
-    offline_settings = replace(settings, snapshot="".join(snapshots[:1]))
+    # The report selects by itself, so that findings of the other topics do not count as resolved.
+    offline_settings = replace(settings, snapshot="".join(snapshots[:1]), topic=(), selector="")
     run_inputs = load.load_manifests(offline_settings, with_policies=False, skip_invalid=True)
     desired = run_inputs.desired
     run = _choose_engine(engine, jobs, paths, (out, previous, history), settings)
@@ -190,6 +192,7 @@ def command(
             run_inputs.invalid_documents,
             run_inputs.unassigned_topics,
             upgrade_to,
+            settings.selection,
         )
         if inventory is not None:
             summary = run.compare_snapshots(job, inventory, folder)
@@ -214,13 +217,17 @@ def _load_previous(run: Engine, previous: str, out: str) -> PreviousReport:
     return PreviousReport() if is_first else run.load_previous(previous)
 
 
-def _check_inputs(out: str, live: bool, snapshots: Sequence[str], previous: str | None, history: str) -> None:
+def _check_inputs(
+    out: str, live: bool, snapshots: Sequence[str], previous: str | None, history: str, selection: str
+) -> None:
     if not out:
         raise click.UsageError("give --out: the folder for the report")
     if live == bool(snapshots):
         raise click.UsageError("give either --snapshots or --live")
     if previous and history:
         raise click.UsageError("give either --previous or --history: a history has the previous report")
+    if selection and history:
+        raise click.UsageError(f"{selection}: a history has whole reports; give --previous instead of --history")
 
 
 def _reject_other_inputs(*inputs: object) -> None:

@@ -52,6 +52,8 @@ def _overview(summary: Mapping[str, Any]) -> str:
         f"as of {format_code(summary['asOf'])}; "
         f"{topics['inSync']:,} of {format_count(topics['compared'], 'topic')} match their manifests."
     )
+    if selection := summary.get("selection"):
+        text += f" **Only topics selected by {format_code(selection)} were compared.**"
     if severities := ", ".join(f"{number:,} {each.lower()}" for each, number in summary["bySeverity"].items()):
         text += f" Findings by severity: {severities}."
     if oldest := summary["oldestFinding"]:
