@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
+from topiarist.cli.name_completion import complete_cluster, complete_topic
 from topiarist.cli.settings import Settings
 from topiarist.desired.parse import parse_throttle
 from topiarist.desired.selection import parse_label_selector
@@ -207,7 +208,9 @@ def _combine_options(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 
 def _pattern_option(name: str, help_text: str) -> Callable[[F], F]:
     help_text = f"{help_text} A name or a pattern; '*' for all."
-    return _env_option(name, help_text, multiple=True, callback=_check_patterns, metavar="PATTERN")
+    return _env_option(
+        name, help_text, multiple=True, callback=_check_patterns, metavar="PATTERN", shell_complete=complete_topic
+    )
 
 
 def _seconds_option(name: str, default: float, help_text: str) -> Callable[[F], F]:
@@ -252,7 +255,12 @@ manifests = _combine_options(
         "Read Cluster and Policy documents only from this file or folder, and Topics only from the other paths.",
         multiple=True,
     ),
-    _env_option("--cluster", "Use only this cluster. Topics of other clusters are only counted.", metavar="NAME"),
+    _env_option(
+        "--cluster",
+        "Use only this cluster. Topics of other clusters are only counted.",
+        metavar="NAME",
+        shell_complete=complete_cluster,
+    ),
     _env_option(
         "--kafka-version",
         "Kafka version of the brokers, 2.4 to 4.4. Overrides spec.kafkaVersion of the Cluster.",
@@ -262,7 +270,10 @@ manifests = _combine_options(
     verbosity,
 )
 
-clusters = _combine_options(_clusters_option, _env_option("--cluster", "Use only this cluster.", metavar="NAME"))
+clusters = _combine_options(
+    _clusters_option,
+    _env_option("--cluster", "Use only this cluster.", metavar="NAME", shell_complete=complete_cluster),
+)
 """Options of commands that read clusters and no Topic manifests; may be combined with ``paths``."""
 
 selection = _combine_options(

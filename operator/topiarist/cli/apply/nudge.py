@@ -15,6 +15,7 @@ import click
 from topiarist.cli import formats, load, options, terminal
 from topiarist.cli.apply.execute import apply_plans, confirm_plans
 from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli.name_completion import complete_topic
 from topiarist.cli.settings import Settings
 from topiarist.errors import Exit
 from topiarist.model.outcome import Result, worst_exit_code
@@ -48,7 +49,7 @@ of the controller; 2 usage error; 4 refused: deletion or reassignment in progres
 registered broker, frozen cluster, KRaft; 5 a topic changed since it was read.
 """,
 )
-@options.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@options.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topic)
 @options.clusters
 @options.connection
 @options.owner

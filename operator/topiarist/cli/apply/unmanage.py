@@ -13,6 +13,7 @@ import click
 from topiarist.cli import formats, load, options, terminal
 from topiarist.cli.apply.execute import apply_plans, confirm_plans
 from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli.name_completion import complete_topic
 from topiarist.cli.settings import Settings
 from topiarist.model.plan import Plan
 from topiarist.planning.unmanage import UnmanageRequest, parse_unmanage_request, plan_unmanage
@@ -34,7 +35,7 @@ Exit codes: 0 unmanaged, or nothing to unmanage; 1 error; 2 usage error; 4 refus
 another owner, frozen cluster, KRaft; 5 a record changed since it was read.
 """,
 )
-@options.argument("topics", nargs=-1, required=True, metavar="TOPIC...")
+@options.argument("topics", nargs=-1, required=True, metavar="TOPIC...", shell_complete=complete_topic)
 @options.clusters
 @options.connection
 @options.ownership

@@ -21,7 +21,11 @@ Examples:
 @options.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
-    """Print a completion script for a shell."""
+    """Print a completion script for a shell.
+
+    The shell then completes commands, options, and the names of clusters and topics: from the manifests of the command
+    line, or else below the current folder, never from a cluster.
+    """
     kind = get_completion_class(shell)
     assert kind is not None
     terminal.print_result(kind(context.find_root().command, {}, "topiarist", "_TOPIARIST_COMPLETE").source())

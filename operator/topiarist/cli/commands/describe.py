@@ -14,6 +14,7 @@ import click
 
 from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli.name_completion import complete_topic
 from topiarist.cli.settings import Settings
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Exit
@@ -67,7 +68,7 @@ Exit codes: 0 described; 1 error, or a topic is on no cluster and in no manifest
 2 usage error.
 """,
 )
-@options.argument("topic", metavar="TOPIC[,TOPIC...]")
+@options.argument("topic", metavar="TOPIC[,TOPIC...]", shell_complete=complete_topic)
 @options.manifests
 @options.connection
 @options.snapshot
