@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -93,6 +94,16 @@ def test_the_search_finds_sections_without_a_server(page: Page, address: str) ->
     page.keyboard.press("Control+k")
     page.keyboard.type("coPartitionGroup")
     expect(page.get_by_text("Topics with equal numbers of partitions").first).to_be_visible()
+
+
+def test_every_page_of_the_list_for_machines_is_there(site: Path) -> None:
+    """llms.txt names each page of the index, with its content."""
+    lines = [line for line in (site / "llms.txt").read_text().splitlines() if line.startswith("- ")]
+    assert len(lines) > 40
+    for line in lines:
+        found = re.fullmatch(r"- \[[^]]+\]\(([^)]+)\): .+", line)
+        assert found, line
+        assert (site / found[1]).is_file(), line
 
 
 def test_every_reason_has_a_page(site: Path) -> None:

@@ -7,6 +7,7 @@ the site from the mirror.
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shutil
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 
 _PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "charts/topiarist/README.md", "docs/*.md")
-_FILES = ("LICENSE", "constraints.txt", "schemas/*.json", "manifests/**/*", "docs/ci/*")
+_FILES = ("LICENSE", "constraints.txt", "schemas/*.json", "manifests/**/*", "docs/ci/*", "docs/python/*")
 
 _LINK = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
 _FENCE = re.compile(r"^ *(```|~~~)")
@@ -44,6 +45,22 @@ def write_source(to: Path) -> None:
     for page in sorted(to.rglob("*.md")):
         page.write_text("".join(_rewrite(page, to)))
     _write_reasons(to / "docs" / "reasons.md", to / "docs" / "reasons")
+    (to / "llms.txt").write_text("\n".join(_list_for_machines(to / "docs" / "README.md")) + "\n")
+
+
+def _list_for_machines(index: Path) -> Iterator[str]:
+    """Yield the lines of llms.txt: every page of the index with its content, for programs that read the site."""
+    yield "# Topiarist"
+    yield ""
+    yield "> Keeps Kafka topics as they are declared in git: plans, applies and reports differences."
+    for line in index.read_text().splitlines():
+        if heading := _HEADING.fullmatch(line):
+            yield from ("", f"## {heading[1]}", "")
+        elif row := _ROW.match(line):
+            path = posixpath.normpath(posixpath.join("docs", row["target"]))
+            address = re.sub(r"README\.md$", "index.html", path)
+            content = _LINK.sub(lambda link: "", line[row.end() :]).strip(" |").replace("[", "")
+            yield f"- [{row['title']}]({re.sub(r'[.]md$', '.html', address)}): {content}"
 
 
 def _rewrite(page: Path, top: Path) -> Iterator[str]:
