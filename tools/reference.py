@@ -240,6 +240,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "topic-fields": lambda: schema_part(load_schema("topic")),
     "cluster-fields": lambda: schema_part(load_schema("cluster")),
     "policy-fields": lambda: schema_part(load_schema("policy")),
+    "project-fields": lambda: schema_part(load_schema("project")),
     "exception-fields": lambda: schema_part(load_schema("driftexception")),
     "policy-facts": cel_variable_part,
     "configs": config_part,

@@ -47,10 +47,14 @@ def test_the_source_root_is_no_package() -> None:
 
 
 def test_the_package_has_its_data_by_symlinks() -> None:
-    """The repository has one copy of the schemas and of the demo's manifests."""
+    """The repository has one copy of the schemas, of the demo's manifests and of the CI samples."""
     package = ROOT / "operator" / "topiarist"
-    links = {name: (package / name).readlink() for name in ("schemas", "demo")}
-    assert links == {"schemas": Path("../../schemas"), "demo": Path("../../manifests/demo")}
+    links = {name: (package / name).readlink() for name in ("schemas", "demo", "ci")}
+    assert links == {
+        "schemas": Path("../../schemas"),
+        "demo": Path("../../manifests/demo"),
+        "ci": Path("../../docs/ci"),
+    }
 
 
 def test_no_file_names_a_path_of_somebodys_machine(texts: dict[str, str]) -> None:

@@ -51,6 +51,7 @@ def data_files(parent: Path) -> dict[str, bytes]:
     return (
         schemas
         | {f"demo/{file.relative_to(demo)}": file.read_bytes() for file in demo.rglob("*.yaml")}
+        | {f"ci/{file.name}": file.read_bytes() for file in (parent / "docs" / "ci").iterdir()}
         | {str(file.relative_to(package)): file.read_bytes() for file in assets}
     )
 
@@ -59,7 +60,14 @@ def test_the_wheel_holds_schemas_demo_and_every_module(clone: Path, wheel: zipfi
     """The wheel contains the data from outside the package, byte for byte."""
     found = contents(wheel)
     data = data_files(clone)
-    assert {"schemas/topic.json", "schemas/cluster.json", "demo/cluster.yaml", "demo/topics/orders.yaml"} <= set(data)
+    wanted = {
+        "schemas/topic.json",
+        "schemas/cluster.json",
+        "demo/cluster.yaml",
+        "demo/topics/orders.yaml",
+        "ci/github.yml",
+    }
+    assert wanted <= set(data)
     assert {"drift/outputs/assets/page.html", "output/html/assets/page.css"} <= set(data)
     assert {name: found.get(f"topiarist/{name}") for name in data} == data
     source = clone / "operator"

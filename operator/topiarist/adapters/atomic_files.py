@@ -123,6 +123,28 @@ def write_file(path: str, content: str | Iterable[bytes], *, make_parents: bool 
         raise _unwritable_error(path, _error_message(error)) from error
 
 
+def create_file(path: str, content: str) -> None:
+    """Write a new file at ``path``, with missing parent folders; an existing file or link is never replaced.
+
+    Raises ``TopiaristError`` (Unwritable), also if the file exists. After an error there is no file.
+    """
+    target = Path(path)
+    with _translate_errors(path):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode())
+            file.flush()
+            os.fsync(descriptor)
+    except BaseException as error:
+        with suppress(OSError):
+            target.unlink()
+        if isinstance(error, OSError):
+            raise _unwritable_error(path, _error_message(error)) from error
+        raise
+
+
 def _replace_file(target: Path, chunks: Iterable[bytes]) -> None:
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666
     beside = target.with_name(f".topiarist-{token_hex(8)}")

@@ -7,6 +7,7 @@ here, as a message on stderr and an exit code.
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from difflib import get_close_matches
 from importlib import import_module
@@ -20,6 +21,7 @@ from topiarist.model.outcome import worst_exit_code
 from topiarist.text import quote
 
 COMMANDS = {
+    "init": "Start a repository of topics: project file, manifests, CI.",
     "validate": "Check manifests, without a cluster.",
     "render": "Print manifests with defaults and overrides merged.",
     "plan": "Show the changes that apply would make.",
@@ -98,6 +100,24 @@ class LazyGroup(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
 
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write examples and exit codes, and the project file that commands would use here."""
+        super().format_epilog(ctx, formatter)
+        if text := _describe_project():
+            formatter.write_paragraph()
+            formatter.write(f"{text}\n")
+
+
+def _describe_project() -> str:
+    """Return the project file of the working folder as a line; empty if there is none."""
+    from topiarist.cli.project import Project, load_project
+
+    try:
+        project = load_project(os.environ.get("TOPIARIST_PROJECT") or None)
+    except TopiaristError as error:
+        return f"Project file, with an error:\n{terminal.sanitize_lines(str(error))}"
+    return f"Project file: {project.file.name}" if isinstance(project, Project) else ""
+
 
 @click.group(
     cls=LazyGroup,
@@ -116,7 +136,8 @@ Exit codes:
   2 usage error               5 a topic changed since it was planned
 
 Most options can also be set as environment variables, for example --bootstrap-servers as
-TOPIARIST_BOOTSTRAP_SERVERS. Run "topiarist COMMAND --help" for the options of a command.
+TOPIARIST_BOOTSTRAP_SERVERS. A file topiarist.yaml can hold paths, clusters and owner of all runs.
+Run "topiarist COMMAND --help" for the options of a command.
 """,
 )
 @click.version_option(__version__, prog_name="topiarist")

@@ -8,17 +8,16 @@ a ``Settings`` value.
 from __future__ import annotations
 
 import getpass
-import os
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import partial
-from textwrap import wrap
 from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from topiarist.cli.name_completion import complete_cluster, complete_topic
+from topiarist.cli.parameters import ClusterCommand, Command, NonBlankArgument, NonBlankOption, TopicCommand
 from topiarist.cli.settings import Settings
 from topiarist.desired.parse import parse_throttle
 from topiarist.desired.selection import parse_label_selector
@@ -27,6 +26,8 @@ from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskAp
 from topiarist.runs import setting_checks
 from topiarist.text import quote
 
+__all__ = ["ClusterCommand", "Command", "NonBlankArgument", "NonBlankOption", "TopicCommand"]
+
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
 
@@ -34,75 +35,8 @@ MAX_TEXT_LENGTH = 300
 THROTTLE_REGEX = re.compile(r"[1-9][0-9]{0,8}(KiB|MiB|GiB)|Unlimited")
 
 
-class NonBlankOption(click.Option):
-    """An option that accepts no blank value from the command line or the environment.
-
-    A blank value usually comes from an unset variable. Without this check it would lift a restriction: ``--cluster ""``
-    would mean every cluster, ``--without-brokers ""`` no broker.
-    """
-
-    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
-        """Read the variable; raise ``click.UsageError`` if it is set and blank."""
-        blank = isinstance(self.envvar, str) and not os.environ.get(self.envvar, "-").strip()
-        if blank and not ctx.resilient_parsing:
-            raise click.UsageError(f"{self.envvar} is set, but empty: unset it, or give it a value", ctx)
-        return super().resolve_envvar_value(ctx)
-
-    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
-        """Convert the value to the option's type.
-
-        Raises ``click.BadParameter`` if the value, or an element of it, is blank.
-        """
-        given = self.name and ctx.get_parameter_source(self.name) in _EXPLICIT_SOURCES
-        if given and any(isinstance(part, str) and not part.strip() for part in _as_sequence(value)):
-            raise click.BadParameter("found an empty value: leave the option out, or give it a value", ctx, self)
-        return super().type_cast_value(ctx, value)
-
-
-class NonBlankArgument(click.Argument):
-    """An argument that accepts no blank value."""
-
-    def type_cast_value(self, ctx: click.Context, value: Any) -> Any:
-        """Convert the values to the argument's type; raise ``click.BadParameter`` if one is blank."""
-        if any(isinstance(part, str) and not part.strip() for part in _as_sequence(value)):
-            raise click.BadParameter("found an empty value: leave it out, or give it a value", ctx, self)
-        return super().type_cast_value(ctx, value)
-
-
 option = partial(click.option, cls=NonBlankOption)
 argument = partial(click.argument, cls=NonBlankArgument)
-
-_EXPLICIT_SOURCES = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
-
-
-_PATH_HELP = "PATH is a file or folder with manifests (in a folder: *.yaml, *.yml), or - for standard input."
-
-
-def _as_sequence(value: Any) -> Sequence[Any]:
-    return value if isinstance(value, (tuple, list)) else (value,)
-
-
-class Command(click.Command):
-    """A command that explains in its help PATH and the environment variables."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the argument PATH, the options, and one sentence about environment variables.
-
-        A variable beside each option would double the length of the help page.
-        """
-        if any(param.name == "paths" for param in self.params):
-            formatter.write_paragraph()
-            with formatter.indentation():
-                formatter.write_text(_PATH_HELP)
-        super().format_options(ctx, formatter)
-        options = [param for param in self.params if isinstance(param, click.Option) and not param.hidden]
-        if examples := [each for each in options if each.envvar and not each.show_envvar]:
-            excluded = ", ".join(max(each.opts, key=len) for each in options if not each.envvar)
-            sentence = f"All options except {excluded} can also be set as environment variables, for example "
-            sentence += f"{examples[-1].opts[0]} as {examples[-1].envvar}."
-            formatter.write_paragraph()
-            for line in wrap(sentence, formatter.width - 2, break_on_hyphens=False):
-                formatter.write(f"  {line}\n")
 
 
 def _convert(parse: Callable[[str], T], value: str) -> T:
@@ -247,6 +181,15 @@ verbosity = _combine_options(
     color,
 )
 
+kafka_version = _env_option(
+    "--kafka-version",
+    "Kafka version of the brokers, 2.4 to 4.4. Overrides spec.kafkaVersion of the Cluster.",
+    callback=parse_kafka_version,
+    metavar="X.Y",
+)
+
+cluster_name = _env_option("--cluster", "Name of the new Cluster document. Default: default.", metavar="NAME")
+
 manifests = _combine_options(
     paths,
     _clusters_option,
@@ -261,12 +204,7 @@ manifests = _combine_options(
         metavar="NAME",
         shell_complete=complete_cluster,
     ),
-    _env_option(
-        "--kafka-version",
-        "Kafka version of the brokers, 2.4 to 4.4. Overrides spec.kafkaVersion of the Cluster.",
-        callback=parse_kafka_version,
-        metavar="X.Y",
-    ),
+    kafka_version,
     verbosity,
 )
 

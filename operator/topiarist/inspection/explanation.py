@@ -19,6 +19,9 @@ from topiarist.kafka.units import units_of
 from topiarist.schema.fields import Field, FieldTable
 from topiarist.schema.load import MANIFEST_KINDS, load_schema
 
+EXPLAINED_KINDS = (*MANIFEST_KINDS, "Project")
+"""The kinds of documents with fields that ``explain`` knows: manifests, and the project file."""
+
 
 class Explanation(NamedTuple):
     """The explanation of a word: what it is, its meaning, and labelled facts in the order in which they are shown."""
@@ -42,7 +45,7 @@ def explain(word: str) -> list[Explanation]:
 
 def list_words() -> list[str]:
     """Return every word that ``explain`` knows, a field by its path: for suggestions and completion."""
-    fields = (f"{kind}.{field.path}" for kind in MANIFEST_KINDS for field in _list_fields(kind))
+    fields = (f"{kind}.{field.path}" for kind in EXPLAINED_KINDS for field in _list_fields(kind))
     return [*(reason.value for reason in Reason), *TOPIC_CONFIGS, *fields]
 
 
@@ -82,7 +85,7 @@ def _explain_config(definition: ConfigDef) -> Explanation:
 
 
 def _explain_fields(word: str) -> Iterator[Explanation]:
-    for kind in MANIFEST_KINDS:
+    for kind in EXPLAINED_KINDS:
         fields = _list_fields(kind)
         for field in fields:
             path = f"{kind}.{field.path}"

@@ -22,6 +22,7 @@ from topiarist.schema.load import (
     MANIFEST_KINDS,
     build_validator,
     document_schema,
+    load_schema,
     non_integer_paths,
 )
 
@@ -56,6 +57,16 @@ def is_valid(body: Mapping[str, Any], *, custom_resource: bool = False) -> bool:
     return (
         body.get("apiVersion") == API_VERSION and body.get("kind") in kinds and _matches_schema(body, custom_resource)
     )
+
+
+def check_project(body: Any) -> list[SchemaError]:
+    """Return all errors of a project file; empty if it is valid."""
+    schema = load_schema("Project")
+    if build_validator("Project").is_valid(body):
+        return []
+    from topiarist.schema import explain
+
+    return explain.explain_errors(schema, body)
 
 
 def config_value_errors(body: Mapping[str, Any], remaining_guesses: Iterator[object]) -> Iterator[SchemaError]:

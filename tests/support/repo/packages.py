@@ -17,7 +17,7 @@ def copy_sources(clone: Path) -> Path:
     for name in ("LICENSE", "README.md", "pyproject.toml"):
         shutil.copy(ROOT / name, clone)
     leave = shutil.ignore_patterns("*.egg-info", "__pycache__")
-    for name in ("operator", "schemas", "manifests"):
+    for name in ("operator", "schemas", "manifests", "docs/ci"):
         shutil.copytree(ROOT / name, clone / name, symlinks=True, ignore=leave)
     return clone
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from topiarist.adapters.atomic_files import MAX_FILE_BYTES, LineFile, read_file, write_file
+from topiarist.adapters.atomic_files import MAX_FILE_BYTES, LineFile, create_file, read_file, write_file
 from topiarist.errors import Reason, TopiaristError
 
 
@@ -222,3 +222,22 @@ def test_a_file_without_end_is_not_read(tmp_path: Path) -> None:
         file.truncate(MAX_FILE_BYTES + 1)
     with refused(Reason.UNREADABLE, str(path), "is larger than 512 MiB"):
         read_file(str(path))
+
+
+def test_a_created_file_is_new(tmp_path: Path) -> None:
+    """``create_file`` makes missing folders, and replaces neither a file nor a broken link."""
+    create_file(str(tmp_path / "a/b/new.yaml"), "text\n")
+    assert (tmp_path / "a/b/new.yaml").read_text() == "text\n"
+    (tmp_path / "link.yaml").symlink_to("gone.yaml")
+    for name in ("a/b/new.yaml", "link.yaml"):
+        with refused(Reason.UNWRITABLE, name, "File exists"):
+            create_file(str(tmp_path / name), "other\n")
+    assert (tmp_path / "a/b/new.yaml").read_text() == "text\n"
+    assert not (tmp_path / "gone.yaml").exists()
+
+
+def test_a_file_that_cannot_be_completed_is_not_created(tmp_path: Path) -> None:
+    """A full disk leaves no part of a file."""
+    with full_at(1000), refused(Reason.UNWRITABLE, "new.yaml"):
+        create_file(str(tmp_path / "new.yaml"), "x" * 5000)
+    assert list(tmp_path.iterdir()) == []

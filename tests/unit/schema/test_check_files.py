@@ -36,7 +36,7 @@ def _holds(part: dict[str, Any]) -> bool:
     return isinstance(part.get("properties"), dict)
 
 
-@pytest.mark.parametrize("kind", load_.MANIFEST_KINDS)
+@pytest.mark.parametrize("kind", [*load_.MANIFEST_KINDS, "Project"])
 def test_every_keyword_has_its_words(kind: str) -> None:
     """Every keyword that the schemas use has an explainer."""
     structure = {"$schema", "$id", "$ref", "title", "description", "examples", "default", "definitions", "properties"}
@@ -58,7 +58,7 @@ def test_every_keyword_has_its_words(kind: str) -> None:
     assert used - structure <= set(explain._EXPLAINERS)
 
 
-@pytest.mark.parametrize("kind", [*load_.MANIFEST_KINDS, "Status"])
+@pytest.mark.parametrize("kind", [*load_.MANIFEST_KINDS, "Project", "Status"])
 def test_schemas_suit_editors_and_every_regex_engine(kind: str) -> None:
     """The schemas are valid draft-07. Each field has a title and a description; patterns have explicit classes and an
     error message.

@@ -48,10 +48,10 @@ def dump_documents(documents: Iterable[Mapping[str, Any]]) -> str:
     )
 
 
-def dump_file(document: Mapping[str, Any]) -> str:
-    """Return one document as the text of its own file.
+def dump_file(document: Mapping[str, Any], kind: str = "") -> str:
+    """Return one document as the text of its own file; ``kind`` is that of a document without the field.
 
     The first line names the document's schema for editors.
     """
-    head = f"# yaml-language-server: $schema={load_schema(document['kind'])['$id']}\n"
+    head = f"# yaml-language-server: $schema={load_schema(kind or document['kind'])['$id']}\n"
     return head + yaml.dump(document, Dumper=_ManifestDumper, sort_keys=False, allow_unicode=True, width=120)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from topiarist.adapters.manifests.files import read_files
+from topiarist.adapters.manifests.project_file import is_project_file
 from topiarist.adapters.manifests.source import File
 from topiarist.errors import Diagnostic, Location, Reason
 
@@ -44,10 +45,10 @@ class ForeignFileDocument(NamedTuple):
 def read_foreign(paths: Iterable[str], stdin: Any = None) -> Iterator[ForeignFileDocument | Diagnostic]:
     """Yield the documents of the files that ``paths`` name, in order, and an error for each file that is no YAML.
 
-    A folder stands for its ``*.yaml`` and ``*.yml`` files. Empty documents are left out.
+    A folder stands for its ``*.yaml`` and ``*.yml`` files. Empty documents and project files are left out.
     """
     for found in read_files(paths, stdin):
-        if isinstance(found, File):
+        if isinstance(found, File) and not is_project_file(found):
             yield from _read_file(found)
         elif isinstance(found, Diagnostic):
             yield found

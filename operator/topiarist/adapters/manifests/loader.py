@@ -19,6 +19,7 @@ from topiarist.adapters.manifests.diagnose import DiagnosedDocument, LocatedIssu
 from topiarist.adapters.manifests.files import IgnoredPath, read_files
 from topiarist.adapters.manifests.limits import MAX_ERRORS, MAX_GUESSES
 from topiarist.adapters.manifests.parser import NeedsDiagnosis, StrictParser
+from topiarist.adapters.manifests.project_file import is_project_file
 from topiarist.adapters.manifests.source import Document, File
 from topiarist.errors import Diagnostic, FieldPath, Location, Reason, SchemaError
 from topiarist.model import spec
@@ -71,7 +72,8 @@ class Loaded(NamedTuple):
 def load_manifests(paths: Iterable[str], stdin: BinaryIO | None = None) -> Loaded:
     """Load every manifest in ``paths``; ``-`` is ``stdin``.
 
-    Never raises for the content of files: errors are in the result.
+    A project file among them is no manifest: it is passed over, also if its own path is given. Never raises for the
+    content of files: errors are in the result.
     """
     loading = _Loader()
     for found in read_files(paths, stdin):
@@ -80,7 +82,7 @@ def load_manifests(paths: Iterable[str], stdin: BinaryIO | None = None) -> Loade
             loading.invalid_parts.append(InvalidDocument(found.location, found.location.line))
         elif isinstance(found, IgnoredPath):
             loading.warnings.append(found.warning)
-        else:
+        elif not is_project_file(found):
             loading.load_file(found)
     return Loaded(
         tuple(loading.manifests),

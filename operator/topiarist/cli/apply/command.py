@@ -20,7 +20,7 @@ from topiarist.runs.modes import ApplyManifests, ApplyReviewed, ApplySavedPlan, 
 
 @click.command(
     "apply",
-    cls=options.Command,
+    cls=options.TopicCommand,
     epilog="""\b
 Examples:
   topiarist apply topics/ --clusters clusters.yaml

@@ -37,7 +37,7 @@ _NO_REACTION_HINT = (
 
 @click.command(
     "nudge",
-    cls=options.Command,
+    cls=options.ClusterCommand,
     epilog="""\b
 Examples:
   topiarist nudge audit --zookeeper localhost:2181/kafka

@@ -23,7 +23,7 @@ from topiarist.reconcile import read_cluster
 
 @click.command(
     "unmanage",
-    cls=options.Command,
+    cls=options.ClusterCommand,
     epilog="""\b
 Examples:
   topiarist unmanage audit --zookeeper localhost:2181/kafka

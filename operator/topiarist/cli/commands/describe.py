@@ -53,7 +53,7 @@ class _ClusterTopics(NamedTuple):
 
 @click.command(
     "describe",
-    cls=options.Command,
+    cls=options.TopicCommand,
     epilog="""\b
 Examples:
   topiarist describe orders --bootstrap-servers localhost:9092

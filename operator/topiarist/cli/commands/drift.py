@@ -44,7 +44,7 @@ def _check_link_template(_ctx: click.Context, _param: click.Parameter, value: st
 
 @click.command(
     "drift",
-    cls=options.Command,
+    cls=options.TopicCommand,
     epilog="""\b
 Examples:
   topiarist drift topics/ --clusters clusters.yaml --snapshots snapshots --out report

@@ -39,7 +39,8 @@ Exit codes: 0 explained; 2 usage error, also for an unknown word.
 def command(word: str, form: str) -> None:
     """Explain a reason of an error or refusal, a topic config, or a field of a manifest.
 
-    A field is given by its path, or by the end of its path: moves.allow. Needs neither manifests nor a cluster.
+    A field is given by its path, or by the end of its path: moves.allow. Those of the project file begin with Project,
+    such as Project.owner. Needs neither manifests nor a cluster.
     """
     found = explain(word)
     if not found:

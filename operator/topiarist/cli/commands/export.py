@@ -29,7 +29,7 @@ _DEFAULT_CLUSTER_NAME = "default"
 
 @click.command(
     "export",
-    cls=options.Command,
+    cls=options.ClusterCommand,
     epilog="""\b
 Examples:
   topiarist export --bootstrap-servers localhost:9092 --cluster prod --out prod
@@ -63,7 +63,7 @@ def command(folder: Path, *, use_units: bool, **values: Any) -> None:
     document, only Topics are written, and they name that Cluster.
     """
     settings = options.build_settings(values)
-    cluster = _select_cluster(settings)
+    cluster = select_cluster(settings)
     atomic_files.require_empty_folder(folder)
     with ClusterSessions({cluster.name: cluster}, settings) as fleet:
         states = fleet.map_sessions(lambda _, connected: read_cluster(connected, cluster.cluster_id))
@@ -76,9 +76,9 @@ def command(folder: Path, *, use_units: bool, **values: Any) -> None:
     raise click.exceptions.Exit(int(fleet.error_code))
 
 
-def _select_cluster(settings: Settings) -> ClusterSpec:
+def select_cluster(settings: Settings) -> ClusterSpec:
     """Return the one cluster to export: that of a document, or a new one with name and address from flags."""
-    given = settings.paths or settings.clusters
+    given = settings.paths or settings.clusters or settings.platform
     clusters = load.load_clusters(settings if given else replace(settings, cluster=None))
     if len(clusters) > 1:
         raise click.UsageError(f"export reads one cluster: add --cluster with one of {', '.join(sorted(clusters))}")

@@ -24,7 +24,7 @@ from topiarist.reconcile import require_cluster_id
 
 @click.command(
     "freeze",
-    cls=options.Command,
+    cls=options.ClusterCommand,
     epilog="""\b
 Examples:
   topiarist freeze clusters.yaml --reason "brokers are being replaced, ask the storage team"
@@ -97,7 +97,7 @@ def _explain_refusal(result: FreezeResult) -> str:
 
 @click.command(
     "unfreeze",
-    cls=options.Command,
+    cls=options.ClusterCommand,
     epilog="""\b
 Examples:
   topiarist unfreeze clusters.yaml

@@ -35,7 +35,7 @@ def _complete_states(_ctx: click.Context, _param: click.Parameter, incomplete: s
 
 @click.command(
     "list",
-    cls=options.Command,
+    cls=options.TopicCommand,
     epilog="""\b
 Examples:
   topiarist list --bootstrap-servers localhost:9092

@@ -28,7 +28,7 @@ _MAX_SHOWN_TOPICS = 5
 
 @click.command(
     "move-records",
-    cls=options.Command,
+    cls=options.ClusterCommand,
     epilog="""\b
 Examples:
   topiarist move-records clusters.yaml --cluster eu

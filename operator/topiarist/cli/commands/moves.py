@@ -34,7 +34,7 @@ def _complete_paths(_ctx: click.Context, _param: click.Parameter, incomplete: st
 
 @click.command(
     "moves",
-    cls=options.Command,
+    cls=options.ClusterCommand,
     epilog="""\b
 Examples:
   topiarist moves clusters.yaml
@@ -84,7 +84,7 @@ def _format(form: str, statuses: list[MoveStatus], settings: Settings) -> str:
 
 @click.command(
     "moves clear",
-    cls=options.Command,
+    cls=options.ClusterCommand,
     epilog="""\b
 Examples:
   topiarist moves clear clusters.yaml --cluster eu

@@ -26,7 +26,7 @@ from topiarist.text import shorten_list
 
 @click.command(
     "moves revert",
-    cls=options.Command,
+    cls=options.ClusterCommand,
     epilog="""\b
 Examples:
   topiarist moves revert report.jsonl --clusters clusters.yaml

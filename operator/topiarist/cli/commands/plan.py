@@ -18,7 +18,7 @@ from topiarist.errors import Exit, InvalidManifests
 
 @click.command(
     "plan",
-    cls=options.Command,
+    cls=options.TopicCommand,
     epilog="""\b
 Examples:
   topiarist plan topics/ --clusters clusters.yaml

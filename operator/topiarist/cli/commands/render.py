@@ -13,7 +13,7 @@ from topiarist.desired import render as rendering
 
 @click.command(
     "render",
-    cls=options.Command,
+    cls=options.TopicCommand,
     epilog="""\b
 Examples:
   topiarist render topics/ --clusters clusters.yaml

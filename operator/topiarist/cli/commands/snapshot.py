@@ -25,7 +25,7 @@ STDOUT = "-"
 
 @click.command(
     "snapshot",
-    cls=options.Command,
+    cls=options.ClusterCommand,
     epilog="""\b
 Examples:
   topiarist snapshot clusters.yaml --out snapshots

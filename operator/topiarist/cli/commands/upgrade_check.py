@@ -25,7 +25,7 @@ from topiarist.runs.inputs import require_addresses
 
 @click.command(
     "upgrade-check",
-    cls=options.Command,
+    cls=options.TopicCommand,
     epilog="""\b
 Examples:
   topiarist upgrade-check --zookeeper localhost:2181/kafka

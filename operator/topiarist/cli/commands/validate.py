@@ -13,7 +13,7 @@ from topiarist.text import format_count
 
 @click.command(
     "validate",
-    cls=options.Command,
+    cls=options.TopicCommand,
     epilog="""\b
 Examples:
   topiarist validate topics/

@@ -16,11 +16,18 @@ _MAX_SHOWN_REASONS = 20
 
 
 def format_summary(
-    result: ExportResult, state: ClusterState, cluster: ClusterSpec, *, folder: str, layout: TextLayout
+    result: ExportResult,
+    state: ClusterState,
+    cluster: ClusterSpec,
+    *,
+    folder: str,
+    layout: TextLayout,
+    cluster_file: str = "",
 ) -> str:
     """Return the summary for the user who will maintain ``folder``.
 
-    Names and reasons are shortened unless the layout is verbose.
+    ``cluster_file`` is the path of the Cluster document, if it is not in ``folder``. Names and reasons are shortened
+    unless the layout is verbose.
     """
     remarks = [
         *layout.format_message_groups("left out", result.omitted, _MAX_SHOWN_REASONS),
@@ -32,7 +39,7 @@ def format_summary(
         warnings.insert(0, f"{state.write_block.message}; nothing is written to it")
     if cluster.source is None and cluster.version is None and state.bypasses_brokers:
         why = f"the metadata shows only that the release is {format_version(state.min_version)} or later"
-        warnings.append(f"set kafkaVersion in {folder}/cluster.yaml: {why}")
+        warnings.append(f"set kafkaVersion in {cluster_file or f'{folder}/cluster.yaml'}: {why}")
     remarks += layout.format_warnings(warnings)
     total = f"Exported: {format_count(result.topic_count, 'topic')} of cluster {cluster.name} to {sanitize(folder)}"
     if result.omitted:

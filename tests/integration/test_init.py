@@ -1,0 +1,104 @@
+"""``topiarist init``: what it writes from a cluster and from a folder, and what it leaves as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from conftest import BROKERS
+from support.checkout import ROOT
+from support.zookeeper.proxy import Proxy
+from support.zookeeper.simulated_kafka import SimulatedKafka
+from topiarist.adapters.devcluster.seed import Topic
+from topiarist.cli.main import run
+
+TOPICS = (Topic("orders", ((1, 2, 3), (2, 3, 4)), {"retention.ms": "1000"}), Topic("clicks", ((1, 2),), {}))
+MANIFESTS = {"topics/prod.clicks.yaml", "topics/prod.orders.yaml", "platform/cluster.yaml"}
+WORKFLOW = ".github/workflows/topics.yml"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the working folder: a new git repository on GitHub."""
+    (tmp_path / "repo/.git").mkdir(parents=True)
+    (tmp_path / "repo/.git/config").write_text('[remote "origin"]\n\turl = git@github.com:acme/topics.git\n')
+    monkeypatch.chdir(tmp_path / "repo")
+    return tmp_path / "repo"
+
+
+def files(folder: Path) -> set[str]:
+    """Return the paths of all files but those of git."""
+    found = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return {path for path in found if not path.startswith(".git/")}
+
+
+def test_a_cluster_becomes_a_repository(
+    chroot: str, proxy: Proxy, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The exported topics, the project file and the CI configuration are written, and then no command needs a path.
+
+    Nothing is written to the cluster, and a second call writes nothing.
+    """
+    with SimulatedKafka(chroot, BROKERS) as cluster:
+        cluster.add_topics(*TOPICS)
+        words = ["--zookeeper", proxy.through(cluster.connect), "--cluster", "prod", "--kafka-version", "3.9"]
+        assert run(["init", *words]) == 0
+        said = capsys.readouterr()
+        assert said.out.splitlines() == [
+            "wrote topics/ (2 files)",
+            "wrote platform/cluster.yaml",
+            f"wrote {WORKFLOW}",
+            "wrote topiarist.yaml",
+        ]
+        assert "Exported: 2 topics of cluster prod to topics." in said.err
+        assert f"{WORKFLOW} (GitHub, by the remote at github.com): replace OWNER" in said.err
+        assert files(folder) == {*MANIFESTS, WORKFLOW, "topiarist.yaml"}
+        assert (folder / WORKFLOW).read_text() == (ROOT / "docs/ci/github.yml").read_text()
+        assert proxy.writes == 0
+        assert run(["validate"]) == 0
+        assert run(["plan"]) == 0
+        assert "Plan: 2 to adopt." in capsys.readouterr().out
+        assert run(["apply", "--yes"]) == 0
+        assert run(["plan", "--exit-code"]) == 0
+        before = {path: (folder / path).stat().st_mtime_ns for path in files(folder)}
+        assert run(["init", *words]) == 0
+        assert "nothing to write: all files exist" in capsys.readouterr().err
+        assert {path: (folder / path).stat().st_mtime_ns for path in files(folder)} == before
+
+
+def test_the_files_of_an_export_are_those_of_init(cluster: SimulatedKafka, folder: Path) -> None:
+    """An export and a copy of it give the same manifests as the address, and keep the owner."""
+    cluster.add_topics(*TOPICS)
+    address = ["--zookeeper", cluster.connect, "--cluster", "prod"]
+    assert run(["export", *address, "--out", "../prod"]) == 0
+    assert run(["init", "../prod", "--owner", "shop"]) == 0
+    copied = {path: (folder / path).read_text() for path in MANIFESTS}
+    assert (folder / "topiarist.yaml").read_text().endswith("platform:\n- platform\nowner: shop\n")
+    for path in MANIFESTS:
+        (folder / path).unlink()
+    assert run(["init", *address, "--owner", "shop"]) == 0
+    assert {path: (folder / path).read_text() for path in MANIFESTS} == copied
+
+
+def test_a_dry_run_prints_and_writes_nothing(
+    cluster: SimulatedKafka, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The text of each file is printed; of topics the paths alone."""
+    cluster.add_topics(*TOPICS)
+    assert run(["init", "--zookeeper", cluster.connect, "--ci", "gitlab", "--dry-run", "-q"]) == 0
+    said = capsys.readouterr()
+    assert "==> topics/default.orders.yaml <==\n\n" in said.out
+    assert "==> platform/cluster.yaml <==\n# yaml-language-server" in said.out
+    assert f"==> .gitlab-ci.yml <==\n{(ROOT / 'docs/ci/gitlab-ci.yml').read_text()}" in said.out
+    assert said.err == ""
+    assert files(folder) == set()
+
+
+def test_an_unreadable_cluster_leaves_the_folder_empty(
+    cluster: SimulatedKafka, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A chroot that does not exist is an error, and no file is written."""
+    assert run(["init", "--zookeeper", f"{cluster.connect}-not"]) == 1
+    assert "error: cluster default: the chroot" in capsys.readouterr().err
+    assert files(folder) == set()

@@ -1,0 +1,168 @@
+"""``topiarist init`` without a cluster: folders of manifests, files that exist, and the choice of the CI file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from topiarist.cli.main import run
+
+TOPIC = """apiVersion: topiarist.dev/v1
+kind: Topic
+metadata: {name: orders}
+spec: {partitions: 1, replicationFactor: 1}
+"""
+CLUSTER = """apiVersion: topiarist.dev/v1
+kind: Cluster
+metadata: {name: demo}
+spec: {zookeeper: {connect: zk1:2181}}
+"""
+PROJECT = "# yaml-language-server: $schema=https://topiarist.dev/schemas/project.json\nmanifests:\n- topics\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the working folder: a repository with no remote, and a folder of manifests."""
+    for name in (".git", "shop/topics"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "shop/cluster.yaml").write_text(CLUSTER)
+    (tmp_path / "shop/topics/orders.yaml").write_text(TOPIC)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def files(folder: Path) -> list[str]:
+    """Return the paths of all files outside the folder of manifests."""
+    found = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+    return sorted(path for path in found if not path.startswith("shop/"))
+
+
+def test_a_folder_of_manifests_is_copied(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Topics and platform are separate afterwards, byte for byte, and the given folder stays."""
+    assert run(["init", "shop"]) == 0
+    assert files(folder) == ["platform/cluster.yaml", "topiarist.yaml", "topics/orders.yaml"]
+    assert (folder / "topics/orders.yaml").read_text() == TOPIC
+    assert (folder / "shop/topics/orders.yaml").exists()
+    assert "the forge is unknown; --ci takes github, gitlab, atlantis" in capsys.readouterr().err
+    assert run(["validate"]) == 0
+    assert run(["init", "shop"]) == 0
+    assert "nothing to write: all files exist" in capsys.readouterr().err
+
+
+def test_existing_folders_are_used(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Without an address and a folder, the manifests in the working folder count; the Cluster may be absent."""
+    (folder / "shop/topics").rename(folder / "topics")
+    assert run(["init"]) == 0
+    assert (folder / "topiarist.yaml").read_text() == PROJECT
+    assert "found no Cluster document: add one in platform/" in capsys.readouterr().err
+    (folder / "topiarist.yaml").unlink()
+    (folder / "platform").mkdir()
+    assert run(["init"]) == 0
+    assert (folder / "topiarist.yaml").read_text() == f"{PROJECT}platform:\n- platform\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "found no folder topics/ here"),
+        (["gone"], "found no folder gone"),
+        (["shop/cluster.yaml"], "found no folder shop/cluster.yaml"),
+        (["empty"], "found no Topic in empty"),
+        (["shop", "--zookeeper", "zk1"], "give either FOLDER or --zookeeper"),
+        (["mixed"], "all.yaml has Topics and other documents"),
+        (["twice"], "two files of twice would be topics/a.yaml"),
+    ],
+)
+def test_input_that_cannot_be_used_is_wrong_usage(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: list[str], message: str
+) -> None:
+    """The message names the folder or file, and nothing is written."""
+    for name in ("empty", "mixed", "twice/topics"):
+        (folder / name).mkdir(parents=True)
+    (folder / "mixed/all.yaml").write_text(f"{TOPIC}---\n{CLUSTER}")
+    (folder / "twice/a.yaml").write_text(TOPIC)
+    (folder / "twice/topics/a.yaml").write_text(TOPIC.replace("orders", "clicks"))
+    assert run(["init", *words]) == 2
+    assert message in capsys.readouterr().err
+    assert not (folder / "topiarist.yaml").exists()
+
+
+def test_an_invalid_manifest_is_not_copied(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its errors are those of ``validate``."""
+    (folder / "shop/topics/orders.yaml").write_text(TOPIC.replace("partitions", "partitons"))
+    assert run(["init", "shop"]) == 1
+    assert "shop/topics/orders.yaml:4:8: error: spec.partitons: found an unknown field" in capsys.readouterr().err
+    assert files(folder) == []
+
+
+@pytest.mark.parametrize("is_link", [False, True])
+@pytest.mark.parametrize("path", ["topiarist.yaml", "topics/orders.yaml", "platform/cluster.yaml"])
+def test_no_file_is_replaced(folder: Path, capsys: pytest.CaptureFixture[str], path: str, is_link: bool) -> None:
+    """A file with other content, or a broken link, stops the command before it writes any file."""
+    (folder / path).parent.mkdir(exist_ok=True)
+    if is_link:
+        (folder / path).symlink_to("gone")
+    else:
+        (folder / path).write_text("# mine\n")
+    assert run(["init", "shop"]) == 1
+    err = capsys.readouterr().err
+    assert "nothing was written, because init replaces no file" in err
+    assert f"{path}: exists with other content" in err
+    assert files(folder) == ([] if is_link else [path])
+    assert is_link or (folder / path).read_text() == "# mine\n"
+
+
+def test_other_topics_are_not_mixed_with_new_ones(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Manifests that are there already could declare the same topics."""
+    (folder / "topics/old").mkdir(parents=True)
+    (folder / "topics/old/a.yaml").write_text(TOPIC)
+    assert run(["init", "shop"]) == 1
+    assert "topics/: has other manifests, such as topics/old/a.yaml" in capsys.readouterr().err
+    assert files(folder) == ["topics/old/a.yaml"]
+
+
+def test_a_project_file_of_the_user_stays(folder: Path) -> None:
+    """With nothing to copy, an existing project file is no conflict: the CI configuration is added."""
+    (folder / "topiarist.yaml").write_text("manifests: [shop]\n")
+    assert run(["init", "--ci", "github"]) == 0
+    assert files(folder) == [".github/workflows/topics.yml", "topiarist.yaml"]
+    assert (folder / "topiarist.yaml").read_text() == "manifests: [shop]\n"
+
+
+def test_a_ci_file_of_the_user_stays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A detected forge with a CI file gets no other one; the jobs to add can be printed."""
+    (folder / ".gitlab-ci.yml").write_text("stages: []\n")
+    assert run(["init", "shop"]) == 0
+    assert ".gitlab-ci.yml exists and stays as it is: topiarist init --ci gitlab --dry-run" in capsys.readouterr().err
+    assert run(["init", "--ci", "gitlab", "--dry-run"]) == 1
+    said = capsys.readouterr()
+    assert said.out.startswith("==> .gitlab-ci.yml <==\n# Topics through merge requests")
+    assert ".gitlab-ci.yml: exists with other content" in said.err
+    assert (folder / ".gitlab-ci.yml").read_text() == "stages: []\n"
+
+
+def test_a_ci_file_belongs_to_the_root(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Below the root of a repository no CI file is written, and asking for one is a usage error."""
+    (folder / ".github").mkdir()
+    monkeypatch.chdir(folder / "shop")
+    assert run(["init", "--ci", "github"]) == 2
+    assert f"belongs to the root of the repository, {folder}" in capsys.readouterr().err
+    assert run(["init"]) == 0
+    assert "no CI configuration: a CI configuration belongs to" in capsys.readouterr().err
+    assert (folder / "shop/topiarist.yaml").exists()
+    assert files(folder) == []
+
+
+def test_a_failed_write_says_how_far_it_came(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file in the place of a folder is an error, and the next call continues."""
+    (folder / "topics").write_text("")
+    assert run(["init", "shop"]) == 1
+    err = capsys.readouterr().err
+    assert "topics/orders.yaml: cannot be written" in err
+    assert "written before it: 1 file; run the command again to continue" in err
+    (folder / "topics").unlink()
+    assert run(["init", "shop"]) == 0
+    assert files(folder) == ["platform/cluster.yaml", "topiarist.yaml", "topics/orders.yaml"]
