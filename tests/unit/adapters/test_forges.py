@@ -24,10 +24,10 @@ def write_config(folder: Path, **remotes: str) -> None:
     [
         ("git@github.com:acme/topics.git", "github"),
         ("https://github.com/acme/topics", "github"),
-        ("https://user@GitHub.example.com/acme/topics.git", "github"),
+        ("ssh://user@GitHub.example.com/acme/topics.git", "github"),
         ("ssh://git@gitlab.example.com:2222/acme/topics.git", "gitlab"),
-        ("https://gitlab.com/github/topics.git", "gitlab"),
-        ("https://git.example.com/acme/gitlab.git", ""),
+        ("ssh://git@gitlab.com/github/topics.git", "gitlab"),
+        ("ssh://git.example.com/acme/gitlab.git", ""),
         ("/srv/git/github.git", ""),
         ("../github", ""),
     ],
@@ -40,17 +40,17 @@ def test_the_host_of_the_remote_shows_the_forge(tmp_path: Path, url: str, name: 
 
 def test_origin_or_the_only_remote_counts(tmp_path: Path) -> None:
     """With several remotes, ``origin`` decides; without ``origin``, several show nothing."""
-    write_config(tmp_path / ".git", mirror="https://github.com/a/b", origin="https://gitlab.com/a/b")
+    write_config(tmp_path / ".git", mirror="https://github.com/a/b", origin="ssh://git@gitlab.com/a/b")
     assert detect_forge(tmp_path) == ("gitlab", "the remote at gitlab.com")
     write_config(tmp_path / ".git", mirror="https://github.com/a/b")
     assert detect_forge(tmp_path)[0] == "github"
-    write_config(tmp_path / ".git", mirror="https://github.com/a/b", other="https://gitlab.com/a/b")
+    write_config(tmp_path / ".git", mirror="https://github.com/a/b", other="ssh://git@gitlab.com/a/b")
     assert detect_forge(tmp_path) == ("", "")
 
 
 def test_files_show_the_forge_of_an_unknown_host(tmp_path: Path) -> None:
     """One of the two marks decides; both show nothing."""
-    write_config(tmp_path / ".git", origin="https://git.example.com/a/b")
+    write_config(tmp_path / ".git", origin="ssh://git.example.com/a/b")
     assert detect_forge(tmp_path) == ("", "")
     (tmp_path / ".gitlab-ci.yml").touch()
     assert detect_forge(tmp_path) == ("gitlab", ".gitlab-ci.yml")
