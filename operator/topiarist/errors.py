@@ -152,9 +152,11 @@ class Reason(str, Enum):
     THROTTLE_MISSING = "ThrottleMissing", Exit.REFUSED
     TOO_FEW_BROKERS = "TooFewBrokers", Exit.REFUSED
     TOO_LARGE = "TooLarge", Exit.REFUSED
+    TOPIC_IN_USE = "TopicInUse", Exit.REFUSED
     TOPIC_UNREADABLE = "TopicUnreadable", Exit.REFUSED
     UNKNOWN_BROKERS = "UnknownBrokers", Exit.REFUSED
     UNKNOWN_FIELDS = "UnknownFields", Exit.REFUSED
+    USAGE_UNKNOWN = "UsageUnknown", Exit.REFUSED
 
     # Notices: nothing is refused.
     MODIFIED_EXTERNALLY = "ModifiedExternally", Exit.DONE

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Protocol, Self
+from typing import NamedTuple, Protocol, Self
 
 from topiarist.model.moves import NO_MOVES, ClearedMoves, MoveProgress, MoveSettings
 from topiarist.model.outcome import FreezeResult, Outcome
@@ -18,6 +18,7 @@ from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.policy import CelBindings, Rule, RuleError
 from topiarist.model.progress import TopicProgress
 from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
+from topiarist.model.usage import UsageRead
 
 
 class Throttle(Protocol):
@@ -37,6 +38,25 @@ class Throttle(Protocol):
 
     def on_outcome(self, topic: TopicPlan, outcome: Outcome) -> None:
         """Record the outcome of a topic."""
+
+
+WriteGuard = Callable[[TopicPlan], Outcome | None]
+"""Called directly before a topic is written. An outcome takes the place of the write; None: it may be written."""
+
+
+def write_all(_topic: TopicPlan) -> Outcome | None:
+    """Guard nothing."""
+    return None
+
+
+class WriteControl(NamedTuple):
+    """A limit on the pace of writes, and a check directly before each write."""
+
+    throttle: Throttle | None = None
+    guard: WriteGuard = write_all
+
+
+NO_CONTROL = WriteControl()
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +85,12 @@ class Cluster(Protocol):
         Raises ``TopiaristError`` if the cluster cannot be reached, or if it is not a Kafka cluster.
         """
 
-    def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
+    def apply(
+        self,
+        plan: Plan,
+        stop: Callable[[], bool],
+        control: WriteControl = NO_CONTROL,
+    ) -> Iterator[Outcome]:
         """Apply ``plan`` under the lock of the cluster, topic by topic or several topics at a time.
 
         Each topic is compared by value with the cluster directly before its write, and each change is made whole or not
@@ -77,8 +102,8 @@ class Cluster(Protocol):
         the lock may still take effect. docs/promises.md has the whole comparison. ``adapters.memory`` is as strict
         as the first.
 
-        With a ``throttle``, topics without new partitions are sent first, and each of the other topics waits for
-        ``try_acquire``.
+        With a ``control.throttle``, topics without new partitions are sent first, and each of the other topics waits
+        for ``try_acquire``. ``control.guard`` is called for each topic after the comparison, directly before the write.
 
         Yields exactly one outcome for each of ``plan.actionable_topics()``, as soon as it is known. After ``stop()``
         returns true, started writes are finished and the other topics are ``SKIPPED``. Writes nothing if there are no
@@ -183,6 +208,29 @@ class OpenCluster(PartitionInspector, ProgressSource, BrokerValidator, Protocol)
         """Freeze the cluster, or unfreeze it if ``freeze`` is None, without the lock.
 
         A freeze of a user other than ``by`` is changed only with ``force``.
+        """
+
+
+class UsageReader(Protocol):
+    """A cluster with brokers that can be asked who uses its topics. Use as a context manager, or call ``close``."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def close(self) -> None:
+        """End the session."""
+
+    def read_cluster_id(self) -> str:
+        """Return the cluster id."""
+
+    def read(self, topics: Collection[str] | None = None) -> UsageRead:
+        """Return the usage of topics that exist (None: of all but Kafka's own), and how complete it is.
+
+        Writes nothing, and makes no broker write. Whatever a broker does not answer is not known, and no error. Raises
+        ``TopiaristError`` if no broker answers at all.
         """
 
 

@@ -20,19 +20,36 @@ from topiarist.planning.moves.execution.health import withhold_unhealthy_moves
 from topiarist.planning.moves.leaders import add_elections, find_candidates
 from topiarist.planning.moves.phases import has_moves, only_moves, without_moves
 from topiarist.planning.planner import make_plan
-from topiarist.ports import NO_MOVE_OPTIONS, BrokerValidator, Cluster, MoveOptions, PartitionInspector, Throttle
+from topiarist.ports import (
+    NO_CONTROL,
+    NO_MOVE_OPTIONS,
+    BrokerValidator,
+    Cluster,
+    MoveOptions,
+    PartitionInspector,
+    WriteControl,
+)
+
+
+def keep_plan(plan: Plan, _state: ClusterState) -> Plan:
+    """Return the plan unchanged."""
+    return plan
 
 
 def read_and_plan(
-    cluster: PartitionInspector, spec: ClusterSpec, topics: Sequence[TopicSpec], options: RunOptions
+    cluster: PartitionInspector,
+    spec: ClusterSpec,
+    topics: Sequence[TopicSpec],
+    options: RunOptions,
+    add_usage: Callable[[Plan, ClusterState], Plan] = keep_plan,
 ) -> Plan:
-    """Read a cluster and return its plan; write nothing.
+    """Read a cluster and return its plan, with what ``add_usage`` adds to it; write nothing.
 
     Raises the errors of ``read_cluster`` and ``require_all_topics_planned``.
     """
     state = read_cluster(cluster, spec.cluster_id)
     plan = require_all_topics_planned(make_plan(state, spec, topics, options), topics)
-    return plan_elections(cluster, refuse_unhealthy_moves(cluster, plan, state), state, topics)
+    return add_usage(plan_elections(cluster, refuse_unhealthy_moves(cluster, plan, state), state, topics), state)
 
 
 def refuse_unhealthy_moves(cluster: PartitionInspector, plan: Plan, state: ClusterState) -> Plan:
@@ -116,14 +133,15 @@ def apply_plan(
     *,
     stop: Callable[[], bool],
     on_outcome: Callable[[TopicPlan, Outcome], None] = lambda topic, outcome: None,
-    throttle: Throttle | None = None,
+    control: WriteControl = NO_CONTROL,
     move_options: MoveOptions = NO_MOVE_OPTIONS,
 ) -> ReconcileReport:
     """Apply ``plan`` and nothing else, and return the report.
 
     ``stop`` returns whether to end the run. ``on_outcome`` gets the outcome of each topic, also of topics that were not
-    sent. ``throttle`` limits the work in flight at the controller. Moves of existing replicas and elections of leaders
-    follow all other changes, with ``move_options``; the outcome of a topic is known when its last partition is done.
+    sent. ``control`` limits the work in flight at the controller, and holds single topics back. Moves of existing
+    replicas and elections of leaders follow all other changes, with ``move_options``; the outcome of a topic is known
+    when its last partition is done.
 
     A topic that changed since it was planned is reported as a conflict, for the next reconciliation. If the run ends
     early, known outcomes are kept and the other topics are ``SKIPPED``, so every topic has an outcome.
@@ -137,14 +155,14 @@ def apply_plan(
     def record(outcome: Outcome) -> None:
         outcomes.append(outcome)
         topic = unsent.pop(outcome.topic)
-        if throttle:
-            throttle.on_outcome(topic, outcome)
+        if control.throttle:
+            control.throttle.on_outcome(topic, outcome)
         on_outcome(topic, outcome)
 
     try:
         # Without topics ``apply`` is not called, so that a missing lock or controller is no error.
         first = without_moves(plan) if moved else plan
-        for outcome in cluster.apply(first, stop, throttle) if first.has_changes else ():
+        for outcome in cluster.apply(first, stop, control) if first.has_changes else ():
             if outcome.topic in moved and outcome.result in (Result.DONE, Result.UNCHANGED):
                 changed[outcome.topic] = outcome
             else:

@@ -13,6 +13,7 @@ from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import TopicPlan
 from topiarist.model.progress import FINISHED, TopicProgress, evaluate_progress, partitions_to_initialize
 from topiarist.model.spec import TopicSpec
+from topiarist.ports import WriteControl
 from topiarist.reconcile import apply_plan
 from topiarist.throttle import InFlightLimit
 
@@ -59,7 +60,7 @@ def paced(world: ClusterFixture, pace: OneByOne, *specs: TopicSpec) -> Reconcile
     """Apply a plan of these topics, throttled by ``pace``."""
     cluster = world.open()
     plan = plan_specs(cluster, *specs)
-    return apply_plan(cluster, plan, stop=lambda: pace.stopped, throttle=pace)
+    return apply_plan(cluster, plan, stop=lambda: pace.stopped, control=WriteControl(pace))
 
 
 def found(report: ReconcileReport) -> dict[str, Result]:
@@ -196,7 +197,7 @@ def test_a_backlog_paces_a_whole_run(world: ClusterFixture) -> None:
     specs = [topic_spec(f"t{number:02}", partitions=4) for number in range(12)]
     plan = plan_specs(cluster, *specs)
     pace = Pace(world)
-    report = apply_plan(cluster, plan, stop=lambda: False, throttle=pace)
+    report = apply_plan(cluster, plan, stop=lambda: False, control=WriteControl(pace))
     assert set(found(report).values()) == {Result.DONE}
     assert pace.events.count("rest") >= 3
     world.wait_until_idle()

@@ -35,6 +35,7 @@ from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import TopicPlan
 from topiarist.model.progress import FINISHED, evaluate_progress, partitions_to_initialize
 from topiarist.model.state import Freeze
+from topiarist.ports import WriteControl
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
 TOPIC = "/brokers/topics/orders"
@@ -483,6 +484,6 @@ def test_names_that_come_meanwhile_count(cluster: SimulatedKafka, monkeypatch: p
 
     with connect_cluster(cluster.connect) as port:
         plan = plan_specs(port, topic_spec("a"), topic_spec("or.ders"))
-        first, second = port.apply(plan, lambda: False, Pace())
+        first, second = port.apply(plan, lambda: False, WriteControl(Pace()))
     assert first == Outcome("a", Result.DONE)
     assert (second.result, second.message) == (Result.CONFLICT, "would collide with or_ders, which exists now")

@@ -12,6 +12,17 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker, ClusterMode, KnownConfig
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
+from topiarist.model.usage import (
+    CurvePoint,
+    Evidence,
+    GroupType,
+    GroupUsage,
+    Side,
+    TopicSample,
+    TopicUsage,
+    UsageProblem,
+    UsageState,
+)
 
 SNAPSHOT_TIME = datetime(2025, 1, 31, 12, 0, 59, tzinfo=UTC)
 
@@ -68,6 +79,27 @@ FULL_STATE = ClusterState(
         {"brokers/1": {"leader.replication.throttled.rate": OwnValue(None, "1000")}},
     ),
     batch_at_ms=1_738_324_790_000,
+    evidence=Evidence(1_738_324_700, 3, 2, 7, 2, 1, True, 10_080, (UsageProblem("ListGroups", 3, 15),), 4),
+    usage={
+        "orders": TopicUsage(
+            TopicSample(
+                "IvlLS4OaQluDznKjP0kYgQ",
+                (9, None),
+                (1, None),
+                (700, None),
+                2100,
+                (1_738_000_000_000, None),
+                (1_738_300_000_123, None),
+                (GroupUsage("billing", GroupType.CONSUMER, 3, 1, 8, 1), GroupUsage("audit", GroupType.SIMPLE)),
+                2,
+                "0f" * 32,
+            ),
+            Side(UsageState.USED, 1_738_000_000, 1_738_324_700, 1_730_000_000, ("Grew",)),
+            Side(UsageState.NOT_SEEN, None, None, 1_730_000_000, ("NoGroup",)),
+            (CurvePoint(1_738_000_000, 1, 5, 300), CurvePoint(1_738_324_700, 1, 9, 700)),
+            107,
+        )
+    },
 )
 """Nothing in it is at its default."""
 

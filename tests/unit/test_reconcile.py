@@ -16,7 +16,7 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan
-from topiarist.ports import Throttle
+from topiarist.ports import NO_CONTROL, WriteControl
 from topiarist.reconcile import apply_plan, read_and_plan, require_all_topics_planned
 
 SPECS = [spec("a"), spec("b"), spec("c")]
@@ -39,7 +39,12 @@ class Scripted(MemoryCluster):
             raise LOST
         return cluster()
 
-    def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
+    def apply(
+        self,
+        plan: Plan,
+        stop: Callable[[], bool],
+        control: WriteControl = NO_CONTROL,
+    ) -> Iterator[Outcome]:
         """Yield the scripted outcomes."""
         topics = iter(plan.actionable_topics())
         for step in self._steps:

@@ -15,7 +15,7 @@ from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.state import WriteBlock
-from topiarist.ports import MoveOptions, Throttle
+from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
 from topiarist.reconcile import apply_plan, read_and_plan
 
 SETTINGS = MoveSettings(frozenset(MoveKind), 1000)
@@ -41,9 +41,14 @@ class Recorded(MemoryCluster):
         self._fails_at = fails_at
         self._moves_error = moves_error
 
-    def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
+    def apply(
+        self,
+        plan: Plan,
+        stop: Callable[[], bool],
+        control: WriteControl = NO_CONTROL,
+    ) -> Iterator[Outcome]:
         """Apply the plan up to the topic that fails."""
-        for outcome in super().apply(plan, stop, throttle):
+        for outcome in super().apply(plan, stop, control):
             if outcome.topic == self._fails_at:
                 raise LOST
             self.calls.append(f"apply {outcome.topic}")

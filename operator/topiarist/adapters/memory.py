@@ -18,7 +18,7 @@ from topiarist.model.state import ClusterState, TopicInspection, TopicState
 from topiarist.planning.moves.execution.throttle_configs import update_throttles
 from topiarist.planning.preconditions import Validity, check_plan
 from topiarist.planning.simulate import simulate
-from topiarist.ports import MoveOptions, Throttle
+from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl, WriteGuard, write_all
 
 
 class MemoryCluster:
@@ -32,8 +32,14 @@ class MemoryCluster:
         """Return the current state."""
         return self.state
 
-    def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
+    def apply(
+        self,
+        plan: Plan,
+        stop: Callable[[], bool],
+        control: WriteControl = NO_CONTROL,
+    ) -> Iterator[Outcome]:
         """Apply a plan topic by topic, with the same preconditions by value as the other adapters."""
+        throttle = control.throttle
         topics = (
             sorted(plan.actionable_topics(), key=lambda topic: bool(partitions_to_initialize(topic)))
             if throttle
@@ -42,7 +48,7 @@ class MemoryCluster:
         for topic in topics:
             while throttle and partitions_to_initialize(topic) and not stop() and not throttle.try_acquire(topic):
                 throttle.wait()
-            yield Outcome(topic.topic, Result.SKIPPED) if stop() else self._apply_topic(plan, topic)
+            yield Outcome(topic.topic, Result.SKIPPED) if stop() else self._apply_topic(plan, topic, control.guard)
 
     def move(
         self,
@@ -98,7 +104,7 @@ class MemoryCluster:
         """Return nothing, as ``inspect`` does."""
         return {}
 
-    def _apply_topic(self, plan: Plan, topic: TopicPlan) -> Outcome:
+    def _apply_topic(self, plan: Plan, topic: TopicPlan, guard: WriteGuard = write_all) -> Outcome:
         if self.state.write_block.reason:
             return Outcome(topic.topic, Result.REFUSED, self.state.write_block.reason, self.state.write_block.message)
         ((_, check),) = check_plan(replace(plan, topics=(topic,)), self.state)
@@ -106,6 +112,8 @@ class MemoryCluster:
             return Outcome(topic.topic, Result.CONFLICT, Reason.STATE_CONFLICT, check.message)
         if check.validity is Validity.ALREADY_APPLIED or topic.elections():
             return Outcome(topic.topic, Result.UNCHANGED)
+        if outcome := guard(topic):
+            return outcome
         self.state = simulate(self.state, [topic])
         self.writes += 1
         return Outcome(topic.topic, Result.DONE)

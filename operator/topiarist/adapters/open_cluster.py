@@ -1,4 +1,7 @@
-"""Opens the cluster of a ``ClusterSpec``: the one place that chooses the adapter, and imports only that one."""
+"""Opens the cluster of a ``ClusterSpec``, or its brokers for the usage of topics.
+
+The one place that chooses an adapter, and imports only that one.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from topiarist.extras import missing_packages_error
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.moved_records import LeftRecords
 from topiarist.model.spec import ClusterSpec
-from topiarist.ports import OpenCluster
+from topiarist.ports import OpenCluster, UsageReader
 
 if TYPE_CHECKING:
     from topiarist.adapters.kafka_admin.cluster import KafkaCluster
@@ -51,6 +54,23 @@ def open_cluster(
             )
         case None:
             raise TopiaristError(Reason.INVALID_MANIFEST, f"Cluster {spec.name}: it has no address")
+
+
+def open_usage_reader(spec: ClusterSpec, *, connect_timeout: float = 10.0) -> UsageReader | None:
+    """Open a session that reads the usage of topics from the brokers at ``spec.kafka``; None without their address.
+
+    A cluster that is read through ZooKeeper needs the address of its brokers too. Raises what ``open_cluster`` raises.
+    """
+    access = spec.kafka
+    if access is None or not access.bootstrap_servers:
+        return None
+    try:
+        from topiarist.adapters.kafka_admin.usage.reader import KafkaUsageReader
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in _EXTRA_PACKAGES:
+            raise
+        raise missing_packages_error("kafka", "the usage of topics, by Kafka's own protocol") from error
+    return KafkaUsageReader(access, connect_timeout)
 
 
 def _make_left_records_reader(spec: ClusterSpec, owner: str, timeout: float) -> Callable[[], LeftRecords] | None:

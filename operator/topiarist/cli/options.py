@@ -21,6 +21,7 @@ from topiarist.cli.parameters import ClusterCommand, Command, NonBlankArgument, 
 from topiarist.cli.settings import Settings
 from topiarist.desired.parse import parse_throttle
 from topiarist.desired.selection import parse_label_selector
+from topiarist.kafka.names import topic_name_problem
 from topiarist.kafka.types import KafkaVersion
 from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval
 from topiarist.runs import setting_checks
@@ -96,6 +97,14 @@ def _check_patterns(_ctx: click.Context, param: click.Parameter, values: tuple[s
     """
     for value in values:
         _convert(lambda text: setting_checks.check_pattern(text, param.opts[0]), value)
+    return values
+
+
+def _check_names(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return names of topics; raise ``click.BadParameter`` for a pattern, or a name that no topic can have."""
+    for value in values:
+        if problem := topic_name_problem(value):
+            raise click.BadParameter(f"found {quote(value)}, wanted the exact name of a topic: {problem}")
     return values
 
 
@@ -359,6 +368,24 @@ reason = option(
     callback=_parse_line,
     metavar="TEXT",
     help="Reason for the freeze. Every refused run shows it.",
+)
+
+evidence = _path_option(
+    "--evidence",
+    "Earlier snapshots with usage (a file, or a folder of them): what they say of the topics is added to the plan.",
+    default="",
+)
+
+in_use = _combine_options(
+    evidence,
+    _env_option(
+        "--allow-in-use",
+        "Delete this topic although it is in use. An exact name; can be repeated.",
+        multiple=True,
+        callback=_check_names,
+        metavar="TOPIC",
+        shell_complete=complete_topic,
+    ),
 )
 
 saved_plan = _combine_options(

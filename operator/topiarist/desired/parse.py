@@ -40,6 +40,7 @@ from topiarist.model.tenancy import (
     NamespacesFrom,
     SelectorOperator,
 )
+from topiarist.model.usage import DEFAULT_USAGE_SETTINGS, DeletionCheck, GroupNames, UsageSettings
 
 
 def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
@@ -68,6 +69,7 @@ def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
         drain_brokers=frozenset(spec.get("drainBrokers", ())),
         moves=_parse_moves(spec.get("moves", {})),
         retention_step=_parse_retention_step(spec.get("retentionStep")),
+        evidence=_parse_evidence(spec.get("evidence", {})),
         budgets=_parse_budgets(manifest, spec.get("budgets", {})),
         zookeeper=_parse_zookeeper(manifest, spec["zookeeper"]) if "zookeeper" in spec else None,
         kafka=_parse_kafka(manifest, spec["kafka"]) if "kafka" in spec else None,
@@ -136,6 +138,21 @@ def _parse_retention_step(given: Mapping[str, str] | None) -> RetentionStep | No
     interval = parse_amount(given.get("interval", "1h"), MS_BY_TIME_UNIT)
     assert interval is not None, "the schema accepts times only"
     return RetentionStep(int(given["share"].removesuffix("%")), interval)
+
+
+def _parse_evidence(given: Mapping[str, Any]) -> UsageSettings:
+    default, oversized = DEFAULT_USAGE_SETTINGS, given.get("oversized", {})
+    rate = parse_amount(oversized["bytesPerDay"], BYTES_BY_SIZE_UNIT) if "bytesPerDay" in oversized else None
+    window = parse_amount(given["window"], MS_BY_TIME_UNIT) if "window" in given else None
+    quiet_for = parse_amount(given["quietFor"], MS_BY_TIME_UNIT) if "quietFor" in given else None
+    return UsageSettings(
+        DeletionCheck(given.get("deletion", default.deletion)),
+        default.window if window is None else window // 1000,
+        default.quiet_for if quiet_for is None else quiet_for // 1000,
+        GroupNames(given.get("groups", default.groups)),
+        oversized.get("partitions", default.min_partitions),
+        default.min_bytes_per_day if rate is None else rate,
+    )
 
 
 def _parse_budgets(manifest: Manifest, given: Mapping[str, Any]) -> Budgets:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
-from topiarist.adapters.snapshots.codec import format_time
+from topiarist.adapters.snapshots.times import format_time
 from topiarist.drift.checks.in_flight import (
     find_cluster_findings,
     find_moving_findings,
@@ -20,6 +20,7 @@ from topiarist.drift.checks.in_flight import (
     requested_targets,
 )
 from topiarist.drift.checks.placement import PlacementChecker, find_checker, find_placement_findings
+from topiarist.drift.checks.usage import find_usage_findings
 from topiarist.drift.findings.finding import (
     DriftFinding,
     FindingRow,
@@ -113,10 +114,31 @@ def compare_cluster(
         # A stale entry is reported for the topic that it names, declared or not.
         judged = stale & {spec.topic for spec in specs if not cluster_input.may_lack(spec.topic)}
         counts.in_sync -= len(judged - {row["topic"] for row in comparison.rows})
+    _add_usage_findings(comparison, cluster, specs, taken_at)
     findings = find_cluster_findings(state, cluster_input.taken_at)
     comparison.rows.extend(make_row(cluster_input.cluster, topic, finding, taken_at) for topic, finding in findings)
     comparison.rows.sort(key=sort_key)
     return comparison
+
+
+def _add_usage_findings(
+    comparison: Comparison, cluster: ClusterSpec, specs: Sequence[TopicSpec], taken_at: str
+) -> None:
+    """Add the findings about usage, also of topics that equal their specs."""
+    state = comparison.cluster_input.state
+    if state is None or not state.usage:
+        return
+    declared = {spec.topic: spec for spec in specs}
+    without_finding = state.usage.keys() - {row["topic"] for row in comparison.rows}
+    for name, finding in find_usage_findings(state, cluster, declared):
+        if name in without_finding:
+            without_finding.discard(name)
+            comparison.counts.in_sync -= name in declared
+            comparison.counts.ignored -= name not in declared
+        topic = state.topics.get(name)
+        record = topic.valid_record if topic else None
+        owner = record.owner if record else None
+        comparison.rows.append(make_row(comparison.cluster_input.cluster, name, finding, taken_at, owner))
 
 
 def _compare_specs(comparison: Comparison, context: PlanContext) -> Iterator[tuple[str, DriftFinding]]:

@@ -1,7 +1,8 @@
 """Applies the filters to a plan in their fixed order, for the command line and the operator.
 
-External changes that are only reported are withheld first, then changes that policies deny, then changes without a
-required approval. The budgets count the remaining changes. Last come groups of topics that grow together or not at all.
+First the changes are withheld that the observed cluster forbids (external changes that are only reported, deletions of
+topics in use), then changes that policies deny, then changes without a required approval. The budgets count the
+remaining changes. Last come groups of topics that grow together or not at all.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ def apply_filters(
     plan: Plan,
     budgets: Budgets,
     *,
-    external: PlanFilter = keep_all,
+    observed: PlanFilter = keep_all,
     policies: PlanFilter = keep_all,
     approve: PlanFilter = keep_all,
     partial: bool,
@@ -26,4 +27,4 @@ def apply_filters(
 
     ``approve`` keeps everything if a person is asked afterwards. See ``enforce_budgets`` for ``partial``.
     """
-    return withhold_split_groups(enforce_budgets(approve(policies(external(plan))), budgets, partial=partial))
+    return withhold_split_groups(enforce_budgets(approve(policies(observed(plan))), budgets, partial=partial))

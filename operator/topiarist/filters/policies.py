@@ -244,7 +244,9 @@ class PolicyEvaluator:
             if spec is None or not (rules := _rules_for_topic(selection, spec)):
                 return
             topic_bindings = self._bind_topic(spec, rules, cel_variables.bind_cluster(spec.cluster))
-            change_bindings = cel_variables.bind_change(topic, change, len(plan.brokers))
+            usage = plan.usage.get(topic.topic)
+            known = cel_variables.UsageAt(usage, plan.evidence.read_at) if usage and plan.evidence else None
+            change_bindings = cel_variables.bind_change(topic, change, len(plan.brokers), known)
             for rule, error in self._rule_evaluator.evaluate(rules, {**topic_bindings, **change_bindings}):
                 if error:
                     errors.add(rule, spec, error)

@@ -19,6 +19,8 @@ from topiarist.kafka import config_rules, config_values
 from topiarist.kafka.names import matches_any
 from topiarist.model.spec import ClusterSpec, TopicSpec, has_labels
 from topiarist.model.state import ClusterState, TopicInspection
+from topiarist.model.usage import TopicUsage
+from topiarist.usage.judge import is_dormant
 
 
 class TopicFlag(str, Enum):
@@ -32,6 +34,7 @@ class TopicFlag(str, Enum):
     HEALTHY = "Well"
     UNOWNED = "Unowned"
     UNDECLARED = "Undeclared"
+    DORMANT = "Dormant"
 
 
 STATE_NAMES = tuple(dict.fromkeys([*(mark.value for mark in TopicFlag), *(condition.value for condition in IssueType)]))
@@ -40,7 +43,7 @@ STATE_NAMES = tuple(dict.fromkeys([*(mark.value for mark in TopicFlag), *(condit
 ``Unreadable`` is a state of topics and of partitions.
 """
 
-_NOT_HEALTH = frozenset({TopicFlag.UNOWNED, TopicFlag.UNDECLARED})
+_NOT_HEALTH = frozenset({TopicFlag.UNOWNED, TopicFlag.UNDECLARED, TopicFlag.DORMANT})
 """Flags that are independent of the topic's health."""
 
 
@@ -52,7 +55,7 @@ class TopicRow:
     partitions by their number of replicas, without replicas that a reassignment adds. ``owner`` is that of a valid
     ownership record, empty if there is none. ``config`` are the overrides that differ from the known broker settings.
     ``flags`` and ``issues`` (the number of partitions by issue) show the health of the topic; ``states_known`` is true
-    if the states of its partitions are known.
+    if the states of its partitions are known. ``usage`` is None if it is not known.
     """
 
     topic: str
@@ -64,6 +67,7 @@ class TopicRow:
     flags: tuple[TopicFlag, ...] = ()
     issues: Mapping[IssueType, int] = field(default_factory=dict)
     states_known: bool = False
+    usage: TopicUsage | None = None
 
     @property
     def states(self) -> frozenset[str]:
@@ -75,13 +79,15 @@ class TopicRow:
 class RowFilter:
     """A filter of rows by name patterns, owners, manifest labels, and states.
 
-    A row must match one value of each kind that is given, and all labels.
+    A row must match one value of each kind that is given, and all labels. ``dormant_for`` is the time without use in
+    seconds after which a topic is dormant; None: that of the cluster.
     """
 
     patterns: tuple[str, ...] = ()
     owners: frozenset[str] = frozenset()
     labels: Mapping[str, str] = field(default_factory=dict)
     states: frozenset[str] = frozenset()
+    dormant_for: int | None = None
 
     def matches_name(self, topic: str) -> bool:
         """Return whether a topic name matches, which needs no other data."""
@@ -103,6 +109,7 @@ def build_rows(
     specs: Iterable[TopicSpec] | None,
     inspections: Mapping[str, TopicInspection],
     names: Collection[str],
+    dormant_for: int | None = None,
 ) -> Iterator[TopicRow]:
     """Yield a row for each of ``names``, sorted by name.
 
@@ -122,9 +129,17 @@ def build_rows(
             row = _build_row(state, name, spec, inspections.get(name), settings, undeclared=undeclared)
             if internal_owner == "topiarist":  # the topic of the records needs no record itself
                 row = replace(row, flags=tuple(flag for flag in row.flags if flag is not TopicFlag.UNOWNED))
-            yield row
+            yield _add_usage(row, state, cluster.evidence.window if dormant_for is None else dormant_for)
         elif spec and not spec.absent:
             yield TopicRow(name, spec, flags=(TopicFlag.MISSING,))
+
+
+def _add_usage(row: TopicRow, state: ClusterState, window: int) -> TopicRow:
+    usage = state.usage.get(row.topic)
+    if usage is None or state.evidence is None:
+        return row
+    is_unused = is_dormant(usage, state.evidence.read_at, window)
+    return replace(row, usage=usage, flags=(*row.flags, TopicFlag.DORMANT) if is_unused else row.flags)
 
 
 def all_topic_names(state: ClusterState, specs: Iterable[TopicSpec] | None) -> frozenset[str]:

@@ -43,6 +43,7 @@ ALLOW_RISK, RECREATE, TAKE_OWNERSHIP = "allow-risk", "recreate", "take-ownership
 CONSENT_ANNOTATIONS = (ALLOW_RISK, RECREATE, TAKE_OWNERSHIP)
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{16}")
+_GROUP_COUNT = re.compile(r"1 group|(0|[1-9][0-9,]{0,6}) groups")
 
 PAUSED = "paused"
 """The annotation that pauses changes for a Topic, or for all Topics of a Cluster."""
@@ -50,11 +51,14 @@ PAUSED = "paused"
 RETAIN = "retain"
 """The annotation that allows the deletion of a Topic without the deletion of its topic."""
 
+ALLOW_IN_USE = "allow-in-use"
+"""The annotation that allows the deletion of a topic in use, for as many groups as it says: ``2 groups``."""
+
 BOOLEAN_ANNOTATIONS = (PAUSED, RETAIN)
 """Annotations with the value ``"true"`` or ``"false"``."""
 
 ANNOTATIONS_BY_KIND: Mapping[str, tuple[str, ...]] = {
-    "Topic": (*BOOLEAN_ANNOTATIONS, *CONSENT_ANNOTATIONS),
+    "Topic": (*BOOLEAN_ANNOTATIONS, *CONSENT_ANNOTATIONS, ALLOW_IN_USE),
     "Cluster": (PAUSED,),
     "Policy": (),
 }
@@ -97,6 +101,8 @@ def _find_errors(resource: Resource) -> Iterator[str]:
         elif name in BOOLEAN_ANNOTATIONS and value not in ("true", "false"):
             taken = ": it counts as a pause" if name == PAUSED else ""
             yield f'{key}: found {quote(value)}, wanted "true" or "false"{taken}'
+        elif name == ALLOW_IN_USE and not _GROUP_COUNT.fullmatch(value):
+            yield f'{key}: found {quote(value)}, wanted the number of groups that a refusal names, such as "2 groups"'
         elif name in CONSENT_ANNOTATIONS and not _is_well_formed(value):
             yield f"{key}: found {quote(value)}, which consents to nothing: wanted the digest that a refusal gives"
 

@@ -22,7 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from topiarist.adapters.open_cluster import open_cluster
+from topiarist.adapters.open_cluster import open_cluster, open_usage_reader
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
@@ -38,10 +38,10 @@ from topiarist.kubernetes.reconciler import (
     recent_deletions,
     reconcile_cluster,
 )
-from topiarist.model.access import Access, KafkaAccess, ZooKeeperAccess
+from topiarist.model.access import Access, KafkaAccess, Via, ZooKeeperAccess
 from topiarist.model.credentials import SecretKeyRef, SecretReference
 from topiarist.model.spec import ClusterSpec
-from topiarist.ports import OpenCluster
+from topiarist.ports import OpenCluster, UsageReader
 from topiarist.schema import load
 from topiarist.throttle import ControllerThrottle
 
@@ -84,7 +84,9 @@ class ClusterWorker:
         policies, labels = store.parsed_policies(), dict(store.namespaces)
         broken_policies = sorted(name for name, found in store.policies.items() if found.manifest is None)
         try:
-            secrets = await self._read_secrets(home.namespace, {key.name for key in secret_keys(spec.access)})
+            secrets = await self._read_secrets(
+                home.namespace, {key.name for key in secret_keys(spec.access) | secret_keys(spec.kafka)}
+            )
             blocked = await self._blocked_deletions(store, unranked)
         except ApiError as error:
             reason = Reason.NO_PERMISSION if error.forbidden else Reason.UNREACHABLE
@@ -127,6 +129,9 @@ class ClusterWorker:
         try:
             cluster = self._session.cluster(request.cluster, secrets, known_records_id(request.cluster_resource))
             throttle = ControllerThrottle(cluster, self._stop)
+            request = replace(
+                request, open_usage_reader=lambda: self._session.open_usage_reader(request.cluster, secrets)
+            )
             result = reconcile_cluster(
                 cluster, request, lambda: self._stop() or throttle.is_throttled_too_long, throttle
             )
@@ -208,6 +213,16 @@ class ClusterSession:
             ).enable_decode_cache()
             self._opened_for = wanted
         return self._open
+
+    def open_usage_reader(self, spec: ClusterSpec, secrets: SecretValues) -> UsageReader | None:
+        """Open a session that reads the usage of topics; None if the Cluster has no address of its brokers.
+
+        A Cluster that is reached through ZooKeeper names the secrets of both ways.
+        """
+        if spec.kafka is None:
+            return None
+        with_files = write_secret_files(replace(spec, via=Via.KAFKA), secrets, self._folder)
+        return open_usage_reader(with_files, connect_timeout=CONNECT_TIMEOUT_S)
 
     def close(self) -> None:
         """Close the session, if one is open."""

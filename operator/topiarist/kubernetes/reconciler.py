@@ -21,11 +21,13 @@ from datetime import datetime
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
+from topiarist.deletion_guard import DeletionGuard
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import apply_filters
 from topiarist.filters.external_changes import withhold_external_changes
 from topiarist.filters.limits import NO_LIMITS, LimitFilter
 from topiarist.filters.permissions import PlanFilter, keep_all
+from topiarist.filters.usage import filter_usage
 from topiarist.kubernetes import approval
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource
@@ -51,7 +53,7 @@ from topiarist.model.state import ClusterState, TopicState
 from topiarist.model.tenancy import DriftPolicy
 from topiarist.planning.moves.leaders import may_elect_leaders
 from topiarist.planning.planner import make_plan
-from topiarist.ports import MoveOptions, PartitionInspector, ProgressSource, Throttle
+from topiarist.ports import MoveOptions, PartitionInspector, ProgressSource, Throttle, UsageReader, WriteControl
 from topiarist.reconcile import (
     apply_plan,
     plan_elections,
@@ -59,6 +61,7 @@ from topiarist.reconcile import (
     require_all_topics_planned,
     require_cluster_id,
 )
+from topiarist.text import format_count
 
 
 class Deletion(NamedTuple):
@@ -164,7 +167,8 @@ class ReconcileRequest:
 
     ``cluster_resource`` is the Cluster. ``blocked_deletions`` maps a topic's name to the reason why the topic must not
     be deleted although its resource is being deleted. ``policy_filter`` and ``limits`` apply the policies to a plan.
-    ``list_deletions`` returns the deletions of the last day for a state that was read. ``plan_cache`` and
+    ``list_deletions`` returns the deletions of the last day for a state that was read. ``open_usage_reader`` opens a
+    session that reads the usage of topics, None if the Cluster has no address of its brokers. ``plan_cache`` and
     ``move_tracker`` are kept from one reconciliation of the cluster to the next.
     """
 
@@ -176,6 +180,7 @@ class ReconcileRequest:
     policy_filter: PlanFilter = keep_all
     limits: LimitFilter = NO_LIMITS
     list_deletions: Callable[[ClusterState], Sequence[Deletion]] = field(default=lambda state: ())
+    open_usage_reader: Callable[[], UsageReader | None] = field(default=lambda: None)
     plan_cache: PlanCache = field(default_factory=PlanCache)
     move_tracker: MoveTracker = field(default_factory=MoveTracker)
 
@@ -264,6 +269,10 @@ def reconcile_cluster(
         plan = require_all_topics_planned(make_plan(state, request.cluster, specs, run), specs)
         plan = refuse_unhealthy_moves(cluster, plan, state)
         plan = plan_elections(cluster, plan, state, specs)
+        guard = DeletionGuard(
+            request.cluster, request.open_usage_reader, is_allowed=lambda topic: _allows_in_use(candidates[topic], plan)
+        )
+        plan = guard.add_usage(plan, state)
         plan = _filter_plan(plan, request, candidates, len(deletions))
         blocker, problem = request.move_tracker.observe(cluster, state, request.cluster.moves)
     except TopiaristError as error:
@@ -273,7 +282,7 @@ def reconcile_cluster(
     progress: list[MoveProgress] = []
     # One batch a pass: statuses and other changes do not wait for copies.
     options = MoveOptions(request.cluster.moves, wait=False, on_progress=progress.append)
-    report = apply_plan(cluster, plan, stop=stop, throttle=pace, move_options=options)
+    report = apply_plan(cluster, plan, stop=stop, control=WriteControl(pace, guard.check), move_options=options)
     plans = {plan.topic: plan for plan in report.plan.topics}
     outcomes = {outcome.topic: outcome for outcome in report.outcomes}
     moves = _find_cluster_moves(request, state, report, progress, outcomes)
@@ -406,6 +415,13 @@ def _with_consent_hint(candidate: Candidate, plan: TopicPlan, refusal: Issue) ->
     return refusal._replace(hint=instead)
 
 
+def _allows_in_use(candidate: Candidate, plan: Plan) -> bool:
+    """Return whether the owner allows the deletion of a topic in use: for as many groups as there are now."""
+    usage = plan.usage.get(candidate.spec.topic)
+    groups = usage.sample.committing_groups if usage else 0
+    return candidate.resource.annotation(approval.ALLOW_IN_USE) == format_count(groups, "group")
+
+
 def _filter_plan(plan: Plan, request: ReconcileRequest, candidates: Mapping[str, Candidate], deletions: int) -> Plan:
     """Return the plan with only the permitted changes.
 
@@ -417,12 +433,16 @@ def _filter_plan(plan: Plan, request: ReconcileRequest, candidates: Mapping[str,
     def last_status(topic: str) -> Mapping[str, Any]:
         return resources[topic].status_on(cluster.name) if topic in resources else {}
 
+    def withhold_observed(plan: Plan) -> Plan:
+        left = withhold_external_changes(plan) if cluster.drift_policy is DriftPolicy.REPORT else plan
+        return filter_usage(left, cluster.evidence, lambda topic, _: _allows_in_use(candidates[topic], plan))
+
     plan = withhold_early_steps(plan, cluster.retention_step, last_status, clock.now())
     budgets = replace(cluster.budgets, deletions=max(0, cluster.budgets.deletions - deletions))
     return apply_filters(
         plan,
         budgets,
-        external=withhold_external_changes if cluster.drift_policy is DriftPolicy.REPORT else keep_all,
+        observed=withhold_observed,
         policies=request.policy_filter,
         approve=lambda left: request.limits.enforce(
             approval.filter_unapproved(left, cluster, resources, request.blocked_deletions)

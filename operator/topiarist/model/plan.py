@@ -22,6 +22,7 @@ from topiarist.model.moves import NO_MOVES, BatchRecord, LeaderChange, MoveSetti
 from topiarist.model.ownership_record import build_applied_spec
 from topiarist.model.spec import TopicSpec, ValueOrigin
 from topiarist.model.state import OwnershipRecord, TopicState, WriteBlock
+from topiarist.model.usage import Evidence, TopicUsage
 
 
 class Risk(IntEnum):
@@ -198,7 +199,8 @@ class TopicPlan:
     ``before`` is the topic when the plan was made (None: absent). ``record_before`` is the ownership record, valid or
     not (also a record without a topic), and ``record_after`` the record after the plan is applied. If ``observe_only``
     is true, the topic is reported only and its changes are never sent. Topics of one ``co_partition_group`` have equal
-    numbers of partitions; empty: the topic is in no group.
+    numbers of partitions; empty: the topic is in no group. ``usage`` says what the changes mean for data and users, as
+    far as it is known; it is not part of a plan's meaning.
     """
 
     topic: str
@@ -211,6 +213,7 @@ class TopicPlan:
     observe_only: bool = False
     spec: TopicSpec | None = None
     co_partition_group: str = ""
+    usage: tuple[str, ...] = ()
 
     @property
     def risk(self) -> Risk:
@@ -274,7 +277,8 @@ class Plan:
     check configs. ``controller`` and ``controller_epoch`` are information for people and not part of a plan's meaning.
     ``batch`` is the record of the last batch of moves on the cluster: a run that applies the plan first waits for it.
     ``bypasses_brokers`` is that of the state. ``drain_brokers`` and ``move_settings`` are for the texts about moves,
-    and not part of a plan's meaning either: they are their cause and their pace.
+    and not part of a plan's meaning either: they are their cause and their pace. Nor is ``usage``, the usage of planned
+    topics by name, with its ``evidence``; None if it was not read.
     """
 
     cluster: str
@@ -300,6 +304,8 @@ class Plan:
     bypasses_brokers: bool = True
     drain_brokers: frozenset[int] = frozenset()
     move_settings: MoveSettings = NO_MOVES
+    evidence: Evidence | None = None
+    usage: Mapping[str, TopicUsage] = field(default_factory=dict)
 
     def actionable_topics(self) -> Iterator[TopicPlan]:
         """Iterate over the topics that applying the plan writes to."""

@@ -98,6 +98,21 @@ CHANGE_VARIABLES: dict[str, CelVariable] = TOPIC_VARIABLES | {
     "change.after.partitions": CelVariable(CelType.INT, "Partitions once this change is done; 0 after a deletion."),
     "change.after.replicationFactor": CelVariable(CelType.INT, "Replicas of partition 0 once this change is done."),
     "change.after.config": CelVariable(CelType.MAP, "Overrides once this change is done."),
+    "change.bytesLost": CelVariable(
+        CelType.INT, "Bytes of data, one replica of each, that the change deletes at most; -1 if it is not known."
+    ),
+    "change.bytesCopied": CelVariable(CelType.INT, "Bytes that the change copies now; -1 if it is not known."),
+    "topic.usage.known": CelVariable(CelType.BOOL, "Whether the usage of the topic was read."),
+    "topic.usage.written": CelVariable(CelType.STRING, "`Used`, `NotSeen` or `Unknown`: whether it is written."),
+    "topic.usage.read": CelVariable(CelType.STRING, "`Used`, `NotSeen` or `Unknown`: whether a group reads it."),
+    "topic.usage.readers": CelVariable(CelType.INT, "Members of groups that read it now."),
+    "topic.usage.groups": CelVariable(CelType.INT, "Groups with members or committed offsets."),
+    "topic.usage.daysSinceWritten": CelVariable(CelType.INT, "Days since the last write that was seen; -1: none was."),
+    "topic.usage.daysSinceRead": CelVariable(CelType.INT, "Days since a group was last seen to read; -1: none was."),
+    "topic.usage.daysObserved": CelVariable(CelType.INT, "Days that both sides are observed without a gap; -1: not."),
+    "topic.usage.bytes": CelVariable(CelType.INT, "Bytes of data, one replica of each; -1 if they are not known."),
+    "topic.usage.bytesPerDay": CelVariable(CelType.INT, "Median growth in bytes a day; -1 below one day."),
+    "topic.usage.empty": CelVariable(CelType.BOOL, "Whether no partition has a record; false if it is not known."),
 }
 """The variables of rules about changes."""
 

@@ -21,6 +21,7 @@ from topiarist.model.access import DEFAULT_RECORDS_TOPIC, Access, KafkaAccess, V
 from topiarist.model.limits import Limit
 from topiarist.model.moves import NO_MOVES, MoveKind, MoveSettings
 from topiarist.model.tenancy import DEFAULT_ALLOWED_RISKS, DEFAULT_ALLOWED_TOPICS, AllowedTopics, DriftPolicy
+from topiarist.model.usage import DEFAULT_USAGE_SETTINGS, UsageSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +127,7 @@ class ClusterSpec:
     protected: tuple[str, ...] = PROTECTED_TOPIC_PATTERNS
     budgets: Budgets = Budgets()
     retention_step: RetentionStep | None = None
+    evidence: UsageSettings = DEFAULT_USAGE_SETTINGS
     source: Source | None = None
     allowed_topics: tuple[AllowedTopics, ...] = DEFAULT_ALLOWED_TOPICS
     adopt: tuple[str, ...] = ()

@@ -15,6 +15,7 @@ from topiarist.errors import Reason
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, ClusterMode, KafkaVersion, KnownConfig, Replicas
 from topiarist.model.moves import BatchRecord, RequestedReassignment
 from topiarist.model.size_limits import SizeLimit
+from topiarist.model.usage import Evidence, TopicUsage
 from topiarist.text import printable, shorten_list
 
 NO_LEADER, LEADER_DURING_DELETE = -1, -2
@@ -238,6 +239,8 @@ class ClusterState:
     ``fenced_brokers`` are registered brokers that take no part for now, with their racks; they are not in ``brokers``.
     ``records_topic_id`` is the id of the topic that holds the ownership records; empty if znodes hold them, or if there
     are none.
+
+    ``evidence`` says how complete ``usage`` is, which has the usage of topics by name; None if it was not asked for.
     """
 
     cluster_id: str
@@ -268,6 +271,8 @@ class ClusterState:
     known_configs: Mapping[str, KnownConfig] | None = None
     fenced_brokers: Mapping[int, str | None] = field(default_factory=dict)
     records_topic_id: str = field(default="", compare=False)
+    evidence: Evidence | None = None
+    usage: Mapping[str, TopicUsage] = field(default_factory=dict)
 
     def record_of(self, topic: str) -> OwnershipRecord | None:
         """Return the ownership record of a topic, valid or not, whether the topic exists or not."""

@@ -123,6 +123,8 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
         bypasses_brokers=state.bypasses_brokers,
         drain_brokers=cluster.drain_brokers,
         move_settings=cluster.moves,
+        evidence=state.evidence,
+        usage={plan.topic: state.usage[plan.topic] for plan in plans if plan.topic in state.usage},
     )
 
 

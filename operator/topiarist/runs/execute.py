@@ -12,7 +12,7 @@ from typing import NamedTuple, Protocol
 
 from topiarist.model.outcome import Outcome, ReconcileReport
 from topiarist.model.plan import Plan, TopicPlan
-from topiarist.ports import Cluster, MoveOptions, Throttle
+from topiarist.ports import Cluster, MoveOptions, WriteControl
 from topiarist.reconcile import apply_plan
 from topiarist.runs.listener import RunListener
 from topiarist.runs.sessions import ClusterSessions
@@ -32,7 +32,7 @@ class ApplyPlan(Protocol):
         *,
         stop: Callable[[], bool],
         on_outcome: Callable[[TopicPlan, Outcome], None],
-        throttle: Throttle | None,
+        control: WriteControl,
         move_options: MoveOptions,
     ) -> ReconcileReport:
         """Apply ``plan`` and return the report."""
@@ -73,7 +73,7 @@ def apply_plans(
             plan,
             stop=stop,
             on_outcome=on_outcome,
-            throttle=waits.get(plan.cluster),
+            control=WriteControl(waits.get(plan.cluster), sessions.guard_of(plan.cluster)),
             move_options=MoveOptions(
                 sessions.specs[plan.cluster].moves,
                 not settings.no_wait,

@@ -25,6 +25,7 @@ from topiarist.filters.limits import NO_LIMITS, LimitFilter
 from topiarist.filters.move_limit import limit_moves
 from topiarist.filters.permissions import PlanFilter, keep_all
 from topiarist.filters.policies import PolicyEvaluator, PolicyResult, evaluate_policies
+from topiarist.filters.usage import filter_usage
 from topiarist.kafka.names import matches_any
 from topiarist.model.access import KafkaAccess, Via, ZooKeeperAccess
 from topiarist.model.plan import Plan
@@ -56,14 +57,19 @@ class RunInputs(NamedTuple):
 
     def filter_plan(self, plan: Plan, settings: RunSettings, approve: PlanFilter = keep_all) -> Plan:
         """Return the plan without changes that the run does not allow."""
-        budgets = self.desired.clusters[plan.cluster].budgets
+        spec = self.desired.clusters[plan.cluster]
 
         def approve_within_limits(plan: Plan) -> Plan:
             # Before the budgets: what the run leaves for the next one costs nothing.
             return self.limits.enforce(limit_moves(approve(plan), settings.max_moves))
 
         filtered = apply_filters(
-            plan, budgets, policies=self.policy_filter, approve=approve_within_limits, partial=settings.partial
+            plan,
+            spec.budgets,
+            observed=lambda each: filter_usage(each, spec.evidence, settings.allows_in_use),
+            policies=self.policy_filter,
+            approve=approve_within_limits,
+            partial=settings.partial,
         )
         return self.limits.show_usage(filtered)
 

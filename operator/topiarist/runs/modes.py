@@ -26,6 +26,7 @@ from topiarist.filters.review import (
     filter_unreviewed,
     recheck_saved_plan,
 )
+from topiarist.filters.usage import filter_usage
 from topiarist.model.access import via_of
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import Plan, TopicPlan
@@ -33,7 +34,7 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.preconditions import RevalidatedPlan, revalidate
-from topiarist.ports import NO_MOVE_OPTIONS, Cluster, MoveOptions, Throttle
+from topiarist.ports import NO_CONTROL, NO_MOVE_OPTIONS, Cluster, MoveOptions, WriteControl
 from topiarist.runs.inputs import RunInputs, load_clusters, usage_error
 from topiarist.runs.listener import SILENT, RunListener
 from topiarist.runs.sessions import ClusterSessions
@@ -165,7 +166,9 @@ class ApplySavedPlan:
         Adds remarks on topics that are already done, and on plans with a write block that has ended since they were
         made. Reports that nothing is sent if there are conflicts.
         """
-        plans = self._set_revalidated(sessions.map_sessions(self._revalidate))
+        plans = self._set_revalidated(
+            sessions.map_sessions(lambda name, cluster: self._revalidate(name, cluster, sessions))
+        )
         for name, revalidated in self._revalidated.items():
             if applied := [topic.topic for topic in revalidated.already_applied]:
                 self.remarks.append(format_remark("already done", name, applied))
@@ -184,7 +187,7 @@ class ApplySavedPlan:
         shown = {(plan.cluster, topic.topic): topic.changes for plan in plans for topic in plan.actionable_topics()}
         found = {}
         for name, cluster in sessions.clusters.items():
-            revalidated = self._revalidate(name, cluster)
+            revalidated = self._revalidate(name, cluster, sessions)
             not_shown = {
                 topic.topic: "its changes differ from those that were shown"
                 for topic in revalidated.plan.actionable_topics()
@@ -207,7 +210,7 @@ class ApplySavedPlan:
         text = f"{what}; make a new plan, or apply the unchanged topics with --partial"
         self._listener.on_message(text, important=True)
 
-    def _revalidate(self, name: str, cluster: Cluster) -> RevalidatedPlan:
+    def _revalidate(self, name: str, cluster: Cluster, sessions: ClusterSessions) -> RevalidatedPlan:
         plan, spec, settings = self._plans[name], self.clusters[name], self._settings
         state = reconcile.read_cluster(cluster, spec.cluster_id)
         require_same_cluster(plan, state)
@@ -221,6 +224,7 @@ class ApplySavedPlan:
             planned_brokers=plan.brokers,
             allow_unknown_brokers=settings.allow_unknown_brokers,
         )
+        remaining = filter_usage(sessions.add_usage(remaining, state), spec.evidence, settings.allows_in_use)
         if self._non_interactive:
             remaining = filter_unapproved_deletions(remaining, settings.allow_risk)
         remaining = withhold_split_groups(enforce_budgets(remaining, spec.budgets, partial=settings.partial))
@@ -236,7 +240,7 @@ class ApplySavedPlan:
         *,
         stop: Callable[[], bool],
         on_outcome: Callable[[TopicPlan, Outcome], None],
-        throttle: Throttle | None,
+        control: WriteControl = NO_CONTROL,
         move_options: MoveOptions = NO_MOVE_OPTIONS,
     ) -> ReconcileReport:
         """Report completed topics and conflicts, then apply the remaining topics.
@@ -250,8 +254,8 @@ class ApplySavedPlan:
             Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, why) for name, why in revalidated.conflicts.items()
         ]
         for outcome in known_outcomes:
-            if throttle:
-                throttle.on_outcome(topics[outcome.topic], outcome)
+            if control.throttle:
+                control.throttle.on_outcome(topics[outcome.topic], outcome)
             on_outcome(topics[outcome.topic], outcome)
 
         def halt_on_conflict(topic: TopicPlan, outcome: Outcome) -> None:
@@ -265,7 +269,7 @@ class ApplySavedPlan:
             revalidated.without_conflicts(),
             stop=lambda: self._halted or stop(),
             on_outcome=halt_on_conflict,
-            throttle=throttle,
+            control=control,
             move_options=move_options,
         )
         return replace(report, plan=plan, outcomes=(*known_outcomes, *report.outcomes))

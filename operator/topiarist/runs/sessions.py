@@ -21,8 +21,9 @@ from types import TracebackType
 from typing import Self, TypeVar
 
 from topiarist.adapters.memory import MemoryCluster
-from topiarist.adapters.open_cluster import open_cluster
+from topiarist.adapters.open_cluster import open_cluster, open_usage_reader
 from topiarist.adapters.snapshots.files import SnapshotFiles
+from topiarist.deletion_guard import DeletionGuard
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess
@@ -30,8 +31,9 @@ from topiarist.model.outcome import worst_exit_code
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import BOOTSTRAP_SERVERS, CONNECT, ClusterSpec
-from topiarist.ports import OpenCluster, PartitionInspector
-from topiarist.reconcile import read_and_plan, withhold_vetoed_changes
+from topiarist.model.state import ClusterState
+from topiarist.ports import OpenCluster, PartitionInspector, WriteGuard, write_all
+from topiarist.reconcile import keep_plan, read_and_plan, withhold_vetoed_changes
 from topiarist.runs.listener import SILENT, RunListener
 from topiarist.runs.settings import RunSettings
 from topiarist.text import format_count, humanize_duration
@@ -80,6 +82,7 @@ class ClusterSessions:
         self.error_code = Exit.DONE
         self.errors: dict[str, TopiaristError] = {}
         self.failures: list[tuple[str, TopiaristError]] = []
+        self._guards: dict[str, DeletionGuard] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -146,7 +149,8 @@ class ClusterSessions:
 
         def plan(name: str, cluster: PartitionInspector) -> Plan:
             options = replace(run, unselected=desired.unselected.get(name, frozenset()))
-            return read_and_plan(cluster, desired.clusters[name], desired.specs[name], options)
+            add_usage = keep_plan if self._settings.snapshot else self.add_usage
+            return read_and_plan(cluster, desired.clusters[name], desired.specs[name], options, add_usage)
 
         def plan_and_ask(name: str, cluster: OpenCluster) -> Plan:
             return withhold_vetoed_changes(cluster, plan(name, cluster))
@@ -173,6 +177,23 @@ class ClusterSessions:
                 important=True,
             )
         return plans
+
+    def add_usage(self, plan: Plan, state: ClusterState) -> Plan:
+        """Return the plan of a cluster with the usage of its topics; the brokers are asked about those it deletes."""
+        spec, settings = self.specs[plan.cluster], self._settings
+        earlier = SnapshotFiles(Path(settings.evidence)).read(spec) if settings.evidence else None
+        guard = self._guards[plan.cluster] = DeletionGuard(
+            spec,
+            lambda: open_usage_reader(spec, connect_timeout=settings.connect_timeout),
+            earlier=earlier,
+            is_allowed=settings.allows_in_use,
+        )
+        return guard.add_usage(plan, state)
+
+    def guard_of(self, cluster: str) -> WriteGuard:
+        """Return the guard of the deletions of a cluster's plan."""
+        guard = self._guards.get(cluster)
+        return guard.check if guard else write_all
 
     def _collect_results(self, work: Callable[[str], T], max_parallel: int) -> dict[str, T]:
         results, self.errors = map_parallel(self.specs, work, max_parallel)

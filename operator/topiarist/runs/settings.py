@@ -23,7 +23,8 @@ class RunSettings:
     ``kafka_version`` is major and minor: ``(3, 9)``. ``topic`` has patterns of names, ``selector`` is a label selector.
     ``adopt``, ``take_ownership`` and ``recreate`` have patterns of topics, and ``allow_risk`` the approvals of changes
     that may lose data. ``max_moves`` is a number of copied replicas; None is no limit. ``throttle`` is in bytes a
-    second; 0 is unlimited, and None leaves it to the Cluster.
+    second; 0 is unlimited, and None leaves it to the Cluster. ``evidence`` is a file or folder of earlier snapshots
+    with usage, empty if not given; ``allow_in_use`` has exact names of topics that may be deleted although in use.
     """
 
     paths: tuple[str, ...] = ()
@@ -55,6 +56,8 @@ class RunSettings:
     wait_timeout: float = 300.0
     no_wait: bool = False
     max_inflight_replicas: int = MAX_INFLIGHT_REPLICAS_PER_BROKER
+    evidence: str = ""
+    allow_in_use: tuple[str, ...] = ()
 
     @property
     def address_option(self) -> str:
@@ -65,6 +68,10 @@ class RunSettings:
     def address_source(self) -> str:
         """The name of the setting that gave the address, for messages; empty if there is none."""
         return self.address_option
+
+    def allows_in_use(self, topic: str, _usage: object = None) -> bool:
+        """Return whether a topic may be deleted although it is in use, or its use is not known."""
+        return topic in self.allow_in_use
 
     @property
     def selection(self) -> TopicSelection:

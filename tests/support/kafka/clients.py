@@ -7,7 +7,8 @@ milliseconds instead of the seconds of Kafka's command line tools, and accepts a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from support.kafka.catch_up import wait_until_current
@@ -143,6 +144,26 @@ class Clients:
     def consume_as_group(self, group: str, topics: Iterable[str]) -> int:
         """Read topics as the only member of a consumer group, commit, and return the number of messages."""
         return int(self._ask("group", topics=list(topics), group=group))
+
+    @contextmanager
+    def member(
+        self,
+        group: str,
+        topics: Iterable[str] = (),
+        *,
+        protocol: str = "classic",
+        pattern: str = "",
+        commit: bool = False,
+    ) -> Iterator[None]:
+        """Be a member of a group as long as the ``with`` block lasts, of topics or of a pattern of their names.
+
+        ``protocol`` is ``classic``, ``consumer`` (KIP-848) or ``share``. Without ``commit`` it leaves no offsets.
+        """
+        self._ask("join", group=group, topics=list(topics), pattern=pattern, protocol=protocol, commit=commit)
+        try:
+            yield
+        finally:
+            self._ask("leave", group=group)
 
     def _create(self, topics: Mapping[str, Any], *, validate: bool = False) -> dict[str, str]:
         return dict(self._ask("create", topics=topics, validate=validate))

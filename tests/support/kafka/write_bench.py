@@ -20,7 +20,7 @@ from topiarist.model.plan import Plan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState
-from topiarist.ports import Throttle
+from topiarist.ports import Throttle, WriteControl
 
 FENCED = TopiaristError(Reason.SESSION_LOST, "another run took over", "run again")
 
@@ -150,7 +150,7 @@ class Bench:
         self, plan: Plan, stop: Callable[[], bool] = lambda: False, throttle: Throttle | None = None
     ) -> Iterator[Outcome]:
         """Return the outcomes of a writer."""
-        return Writer(self.session, self.records, self, plan, stop=stop, throttle=throttle).execute()
+        return Writer(self.session, self.records, self, plan, stop, WriteControl(throttle)).execute()
 
     def _topic(self, name: str) -> TopicState | None:
         topic = self.cluster.topics.get(name)

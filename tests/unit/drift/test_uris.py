@@ -117,14 +117,14 @@ def test_of_mixed_versions_what_is_too_new_is_named(manifests: Path, tmp_path: P
     for name, hours in (("eu", 1), ("us", 0)):
         path = write_snapshot(tmp_path / "snapshots", name, cluster_state(name), hours=hours, file=f"new-{name}.jsonl")
         head, *rows = path.read_text().splitlines()
-        path.write_text("\n".join([json.dumps(json.loads(head) | {"formatVersion": 2}), *rows]) + "\n")
+        path.write_text("\n".join([json.dumps(json.loads(head) | {"formatVersion": 3}), *rows]) + "\n")
     write_manifests(manifests, ["eu", "us"], *(topic_document(name, ["eu"]) for name in NAMES))
     assert run_drift(manifests, tmp_path / "report", "-q") == 1
     assert row_keys(read_rows(tmp_path / "report")) == [("us", "", "unknown", "")]
     found = read_rows(tmp_path / "report", "broken.jsonl")
     assert [Path(one["file"]).name for one in found] == ["new-eu.jsonl", "new-us.jsonl"]
     assert {one["message"].partition(": ")[2] for one in found} == {
-        "formatVersion: found 2, wanted 1: a newer release of topiarist wrote it"
+        "formatVersion: found 3, wanted 2: a newer release of topiarist wrote it"
     }
 
 

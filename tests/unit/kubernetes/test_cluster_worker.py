@@ -65,6 +65,9 @@ class Session:
         self.secrets = secrets
         return self.port
 
+    def open_usage_reader(self, _spec: ClusterSpec, _secrets: Mapping[SecretKeyRef, str]) -> None:
+        """Return no reader: no broker can be asked who uses a topic."""
+
     def close(self) -> None:
         """End it."""
         self.closed += 1

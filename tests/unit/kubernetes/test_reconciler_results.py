@@ -20,7 +20,7 @@ from topiarist.model.plan import DeleteTopic, Issue, Plan, TopicPlan
 from topiarist.model.progress import TopicProgress
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import TopicState
-from topiarist.ports import Throttle
+from topiarist.ports import NO_CONTROL, WriteControl, WriteGuard, write_all
 from unit.kubernetes.reconcile_requests import (
     DELETING_META,
     LONG,
@@ -90,8 +90,13 @@ def test_what_is_written_is_not_asked_about_in_the_same_pass() -> None:
 class Losing(MemoryCluster):
     """Its session ends behind the first topic."""
 
-    def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
-        yield next(iter(super().apply(plan, stop, throttle)))
+    def apply(
+        self,
+        plan: Plan,
+        stop: Callable[[], bool],
+        control: WriteControl = NO_CONTROL,
+    ) -> Iterator[Outcome]:
+        yield next(iter(super().apply(plan, stop, control)))
         raise TopiaristError(Reason.SESSION_LOST, "the session has ended")
 
 
@@ -115,7 +120,12 @@ class Answering(MemoryCluster):
         super().__init__(states.cluster(*topics))
         self.outcome = outcome
 
-    def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
+    def apply(
+        self,
+        plan: Plan,
+        stop: Callable[[], bool],
+        control: WriteControl = NO_CONTROL,
+    ) -> Iterator[Outcome]:
         for topic in plan.actionable_topics():
             yield self.outcome._replace(topic=topic.topic)
 
@@ -209,7 +219,7 @@ class Meddled(MemoryCluster):
         super().__init__(states.cluster(*topics))
         self.calm = False
 
-    def _apply_topic(self, plan: Plan, topic: TopicPlan) -> Outcome:
+    def _apply_topic(self, plan: Plan, topic: TopicPlan, guard: WriteGuard = write_all) -> Outcome:
         if topic.topic == "a" or self.calm:
             return super()._apply_topic(plan, topic)
         self.calm = True

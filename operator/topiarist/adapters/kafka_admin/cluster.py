@@ -40,7 +40,7 @@ from topiarist.model.outcome import FreezeResult, Outcome
 from topiarist.model.plan import Issue, Plan
 from topiarist.model.progress import TopicProgress
 from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
-from topiarist.ports import MoveOptions, Throttle
+from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
 
 
 class KafkaCluster:
@@ -107,7 +107,12 @@ class KafkaCluster:
                 state = replace(state, warnings=(*state.warnings, check.warning))
         return state
 
-    def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
+    def apply(
+        self,
+        plan: Plan,
+        stop: Callable[[], bool],
+        control: WriteControl = NO_CONTROL,
+    ) -> Iterator[Outcome]:
         """Apply ``plan`` in chunks of topics, yielding an outcome for each actionable topic.
 
         The lock is held from the intents of a chunk to its final records. A plan without changes takes no lock and
@@ -116,9 +121,7 @@ class KafkaCluster:
         if plan.has_changes:
             records = _RecordsOfRun(self._open_records(), self._lock_timeout, self._require_moved)
             with translate_errors():
-                yield from Writer(
-                    self._session, records, TopicReader(self._session), plan, stop=stop, throttle=throttle
-                ).execute()
+                yield from Writer(self._session, records, TopicReader(self._session), plan, stop, control).execute()
 
     def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
         """Return the refusals of the brokers by topic; write nothing."""

@@ -186,6 +186,7 @@ def _decode_topic(fields: Mapping[str, Any]) -> TopicPlan:
         notices=tuple(_decode_issue(issue, fields["topic"]) for issue in fields["notices"]),
         observe_only=fields["observed"],
         co_partition_group=fields.get("coPartitionGroup", ""),
+        usage=tuple(fields.get("usage", ())),
     )
 
 

@@ -130,6 +130,7 @@ def _encode_topic(topic: TopicPlan) -> dict[str, Any]:
         "changes": [encode_change(change) for change in topic.changes],
         "refusals": [encode_refusal(issue) for issue in topic.refusals],
         "notices": [encode_notice(issue) for issue in topic.notices],
+        **({"usage": list(topic.usage)} if topic.usage else {}),
     }
 
 

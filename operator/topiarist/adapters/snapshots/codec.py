@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
 from itertools import chain
 from sys import intern
 from typing import Any
 
 from topiarist.adapters.size_limits import REQUEST_LIMITS, ListSizes, build_list_limits, list_sizes_of
+from topiarist.adapters.snapshots.times import format_ms, to_ms
+from topiarist.adapters.snapshots.usage_codec import decode_evidence, decode_usage, encode_evidence, encode_usage
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
 from topiarist.kafka.types import Broker, ClusterMode, KnownConfig, Replicas, parse_version
@@ -31,12 +31,8 @@ from topiarist.model.state import (
     WriteBlock,
 )
 
-FORMAT_VERSION = 1
-
-TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
-"""The format of a time in a row, always UTC."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FORMAT_VERSION = 2
+"""The newest format: with rows of usage. A snapshot without them is written as version 1."""
 
 Row = dict[str, Any]
 
@@ -50,7 +46,7 @@ def encode_state(state: ClusterState, cluster: str, taken_at: str) -> Iterator[b
 
     Names and values keep the order of the state.
     """
-    row_count = len(state.topics) + len(state.topic_errors) + len(state.dangling_records)
+    row_count = len(state.topics) + len(state.topic_errors) + len(state.dangling_records) + len(state.usage)
     for row in chain(
         [_cluster_row(state, row_count)],
         (_topic_row(state, topic) for topic in state.topics.values()),
@@ -59,6 +55,7 @@ def encode_state(state: ClusterState, cluster: str, taken_at: str) -> Iterator[b
             {"kind": "record", "topic": name, "record": _encode_record(record)}
             for name, record in state.dangling_records.items()
         ),
+        (encode_usage(name, usage) for name, usage in sorted(state.usage.items())),
     ):
         yield _encode_json({"kind": row.pop("kind"), "cluster": cluster, "takenAt": taken_at, **row}).encode() + b"\n"
 
@@ -101,13 +98,15 @@ def decode_state(cluster_row: Row, rows: Sequence[Row], max_reply_bytes: int | N
             RequestedReassignment(entry["topic"], entry["partition"], tuple(entry["replicas"]))
             for entry in cluster_row.get("requestedReassignments", ())
         ),
-        requested_at_ms=_to_ms(cluster_row.get("requestedAt")),
+        requested_at_ms=to_ms(cluster_row.get("requestedAt")),
         batch=_decode_batch(cluster_row.get("batch")),
-        batch_at_ms=_to_ms(cluster_row.get("batchAt")),
+        batch_at_ms=to_ms(cluster_row.get("batchAt")),
         mode=ClusterMode(cluster_row.get("mode", ClusterMode.ZOOKEEPER.value)),
         bypasses_brokers=_is_through_zookeeper(cluster_row),
         known_configs=_decode_known_configs(cluster_row.get("knownConfigs")),
         fenced_brokers={broker["id"]: broker["rack"] for broker in cluster_row.get("fencedBrokers", ())},
+        evidence=decode_evidence(cluster_row["evidence"]) if "evidence" in cluster_row else None,
+        usage={row["topic"]: decode_usage(row) for row in rows if row["kind"] == "usage"},
     )
 
 
@@ -134,7 +133,7 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
     sizes = list_sizes_of(state.size_limits)
     return {
         "kind": "cluster",
-        "formatVersion": FORMAT_VERSION,
+        "formatVersion": FORMAT_VERSION if state.evidence else 1,
         "rows": row_count,
         "clusterId": state.cluster_id,
         "chroot": state.chroot,
@@ -166,6 +165,7 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
         if state.known_configs is None
         else [{"config": name, **known._asdict()} for name, known in sorted(state.known_configs.items())],
         "fencedBrokers": [{"id": broker, "rack": rack} for broker, rack in sorted(state.fenced_brokers.items())],
+        **({"evidence": encode_evidence(state.evidence)} if state.evidence else {}),
     }
 
 
@@ -237,32 +237,6 @@ def _encode_record(record: OwnershipRecord) -> Row:
 
 def _flagged_topics(flag: str, cluster_row: Row, topics: Sequence[Row]) -> frozenset[str]:
     return frozenset(chain(cluster_row[flag], (row["topic"] for row in topics if row[flag])))
-
-
-@lru_cache(maxsize=256)
-def parse_time(text: str) -> datetime:
-    """Parse a time of a row; raise ``ValueError`` for other text. The snapshots of a fleet have few different times."""
-    return datetime.strptime(text, TIME_FORMAT).replace(tzinfo=UTC)
-
-
-def format_time(time: datetime) -> str:
-    """Format a time for a row, in whole seconds.
-
-    Uses ``isoformat``, because ``strftime`` does not guarantee four digits for the year.
-    """
-    return f"{time.astimezone(UTC).replace(tzinfo=None, microsecond=0).isoformat()}Z"
-
-
-def format_ms(ms: int | None) -> str | None:
-    """Format a time in ms since the epoch for a row, in whole seconds; None if it is unknown or after the year 9999."""
-    try:
-        return None if ms is None else format_time(_EPOCH + timedelta(milliseconds=ms))
-    except OverflowError:
-        return None
-
-
-def _to_ms(text: str | None) -> int | None:
-    return None if text is None else (parse_time(text) - _EPOCH) // timedelta(milliseconds=1)
 
 
 class _RowDecoder:

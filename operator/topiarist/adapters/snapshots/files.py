@@ -18,7 +18,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from topiarist.adapters.snapshots.codec import Row, decode_state, encode_state, format_time, parse_time
+from topiarist.adapters.snapshots.codec import Row, decode_state, encode_state
+from topiarist.adapters.snapshots.times import format_time, parse_time
 from topiarist.adapters.snapshots.validate import RowChecker, RowError, parse_row
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import ZooKeeperAccess

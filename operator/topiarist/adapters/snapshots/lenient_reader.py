@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from topiarist.adapters.snapshots.caching_reader import CachingReader, EqualityCheck
-from topiarist.adapters.snapshots.codec import Row, decode_state, parse_time
+from topiarist.adapters.snapshots.codec import Row, decode_state
 from topiarist.adapters.snapshots.files import describe_wrong_row_count, printable_path, read_first_row
+from topiarist.adapters.snapshots.times import parse_time
 from topiarist.adapters.snapshots.validate import RowError
 from topiarist.errors import TopiaristError
 from topiarist.model.state import ClusterState

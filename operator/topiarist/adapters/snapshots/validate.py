@@ -11,7 +11,8 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
-from topiarist.adapters.snapshots.codec import FORMAT_VERSION, Row, parse_time
+from topiarist.adapters.snapshots.codec import FORMAT_VERSION, Row
+from topiarist.adapters.snapshots.times import parse_time
 from topiarist.adapters.strict_json import JsonError, decode_json
 from topiarist.schema import load
 from topiarist.text import quote
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from jsonschema_rs import Draft7Validator
 
 
-_FIRST_KIND, _OTHER_KINDS = "cluster", ("topic", "record")
+_FIRST_KIND, _OTHER_KINDS = "cluster", ("topic", "record", "usage")
 _MAX_SHOWN_ERRORS = 5
 """Errors of one row in a message."""
 
@@ -43,12 +44,13 @@ def parse_row(line: bytes) -> Row:
 class RowChecker:
     """A checker of the rows of one file, in order.
 
-    ``names`` are the topic names of the rows so far.
+    ``names`` are the topic names of the rows so far, without those of usage.
     """
 
     def __init__(self) -> None:
         self._first_row: Row | None = None
         self.names: set[str] = set()
+        self._names_of_usage: set[str] = set()
 
     def check(self, row: Row) -> None:
         """Raise ``RowError`` unless the row is valid as the next row."""
@@ -76,9 +78,12 @@ class RowChecker:
             if row[field] != self._first_row[field]:
                 wanted = quote(self._first_row[field])
                 yield f"{field}: {_describe_found(row[field])}, wanted {wanted} as in the first row"
-        if row["topic"] in self.names:
+        names = self._names_of_usage if row["kind"] == "usage" else self.names
+        if row["topic"] in names:
             yield f"topic: {_describe_found(row['topic'])} twice"
-        self.names.add(row["topic"])
+        names.add(row["topic"])
+        if row["kind"] == "usage" and "evidence" not in self._first_row:
+            yield "kind: found 'usage', and the first row has no evidence"
         yield from _other_row_errors(row)
 
 
@@ -88,15 +93,40 @@ def is_valid_row(row: Row) -> bool:
 
 
 def _cluster_row_errors(row: Row) -> Iterator[str]:
-    for field in ("takenAt", "requestedAt", "batchAt"):
-        try:
-            parse_time(row.get(field) or row["takenAt"])
-        except ValueError:
-            yield f"{field}: {_describe_found(row.get(field))}, wanted a valid time"
+    times = {field: row.get(field) for field in ("takenAt", "requestedAt", "batchAt")}
+    times["evidence.readAt"] = row["evidence"]["readAt"] if "evidence" in row else None
+    yield from _time_errors(times)
     yield from _order_errors("brokers", [broker["id"] for broker in row["brokers"]])
 
 
+def _time_errors(times: Mapping[str, str | None]) -> Iterator[str]:
+    for field, text in times.items():
+        try:
+            if text is not None:
+                parse_time(text)
+        except ValueError:
+            yield f"{field}: {_describe_found(text)}, wanted a valid time"
+
+
+def _usage_row_errors(row: Row) -> Iterator[str]:
+    lengths = {field: len(row[field]) for field in ("ends", "begins", "bytes", "oldestAt", "newestAt")}
+    if len(set(lengths.values())) > 1:
+        found = ", ".join(f"{count:,} {field}" for field, count in lengths.items())
+        yield f"ends: found {found}, wanted one of each for each partition"
+    times = {f"{side}.{field}": row[side][field] for side in ("written", "read") for field in _SIDE_TIMES}
+    curve = [point["at"] for point in row["curve"]]
+    times |= {f"curve[{index}].at": text for index, text in enumerate(curve)}
+    yield from _time_errors(times)
+    yield from _order_errors("curve", curve)
+
+
+_SIDE_TIMES = ("after", "before", "observedSince")
+
+
 def _other_row_errors(row: Row) -> Iterator[str]:
+    if row["kind"] == "usage":
+        yield from _usage_row_errors(row)
+        return
     if row["kind"] == "topic":
         yield from _topic_row_errors(row)
     if row["record"]:

@@ -30,7 +30,7 @@ from topiarist.model.outcome import FreezeResult, Outcome, Result
 from topiarist.model.plan import Issue, Plan
 from topiarist.model.progress import TopicProgress
 from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
-from topiarist.ports import MoveOptions, Throttle
+from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
 
 T = TypeVar("T")
 
@@ -86,7 +86,12 @@ class ZooKeeperCluster:
         """Return the number of requests to ZooKeeper so far, by operation and result."""
         return self._session.requests
 
-    def apply(self, plan: Plan, stop: Callable[[], bool], throttle: Throttle | None = None) -> Iterator[Outcome]:
+    def apply(
+        self,
+        plan: Plan,
+        stop: Callable[[], bool],
+        control: WriteControl = NO_CONTROL,
+    ) -> Iterator[Outcome]:
         """Carry out ``plan`` under the cluster's lock, yielding an outcome for each actionable topic.
 
         The lock is also held while ``throttle`` makes topics wait. A plan without changes takes no lock and writes
@@ -99,7 +104,7 @@ class ZooKeeperCluster:
             with translate_errors(self._session):
                 if not stop() and self._acquire_lock(lock, stop):
                     limit = self._jute_max_buffer
-                    writer = Writer(self._session, plan, lock.path, jute_max_buffer=limit, stop=stop, throttle=throttle)
+                    writer = Writer(self._session, plan, lock.path, stop, control, jute_max_buffer=limit)
                     yield from writer.execute()
                 else:
                     yield from (Outcome(topic.topic, Result.SKIPPED) for topic in plan.actionable_topics())

@@ -46,6 +46,7 @@ Exit codes (1 takes precedence, then the highest):
 @options.summary
 @options.waiting
 @options.no_wait
+@options.in_use
 @options.saved_plan
 def command(yes: bool, report: str | None, **values: Any) -> None:
     """Make a plan, show it, ask for confirmation, and apply it.

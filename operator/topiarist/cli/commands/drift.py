@@ -141,7 +141,7 @@ def command(
     Compares snapshots or live clusters in the same way as a plan, and writes only the report: findings as JSON lines,
     and a summary as JSON, Markdown, Prometheus metrics and HTML.
     """
-    from topiarist.adapters.snapshots.codec import format_time
+    from topiarist.adapters.snapshots.times import format_time
     from topiarist.drift.engine import Cost, LocalEngine
     from topiarist.drift.findings.rows import RowOptions
     from topiarist.drift.live import ConnectOptions

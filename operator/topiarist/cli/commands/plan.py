@@ -41,6 +41,7 @@ With --exit-code also: 3 changes are pending; 4 there are only refusals.
 @options.connection
 @options.snapshot
 @options.ask_brokers
+@options.in_use
 @options.planning
 @options.summary
 @options.format_option(formats.PLAN_FORMATS)
@@ -59,6 +60,8 @@ def command(form: str, out: str | None, page: str | None, exit_code: bool, **val
         raise click.UsageError("--summary cannot be combined with --format: it is for text output")
     if settings.ask_brokers and settings.snapshot:
         raise click.UsageError("--ask-brokers cannot be combined with --snapshot: a snapshot has no brokers")
+    if settings.evidence and settings.snapshot:
+        raise click.UsageError("--evidence cannot be combined with --snapshot: a snapshot has its own usage")
     try:
         inputs = load.load_manifests(settings)
     except InvalidManifests as error:

@@ -59,6 +59,8 @@ class DriftClass(str, Enum):
     UNKNOWN = "unknown"
     INVALID = "invalid"
     EXPIRED = "expired"
+    DORMANT = "dormant"
+    OVERSIZED = "oversized"
 
 
 class PlannedAction(str, Enum):

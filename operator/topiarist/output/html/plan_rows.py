@@ -194,7 +194,7 @@ def _describe_reason(topic: TopicPlan, changes: Sequence[Change]) -> str:
             texts.append(planned_moves.describe_new_leaders(change.moves))
         if isinstance(change, UpdateConfig) and all(item.inherited for item in change.items):
             texts.append(FROM_CLUSTER_DEFAULTS)
-    return "; ".join(filter(None, texts))
+    return "; ".join(filter(None, [*texts, *topic.usage]))
 
 
 def _describe_values(change: Change) -> tuple[list[str], list[str]]:

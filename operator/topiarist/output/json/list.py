@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from topiarist.adapters.snapshots.times import format_seconds
 from topiarist.inspection.list import TopicList, TopicRow
 from topiarist.inspection.partition_health import IssueType
 from topiarist.model.spec import find_origin
+from topiarist.model.usage import TopicUsage
 from topiarist.output.json.describe import encode_location
 
 FORMAT_VERSION = 1
@@ -46,6 +48,24 @@ def _encode_topic(row: TopicRow) -> dict[str, Any]:
         "statesKnown": row.states_known,
         "offline": row.issues.get(IssueType.OFFLINE, 0) if row.states_known else None,
         "underReplicated": row.issues.get(IssueType.UNDER_REPLICATED, 0) if row.states_known else None,
+        **({"usage": _encode_usage(row.usage)} if row.usage else {}),
+    }
+
+
+def _encode_usage(usage: TopicUsage) -> dict[str, Any]:
+    return {
+        **{
+            name: {
+                "state": side.state.value,
+                "lastSeen": format_seconds(side.before),
+                "observedSince": format_seconds(side.observed_since),
+            }
+            for name, side in (("written", usage.written), ("read", usage.read))
+        },
+        "groups": usage.sample.committing_groups,
+        "members": usage.sample.member_count,
+        "bytes": usage.sample.size,
+        "bytesPerDay": usage.bytes_per_day,
     }
 
 

@@ -138,6 +138,7 @@ def _format_topic(topic: TopicPlan, grouped: GroupedItems, root: str) -> str:
         lines.extend(_format_move_lines(topic, topic.changes, root))
         if record := topic_block.describe_record_too(topic):
             lines.append(f"record: {escape_prose(record)}")
+        lines.extend(f"usage: {escape_prose(text)}" for text in topic.usage)
         diff = format_diff(topic.changes, topic_block.shared_defaults_of(topic, grouped))
         parts.append(_format_section(format_code(topic.topic), topic_block.describe_action(topic), lines, diff))
     for issue in topic_block.list_ungrouped_refusals(topic, grouped):

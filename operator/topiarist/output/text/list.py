@@ -25,6 +25,7 @@ _MARK_LABELS = {
     TopicFlag.UNEQUAL_REPLICAS: "unequal replicas",
     TopicFlag.UNKNOWN: "unknown",
     TopicFlag.HEALTHY: "healthy",
+    TopicFlag.DORMANT: "dormant",
 }
 
 
@@ -95,6 +96,7 @@ def _format_totals(listing: TopicList) -> str:
         "with unequal replicas": sum(TopicFlag.UNEQUAL_REPLICAS in row.flags for row in rows),
         "without owner": sum(TopicFlag.UNOWNED in row.flags for row in rows),
         "undeclared": sum(TopicFlag.UNDECLARED in row.flags for row in rows),
+        "dormant": sum(TopicFlag.DORMANT in row.flags for row in rows),
         "with unknown state": sum(not row.states_known and _CRITICAL.isdisjoint(row.flags) for row in rows),
     }
     present_count = sum(TopicFlag.MISSING not in row.flags for row in rows)

@@ -74,6 +74,8 @@ def format_topic(layout: TextLayout, plan: TopicPlan, grouped: GroupedItems) -> 
     for issue in list_ungrouped_refusals(plan, grouped):
         yield from _format_refusal(layout, [(plan, issue)])
     own_block = has_own_block(plan, grouped)
+    for text in plan.usage if own_block else ():
+        yield from layout.format_text_field("usage", sanitize(text))
     if layout.verbose and plan.notices and not own_block:
         action = "see above" if plan.changes or plan.refusals else "nothing to do"
         yield from _format_block_heading(layout, ".", plan.topic, action)

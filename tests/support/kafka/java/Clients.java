@@ -1,4 +1,5 @@
 import com.fasterxml.jackson.databind.JsonNode;
+import java.io.Closeable;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -11,7 +12,10 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Future;
+import java.util.concurrent.TimeUnit;
+import java.util.regex.Pattern;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AlterConfigOp;
 import org.apache.kafka.clients.admin.Config;
@@ -24,6 +28,7 @@ import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.consumer.KafkaShareConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.clients.producer.RecordMetadata;
@@ -64,6 +69,8 @@ public final class Clients {
             case "produce": return produce(bootstrap, topics, request.get("value").asText());
             case "consume": return consume(bootstrap, topics);
             case "group": return group(bootstrap, topics, request.get("group").asText());
+            case "join": return join(bootstrap, request);
+            case "leave": return leave(request.get("group").asText());
             default: throw new IllegalArgumentException("no such request: " + request);
         }
     }
@@ -319,6 +326,119 @@ public final class Clients {
             }
             consumer.commitSync();
             return count;
+        }
+    }
+
+    private static final Map<String, Closeable> MEMBERS = new HashMap<>();
+
+    /** Joins a group as a member that polls until "leave", and returns once a poll has ended. */
+    private static Object join(String bootstrap, JsonNode request) throws Exception {
+        String group = request.get("group").asText();
+        String protocol = request.get("protocol").asText();
+        Map<String, Object> settings = settings(bootstrap);
+        settings.put("group.id", group);
+        if (!protocol.equals("share")) {
+            settings.put("group.protocol", protocol);
+            settings.put("enable.auto.commit", request.get("commit").asBoolean());
+            settings.put("auto.commit.interval.ms", 100);
+            settings.put("auto.offset.reset", "earliest");
+            settings.put("allow.auto.create.topics", false);
+        }
+        Closeable member = protocol.equals("share") ? new ShareMember(settings, request) : new Member(settings, request);
+        MEMBERS.put(group, member);
+        return "joined";
+    }
+
+    private static Object leave(String group) throws Exception {
+        MEMBERS.remove(group).close();
+        return "left";
+    }
+
+    /** A thread that polls until it is closed. */
+    private abstract static class Poller implements Closeable {
+        private final CountDownLatch polled = new CountDownLatch(3);
+        private final Thread thread = new Thread(this::work, "member");
+        private volatile boolean ended;
+
+        abstract void poll();
+
+        abstract void end();
+
+        final void begin() throws InterruptedException {
+            thread.setDaemon(true);
+            thread.start();
+            polled.await(LIMIT.toMillis(), TimeUnit.MILLISECONDS);
+        }
+
+        private void work() {
+            try {
+                while (!ended) {
+                    poll();
+                    polled.countDown();
+                }
+            } finally {
+                end();
+            }
+        }
+
+        @Override
+        public final void close() {
+            ended = true;
+            try {
+                thread.join(LIMIT.toMillis());
+            } catch (InterruptedException error) {
+                Thread.currentThread().interrupt();
+            }
+        }
+    }
+
+    private static final class Member extends Poller {
+        private final KafkaConsumer<byte[], byte[]> consumer;
+
+        Member(Map<String, Object> settings, JsonNode request) throws Exception {
+            consumer = new KafkaConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+            String pattern = request.get("pattern").asText();
+            if (pattern.isEmpty()) {
+                consumer.subscribe(names(request.get("topics")));
+            } else if (settings.get("group.protocol").equals("consumer")) {
+                // The class is new in Kafka 4.0, and these programs are compiled for 3.9 too.
+                Class<?> type = Class.forName("org.apache.kafka.clients.consumer.SubscriptionPattern");
+                Object compiled = type.getConstructor(String.class).newInstance(pattern);
+                KafkaConsumer.class.getMethod("subscribe", type).invoke(consumer, compiled);
+            } else {
+                consumer.subscribe(Pattern.compile(pattern));
+            }
+            begin();
+        }
+
+        @Override
+        void poll() {
+            consumer.poll(Duration.ofMillis(200));
+        }
+
+        @Override
+        void end() {
+            consumer.close();
+        }
+    }
+
+    private static final class ShareMember extends Poller {
+        private final KafkaShareConsumer<byte[], byte[]> consumer;
+
+        ShareMember(Map<String, Object> settings, JsonNode request) throws InterruptedException {
+            consumer = new KafkaShareConsumer<>(settings, new ByteArrayDeserializer(), new ByteArrayDeserializer());
+            consumer.subscribe(names(request.get("topics")));
+            begin();
+        }
+
+        @Override
+        void poll() {
+            consumer.poll(Duration.ofMillis(200));
+        }
+
+        @Override
+        void end() {
+            consumer.close();
         }
     }
 

@@ -107,6 +107,7 @@ YOUNGER = {
     "via",
     "knownConfigs",
     "fencedBrokers",
+    "evidence",
 }
 """Fields that the rows of earlier releases do not have."""
 
@@ -128,6 +129,8 @@ def test_a_snapshot_of_an_earlier_release_is_read(tmp_path: Path) -> None:
             requested_at_ms=None,
             batch=None,
             batch_at_ms=None,
+            evidence=None,
+            usage={},
         )
         first, *rows = map(json.loads, snapshot_lines(state))
         older = {key: value for key, value in first.items() if key not in YOUNGER}
@@ -183,8 +186,8 @@ def test_each_row_makes_sense_by_itself() -> None:
     """Every row has the name of the cluster, the time and its kind; the first has the number of rows; all are ASCII."""
     rows = [json.loads(line) for line in snapshot_lines()]
     assert {(row["cluster"], row["takenAt"]) for row in rows} == {("eu", "2025-01-31T12:00:59Z")}
-    assert [row["kind"] for row in rows] == ["cluster", "topic", "topic", "topic", "record", "record"]
-    assert rows[0]["rows"] == 5
+    assert [row["kind"] for row in rows] == ["cluster", "topic", "topic", "topic", "record", "record", "usage"]
+    assert rows[0]["rows"] == 6
     assert all(line.isascii() and line.endswith(b"\n") for line in snapshot_lines())
 
 

@@ -62,8 +62,8 @@ WRONG: list[tuple[list[bytes], int, str]] = [
     (snapshot_lines()[1:], 1, 'kind: found "topic", wanted cluster'),
     ([b"{}\n"], 1, "kind: found no text, wanted cluster"),
     ([*snapshot_lines(), snapshot_lines()[0]], 7, 'kind: found "cluster", wanted topic or record'),
-    (changed(1, formatVersion=2), 1, "formatVersion: found 2, wanted 1: a newer release of topiarist wrote it"),
-    (changed(1, formatVersion=0), 1, "formatVersion: found 0, wanted a whole number from 1 to 1"),
+    (changed(1, formatVersion=3), 1, "formatVersion: found 3, wanted 2: a newer release of topiarist wrote it"),
+    (changed(1, formatVersion=0), 1, "formatVersion: found 0, wanted a whole number from 1 to 2"),
     (
         changed(1, takenAt="2025-02-30T00:00:00Z"),
         1,

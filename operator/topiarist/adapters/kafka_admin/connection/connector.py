@@ -32,9 +32,20 @@ class RefusedByCluster(TopiaristError):
 
 
 class Connector:
-    """Opens the connections of one session. ``connect_timeout`` is for everything until a connection can be used."""
+    """Opens the connections of one session. ``connect_timeout`` is for everything until a connection can be used.
 
-    def __init__(self, access: KafkaAccess, connect_timeout: float, requests: Counter[tuple[str, str]]) -> None:
+    Brokers without topic ids are refused, unless ``accepts_old_brokers`` is true.
+    """
+
+    def __init__(
+        self,
+        access: KafkaAccess,
+        connect_timeout: float,
+        requests: Counter[tuple[str, str]],
+        *,
+        accepts_old_brokers: bool = False,
+    ) -> None:
+        self._accepts_old_brokers = accepts_old_brokers
         self._access = access
         self._connect_timeout = connect_timeout
         self._requests = requests
@@ -107,7 +118,8 @@ class Connector:
             raise OSError(0, f"it answered ApiVersions with {error_codes.describe_error(answer.error_code)}")
         if MetadataRequest.API_KEY not in connection.versions:
             raise OSError(0, "it is a controller of a KRaft cluster: use the brokers' port")
-        if connection.versions[MetadataRequest.API_KEY][1] < TOPIC_IDS_VERSION:
+        is_old = connection.versions[MetadataRequest.API_KEY][1] < TOPIC_IDS_VERSION
+        if is_old and not self._accepts_old_brokers:
             raise _too_old()
 
     def _log_in(self, connection: Connection, address: Address, deadline: float) -> None:

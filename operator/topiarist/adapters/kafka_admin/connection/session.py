@@ -40,15 +40,16 @@ class Session:
     """The connections to one cluster, until ``close``.
 
     ``hosts`` is for messages. ``requests`` counts requests by name and result (ok, lost). Raises ``WrongUsage`` for
-    malformed addresses and ``CredentialsInvalid`` for a secret that is not there.
+    malformed addresses and ``CredentialsInvalid`` for a secret that is not there. With ``accepts_old_brokers``, brokers
+    before Kafka 2.8 are accepted, which have no topic ids.
     """
 
-    def __init__(self, access: KafkaAccess, connect_timeout: float) -> None:
+    def __init__(self, access: KafkaAccess, connect_timeout: float, *, accepts_old_brokers: bool = False) -> None:
         self.access = access
         self.hosts = access.bootstrap_servers
         self.requests: Counter[tuple[str, str]] = Counter()
         self._bootstrap = parse_bootstrap_servers(access.bootstrap_servers)
-        self._connector = Connector(access, connect_timeout, self.requests)
+        self._connector = Connector(access, connect_timeout, self.requests, accepts_old_brokers=accepts_old_brokers)
         self._connector.check_credentials()
         self._connections: dict[Address, Connection] = {}
         self._others: list[Connection] = []

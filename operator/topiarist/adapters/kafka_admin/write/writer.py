@@ -42,7 +42,7 @@ from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.state import ReadError
 from topiarist.planning.preconditions import CurrentTopic, Validity, check_preconditions, is_nudge
-from topiarist.ports import Throttle
+from topiarist.ports import NO_CONTROL, WriteControl
 
 QUOTA_TIMEOUT_S = 60.0
 """Seconds without one topic that the quota of the brokers accepts, after which a run ends."""
@@ -66,17 +66,17 @@ class Writer:
         records: RecordsRun,
         reader: Reader,
         plan: Plan,
-        *,
         stop: Callable[[], bool],
-        throttle: Throttle | None = None,
+        control: WriteControl = NO_CONTROL,
     ) -> None:
         self._session = session
         self._run = records
         self._reader = reader
         self._plan = plan
         self._stop = stop
+        self._guard = control.guard
         self._assumptions = plan.assumptions()
-        self._queue = ChunkQueue(throttle, stop)
+        self._queue = ChunkQueue(control.throttle, stop)
         self._records: dict[str, TopicRecord] = {}
         self._record_errors: Mapping[str, ReadError] = {}
         self._writes: Sequence[TopicWrite] = ()  # the chunk with committed intents, until it has results
@@ -136,7 +136,7 @@ class Writer:
             raise
         writes: list[TopicWrite] = []
         for plan in chunk:
-            if outcome := self._compare(plan, look):
+            if outcome := self._compare(plan, look) or self._guard(plan):
                 yield outcome
             elif any(needs_request(plan, kind) for kind in Kind):
                 writes.append(TopicWrite(plan, _topic_id(look, plan.topic)))

@@ -42,7 +42,7 @@ from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
 from topiarist.planning.preconditions import Validity, check_preconditions, is_nudge
 from topiarist.planning.size_limits import enforce_size_limits
-from topiarist.ports import Throttle
+from topiarist.ports import NO_CONTROL, WriteControl
 
 BATCH_SIZE = 200
 """Topics that are read together, directly before they are written."""
@@ -74,20 +74,21 @@ class Writer:
         session: Session,
         plan: Plan,
         lock_path: str,
+        stop: Callable[[], bool],
+        control: WriteControl = NO_CONTROL,
         *,
         jute_max_buffer: int,
-        stop: Callable[[], bool],
-        throttle: Throttle | None = None,
     ) -> None:
         self._session = session
         self._plan = plan
         self._lock_path = lock_path
         self._jute_max_buffer = jute_max_buffer
         self._stop = stop
+        self._guard = control.guard
         self._assumptions = plan.assumptions()
         # Requests of all other clients wait behind these transactions: send only as many as keep the server busy.
         self._max_in_flight = int(min(MAX_IN_FLIGHT, MIN_IN_FLIGHT + SERVER_TX_PER_SECOND * session.round_trip_s))
-        self._queue = WriteQueue(throttle, stop)
+        self._queue = WriteQueue(control.throttle, stop)
         self._in_flight_writes: deque[_InFlightWrite] = deque()
         self._unknown_writes: list[_InFlightWrite] = []
         self._context = WriteContext(session, lock_path, stop)
@@ -181,7 +182,7 @@ class Writer:
             return Outcome(topic, Result.CONFLICT, Reason.STATE_CONFLICT, check.message)
         if is_nudge(job.plan) and all(isinstance(state, Znode) for state in states):
             return Outcome(topic, Result.UNCHANGED)  # the controller has initialized all partitions meanwhile
-        if outcome := transaction.uninitialized_outcome(job.plan, nodes.topic, states):
+        if outcome := transaction.uninitialized_outcome(job.plan, nodes.topic, states) or self._guard(job.plan):
             return outcome
         template = self._context.template
         try:

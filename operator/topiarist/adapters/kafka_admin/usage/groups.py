@@ -1,0 +1,330 @@
+"""Read all groups of a cluster: which topics their members read, and the offsets that they committed.
+
+A group is on the broker that lists it, its coordinator. It is never looked up: FindCoordinator would create the topic
+of the committed offsets on a cluster that has none. Groups are listed before and after everything else, and whatever
+either list has is read. A list without an error may still lack groups: ``reader`` decides whether it may.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
+from kafka.protocol.consumer.group import OffsetFetchRequest
+
+from topiarist.adapters.kafka_admin.connection.connection import Message
+from topiarist.adapters.kafka_admin.usage.messages import (
+    ConsumerGroupDescribeRequest,
+    DescribeShareGroupOffsetsRequest,
+    ShareGroupDescribeRequest,
+    StreamsGroupDescribeRequest,
+)
+from topiarist.adapters.kafka_admin.usage.requests import UsageRequests, chunks, is_temporary
+from topiarist.adapters.kafka_admin.usage.subscriptions import (
+    Undecodable,
+    decode_assignment,
+    decode_subscription,
+)
+from topiarist.model.usage import GroupType
+
+MAX_GROUPS = 20_000
+"""Groups that are read; of more, the other ones are unread."""
+
+_GROUPS_PER_REQUEST = 100
+_STATES_VERSION, _MANY_GROUPS_VERSION, _NAMES_VERSION = 4, 8, 9
+_GROUP_ID_NOT_FOUND = 69
+_EMPTY, _DEAD = "Empty", "Dead"
+_COORDINATION_ONLY = frozenset({"connect", "sr"})
+"""Protocol types of workers that share out work and read no topic as this group: Kafka Connect, Schema Registry."""
+
+
+@dataclass(slots=True)
+class Group:
+    """One group: its members by topic, and its offsets by topic and partition.
+
+    ``is_read`` is false if a broker refused to describe it, ``is_opaque`` true if its members do not say what they
+    read.
+    """
+
+    group: str
+    type: GroupType
+    members: Counter[str] = field(default_factory=Counter)
+    offsets: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    is_read: bool = True
+    is_opaque: bool = False
+
+
+@dataclass(slots=True)
+class Groups:
+    """The groups that were read by id, and the brokers that listed theirs each time.
+
+    ``listed_count`` counts all groups, ``unread_count`` those that could not be read.
+    """
+
+    groups: dict[str, Group] = field(default_factory=dict)
+    answered: set[int] = field(default_factory=set)
+    listed_count: int = 0
+    unread_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    group: str
+    broker: int
+    type: GroupType
+    protocol: str
+    is_empty: bool
+
+
+class GroupReader:
+    """Reads the groups of the brokers."""
+
+    def __init__(self, requests: UsageRequests, brokers: Sequence[int]) -> None:
+        self._requests = requests
+        self._brokers = brokers
+        self._result = Groups(answered=set(brokers))
+        self._dead: set[str] = set()
+
+    def read(self) -> Groups:
+        """Return all groups."""
+        found: dict[str, _Listed] = {}
+        for _ in range(2):
+            listed = {each.group: each for broker in self._brokers for each in self._list(broker)}
+            new = [each for name, each in listed.items() if name not in found]
+            found.update(listed)
+            room = max(MAX_GROUPS - len(self._result.groups), 0)
+            self._result.unread_count += len(new[room:])
+            self._read(new[:room])
+        self._result.listed_count = len(found)
+        for name in self._dead & listed.keys():
+            self._result.groups[name].is_opaque = True  # it is still there, so it is of a newer type
+        return self._result
+
+    def _list(self, broker: int) -> list[_Listed]:
+        for is_last in self._requests.attempts():
+            answer = self._requests.ask("ListGroups", broker, ListGroupsRequest(states_filter=[], types_filter=[]))
+            if answer is None:
+                break
+            if not answer.error_code:
+                return [_listed(each, broker) for each in answer.groups]
+            if is_last or not is_temporary(answer.error_code):
+                self._requests.note("ListGroups", broker, answer.error_code)
+                break
+        self._result.answered.discard(broker)
+        return []
+
+    def _read(self, listed: Sequence[_Listed]) -> None:
+        for broker in self._brokers:
+            here = [each for each in listed if each.broker == broker]
+            for each in here:
+                self._result.groups[each.group] = Group(each.group, each.type)
+            for kind, describe in self._describers().items():
+                described = [each for each in here if each.type is kind and not each.is_empty]
+                for part in chunks(described, _GROUPS_PER_REQUEST):
+                    describe(broker, part)
+            self._read_offsets(broker, [each for each in here if each.type is not GroupType.SHARE])
+            self._read_share_offsets(broker, [each for each in here if each.type is GroupType.SHARE])
+
+    def _describers(self) -> Mapping[GroupType, Callable[[int, Sequence[_Listed]], None]]:
+        return {
+            GroupType.CLASSIC: self._describe_classic,
+            GroupType.CONSUMER: self._describe_consumer,
+            GroupType.SHARE: self._describe_share,
+            GroupType.STREAMS: self._describe_streams,
+        }
+
+    def _describe_classic(self, broker: int, listed: Sequence[_Listed]) -> None:
+        """Describe classic groups; while one rebalances its members have no subscription, so it is asked for again."""
+        protocols = {each.group: each.protocol for each in listed}
+        waiting = list(protocols)
+        for is_last in self._requests.attempts():
+            request = DescribeGroupsRequest(groups=waiting, include_authorized_operations=False)
+            described, waiting = self._answers("DescribeGroups", broker, request, waiting, is_last=is_last)
+            for answer in described:
+                group = self._result.groups[answer.group_id]
+                if answer.group_state == _DEAD or answer.error_code == _GROUP_ID_NOT_FOUND:
+                    self._dead.add(
+                        group.group
+                    )  # to this request a group of a newer type is dead, like one that was deleted
+                    continue
+                group.is_opaque = not _add_classic_members(group, answer, protocols[group.group])
+                if group.is_opaque and answer.protocol_type == "consumer":
+                    waiting.append(answer.group_id)
+            if not waiting:
+                return
+
+    def _describe_consumer(self, broker: int, listed: Sequence[_Listed]) -> None:
+        request = ConsumerGroupDescribeRequest(
+            group_ids=[each.group for each in listed], include_authorized_operations=False
+        )
+        for answer in self._all_answers("ConsumerGroupDescribe", broker, request, listed):
+            group = self._result.groups[answer.group_id]
+            for member in answer.members:
+                topics = set(member.subscribed_topic_names) | _assigned(member.assignment)
+                topics |= _assigned(member.target_assignment)
+                group.members.update(topics)
+                # The broker resolves a pattern itself; until it has, the topics are not known.
+                group.is_opaque |= bool(member.subscribed_topic_regex) and not topics
+
+    def _describe_share(self, broker: int, listed: Sequence[_Listed]) -> None:
+        request = ShareGroupDescribeRequest(
+            group_ids=[each.group for each in listed], include_authorized_operations=False
+        )
+        for answer in self._all_answers("ShareGroupDescribe", broker, request, listed):
+            for member in answer.members:
+                topics = set(member.subscribed_topic_names) | _assigned(member.assignment)
+                self._result.groups[answer.group_id].members.update(topics)
+
+    def _describe_streams(self, broker: int, listed: Sequence[_Listed]) -> None:
+        """Describe applications of Kafka Streams: each member may read every source topic of the topology."""
+        request = StreamsGroupDescribeRequest(
+            group_ids=[each.group for each in listed], include_authorized_operations=False
+        )
+        for answer in self._all_answers("StreamsGroupDescribe", broker, request, listed):
+            group = self._result.groups[answer.group_id]
+            subtopologies = (answer.topology.subtopologies if answer.topology else None) or ()
+            topics = {topic for each in subtopologies for topic in each.source_topics}
+            topics.update(own.name for each in subtopologies for own in each.repartition_source_topics)
+            topics.update(own.name for each in subtopologies for own in each.state_changelog_topics)
+            group.members.update(dict.fromkeys(topics, len(answer.members)))
+            group.is_opaque = bool(answer.members) and not topics
+
+    def _all_answers(self, what: str, broker: int, request: Message, listed: Sequence[_Listed]) -> Iterable[Message]:
+        """Yield the description of each group that has one."""
+        waiting = [each.group for each in listed]
+        for is_last in self._requests.attempts():
+            request.group_ids = waiting
+            described, waiting = self._answers(what, broker, request, waiting, is_last=is_last)
+            yield from (answer for answer in described if answer.error_code != _GROUP_ID_NOT_FOUND)
+            if not waiting:
+                return
+
+    def _answers(
+        self, what: str, broker: int, request: Message, wanted: Sequence[str], *, is_last: bool
+    ) -> tuple[list[Message], list[str]]:
+        """Return the descriptions of groups, and the groups to ask for again; mark those that are refused as unread."""
+        answer = self._requests.ask(what, broker, request)
+        found = {each.group_id: each for each in answer.groups} if answer else {}
+        described, again = [], []
+        for name in wanted:
+            each = found.get(name)
+            code = each.error_code if each else -1
+            if each is not None and code in (0, _GROUP_ID_NOT_FOUND):
+                described.append(each)
+            elif answer is not None and is_temporary(code) and not is_last:
+                again.append(name)
+            else:
+                self._mark_unread(name)
+                if answer is not None:
+                    self._requests.note(what, broker, code)
+        return described, again
+
+    def _mark_unread(self, name: str) -> None:
+        if self._result.groups[name].is_read:
+            self._result.groups[name].is_read = False
+            self._result.unread_count += 1
+
+    def _read_offsets(self, broker: int, listed: Sequence[_Listed]) -> None:
+        """Read the committed offsets of groups; topics that are hidden from topiarist are silently left out."""
+        probe = OffsetFetchRequest()
+        size = _GROUPS_PER_REQUEST if self._requests.version_of(broker, probe) >= _MANY_GROUPS_VERSION else 1
+        for part in chunks([each.group for each in listed if self._result.groups[each.group].is_read], size):
+            waiting: Sequence[str] = part
+            for is_last in self._requests.attempts():
+                answer = self._requests.ask("OffsetFetch", broker, _offset_request(waiting, size), _NAMES_VERSION)
+                again: list[str] = []
+                for name, (code, topics) in _offsets_by_group(answer, waiting, size).items():
+                    if not code:
+                        self._result.groups[name].offsets = topics
+                    elif is_temporary(code) and not is_last and answer is not None:
+                        again.append(name)
+                    else:
+                        self._mark_unread(name)
+                        if answer is not None:
+                            self._requests.note("OffsetFetch", broker, code)
+                waiting = again
+                if not waiting:
+                    break
+
+    def _read_share_offsets(self, broker: int, listed: Sequence[_Listed]) -> None:
+        group_class = DescribeShareGroupOffsetsRequest.DescribeShareGroupOffsetsRequestGroup
+        for part in chunks([each.group for each in listed if self._result.groups[each.group].is_read], 100):
+            request = DescribeShareGroupOffsetsRequest(
+                groups=[group_class(group_id=name, topics=None) for name in part]
+            )
+            described, _ = self._answers("DescribeShareGroupOffsets", broker, request, part, is_last=True)
+            for answer in described:
+                self._result.groups[answer.group_id].offsets = {
+                    topic.topic_name: {
+                        each.partition_index: each.start_offset
+                        for each in topic.partitions
+                        if not each.error_code and each.start_offset >= 0  # -1: subscribed, and nothing was fetched yet
+                    }
+                    for topic in answer.topics
+                }
+
+
+def _listed(answer: Message, broker: int) -> _Listed:
+    protocol = answer.protocol_type
+    named = (getattr(answer, "group_type", None) or protocol or "").lower()
+    if getattr(answer, "group_type", None):
+        kinds = {each.value.lower(): each for each in GroupType}
+        kind = kinds.get(named, GroupType.CLASSIC)
+    else:
+        kind = {"share": GroupType.SHARE, "streams": GroupType.STREAMS}.get(named, GroupType.CLASSIC)
+    is_empty = getattr(answer, "group_state", None) == _EMPTY
+    if kind is GroupType.CLASSIC and not protocol:
+        kind = GroupType.SIMPLE
+    return _Listed(answer.group_id, broker, kind, protocol, is_empty)
+
+
+def _add_classic_members(group: Group, answer: Message, protocol: str) -> bool:
+    """Add the members of a classic group; return false if one does not say what it reads."""
+    group.members.clear()
+    if not answer.members or (answer.protocol_type or protocol) in _COORDINATION_ONLY:
+        return True
+    if answer.protocol_type != "consumer":
+        return False
+    try:
+        for member in answer.members:
+            topics = decode_subscription(bytes(member.member_metadata))
+            group.members.update(topics | decode_assignment(bytes(member.member_assignment)))
+    except Undecodable:
+        return False
+    return True
+
+
+def _assigned(assignment: Message) -> set[str]:
+    return {each.topic_name for each in assignment.topic_partitions if each.partitions}
+
+
+def _offset_request(groups: Sequence[str], size: int) -> Message:
+    if size == 1:
+        return OffsetFetchRequest(group_id=groups[0], topics=None, require_stable=False)
+    group_class = OffsetFetchRequest.OffsetFetchRequestGroup
+    wanted = [group_class(group_id=name, topics=None, member_id=None, member_epoch=-1) for name in groups]
+    return OffsetFetchRequest(groups=wanted, require_stable=False)
+
+
+def _offsets_by_group(
+    answer: Message | None, groups: Sequence[str], size: int
+) -> dict[str, tuple[int, dict[str, dict[int, int]]]]:
+    """Return the error code and the offsets of each group; -1 if the answer does not have it."""
+    result: dict[str, tuple[int, dict[str, dict[int, int]]]] = dict.fromkeys(groups, (-1, {}))
+    if answer is None:
+        return result
+    found = answer.groups if size > 1 else [answer]
+    for each in found:
+        name = each.group_id if size > 1 else groups[0]
+        code = each.error_code
+        topics: dict[str, dict[int, int]] = {}
+        for topic in each.topics or ():
+            for partition in topic.partitions:
+                code = code or partition.error_code
+                if partition.committed_offset >= 0:
+                    topics.setdefault(topic.name, {})[partition.partition_index] = partition.committed_offset
+        if name in result:
+            result[name] = (code, topics)
+    return result

@@ -1,0 +1,194 @@
+"""Verdicts on deletions, bounds of bytes, and the texts of plans about usage."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from topiarist.model.moves import ReplicaMove
+from topiarist.model.plan import (
+    SAFE_ASSESSMENT,
+    AddPartitions,
+    ConfigItem,
+    DeleteTopic,
+    MoveReplicas,
+    UpdateConfig,
+)
+from topiarist.model.usage import (
+    DAY_S,
+    CurvePoint,
+    DeletionCheck,
+    Evidence,
+    GroupType,
+    Side,
+    TopicSample,
+    TopicUsage,
+    UsageSettings,
+    UsageState,
+)
+from topiarist.usage.describe import describe_change, describe_missing, describe_users
+from topiarist.usage.estimates import ByteBounds, estimate_copied_bytes, estimate_cut
+from topiarist.usage.judge import DeletionVerdict, judge_deletion, worse_state
+from topiarist.usage.samples import TopicGroup, add_groups, count_groups, fold_group_id
+
+NOW = 1_763_800_000
+MIB = 1 << 20
+SAMPLE = TopicSample("id", (100, 50), (10, 0), (4 * MIB, 2 * MIB), 18 * MIB, (NOW * 1000 - 5, None), (NOW * 1000, None))
+UNSEEN = Side(UsageState.NOT_SEEN, observed_since=NOW - 42 * DAY_S, why=("NoGroup",))
+QUIET = TopicUsage(SAMPLE, UNSEEN, UNSEEN)
+WRITTEN = Side(UsageState.USED, NOW - 7200, NOW - 3600, NOW - 42 * DAY_S, ("Grew",))
+REFUSE, REQUIRE = UsageSettings(), UsageSettings(DeletionCheck.REQUIRE_NOT_SEEN)
+
+
+@pytest.mark.parametrize(
+    ("usage", "refuse", "require"),
+    [
+        (QUIET, DeletionVerdict.ALLOWED, DeletionVerdict.ALLOWED),
+        (replace(QUIET, written=WRITTEN), DeletionVerdict.IN_USE, DeletionVerdict.IN_USE),
+        (replace(QUIET, read=WRITTEN), DeletionVerdict.IN_USE, DeletionVerdict.IN_USE),
+        (replace(QUIET, read=Side()), DeletionVerdict.UNKNOWN, DeletionVerdict.UNKNOWN),
+        (
+            replace(QUIET, read=UNSEEN._replace(observed_since=NOW - 34 * DAY_S)),
+            DeletionVerdict.ALLOWED,
+            DeletionVerdict.UNKNOWN,
+        ),
+        (None, DeletionVerdict.UNKNOWN, DeletionVerdict.UNKNOWN),
+    ],
+)
+def test_what_is_not_known_is_not_out_of_use(
+    usage: TopicUsage | None, refuse: DeletionVerdict, require: DeletionVerdict
+) -> None:
+    """A use within a day is a use. Without proof the verdict is unknown, and a window has to be whole."""
+    assert judge_deletion(usage, NOW, REFUSE) is refuse
+    assert judge_deletion(usage, NOW, REQUIRE) is require
+    assert judge_deletion(usage, NOW, UsageSettings(DeletionCheck.IGNORE)) is DeletionVerdict.ALLOWED
+
+
+def test_a_member_is_a_use_whatever_else_is_known() -> None:
+    """A member of a group, subscribed or assigned, refuses the deletion."""
+    member = add_groups(SAMPLE, [TopicGroup("billing", GroupType.SHARE, 1, {})])
+    assert judge_deletion(TopicUsage(member), NOW, REFUSE) is DeletionVerdict.IN_USE
+
+
+def test_a_topic_is_used_if_one_side_is() -> None:
+    """One used side makes the topic used, and one unknown side makes it unknown."""
+    assert worse_state(QUIET) is UsageState.NOT_SEEN
+    assert worse_state(replace(QUIET, read=Side())) is UsageState.UNKNOWN
+    assert worse_state(replace(QUIET, written=WRITTEN, read=Side())) is UsageState.USED
+
+
+def test_a_deletion_says_what_is_lost_and_to_whom() -> None:
+    """Bytes, offsets and groups are named; without a group the text says what cannot be seen."""
+    deletion = DeleteTopic(2, 6, SAFE_ASSESSMENT)
+    groups = [TopicGroup("billing", GroupType.CLASSIC, 3, {0: 90}), TopicGroup("audit", GroupType.CLASSIC, 0, {0: 5})]
+    used = TopicUsage(add_groups(SAMPLE, groups), WRITTEN, WRITTEN._replace(why=("Members",)))
+    assert describe_change(deletion, used, NOW) == (
+        "deletes 18 MiB in all replicas (6 MiB of data, 140 offsets, the oldest record claims 2025-11-22);"
+        " written between 2025-11-22 06:26 and 2025-11-22 07:26;"
+        " read by 2 groups: billing (3 members), audit (no members, commits stand)"
+    )
+    assert describe_users(QUIET, NOW) == (
+        "no write seen since 2025-10-11 (42 days); no reading group since 2025-10-11 (42 days);"
+        " readers without a group cannot be seen"
+    )
+    assert "it is not known who reads it (a group does not say what it reads)" in describe_users(
+        replace(QUIET, read=Side(why=("Opaque",))), NOW
+    )
+
+
+def test_ids_of_groups_move_no_cursor_and_have_an_end() -> None:
+    """An id of a group is untrusted text of any length."""
+    evil = TopicUsage(
+        add_groups(SAMPLE, [TopicGroup("\x1b[2J" + "x" * 30_000, GroupType.CLASSIC, 1, {})]), read=WRITTEN
+    )
+    text = describe_users(evil, NOW)
+    assert text.isprintable()
+    assert len(text) < 300
+
+
+@pytest.mark.parametrize(
+    ("group", "folded"),
+    [
+        ("console-consumer-48213", "console-consumer-*"),
+        ("etl-6f1d2c1e-93a1-4b3e-9d53-0a8f2b1c7d11", "etl-*"),
+        ("6f1d2c1e-93a1-4b3e-9d53-0a8f2b1c7d11", "*"),
+        ("orders-2024", "orders-2024"),
+    ],
+)
+def test_ids_that_are_new_in_each_run_are_folded(group: str, folded: str) -> None:
+    """Only ids of known forms are folded."""
+    assert fold_group_id(group) == folded
+
+
+def test_counted_groups_have_no_ids_and_keep_their_digest() -> None:
+    """A snapshot for strangers has the number of groups, and still shows progress."""
+    sample = add_groups(SAMPLE, [TopicGroup("secret", GroupType.CLASSIC, 0, {0: 5})])
+    counted = count_groups(sample)
+    assert (counted.groups, counted.more_groups) == ((), 1)
+    assert counted.groups_digest == sample.groups_digest
+    assert "secret" not in repr(counted)
+    assert (
+        add_groups(SAMPLE, [TopicGroup("secret", GroupType.CLASSIC, 0, {0: 6})]).groups_digest != sample.groups_digest
+    )
+
+
+def test_copied_bytes_are_those_of_the_added_replicas() -> None:
+    """A move copies the leader's bytes for each added broker; an unknown size leaves the sum unknown."""
+    moves = (ReplicaMove("t", 0, (1,), (2, 3)), ReplicaMove("t", 1, (1, 2), (2, 1)))
+    assert estimate_copied_bytes(moves, SAMPLE) == 8 * MIB
+    assert estimate_copied_bytes(moves, replace(SAMPLE, sizes=(None, 1))) is None
+    assert describe_change(MoveReplicas(moves, SAFE_ASSESSMENT), QUIET, NOW) == "copies about 8 MiB"
+
+
+def cut(key: str, value: str, usage: TopicUsage = QUIET) -> ByteBounds | None:
+    """Return the bounds of a cut with segments of 1 MiB."""
+    return estimate_cut(ConfigItem(key, None, value, SAFE_ASSESSMENT), usage, NOW, str(MIB))
+
+
+def test_a_size_limit_frees_whole_segments() -> None:
+    """Of each partition, all but the limit, and up to one segment less."""
+    assert cut("retention.bytes", str(MIB)) == ByteBounds(2 * MIB, 4 * MIB)
+    assert cut("retention.bytes", "-1") == ByteBounds(0, 0)
+    assert cut("retention.bytes", "many") is None
+    assert cut("cleanup.policy", "compact") is None
+
+
+def test_a_time_limit_is_bounded_by_the_sizes_before_and_after_it() -> None:
+    """What was there before the limit is older; without samples around it all may be deleted, or nothing."""
+    points = tuple(CurvePoint(NOW - days * DAY_S, 10, 100, size * MIB) for days, size in ((9, 3), (5, 5), (1, 6)))
+    usage = replace(QUIET, curve=points)
+    assert cut("retention.ms", str(7 * DAY_S * 1000), usage) == ByteBounds(1 * MIB, 5 * MIB)
+    assert cut("retention.ms", str(7 * DAY_S * 1000)) == ByteBounds(0, 6 * MIB)
+    moved = (*points[:2], points[2]._replace(begins=60))
+    assert cut("retention.ms", str(7 * DAY_S * 1000), replace(QUIET, curve=moved)) == ByteBounds(0, 6 * MIB)
+    item = ConfigItem("retention.ms", None, str(7 * DAY_S * 1000), SAFE_ASSESSMENT)
+    text = describe_change(UpdateConfig((item,)), usage, NOW, str(MIB))
+    assert text == "retention.ms deletes between 1 MiB and 5 MiB of 6 MiB"
+
+
+def test_growth_says_what_stays_and_who_reads() -> None:
+    """New partitions move no data."""
+    text = describe_change(AddPartitions(2, (1,), ((1,),), SAFE_ASSESSMENT), QUIET, NOW)
+    assert text.startswith("6 MiB stay in the old partitions; no write seen since")
+
+
+@pytest.mark.parametrize(
+    ("evidence", "text"),
+    [
+        (Evidence(NOW, 3, 3, 4, groups_complete=True), ""),
+        (Evidence(NOW, 3, 2, 4), "1 of 3 brokers did not list their groups"),
+        (
+            Evidence(NOW, 3, 3, 4, groups_unread=1, groups_opaque=2, groups_complete=True),
+            "1 of 4 groups could not be read, 2 groups without a readable subscription",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(evidence: Evidence, text: str) -> None:
+    """An incomplete read says which part is missing."""
+    assert describe_missing(evidence) == text
+
+
+def test_a_complete_list_without_the_right_is_not_complete() -> None:
+    """Brokers list fewer groups without an error to a principal without the right."""
+    assert "Describe on the cluster" in describe_missing(Evidence(NOW, 3, 3, 0))
