@@ -15,11 +15,12 @@ from support.spec_builders import apply_outcomes, apply_results, plan_specs, top
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Risk
+from topiarist.model.plan import Risk, TopicPlan
 from topiarist.model.progress import TopicProgress
 from topiarist.model.run_options import RunOptions
 from topiarist.model.state import is_same_topic
 from topiarist.planning.unmanage import parse_unmanage_request, plan_unmanage
+from topiarist.ports import WriteControl
 from topiarist.reconcile import apply_plan
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))
@@ -403,3 +404,24 @@ def test_throttles_stay_while_a_reassignment_is_requested(world: ClusterFixture)
         cluster.clear_moves()
     assert caught.value.reason is Reason.REASSIGNMENT_IN_PROGRESS
     assert cluster.read().batch == BATCH
+
+
+def test_the_guard_is_asked_directly_before_each_write(world: ClusterFixture) -> None:
+    """An outcome of the guard takes the place of the write; topics that are not written are not asked about."""
+    cluster = world.open()
+    apply_results(cluster, plan_specs(cluster, topic_spec("same"), topic_spec("gone")))
+    plan = plan_specs(cluster, topic_spec("same"), topic_spec("gone", ensure="Absent"), topic_spec("new"))
+    asked: list[str] = []
+    held = Outcome("gone", Result.CONFLICT, Reason.TOPIC_IN_USE, "a consumer has joined")
+
+    def guard(topic: TopicPlan) -> Outcome | None:
+        asked.append(topic.topic)
+        return held if topic.topic == "gone" else None
+
+    outcomes = {each.topic: each for each in cluster.apply(plan, lambda: False, WriteControl(guard=guard))}
+    assert outcomes["gone"] == held
+    assert outcomes["new"].result is Result.DONE
+    assert sorted(asked) == ["gone", "new"]
+    found = cluster.read()
+    assert topics_of(found).keys() == {"same", "gone", "new"}
+    assert found.pending_deletions == frozenset()
