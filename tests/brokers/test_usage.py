@@ -7,12 +7,16 @@ that is away takes its groups along.
 from __future__ import annotations
 
 import json
+import struct
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
+from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
 from brokers.topiarist_runs import run_in_process
 from support.cli.runs import document
@@ -22,6 +26,7 @@ from support.kafka.kraft import ACLS, KafkaListener, KraftCluster, KraftOptions,
 from support.kafka.programs import Program
 from support.secret_scanner import register_secret
 from support.spec_builders import topic_spec
+from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.usage.reader import KafkaUsageReader
 from topiarist.adapters.open_cluster import open_cluster, open_usage_reader
 from topiarist.deletion_guard import DeletionGuard
@@ -316,3 +321,81 @@ def test_a_cluster_in_zookeeper_mode_is_read_beside_it(
         assert (usage["t"]["newestAt"] == [None, None]) is (release == "2.4.1")
         assert None not in usage["t"]["oldestAt"]
         assert usage["idle"]["read"]["state"] == "NotSeen"
+
+
+@contextmanager
+def raw_member(world: World, group: str, protocol_type: str, metadata: bytes) -> Iterator[None]:
+    """Be a member of a classic group with any bytes as its subscription, as other clients may be."""
+    session = Session(KafkaAccess(world.kafka.bootstrap), 10.0)
+    session.read_metadata([])
+    protocol = JoinGroupRequest.JoinGroupRequestProtocol(name="any", metadata=metadata)
+    member = ""
+    for _ in range(100):  # a coordinator may still load, and its first answer has the id to join with
+        find = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
+        (found,) = session.any_broker().call(find, version=4).coordinators
+        if found.error_code:
+            time.sleep(0.2)
+            continue
+        connection = session.broker(found.node_id)
+        joined = connection.call(
+            JoinGroupRequest(
+                group_id=group,
+                session_timeout_ms=60_000,
+                rebalance_timeout_ms=60_000,
+                member_id=member,
+                group_instance_id=None,
+                protocol_type=protocol_type,
+                protocols=[protocol],
+            ),
+            version=5,
+        )
+        member = joined.member_id
+        if not joined.error_code:
+            break
+        time.sleep(0.2)
+    assignment = SyncGroupRequest.SyncGroupRequestAssignment(member_id=member, assignment=b"")
+    synced = connection.call(
+        SyncGroupRequest(
+            group_id=group,
+            generation_id=joined.generation_id,
+            member_id=member,
+            group_instance_id=None,
+            assignments=[assignment],
+        ),
+        version=3,
+    )
+    assert (joined.error_code, synced.error_code) == (0, 0)
+    try:
+        yield
+    finally:
+        connection.call(LeaveGroupRequest(group_id=group, member_id=member), version=2)
+        session.close()
+
+
+def test_members_that_do_not_say_what_they_read_leave_it_open(world: World) -> None:
+    """Workers of Kafka Connect read nothing as this group. Other unreadable subscriptions make readers unknown."""
+    assert world.clients.create({"o-topic": ((1,),)}) == {}
+    with raw_member(world, "connect-cluster", "connect", b"\0\1opaque"):
+        assert world.read("o-topic").evidence.knows_readers
+    with raw_member(world, "odd", "consumer", b"\0\1opaque"):
+        evidence = world.read("o-topic").evidence
+        assert (evidence.groups_opaque, evidence.knows_readers) == (1, False)
+    with raw_member(world, "other", "vendor", b"\0\1opaque"):
+        assert world.read("o-topic").evidence.groups_opaque == 1
+
+
+def test_any_id_of_a_group_is_kept_and_shown_without_harm(world: World) -> None:
+    """An id may have control characters, Markdown and 10,000 characters: a snapshot keeps it, a plan cuts it."""
+    assert world.clients.create({"i-topic": ((1,),)}) == {}
+    evil = "\x1b[2J`</details>@all " + "x" * 10_000
+    world.declare("i-topic")
+    subscription = struct.pack(">hih", 0, 1, 7) + b"i-topic" + struct.pack(">i", -1)
+    with raw_member(world, evil, "consumer", subscription):
+        world.run("snapshot", "--evidence", "--out", str(world.folder))
+        rows = [json.loads(line) for line in (world.folder / "prod.jsonl").read_text().splitlines()]
+        (row,) = [row for row in rows if row["kind"] == "usage" and row["topic"] == "i-topic"]
+        assert [(group["id"], group["members"]) for group in row["groups"]] == [(evil, 1)]
+        assert "topiarist" not in json.dumps(row)  # the client id of this member
+        world.declare("i-topic", evidence={"groups": "Counted"})
+        world.run("snapshot", "--evidence", "--out", str(world.folder), "--previous", "none")
+        assert "xxxx" not in (world.folder / "prod.jsonl").read_text()

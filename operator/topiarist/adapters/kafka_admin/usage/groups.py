@@ -290,7 +290,8 @@ def _add_classic_members(group: Group, answer: Message, protocol: str) -> bool:
     try:
         for member in answer.members:
             topics = decode_subscription(bytes(member.member_metadata))
-            group.members.update(topics | decode_assignment(bytes(member.member_assignment)))
+            group.members.update(topics)  # whatever else cannot be read, these topics are read
+            group.members.update(decode_assignment(bytes(member.member_assignment)) - topics)
     except Undecodable:
         return False
     return True
