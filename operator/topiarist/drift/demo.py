@@ -21,6 +21,7 @@ from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_nam
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import RequestedReassignment
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
+from topiarist.model.usage import DAY_S, CurvePoint, Evidence, Side, TopicSample, TopicUsage, UsageState
 
 SNAPSHOT_TIME = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -110,6 +111,8 @@ def _sample_topics() -> Iterator[_SampleTopic]:
     yield _SampleTopic("logins", "web", {_EU: _topic("logins", partition_ids=(0, 1, 3))})  # fault
     foreign = _topic("vouchers", record=OwnershipRecord("another-repository"))
     yield _SampleTopic("vouchers", "shop", {_US: foreign})  # refused
+    yield _SampleTopic("newsletters", "web")  # dormant: see _USAGE
+    yield _SampleTopic("beacons", "web")  # oversized: see _USAGE
     yield _SampleTopic("orders-copy", "", {_EU: _topic("orders-copy", record=None, record_valid=False)})  # unexpected
     yield _SampleTopic("coupons-2024", "", {_TEST: _topic("coupons-2024")})  # orphaned
 
@@ -122,6 +125,21 @@ _REQUESTS: Mapping[str, tuple[RequestedReassignment, ...]] = MappingProxyType(
     {_US: (RequestedReassignment("refunds", 0, (1, 1, 2)),)}
 )
 """The entries of the reassignment request, by cluster: a broker twice is an entry that never finishes."""
+
+
+_NOW = int(SNAPSHOT_TIME.timestamp())
+_UNSEEN = Side(UsageState.NOT_SEEN, observed_since=_NOW - 60 * DAY_S, why=("NoGroup",))
+_SEEN = Side(UsageState.USED, _NOW - DAY_S, _NOW, _NOW - 60 * DAY_S, ("Grew",))
+_SAMPLE = TopicSample(ends=(90, 90, 90), begins=(0, 0, 0), sizes=(4096,) * 3, oldest=(None,) * 3, newest=(None,) * 3)
+_CURVE = (CurvePoint(_NOW - 60 * DAY_S, 0, 10, 1024), CurvePoint(_NOW, 0, 270, 12_288))
+
+_USAGE: Mapping[str, Mapping[str, TopicUsage]] = MappingProxyType(
+    {
+        _EU: {"beacons": TopicUsage(_SAMPLE, _SEEN, _SEEN, _CURVE, 2048)},
+        _TEST: {"newsletters": TopicUsage(_SAMPLE, _UNSEEN, _UNSEEN)},
+    }
+)
+"""The usage of topics, by cluster: a topic that hardly grows, and one that no reader or writer uses."""
 
 
 def write_demo(folder: Path) -> DemoFolders:
@@ -168,7 +186,11 @@ def _invalid_document() -> Mapping[str, Any]:
 
 
 def _cluster_fields(name: str) -> Mapping[str, Any]:
-    return {"drainBrokers": [_DRAINED_BROKER]} if name == _US else {}
+    fields: Mapping[str, Mapping[str, Any]] = {
+        _US: {"drainBrokers": [_DRAINED_BROKER]},
+        _EU: {"evidence": {"oversized": {"partitions": 3}}},
+    }
+    return fields.get(name, {})
 
 
 def _topic_document(topic: _SampleTopic) -> Mapping[str, Any]:
@@ -198,6 +220,8 @@ def _cluster_state(cluster: str) -> ClusterState:
         reassigning_topics=frozenset(entry.topic for entry in requests),
         requested_reassignments=requests,
         requested_at_ms=int(SNAPSHOT_TIME.timestamp() * 1000) - _DAY_MS if requests else None,
+        evidence=Evidence(_NOW, 6, 6, 2, groups_complete=True, retention_minutes=10_080) if cluster in _USAGE else None,
+        usage=_USAGE.get(cluster, {}),
     )
 
 

@@ -429,8 +429,9 @@ def test_a_report_finds_what_was_made_to_differ_and_nothing_else(tmp_path: Path)
     found = row_keys(read_rows(out))
     assert len(found) == len(set(found))
     assert set(found) == sample.expected
-    # No cluster of the fleet drains brokers or has a reassignment request, and no manifest is invalid.
+    # No cluster of the fleet drains brokers, has a reassignment request or usage, and no manifest is invalid.
     others = {DriftClass.DRAINED, DriftClass.STUCK, DriftClass.INVALID, DriftClass.EXPIRED}
+    others |= {DriftClass.DORMANT, DriftClass.OVERSIZED}
     assert {row[2] for row in found} == {kind.value for kind in DriftClass if kind not in others}
     assert read_summary(out)["findings"]["byClass"] == Counter(row[2] for row in found)
     assert read_summary(out)["topics"]["missingRecord"] == 4

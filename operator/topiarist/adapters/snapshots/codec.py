@@ -105,7 +105,7 @@ def decode_state(cluster_row: Row, rows: Sequence[Row], max_reply_bytes: int | N
         bypasses_brokers=_is_through_zookeeper(cluster_row),
         known_configs=_decode_known_configs(cluster_row.get("knownConfigs")),
         fenced_brokers={broker["id"]: broker["rack"] for broker in cluster_row.get("fencedBrokers", ())},
-        evidence=decode_evidence(cluster_row["evidence"]) if "evidence" in cluster_row else None,
+        evidence=decode_evidence(cluster_row["evidence"]) if cluster_row.get("evidence") else None,
         usage={row["topic"]: decode_usage(row) for row in rows if row["kind"] == "usage"},
     )
 

@@ -82,7 +82,7 @@ class RowChecker:
         if row["topic"] in names:
             yield f"topic: {_describe_found(row['topic'])} twice"
         names.add(row["topic"])
-        if row["kind"] == "usage" and "evidence" not in self._first_row:
+        if row["kind"] == "usage" and not self._first_row.get("evidence"):
             yield "kind: found 'usage', and the first row has no evidence"
         yield from _other_row_errors(row)
 
@@ -94,7 +94,7 @@ def is_valid_row(row: Row) -> bool:
 
 def _cluster_row_errors(row: Row) -> Iterator[str]:
     times = {field: row.get(field) for field in ("takenAt", "requestedAt", "batchAt")}
-    times["evidence.readAt"] = row["evidence"]["readAt"] if "evidence" in row else None
+    times["evidence.readAt"] = row["evidence"]["readAt"] if row.get("evidence") else None
     yield from _time_errors(times)
     yield from _order_errors("brokers", [broker["id"] for broker in row["brokers"]])
 

@@ -14,8 +14,10 @@ from pyspark.sql import functions as f
 
 from topiarist.schema import load
 
-ROW_KINDS = ("cluster", "topic", "record")
+ROW_KINDS = ("cluster", "topic", "record", "usage")
 """Kinds of rows in a snapshot."""
+
+_NEW_KIND, _NEW_FIELD = "usage", "evidence"
 
 
 def snapshot_row_type() -> types.StructType:
@@ -28,6 +30,12 @@ def snapshot_row_type() -> types.StructType:
     return types.StructType(
         [types.StructField(name, types.StringType()) if name in ambiguous else field for name, field in fields.items()]
     )
+
+
+def optional_columns() -> frozenset[str]:
+    """Return the columns that a table may lack: those of usage, which earlier releases did not write."""
+    others = {field.name for field in fields_of_kinds(*(kind for kind in ROW_KINDS if kind != _NEW_KIND))}
+    return frozenset({field.name for field in fields_of_kinds(_NEW_KIND)} - others | {_NEW_FIELD})
 
 
 def select_typed(table: DataFrame, fields: Sequence[types.StructField], *others: Column) -> DataFrame:

@@ -208,7 +208,8 @@ def _require_columns(found: types.StructType, file: str) -> None:
     """Raise ``SnapshotUnusable`` unless a table has the columns of snapshots with their types."""
     expected = {field.name: field.dataType.simpleString() for field in columns.snapshot_row_type()}
     actual = {field.name: field.dataType.simpleString() for field in found}
-    if wrong := [name for name, kind in expected.items() if actual.get(name) != kind]:
+    optional = columns.optional_columns() - actual.keys()
+    if wrong := [name for name, kind in expected.items() if name not in optional and actual.get(name) != kind]:
         first = f"{wrong[0]}: found {actual.get(wrong[0], 'no such column')}, wanted {expected[wrong[0]]}"
         message = f"{printable_path(file)}: found no table of snapshots: column {first}"
         raise TopiaristError(Reason.SNAPSHOT_UNUSABLE, message, "write the table with the schema in docs/drift.md")

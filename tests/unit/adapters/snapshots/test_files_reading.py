@@ -26,11 +26,11 @@ def test_a_file_that_was_cut_off_anywhere_is_no_snapshot(tmp_path: Path) -> None
         if not snapshot_error(load_snapshot, write_snapshot_rows(tmp_path, [text[:size]]))
     ]
     assert taken == [len(text) - 1, len(text)]
-    assert "is truncated: found 4 rows after the first, wanted 5" in snapshot_error(
+    assert "is truncated: found 5 rows after the first, wanted 6" in snapshot_error(
         load_snapshot, write_snapshot_rows(tmp_path, snapshot_lines()[:-1])
     )
-    more = [*snapshot_lines(), snapshot_lines()[-1].replace(b"lost", b"more")]
-    assert "has extra rows: found 6 rows after the first, wanted 5" in snapshot_error(
+    more = [*snapshot_lines(), snapshot_lines()[-1].replace(b"orders", b"more")]
+    assert "has extra rows: found 7 rows after the first, wanted 6" in snapshot_error(
         load_snapshot, write_snapshot_rows(tmp_path, more)
     )
 
@@ -61,7 +61,7 @@ WRONG: list[tuple[list[bytes], int, str]] = [
     ([b"[" * 100_000], 1, "found JSON that is nested too deeply, wanted a row"),
     (snapshot_lines()[1:], 1, 'kind: found "topic", wanted cluster'),
     ([b"{}\n"], 1, "kind: found no text, wanted cluster"),
-    ([*snapshot_lines(), snapshot_lines()[0]], 7, 'kind: found "cluster", wanted topic or record'),
+    ([*snapshot_lines(), snapshot_lines()[0]], 8, 'kind: found "cluster", wanted topic or record or usage'),
     (changed(1, formatVersion=3), 1, "formatVersion: found 3, wanted 2: a newer release of topiarist wrote it"),
     (changed(1, formatVersion=0), 1, "formatVersion: found 0, wanted a whole number from 1 to 2"),
     (
@@ -135,6 +135,11 @@ WRONG: list[tuple[list[bytes], int, str]] = [
     (changed(3, topic="odd"), 3, 'topic: found "odd" twice'),
     (changed(5, topic="odd"), 5, 'topic: found "odd" twice'),
     (changed(5, record=None), 5, "record: found nothing, wanted a mapping"),
+    (changed(1, evidence=None), 7, "kind: found 'usage', and the first row has no evidence"),
+    (changed(7, ends=[1]), 7, "ends: found 1 ends, 2 begins, 2 bytes, 2 oldestAt, 2 newestAt, wanted one of each"),
+    (changed(7, ends=[-1, 0]), 7, "ends[0]: found -1, wanted"),
+    (changed(7, curve=[{"at": "2025-13-01T00:00:00Z", "begins": 0, "ends": 0, "bytes": 0}]), 7, "curve[0].at: found"),
+    ([*snapshot_lines(), snapshot_lines()[-1]], 8, 'topic: found "orders" twice'),
 ]
 
 
