@@ -17,6 +17,7 @@ from pathlib import Path
 import chart_files
 import cli_reference
 import fault_matrix
+from release import wheels
 
 from topiarist.kafka.config_table import MAX_BY_TYPE, TOPIC_CONFIGS, ConfigDef
 from topiarist.kafka.types import MIN_KAFKA_VERSION
@@ -259,6 +260,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "modules": module_part,
     "chart-values": lambda: schema_part(json.loads(chart_files.SCHEMA.read_text(encoding="utf-8")), "value"),
     "faults": fault_matrix.matrix_part,
+    "wheels": lambda: table(("system", "the command", *(f"`{extra}`" for extra in wheels.EXTRAS)), wheels.rows()),
 }
 
 
