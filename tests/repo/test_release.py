@@ -31,10 +31,11 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A git repository with the files of this one that have the version or are packed, in one commit."""
     folder = tmp_path_factory.mktemp("checkout")
     copy_sources(folder)
-    for name in (*versions.PLACES, "CHANGELOG.md", "constraints.txt"):
+    for name in (*versions.PLACES, "constraints.txt"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     shutil.copytree(ROOT / "charts", folder / "charts", dirs_exist_ok=True)
+    (folder / "CHANGELOG.md").write_text(CHANGES)
     repository.git(folder, "init", "--quiet", "--initial-branch", "main")
     for key, value in (("user.name", "a"), ("user.email", "a@example.com")):
         repository.git(folder, "config", key, value)
@@ -277,8 +278,9 @@ def test_the_bundle_has_the_required_fields(service: dict[str, Any]) -> None:
     assert metadata["annotations"]["createdAt"] == "2023-11-14T22:13:20Z"
     assert all(spec[key] for key in ("displayName", "description", "maturity", "keywords", "links", "provider"))
     samples = json.loads(metadata["annotations"]["alm-examples"])
-    assert {sample["kind"] for sample in samples} == {"Cluster", "Topic"}
+    assert {sample["kind"] for sample in samples} == {"Cluster", "Topic", "Policy"}
+    plurals = {"Cluster": "clusters", "Topic": "topics", "Policy": "policies"}
     for sample in samples:
-        plural = f"{sample['kind'].lower()}s"
+        plural = plurals[sample["kind"]]
         crd = yaml.safe_load((ROOT / "manifests" / "crds" / f"{plural}.topiarist.dev.yaml").read_text())
         jsonschema.validate(sample, crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"])

@@ -17,7 +17,9 @@ import yaml
 Document = dict[str, Any]
 
 CHANNEL = "stable"
-SAMPLES = ("cluster-in-kubernetes", "topic")
+SAMPLES = ("samples/cluster-in-kubernetes.yaml", "samples/topic.yaml", "policies/no-deletion-in-production.yaml")
+"""A sample of each kind, below ``manifests``."""
+
 _INSTALL_MODES = ("OwnNamespace", "SingleNamespace", "MultiNamespace", "AllNamespaces")
 
 _LABELS = {
@@ -73,7 +75,7 @@ def _service_version(tree: Path, definitions: list[Document], release: Release) 
     by_name = {(one["kind"], one["metadata"]["name"]): one for one in rendered}
     deployment = by_name["Deployment", "topiarist"]
     account = deployment["spec"]["template"]["spec"]["serviceAccountName"]
-    samples = [yaml.safe_load((tree / "manifests" / "samples" / f"{name}.yaml").read_text()) for name in SAMPLES]
+    samples = [yaml.safe_load((tree / "manifests" / name).read_text()) for name in SAMPLES]
     return {
         "apiVersion": "operators.coreos.com/v1alpha1",
         "kind": "ClusterServiceVersion",
