@@ -108,9 +108,14 @@ def test_a_snapshot_of_0_1_0_is_refused(connect: str, tmp_path: Path) -> None:
     assert refused.code == 1
     assert "demo.jsonl:1: writeBlockReason: this required field is missing" in refused.err
     assert "take a new snapshot" in refused.err
-    written = run_topiarist("snapshot", MANIFESTS / "cluster.yaml", "--zookeeper", connect, "--out", tmp_path)
+    drift = run_topiarist("drift", MANIFESTS, "--snapshots", FILES / "snapshots", "--out", tmp_path / "report")
+    assert drift.code == 1
+    assert "has them; take these snapshots again" in drift.err
+    (broken,) = (tmp_path / "report" / "broken.jsonl").read_text().splitlines()
+    assert "writeBlockReason: this required field is missing" in broken
+    written = run_topiarist("snapshot", MANIFESTS / "cluster.yaml", "--zookeeper", connect, "--out", tmp_path / "new")
     assert written.code == 0, written.err
-    planned = run_topiarist("plan", MANIFESTS, "--snapshot", tmp_path)
+    planned = run_topiarist("plan", MANIFESTS, "--snapshot", tmp_path / "new")
     assert "1 to grow, 3 unchanged" in planned.out
 
 

@@ -20,7 +20,7 @@ class Topiarist < Formula
 
   depends_on "python@3.13"
 
-  PINS = <<~TEXT
+  PINS = <<~'TEXT'
 {pins}
   TEXT
 
