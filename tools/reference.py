@@ -213,6 +213,12 @@ def _since(definition: ConfigDef) -> str:
     return ", ".join(parts) or "all"
 
 
+def wheel_part() -> str:
+    """Return the systems with wheels for the command and for each extra, with the day of the registry's answer."""
+    head = ("system", "the command", *(f"`{extra}`" for extra in wheels.EXTRAS))
+    return f"\n{table(head, wheels.rows())}\nAsked on {wheels.recorded_on()}.\n"
+
+
 def module_part() -> str:
     """Return every module with the first sentence of its docstring."""
     package = ROOT / "operator" / "topiarist"
@@ -260,7 +266,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "modules": module_part,
     "chart-values": lambda: schema_part(json.loads(chart_files.SCHEMA.read_text(encoding="utf-8")), "value"),
     "faults": fault_matrix.matrix_part,
-    "wheels": lambda: table(("system", "the command", *(f"`{extra}`" for extra in wheels.EXTRAS)), wheels.rows()),
+    "wheels": wheel_part,
 }
 
 

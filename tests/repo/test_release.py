@@ -16,6 +16,7 @@ import jsonschema
 import pytest
 import yaml
 from release import archives, build, bundle, catalog, changelog, formula, packages, repository, versions
+from release.__main__ import main
 
 from support.checkout import ROOT
 from support.kubernetes.helm import documents_of_kind, only_document, render
@@ -123,6 +124,13 @@ def test_a_version_is_cut_once(checkout: Path, clone: Path, tmp_path: Path) -> N
     (copy / "LICENSE").write_text("")
     with pytest.raises(ValueError, match="commit them first"):
         repository.cut(copy, "9.9.0", "2026-12-01", tmp_path / "changed")
+
+
+def test_the_command_reports_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command ends with exit code 1 and the error, and leaves the folder for the files as it is."""
+    assert main(["cut", "1.2", "--out", str(tmp_path)]) == 1
+    assert capsys.readouterr().err == "error: found version '1.2', wanted three numbers such as 1.2.0\n"
+    assert tmp_path.is_dir()
 
 
 def test_packages_are_reproducible(clone: Path, built: tuple[Path, Path], tmp_path: Path) -> None:

@@ -115,6 +115,12 @@ def gaps_of(extras: Iterable[str], system: str) -> list[Gap]:
     return [Gap(name, tuple(gaps[system])) for name, gaps in missing.items() if system in gaps]
 
 
+def recorded_on() -> str:
+    """Return the day on which the registry was asked."""
+    date: str = json.loads(TABLE.read_text())["date"]
+    return date
+
+
 def rows() -> Iterator[tuple[str, ...]]:
     """Yield the rows of the table of a page: a system, the command, and each extra."""
     for system in SYSTEMS:
