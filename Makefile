@@ -15,6 +15,7 @@ SECONDS ?= 60
 FUZZ := $(TOPIARIST_CACHE)/fuzz
 BROWSER := $(TOPIARIST_CACHE)/browser
 SITE := $(TOPIARIST_CACHE)/site
+RELEASE := $(TOPIARIST_CACHE)/release
 RESOLVE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-config \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints"
 CACHES := ruff mypy pytest import-linter
@@ -39,6 +40,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .NOTPARALLEL:
 .PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check lint vectors bench bench-kafka
 .PHONY: bench-moves bench-operator bench-drift bench-page test-spark test-browser mutants fuzz golden generate constraints clean site
+.PHONY: release release-files publish-image publish-chart publish-python publish-files lint-workflows wheels
 .PHONY: need-python need-java
 
 help:  ## list the targets
@@ -125,6 +127,31 @@ fuzz: .venv/ready $(FUZZ)/ready  ## fuzz what reads bytes from outside, SECONDS 
 site: .venv/ready $(SITE)/ready  ## the documentation as a site in build/site, with all links checked
 	@$(SCRIPT) docs_site build/site
 
+release: .venv/ready $(RELEASE)/ready  ## commit, tag and files of VERSION=x.y.z, checked; DRY_RUN=1 keeps the files only
+	@umask 022; $(SCRIPT) release cut "$(VERSION)" $(if $(DRY_RUN),--dry-run)
+
+release-files: .venv/ready $(RELEASE)/ready  ## the files of the tag that is checked out, checked, in dist
+	@umask 022; $(SCRIPT) release files
+
+publish-image:  ## the image for each processor, with SBOM, provenance and signature, to the forge's registry: workflow only
+	@tools/release/publish.sh image
+
+publish-chart:  ## the chart to the forge's registry: workflow only
+	@tools/release/publish.sh chart
+
+publish-python:  ## wheel and source distribution to the package index: workflow only
+	@tools/release/publish.sh python
+
+publish-files:  ## signed checksums, and the release with all files at the forge: workflow only
+	@tools/release/publish.sh files
+
+lint-workflows: .venv/ready $(RELEASE)/ready  ## the workflows by actionlint, which Go builds once, and by zizmor
+	@tools/release/actionlint.sh
+	@PYTHONPATH=$(RELEASE)/packages $(RELEASE)/packages/bin/zizmor --offline --quiet .github/workflows
+
+wheels: .venv/ready  ## ask the registry which wheels the pinned packages have: tests/repo/wheels.json
+	@$(SCRIPT) release.wheels
+
 golden: .venv/ready  ## write the expected outputs of the acceptance cases and the README anew
 	TOPIARIST_GOLDEN=write $(BIN)/python -m pytest -q -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ tests/acceptance \
 		tests/repo/test_readme.py tests/repo/test_drift_page.py tests/unit/api
@@ -138,10 +165,11 @@ constraints: .venv/ready  ## resolve the dependencies anew and pin them
 	$(RESOLVE) --group fuzz --output-file tests/fuzz/constraints.txt
 	$(RESOLVE) --group browser --output-file tests/browser/constraints.txt
 	$(RESOLVE) --group site --output-file tools/docs_site/constraints.txt
+	$(RESOLVE) --group release --output-file tools/release/constraints.txt
 
 clean:  ## remove what can be made again
 	rm -rf .venv build dist operator/topiarist.egg-info .hypothesis $(addprefix $(TOPIARIST_CACHE)/,$(CACHES)) \
-		$(FUZZ)/packages $(FUZZ)/ready $(BROWSER) $(SITE) $(TOPIARIST_CACHE)/playwright
+		$(FUZZ)/packages $(FUZZ)/ready $(BROWSER) $(SITE) $(RELEASE) $(TOPIARIST_CACHE)/playwright
 
 # The pinned packages first, with hashes; then the project, which pip does not take together with hashes. One of them
 # (PySpark) comes as source: setuptools, pinned like the rest, is installed before it and builds it without isolation,
@@ -181,6 +209,14 @@ $(SITE)/ready: tools/docs_site/constraints.txt .venv/ready
 	@rm -rf $(SITE)/packages
 	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: --target $(SITE)/packages \
 		-r tools/docs_site/constraints.txt
+	@touch $@
+
+# Not in .venv: only releases need them.
+$(RELEASE)/ready: tools/release/constraints.txt .venv/ready
+	@echo "Installing what is pinned in tools/release/constraints.txt into $(RELEASE)/packages." >&2
+	@rm -rf $(RELEASE)/packages
+	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: --target $(RELEASE)/packages \
+		-r tools/release/constraints.txt
 	@touch $@
 
 need-python:

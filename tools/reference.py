@@ -17,6 +17,7 @@ from pathlib import Path
 import chart_files
 import cli_reference
 import fault_matrix
+from release import wheels
 
 from topiarist.kafka.config_table import MAX_BY_TYPE, TOPIC_CONFIGS, ConfigDef
 from topiarist.kafka.types import MIN_KAFKA_VERSION
@@ -212,6 +213,12 @@ def _since(definition: ConfigDef) -> str:
     return ", ".join(parts) or "all"
 
 
+def wheel_part() -> str:
+    """Return the systems with wheels for the command and for each extra, with the day of the registry's answer."""
+    head = ("system", "the command", *(f"`{extra}`" for extra in wheels.EXTRAS))
+    return f"\n{table(head, wheels.rows())}\nAsked on {wheels.recorded_on()}.\n"
+
+
 def module_part() -> str:
     """Return every module with the first sentence of its docstring."""
     package = ROOT / "operator" / "topiarist"
@@ -259,6 +266,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "modules": module_part,
     "chart-values": lambda: schema_part(json.loads(chart_files.SCHEMA.read_text(encoding="utf-8")), "value"),
     "faults": fault_matrix.matrix_part,
+    "wheels": wheel_part,
 }
 
 

@@ -19,9 +19,11 @@ HOSTS = {
     "localhost",
     "github.com",
     "login.example.com",
+    "token.actions.githubusercontent.com",
 }
 """The only hosts that a file of ours may name with a scheme: where a licence or a schema has its name from, and where
-the samples for CI take topiarist from. The last one is the example of a token endpoint.
+the samples for CI take topiarist from. The last two are the example of a token endpoint, and
+the issuer of the identity that signs releases.
 """
 
 MACHINE = re.compile(r"(?<![\w.~$<{-])/(?:home|root|work|Users|opt)/[\w.-]")
@@ -73,7 +75,12 @@ def test_no_file_names_a_host_it_need_not_name(texts: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("name", "least"),
-    [("constraints.txt", 20), ("tests/browser/constraints.txt", 2), ("tests/fuzz/constraints.txt", 1)],
+    [
+        ("constraints.txt", 20),
+        ("tests/browser/constraints.txt", 2),
+        ("tests/fuzz/constraints.txt", 1),
+        ("tools/release/constraints.txt", 2),
+    ],
 )
 def test_every_dependency_is_pinned_with_hashes(texts: dict[str, str], name: str, least: int) -> None:
     """Each requirement has one exact version and at least one hash, no other option and no address."""

@@ -314,7 +314,8 @@ def _log_summary(summary: Mapping[str, Any], out: str, settings: Settings) -> No
         for entry in summary["incomplete"]
     )
     if broken := inputs["broken"]:
-        _log_limited([f"{format_count(broken, 'row')} could not be used: {out}/broken.jsonl has them"])
+        rows = f"{format_count(broken, 'row')} could not be used: {out}/broken.jsonl has them"
+        _log_limited([f"{rows}; take these snapshots again"])
     findings, clusters = summary["findings"], summary["clusters"]
     _log_limited(
         [f"{out}: {format_count(findings['total'], 'finding')} on {format_count(clusters['compared'], 'cluster')}"]

@@ -176,7 +176,8 @@ def _parse_part(path: Path, data: bytes, kinds: str, at: str = "") -> dict[str, 
     except (ValueError, RecursionError):  # also a number out of range, or text that is not Unicode
         pass
     message = f"{printable(str(path), 4096)}{at}: found no {kinds.split()[0]} of a drift report"
-    raise TopiaristError(Reason.UNREADABLE, message, "set --previous to the folder of an earlier report")
+    hint = "set --previous to a report that this version wrote, or omit it: then all findings are new"
+    raise TopiaristError(Reason.UNREADABLE, message, hint)
 
 
 @cache
