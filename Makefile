@@ -214,11 +214,12 @@ $(BROWSER)/ready: tests/browser/constraints.txt .venv/ready
 	@touch $@
 
 # Not in .venv: it has its own versions of packages that topiarist uses too.
-$(SITE)/ready: tools/docs_site/constraints.txt .venv/ready
+$(SITE)/ready: tools/docs_site/constraints.txt tools/docs_site/mermaid.sh .venv/ready
 	@echo "Installing what is pinned in tools/docs_site/constraints.txt into $(SITE)/packages." >&2
 	@rm -rf $(SITE)/packages
 	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: --target $(SITE)/packages \
 		-r tools/docs_site/constraints.txt
+	@tools/docs_site/mermaid.sh $(SITE)/mermaid.min.js
 	@touch $@
 
 # Not in .venv: only releases need them.

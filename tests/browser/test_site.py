@@ -24,6 +24,7 @@ PAGES = (
     "docs/cli.html",
     "docs/reasons/TooLarge.html",
     "docs/drift.html",
+    "docs/architecture.html",
 )
 
 
@@ -94,6 +95,20 @@ def test_the_search_finds_sections_without_a_server(page: Page, address: str) ->
     page.keyboard.press("Control+k")
     page.keyboard.type("coPartitionGroup")
     expect(page.get_by_text("Topics with equal numbers of partitions").first).to_be_visible()
+
+
+@pytest.mark.parametrize("name", ["docs/architecture.html", "docs/apply.html", "docs/kubernetes.html"])
+def test_diagrams_are_drawn(page: Page, address: str, scheme: str, name: str) -> None:
+    """Each is drawn in the colours of the page, and drawn again when the reader changes them."""
+    page.goto(f"{address}/{name}")
+    diagrams = page.locator("div.diagram")
+    expect(diagrams.first.locator("svg")).to_be_visible()
+    assert diagrams.count() == page.locator("div.diagram > svg").count()
+    before = diagrams.first.inner_html()
+    page.locator(".md-header__option label:visible").first.click()
+    expect(diagrams.first.locator("svg")).to_be_visible()
+    page.wait_for_function("([part, before]) => part.querySelector('svg') && part.innerHTML !== before", arg=[diagrams.first.element_handle(), before])
+    assert "Syntax error" not in page.content()
 
 
 def test_every_page_of_the_list_for_machines_is_there(site: Path) -> None:

@@ -17,7 +17,8 @@ import yaml
 from docs_site.links import find_broken_links
 from docs_site.source import ROOT, read_navigation, write_source
 
-PACKAGES = Path(os.environ.get("TOPIARIST_CACHE", ROOT / ".cache")) / "site" / "packages"
+_INSTALLED = Path(os.environ.get("TOPIARIST_CACHE", ROOT / ".cache")) / "site"
+PACKAGES, _MERMAID = _INSTALLED / "packages", _INSTALLED / "mermaid.min.js"
 _SETTINGS = Path(__file__).parent / "mkdocs.yml"
 
 
@@ -28,6 +29,7 @@ def build(to: Path) -> list[str]:
         source = folder / "source"
         source.mkdir()
         write_source(source)
+        shutil.copy(_MERMAID, source / "assets")
         settings = _SETTINGS.read_text()
         sections = [{each.title: [{title: path} for title, path in each.pages]} for each in read_navigation(source)]
         paths = {"docs_dir": "source", "site_dir": "site", "nav": sections}
