@@ -42,7 +42,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check lint vectors bench bench-kafka
 .PHONY: bench-moves bench-operator bench-drift bench-page test-spark test-browser mutants fuzz golden generate constraints clean site
 .PHONY: release release-files publish-image publish-chart publish-python publish-files lint-workflows wheels
-.PHONY: interleave record-interleavings need-python need-java
+.PHONY: pictures interleave record-interleavings need-python need-java
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -136,6 +136,9 @@ fuzz: .venv/ready $(FUZZ)/ready  ## fuzz what reads bytes from outside, SECONDS 
 
 site: .venv/ready $(SITE)/ready  ## the documentation as a site in build/site, with all links checked
 	@$(SCRIPT) docs_site build/site
+
+pictures: need-java $(BROWSER)/ready  ## the pictures in docs/pictures: a recorded session, and pages in a headless Chromium
+	@$(WITH_BROWSER) PYTHONPATH=.:tests:tools:$$PYTHONPATH $(BIN)/python -P -m pictures
 
 release: .venv/ready $(RELEASE)/ready  ## commit, tag and files of VERSION=x.y.z, checked; DRY_RUN=1 keeps the files only
 	@umask 022; $(SCRIPT) release cut "$(VERSION)" $(if $(DRY_RUN),--dry-run)

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+import api_reference
 import chart_files
 import cli_reference
 import fault_matrix
@@ -271,6 +272,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "interleaving-windows": interleaving_tables.window_part,
     "interleaving-faults": interleaving_tables.planted_part,
     "wheels": wheel_part,
+    "python-interface": api_reference.api_part,
 }
 
 

@@ -98,7 +98,7 @@ def test_the_search_finds_sections_without_a_server(page: Page, address: str) ->
 
 
 @pytest.mark.parametrize("name", ["docs/architecture.html", "docs/apply.html", "docs/kubernetes.html"])
-def test_diagrams_are_drawn(page: Page, address: str, scheme: str, name: str) -> None:
+def test_diagrams_are_drawn(page: Page, address: str, name: str) -> None:
     """Each is drawn in the colours of the page, and drawn again when the reader changes them."""
     page.goto(f"{address}/{name}")
     diagrams = page.locator("div.diagram")
@@ -107,7 +107,8 @@ def test_diagrams_are_drawn(page: Page, address: str, scheme: str, name: str) ->
     before = diagrams.first.inner_html()
     page.locator(".md-header__option label:visible").first.click()
     expect(diagrams.first.locator("svg")).to_be_visible()
-    page.wait_for_function("([part, before]) => part.querySelector('svg') && part.innerHTML !== before", arg=[diagrams.first.element_handle(), before])
+    is_drawn_again = "([part, before]) => part.querySelector('svg') && part.innerHTML !== before"
+    page.wait_for_function(is_drawn_again, arg=[diagrams.first.element_handle(), before])
     assert "Syntax error" not in page.content()
 
 

@@ -20,10 +20,11 @@ HOSTS = {
     "github.com",
     "login.example.com",
     "token.actions.githubusercontent.com",
+    "www.w3.org",
 }
 """The only hosts that a file of ours may name with a scheme: where a licence or a schema has its name from, and where
-the samples for CI take topiarist from. The last two are the example of a token endpoint, and
-the issuer of the identity that signs releases.
+the samples for CI take topiarist from. The last three are the example of a token endpoint, the issuer of the identity
+that signs releases, and the namespace of SVG.
 """
 
 MACHINE = re.compile(r"(?<![\w.~$<{-])/(?:home|root|work|Users|opt)/[\w.-]")

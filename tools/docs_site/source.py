@@ -17,7 +17,15 @@ from typing import NamedTuple
 ROOT = Path(__file__).parents[2]
 
 _PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/topiarist/README.md", "docs/*.md")
-_FILES = ("LICENSE", "constraints.txt", "schemas/*.json", "manifests/**/*", "docs/ci/*", "docs/python/*")
+_FILES = (
+    "LICENSE",
+    "constraints.txt",
+    "schemas/*.json",
+    "manifests/**/*",
+    "docs/ci/*",
+    "docs/python/*",
+    "docs/pictures/*",
+)
 
 _LINK = re.compile(r"(\]\()([^)#\s]+)(#[^)\s]*)?(\))")
 _FENCE = re.compile(r"^ *(```|~~~)")
