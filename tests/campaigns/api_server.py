@@ -132,7 +132,7 @@ class MemoryApiServer:
                 found.pop(event.key, None)
                 if event.type != "DELETED":
                     found[event.key] = event.text
-        return limit, [json.loads(text) for text in found.values()]
+        return min(limit, self._version), [json.loads(text) for text in found.values()]
 
     def notify(self) -> None:
         """Wake all watches, after a change of the history or of a view."""
@@ -223,11 +223,16 @@ class MemoryApiClient:
         self.dead = False
         self.requests: Counter[tuple[str, str]] = Counter()
 
-    async def get(self, path: str, **_params: str) -> Body:
-        """Return the present object."""
+    async def get(self, path: str, **params: str) -> Body:
+        """Return the present object, or a list of the present objects with the name in ``fieldSelector``."""
+        if self.dead:
+            raise ApiError(0, "the process was killed")
         await self._begin("GET")
         if path == TOPIC_CRD_PATH:
             return {"metadata": {"name": path}}
+        if name := params.get("fieldSelector", "").removeprefix("metadata.name="):
+            _, items = self._server.list_at(_matcher(path, {}), None)
+            return {"items": [each for each in items if each["metadata"]["name"] == name]}
         key, _ = _parse_path(path)
         if key not in self._server.objects:
             raise ApiError(404, f"{key} not found")

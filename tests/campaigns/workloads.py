@@ -7,11 +7,12 @@ from typing import Any, NamedTuple
 
 from campaigns.kafka_clusters import ADDRESS
 from campaigns.world import OWNER, World
-from support import states
 from topiarist.kubernetes.api.resources import FINALIZER
 from topiarist.kubernetes.approval import ALLOW_RISK, PAUSED
 from topiarist.model.state import OwnershipRecord
 from topiarist.schema import load
+
+OTHER_FINALIZER = "example.com/other"
 
 Step = Callable[[World], None]
 
@@ -55,9 +56,14 @@ def update_topic(name: str, **spec: Any) -> Step:
 
 
 def annotate(plural: str, name: str, **annotations: str) -> Step:
-    """Replace the annotations of a resource."""
+    """Replace the annotations of a resource, if it exists."""
     found = {f"{load.API_GROUP}/{key}": value for key, value in annotations.items()}
-    return lambda world: world.server.update(plural, name, annotations=found)
+
+    def step(world: World) -> None:
+        if world.server.find(plural, name):
+            world.server.update(plural, name, annotations=found)
+
+    return step
 
 
 def delete(plural: str, name: str) -> Step:
@@ -70,19 +76,25 @@ def delete(plural: str, name: str) -> Step:
     return step
 
 
-def remove_finalizers(name: str) -> Step:
-    """Remove all finalizers of a Topic, as a user who does not wait for the operator."""
+def remove_finalizers(name: str, *removed: str) -> Step:
+    """Remove finalizers of a Topic, as a user or a controller that does not wait for the operator."""
 
     def step(world: World) -> None:
-        if world.server.find("topics", name):
-            world.server.update("topics", name, finalizers=[])
+        if body := world.server.find("topics", name):
+            present = body["metadata"].get("finalizers", ())
+            world.server.update("topics", name, finalizers=[each for each in present if each not in removed])
 
     return step
 
 
 def change_kafka(name: str, **fields: Any) -> Step:
-    """Change a topic by another client of Kafka."""
-    return lambda world: world.kafka.change_topic(name, **fields)
+    """Change a topic by another client of Kafka, directly before a periodic pass."""
+
+    def step(world: World) -> None:
+        world.kafka.change_topic(name, **fields)
+        world.request_full_pass()
+
+    return step
 
 
 def consent(name: str) -> Step:
@@ -171,7 +183,6 @@ WORKLOADS = (
         (
             all_of(create_cluster(driftPolicy="Report"), create_topic("orders", config={"flush.ms": 7})),
             change_kafka("orders", config={"flush.ms": "8"}),
-            annotate("topics", "orders", **{"reconcile-at": "now"}),
             update_cluster(driftPolicy="Correct"),
             change_kafka("orders", config={"flush.ms": "10"}),
             update_cluster(driftPolicy="Report"),
@@ -193,7 +204,7 @@ WORKLOADS = (
             all_of(create_cluster(), create_topic("orders", deletionPolicy="Delete")),
             all_of(annotate("clusters", "prod", **{PAUSED: "true"})),
             delete("topics", "orders"),
-            all_of(remove_finalizers("orders"), create_topic("orders", deletionPolicy="Delete")),
+            all_of(remove_finalizers("orders", FINALIZER), create_topic("orders", deletionPolicy="Delete")),
             annotate("clusters", "prod"),
             update_topic("orders", deletionPolicy="Delete", config={"flush.ms": 7}),
         ),
@@ -214,9 +225,8 @@ WORKLOADS = (
         (
             all_of(create_cluster(), create_topic("orders"), create_topic("payments")),
             update_cluster(moves={"allow": ["Factor", "Drain"], "throttle": "Unlimited"}),
-            update_topic("orders", replicationFactor=3, moves={"allow": ["Factor"]}),
+            update_topic("orders", replicationFactor=3, moves={"allow": ["Factor", "Drain"]}),
             update_cluster(moves={"allow": ["Factor", "Drain"], "throttle": "Unlimited"}, drainBrokers=[1]),
-            update_cluster(moves={"allow": []}),
         ),
     ),
     Workload(
@@ -271,14 +281,12 @@ WORKLOADS = (
             lambda world: world.kafka.change_topic("orders", record=OwnershipRecord(OWNER), record_valid=True),
             lambda world: world.kafka.change_topic("payments", record=OwnershipRecord("another"), record_valid=True),
             lambda world: world.server.create(
-                "topics", "orders", topic_spec(deletionPolicy="Delete"), finalizers=[FINALIZER, "example.com/other"]
+                "topics", "orders", topic_spec(deletionPolicy="Delete"), finalizers=[FINALIZER, OTHER_FINALIZER]
             ),
             all_of(create_cluster(), create_topic("payments", deletionPolicy="Delete", partitions=6)),
             all_of(delete("topics", "orders"), delete("topics", "payments")),
-            remove_finalizers("orders"),
+            remove_finalizers("orders", OTHER_FINALIZER),
         ),
     ),
 )
 """All reference workloads."""
-
-CLUSTER_ID = states.CLUSTER_ID

@@ -151,7 +151,24 @@ class World:
         self.events: list[str] = []
         self.view = View()
         self.failures: list[BaseException] = []
+        self.waiting: list[Callable[[World], None]] = []
         self._operator: RunningOperator | None = None
+
+    async def perform(self, *steps: Callable[[World], None]) -> None:
+        """Do the steps of a user one after the other, then let the operator work.
+
+        A user who cannot create a resource, because one of its name is still being deleted, waits with all later steps.
+        """
+        self.waiting += steps
+        while self.waiting:
+            try:
+                self.waiting[0](self)
+            except ApiError as error:
+                if not error.conflict:
+                    raise
+                break
+            del self.waiting[0]
+        await self.advance(STEP_S)
 
     async def start_operator(self, view: View | None = None) -> None:
         """Start an operator with a view, by default of the present."""
