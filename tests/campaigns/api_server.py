@@ -77,9 +77,16 @@ class MemoryApiServer:
         self.create("namespaces", HOME, None, namespace="")
 
     def create(
-        self, plural: str, name: str, spec: Mapping[str, Any] | None, *, namespace: str = HOME, **metadata: Any
+        self,
+        plural: str,
+        name: str,
+        spec: Mapping[str, Any] | None,
+        *,
+        namespace: str = HOME,
+        data: Mapping[str, str] | None = None,
+        **metadata: Any,
     ) -> None:
-        """Create an object as a user. Raises ``ApiError`` if it exists, or with 422 for an invalid spec."""
+        """Create an object as a user; ``data`` is that of a Secret. Raises ``ApiError`` if it exists, or with 422 for an invalid spec."""
         key = (plural, namespace, name)
         if key in self.objects:
             raise ApiError(409, f"{name} already exists")
@@ -91,6 +98,8 @@ class MemoryApiServer:
         body["metadata"]["creationTimestamp"] = CREATED_AT.format(self._uids % 60)
         if namespace:
             body["metadata"]["namespace"] = namespace
+        if data is not None:
+            body["data"] = dict(data)
         if spec is not None:
             body["spec"] = self._check_spec(plural, spec, None)
         self._finalizer_managers[key] = {each: {"user"} for each in metadata.get("finalizers", ())}

@@ -12,7 +12,7 @@ from support import states
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
-from topiarist.model.access import ZooKeeperAccess
+from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import DeleteTopic, Plan, Risk, TopicPlan
 from topiarist.model.spec import ClusterSpec
@@ -23,7 +23,10 @@ BROKERS = tuple(Broker(number, rack) for number, rack in enumerate("abcabc", sta
 """Six brokers in three racks."""
 
 ADDRESS = "zk:2181/prod"
-"""The address of the cluster of the workloads."""
+"""The address of the cluster of the workloads in ZooKeeper."""
+
+BOOTSTRAP_SERVERS = "kafka:9092"
+"""The address of the brokers of the same cluster."""
 
 
 class Write(NamedTuple):
@@ -50,8 +53,11 @@ class KafkaClusters:
     def open(self, spec: ClusterSpec, **_options: object) -> CampaignCluster:
         """Open a session with the cluster of a spec. Raises ``Unreachable`` for an unknown address."""
         match spec.access:
-            case ZooKeeperAccess(connect=address) if address in self.states:
-                self._sessions.append(CampaignCluster(self, address))
+            case ZooKeeperAccess(connect=address) if address == ADDRESS:
+                self._sessions.append(CampaignCluster(self, ADDRESS))
+                return self._sessions[-1]
+            case KafkaAccess(bootstrap_servers=address) if address == BOOTSTRAP_SERVERS:
+                self._sessions.append(CampaignCluster(self, ADDRESS))
                 return self._sessions[-1]
         raise TopiaristError(Reason.UNREACHABLE, "no server answers at this address")
 
