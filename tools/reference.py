@@ -17,6 +17,7 @@ from pathlib import Path
 import chart_files
 import cli_reference
 import fault_matrix
+import operator_campaigns
 from release import wheels
 
 from topiarist.kafka.config_table import MAX_BY_TYPE, TOPIC_CONFIGS, ConfigDef
@@ -266,6 +267,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "modules": module_part,
     "chart-values": lambda: schema_part(json.loads(chart_files.SCHEMA.read_text(encoding="utf-8")), "value"),
     "faults": fault_matrix.matrix_part,
+    "campaigns": operator_campaigns.campaign_part,
     "wheels": wheel_part,
 }
 

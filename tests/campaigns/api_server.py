@@ -86,7 +86,10 @@ class MemoryApiServer:
         data: Mapping[str, str] | None = None,
         **metadata: Any,
     ) -> None:
-        """Create an object as a user; ``data`` is that of a Secret. Raises ``ApiError`` if it exists, or with 422 for an invalid spec."""
+        """Create an object as a user; ``data`` is that of a Secret.
+
+        Raises ``ApiError`` if the object exists, or with 422 for an invalid spec.
+        """
         key = (plural, namespace, name)
         if key in self.objects:
             raise ApiError(409, f"{name} already exists")

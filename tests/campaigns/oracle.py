@@ -17,9 +17,9 @@ _VOLATILE_FIELDS = frozenset({"lastTransitionTime", "time", "since", "topicId", 
 class FinalState(NamedTuple):
     """The end of a run.
 
-    ``topics`` has the topics of Kafka with sizes, config and ownership record, ``replicas`` their replica lists. The lists
-    depend on the time of a creation or move. ``resources`` has status and finalizer of
-    each resource. ``declared`` are the topics that a resource declares. ``late_writes`` were made by a further pass.
+    ``topics`` has the topics of Kafka with sizes, config and ownership record, ``replicas`` their replica lists, which
+    depend on the time of a creation or move. ``resources`` has status and finalizer of each resource. ``declared`` are
+    the topics that a resource declares. ``late_writes`` were made by a further pass.
     """
 
     topics: Mapping[str, object]

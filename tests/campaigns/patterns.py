@@ -1,9 +1,9 @@
 """The three patterns of Sieve, enumerated over every position of a workload.
 
-Sieve (Sun et al., OSDI 2022) perturbs the view that an operator has of its cluster. *Intermediate state*: the operator is
-killed after a single write, or does not learn that the write was made. *Stale view*: the operator acts on an old view, in
-which a watch lags, or which a restarted or reconnected operator gets. *Unobserved state*: the operator misses the states
-between two views.
+Sieve (a paper of OSDI 2022) perturbs the view that an operator has of its cluster. *Intermediate state*: the operator
+is killed after a single write, or does not learn that the write was made. *Stale view*: the operator acts on an old
+view, because a watch lags, or because it got an old list after a restart or reconnection. *Unobserved state*: the
+operator misses the states between two views.
 """
 
 from __future__ import annotations

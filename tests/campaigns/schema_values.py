@@ -1,7 +1,7 @@
 """Values for the properties of a custom resource, generated from its schema as Acto does.
 
-For each property: the bounds of numbers, lengths and lists, each value of an enumeration, values of the wrong meaning that
-the schema lets through, and its removal.
+For each property: the bounds of numbers, lengths and lists, each value of an enumeration, and values of the wrong
+meaning that the schema lets through.
 """
 
 from __future__ import annotations
@@ -118,4 +118,4 @@ def _objects(schema: Schema) -> Iterator[Any]:
     if isinstance(others := schema.get("additionalProperties"), dict):
         values = property_values(others)
         yield from ({"a": value} for value in values[:3])
-        yield {name: values[0] for name in ("a", "b", "standard")}
+        yield dict.fromkeys(("a", "b", "standard"), values[0])

@@ -193,7 +193,9 @@ WORKLOADS = (
         (
             all_of(create_cluster(), create_topic("orders", deletionPolicy="Delete"), create_topic("payments")),
             all_of(delete("topics", "orders"), delete("topics", "payments")),
-            all_of(create_topic("orders", partitions=6, deletionPolicy="Delete"), create_topic("payments", partitions=6)),
+            all_of(
+                create_topic("orders", partitions=6, deletionPolicy="Delete"), create_topic("payments", partitions=6)
+            ),
             update_topic("payments", partitions=6, ensure="Absent"),
             update_topic("payments", partitions=6),
         ),
@@ -256,7 +258,11 @@ WORKLOADS = (
             lambda world: world.server.create(
                 "policies",
                 "sizes",
-                {"rules": [{"name": "most", "expression": "topic.partitions <= 6", "message": "At most 6 partitions."}]},
+                {
+                    "rules": [
+                        {"name": "most", "expression": "topic.partitions <= 6", "message": "At most 6 partitions."}
+                    ]
+                },
             ),
             update_topic("orders", partitions=9),
             create_topic("payments", partitions=12),

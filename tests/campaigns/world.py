@@ -1,14 +1,15 @@
 """One run of the operator in virtual time: an API server, Kafka clusters, and operators that are killed and restarted.
 
 The operator is the real one without its process: ``Informers``, ``Manager``, its work loops, ``ClusterWorker`` and the
-reconciler. Replaced are the API server, kopf's watch of Clusters (same events, same loss of deletions), the session with
-Kafka, and the clock. Threads of clusters are real; the virtual clock is held while one of them works.
+reconciler. Replaced are the API server, kopf's watch of Clusters (same events, same loss of deletions), the session
+with Kafka, and the clock. Threads of clusters are real; the virtual clock is held while one of them works.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import random
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from campaigns.api_server import HOME, Body, MemoryApiClient, MemoryApiServer, V
 from campaigns.interruptions import Fault, Interruptions
 from campaigns.kafka_clusters import KafkaClusters
 from support.virtual_time import VirtualTimeLoop
-from topiarist.kubernetes import cluster_worker
+from topiarist.kubernetes import cluster_worker, work_loop
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import Resource, collection_path
@@ -52,7 +53,9 @@ class CampaignLoop(VirtualTimeLoop):
         super().__init__()
         self.working = 0
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
         """Run a call in a thread and hold the clock until its result has arrived."""
         future = super().run_in_executor(executor, func, *args)
         self.working += 1
@@ -205,7 +208,11 @@ class World:
         """Answer the next watch of each collection with 410, so that the operator lists again."""
         home = f"/apis/{load.API_VERSION}/namespaces/{HOME}"
         self.view.expired = {
-            "/api/v1/namespaces", collection_path("Topic"), collection_path("Cluster"), f"{home}/clusters", f"{home}/policies"
+            "/api/v1/namespaces",
+            collection_path("Topic"),
+            collection_path("Cluster"),
+            f"{home}/clusters",
+            f"{home}/policies",
         }
         self.server.notify()
 
@@ -213,6 +220,19 @@ class World:
         """Request a reconciliation of everything."""
         assert self._operator is not None
         self._operator.manager.enqueue_all()
+
+
+class FailureHandler(logging.Handler):
+    """A handler that collects the exceptions of failed passes, which a work loop logs and survives."""
+
+    def __init__(self, failures: list[BaseException]) -> None:
+        super().__init__(logging.ERROR)
+        self._failures = failures
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep the exception of a record."""
+        if record.exc_info and record.exc_info[1]:
+            self._failures.append(record.exc_info[1])
 
 
 def virtual_now() -> datetime:
@@ -250,10 +270,13 @@ def run_world(
     async def main() -> T:
         world = World(validate)
         world.interruptions.position, world.interruptions.fault = fault
+        handler = FailureHandler(world.failures)
+        logging.getLogger(work_loop.__name__).addHandler(handler)
         with _replaced_parts(executors, world.kafka.open):
             try:
                 return await work(world)
             finally:
+                logging.getLogger(work_loop.__name__).removeHandler(handler)
                 await world.kill_operator()
 
     with asyncio.Runner(loop_factory=CampaignLoop) as runner:

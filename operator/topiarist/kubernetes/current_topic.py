@@ -3,8 +3,8 @@
 A reconciliation plans from the cache of ``cache``. The watch that fills the cache can lag, for example while the API
 server cannot send events, or after a restart. A Topic that was recreated since, or that requests no deletion any more,
 must not lose its data because of an old view. ``reconciler`` therefore reads the Topic again before each change that
-deletes a topic, may lose data, or recreates a topic that the operator deleted. All other changes are corrected by a later
-reconciliation, so they need no request.
+deletes a topic, may lose data, or recreates a topic that the operator deleted. A later reconciliation corrects all
+other changes, so they need no request.
 """
 
 from __future__ import annotations
@@ -50,6 +50,4 @@ def _needs_current_topic(plan: TopicPlan) -> bool:
 
 def _is_same(current: Resource, resource: Resource) -> bool:
     held = FINALIZER in current.finalizers, FINALIZER in resource.finalizers
-    return held[0] == held[1] and all(
-        getattr(current, field) == getattr(resource, field) for field in _COMPARED_FIELDS
-    )
+    return held[0] == held[1] and all(getattr(current, field) == getattr(resource, field) for field in _COMPARED_FIELDS)
