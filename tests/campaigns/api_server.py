@@ -47,11 +47,13 @@ class Event(NamedTuple):
 class View:
     """The part of the history that an operator receives.
 
-    ``limit`` is the last resource version, None for the present. While ``connected`` is false, every list and watch
+    ``limit`` is the last resource version that watches return, None for the present, and with ``lists_are_old`` that
+    lists return too. While ``connected`` is false, every list and watch
     fails. ``expired`` watches fail once with 410, so that the operator lists again.
     """
 
     limit: int | None = None
+    lists_are_old: bool = False
     connected: bool = True
     expired: set[str] = field(default_factory=set)
 
@@ -256,7 +258,8 @@ class MemoryApiClient:
         await self._begin("LIST")
         if not self._view.connected:
             raise ApiError(0, "no answer")
-        version, items = self._server.list_at(_matcher(path, params), self._view.limit)
+        limit = self._view.limit if self._view.lists_are_old else None
+        version, items = self._server.list_at(_matcher(path, params), limit)
         yield {"metadata": {"resourceVersion": str(version)}, "items": items}
 
     async def watch(self, path: str, resource_version: str, **params: str) -> AsyncIterator[Body]:

@@ -133,8 +133,9 @@ async def _run_time_travel(world: World, case: Case) -> FinalState:
         if number == case.end:
             if case.pattern is Pattern.RESTARTED:
                 await world.kill_operator()
-                await world.start_operator(View(limit=case.position))
+                await world.start_operator(View(limit=case.position, lists_are_old=True))
             else:
+                world.view.lists_are_old = True
                 world.set_view(case.position)
                 world.expire_watches()
             await world.advance(STEP_S)

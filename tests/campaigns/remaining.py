@@ -13,8 +13,9 @@ CONSENT = (
 )
 
 FINALIZER = (
-    "An operator that receives the deletion of a Topic before the creation of its Cluster removes the finalizer: the "
-    "Topic's cluster does not exist. The topic then stays in Kafka although its Topic asked for the deletion."
+    "A Topic without a Cluster needs no finalizer. If its Cluster is created, and the Topic is deleted before the "
+    "operator has received the Cluster, a topic that is already owned stays in Kafka, although the Topic asks for its "
+    "deletion. Nothing is lost."
 )
 
 REMAINING: Mapping[tuple[str, Pattern], str] = {

@@ -85,6 +85,7 @@ def main(arguments: list[str]) -> int:
     record["seconds"] = round(time.monotonic() - begun)
     record["unknownAlarms"] = unknown
     if arguments:
+        Path(arguments[0]).parent.mkdir(parents=True, exist_ok=True)
         Path(arguments[0]).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
     print(json.dumps(record, indent=2))
     return 1 if unknown else 0

@@ -12,8 +12,9 @@ from support.waiting import wait_until
 
 
 def test_a_recreated_topic_survives_an_old_view(stage: FaultFixture, namespace: str) -> None:
-    """The operator sees the deletion of a Topic while its Cluster is paused. A user recreates the Topic, which the operator
-    does not receive, and ends the pause: the topic stays, and is reconciled once the events arrive.
+    """A Topic is deleted while its Cluster is paused, and recreated, which the operator does not receive.
+
+    Then the pause ends: the topic stays, and is reconciled once the events arrive.
     """
     relay = stage.stack.enter_context(ApiRelay(stage.server))
     scene = stage.make_fixture(namespace)
