@@ -84,7 +84,7 @@ record-faults: .venv/ready  ## put the figures of the last run of test-faults in
 	$(SCRIPT) fault_matrix $(TOPIARIST_CACHE)/faults.json
 	$(SCRIPT) reference
 
-campaign: .venv/ready  ## perturb the operator at every write and event, and try the states of the schema: two minutes
+campaign: .venv/ready  ## perturb the operator at every write and event, and try the states of the schema: four minutes
 	$(SCRIPT) campaigns.run $(TOPIARIST_CACHE)/campaigns.json
 
 record-campaigns: .venv/ready  ## put the figures of the last run of campaign into docs/operator-campaigns.md
