@@ -12,6 +12,7 @@ SCRIPT := PYTHONPATH=.:tests:tools $(BIN)/python -P -m
 SOURCES := operator tests tools benchmarks docs/python
 WORKERS ?= 2
 SECONDS ?= 60
+WALKS ?= 1000
 FUZZ := $(TOPIARIST_CACHE)/fuzz
 BROWSER := $(TOPIARIST_CACHE)/browser
 SITE := $(TOPIARIST_CACHE)/site
@@ -42,7 +43,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: campaign record-campaigns
 .PHONY: bench-moves bench-operator bench-drift bench-page test-spark test-browser mutants fuzz golden generate constraints clean site
 .PHONY: release release-files publish-image publish-chart publish-python publish-files lint-workflows wheels
-.PHONY: need-python need-java
+.PHONY: interleave record-interleavings need-python need-java
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -79,6 +80,15 @@ kube:  ## build the API server, etcd and kubectl for these tests: some minutes, 
 soak: need-java .venv/ready  ## faults with more seeds, and the releases that test-kafka leaves out: take your time
 	TOPIARIST_SOAK=1 TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults-soak.json $(FAULTS)
 	@TOPIARIST_SOAK=1 $(MAKE) --no-print-directory test-kafka RELEASES="3.7.2 3.4.1 3.0.2 2.8.2 2.4.1" KRAFT_RELEASES="4.0.2 3.9.2 3.3.2"
+
+interleave: need-java .venv/ready  ## every order of requests of two runs beside other actors, explored whole; WALKS=1000 on a real ZooKeeper
+	@$(SCRIPT) interleavings.run
+	TOPIARIST_WALKS=$(WALKS) $(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ \
+		tests/interleavings/test_tree.py
+
+record-interleavings: .venv/ready  ## explore, and put the counts into docs/interleavings.md
+	@$(SCRIPT) interleavings.run --write
+	$(SCRIPT) reference
 
 record-faults: .venv/ready  ## put the figures of the last run of test-faults into docs/reliability.md
 	$(SCRIPT) fault_matrix $(TOPIARIST_CACHE)/faults.json

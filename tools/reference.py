@@ -17,6 +17,7 @@ from pathlib import Path
 import chart_files
 import cli_reference
 import fault_matrix
+import interleaving_tables
 import operator_campaigns
 from release import wheels
 
@@ -268,6 +269,9 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "chart-values": lambda: schema_part(json.loads(chart_files.SCHEMA.read_text(encoding="utf-8")), "value"),
     "faults": fault_matrix.matrix_part,
     "campaigns": operator_campaigns.campaign_part,
+    "interleaving-bounds": interleaving_tables.bound_part,
+    "interleaving-windows": interleaving_tables.window_part,
+    "interleaving-faults": interleaving_tables.planted_part,
     "wheels": wheel_part,
 }
 

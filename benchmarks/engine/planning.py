@@ -1,7 +1,7 @@
 """G1, G2 and G5: ``topiarist plan`` as a whole process without changes, over 10,000 and 100,000 topics, and its server.
 
-The gates hold on any machine: no write, at most 140 ZooKeeper requests for 10,000 topics (30,000 znodes), and a
-time per topic that does not grow with their number.
+The gates hold on any machine: no write, at most 140 ZooKeeper requests for 10,000 topics (30,000 znodes), a time per
+topic that does not grow with their number, and a multiple of the floor (``cli.floor``), measured in turn.
 """
 
 from __future__ import annotations
@@ -49,16 +49,23 @@ def plan_command(folder: Path, connect: str) -> list[str]:
     return topiarist_command("plan", str(folder), "--zookeeper", connect, "--kafka-version", "3.9", "--exit-code")
 
 
+def floor_command(folder: Path, connect: str) -> list[str]:
+    """Return the command that does the least work of such a plan."""
+    return [sys.executable, "-m", "benchmarks.cli.floor", str(folder), connect]
+
+
 def measure(count: int = 10_000) -> dict[str, Any]:
     """Measure the whole process, its requests, and the CPU time of the server."""
     with adopted_cluster(count) as (server, connect, folder):
         runs: list[ProcessRun] = []
+        floors: list[ProcessRun] = []
         server_cpu: list[float] = []
         run_process(plan_command(folder, connect))
         for _ in range(RUNS):
             before = process_cpu_seconds(server.pid)
             runs.append(run_process(plan_command(folder, connect)))
             server_cpu.append(process_cpu_seconds(server.pid) - before)
+            floors.append(run_process(floor_command(folder, connect)))
         with Proxy(server.connect) as proxy:
             run_process(plan_command(folder, proxy.through(connect)))
             requests, writes = sum(proxy.requests.values()), proxy.writes
@@ -70,6 +77,10 @@ def measure(count: int = 10_000) -> dict[str, Any]:
         "server_cpu_seconds": round(statistics.median(server_cpu), 3),
         "requests": requests,
         "writes": writes,
+        "floor_seconds": summarize_runs(floors)["seconds"],
+        "times_floor": round(
+            statistics.median(run.seconds / floor.seconds for run, floor in zip(runs, floors, strict=True)), 2
+        ),
     }
 
 

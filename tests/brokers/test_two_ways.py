@@ -26,10 +26,13 @@ OWN_LINES = (
     # A warning of ZooKeeper mode, as text and as Markdown.
     r" +warning +written to ZooKeeper directly: .*\n +policies, ACLs and quotas are not checked",
     r"- written to ZooKeeper directly: .*",
+    # How much a topic is used is asked of brokers.
+    r" +usage +.*(?:\n {15,}.*)*",
+    r"- usage: .*",
 )
 """The lines that differ."""
 
-OWN_FIELDS = ("chroot", "mode", "via", "fingerprint", "releaseAtLeast", "identity")
+OWN_FIELDS = ("chroot", "mode", "via", "fingerprint", "releaseAtLeast", "identity", "usage")
 """The fields of a plan in JSON that differ; ``identity`` is the id of the topic, or of its znode."""
 
 BEFORE: Mapping[str, tuple[Sequence[Sequence[int]], Mapping[str, str]]] = {

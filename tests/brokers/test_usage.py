@@ -260,7 +260,7 @@ def test_missing_rights_do_not_look_like_a_topic_without_readers(
             assert kafka.tool("kafka-acls", *flags, *words).code == 0
 
         login = SaslPassword(SaslMechanism("PLAIN"), "narrow", SecretReference(str(password), "", Location("c", 1, 1)))
-        grant("--operation", "Describe", "--topic", "*")
+        grant("--operation", "Describe", "--topic", "t")
         with (
             clients.member("hidden", ["t"]),
             KafkaUsageReader(KafkaAccess(kafka.bootstrap_of("LOGIN"), login)) as reader,
@@ -277,6 +277,14 @@ def test_missing_rights_do_not_look_like_a_topic_without_readers(
             assert not found.evidence.knows_readers
             grant("--operation", "Describe", "--group", "*")
             kafka.wait(lambda: bool(reader.read().topics["t"].member_count), "the members")
+            # A consumer group (KIP-848) is described only to those that may see all of its topics.
+            assert clients.create({"u": ((1,),)}) == {}
+            with clients.member("both", ["t", "u"], protocol="consumer"):
+                kafka.wait(lambda: reader.read().evidence.groups == 2, "the other group")
+                assert reader.read().evidence.groups_unread == 1
+                grant("--operation", "Describe", "--topic", "*")
+                kafka.wait(lambda: reader.read().evidence.knows_readers, "the right")
+                kafka.wait(lambda: "u" in reader.read().topics, "the topic")
 
 
 def test_a_broker_that_is_away_takes_its_groups_along(kraft_release: str, newest_clients: Program) -> None:
@@ -399,3 +407,46 @@ def test_any_id_of_a_group_is_kept_and_shown_without_harm(world: World) -> None:
         world.declare("i-topic", evidence={"groups": "Counted"})
         world.run("snapshot", "--evidence", "--out", str(world.folder), "--previous", "none")
         assert "xxxx" not in (world.folder / "prod.jsonl").read_text()
+
+
+def test_a_topic_between_two_snapshots_may_be_another_or_grow(world: World) -> None:
+    """A recreated topic begins anew, added partitions are no write, and a look without usage ends the history."""
+    names = ("b-again", "b-grown")
+    assert world.clients.create(dict.fromkeys(names, ((1,),))) == {}
+    world.clients.produce(dict.fromkeys(names, 1), "x")
+    world.declare()
+    out = ["--out", str(world.folder / "snapshots")]
+    world.run("snapshot", *out, "--evidence")
+    world.clients.delete(["b-again"])
+    world.kafka.wait(lambda: world.clients.describe(["b-again"])["b-again"] is None, "deletion")
+    assert world.clients.create({"b-again": ((2,),)}) == {}
+    world.clients.produce({"b-again": 1}, "x")
+    world.clients.grow({"b-grown": 3})
+    world.kafka.wait(lambda: None not in world.read("b-grown").topics["b-grown"].ends, "partitions")
+    time.sleep(1.1)
+    world.run("snapshot", *out, "--evidence")
+    usage = usage_rows(world.folder / "snapshots" / "prod.jsonl")
+    assert (usage["b-again"]["written"]["state"], usage["b-again"]["ends"]) == ("Unknown", [1])
+    assert "Recreated" in usage["b-again"]["written"]["why"]
+    assert (usage["b-grown"]["written"]["state"], usage["b-grown"]["ends"]) == ("NotSeen", [1, 0, 0])
+    world.run("snapshot", *out)
+    assert usage_rows(world.folder / "snapshots" / "prod.jsonl") == {}
+    time.sleep(1.1)
+    world.run("snapshot", *out, "--evidence")
+    assert usage_rows(world.folder / "snapshots" / "prod.jsonl")["b-grown"]["written"]["state"] == "Unknown"
+
+
+def test_a_look_that_takes_too_long_is_incomplete_and_no_error(world: World) -> None:
+    """After the time limit nothing more is asked, and what is missing is not known."""
+    assert world.clients.create({"l-topic": ((1,),)}) == {}
+    with KafkaUsageReader(KafkaAccess(world.kafka.bootstrap), time_limit=0.0) as reader:
+        found = reader.read(["l-topic"])
+    assert (found.evidence.brokers_answered, found.evidence.groups_complete) == (0, False)
+    assert {problem.error for problem in found.evidence.problems} == {7}
+    assert (found.topics["l-topic"].ends, found.topics["l-topic"].sizes) == ((None,), (None,))
+
+
+def usage_rows(path: Path) -> dict[str, Any]:
+    """Return the rows of usage in a snapshot, by topic."""
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    return {row["topic"]: row for row in rows if row["kind"] == "usage"}

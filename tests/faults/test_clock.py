@@ -18,6 +18,7 @@ DAY = 86_400
 
 SAYS_WHEN = {
     "adapters/kafka_admin/records/transactions.py",
+    "adapters/kafka_admin/usage/reader.py",
     "cli/commands/drift.py",
     "cli/apply/report_file.py",
     "runs/sessions.py",
@@ -25,8 +26,8 @@ SAYS_WHEN = {
     "cli/commands/snapshot.py",
     "kubernetes/api/clock.py",
 }
-"""Where the time is written down, or said: the records' log, reports, the age of a snapshot, when one was taken, and
-Kubernetes."""
+"""Where the time is written down, or said: the records' log, when usage was looked at, reports, the age of a snapshot,
+when one was taken, and Kubernetes."""
 
 
 def test_f29_a_clock_that_jumps(

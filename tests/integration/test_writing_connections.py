@@ -118,6 +118,31 @@ def test_a_session_that_is_over_before_an_answer_is_read_leaves_it_unknown(
     assert "orders" in write_checker.decode_topics(write_checker.read_nodes(cluster.connect))
 
 
+def test_a_record_proves_nothing_after_the_lock_was_deleted(
+    cluster: SimulatedKafka, meddler: InterceptingProxy, client: KazooClient
+) -> None:
+    """While a run looks for the outcome of a lost transaction, a person deletes its lock and another run makes the same
+    change: the outcome is unknown, because the record is the other run's.
+    """
+    wanted = topic_spec("orders")
+    with verify_changes(cluster.connect, "orders"), connect_cluster(meddler.through(cluster.connect)) as port:
+        plan = plan_specs(port, wanted)
+
+        def step_in(kind: str) -> bool:
+            if kind == "sync" and meddler.requests["multi"]:
+                for name in client.get_children("/topiarist/lock"):
+                    client.delete(f"/topiarist/lock/{name}")
+                with connect_cluster(cluster.connect) as other:
+                    assert apply_results(other, plan_specs(other, wanted)) in ({"orders": Result.DONE}, {})
+            return kind != "multi"
+
+        meddler.may_forward = step_in
+        report = apply_without_hooks(port, plan)
+    assert [outcome[:3] for outcome in report.outcomes] == [("orders", Result.UNKNOWN, Reason.OUTCOME_UNKNOWN)]
+    assert report.error is not None
+    assert report.error.reason is Reason.SESSION_LOST
+
+
 def test_a_request_that_breaks_the_connection_does_not_take_others_along(
     cluster: SimulatedKafka, meddler: InterceptingProxy
 ) -> None:

@@ -133,7 +133,7 @@ def test_a_member_refuses_the_deletion_and_a_name_allows_it() -> None:
     assert not deleted(plan)
     (refusal,) = [issue for topic in plan.topics for issue in topic.refusals]
     assert refusal.reason is Reason.TOPIC_IN_USE
-    assert "billing (2 members)" in refusal.message
+    assert "billing (2 members, " in refusal.message
     guard = DeletionGuard(SPEC, Brokers(used, used).open, is_allowed=lambda topic: topic == "old")
     specs = [topic_spec("old", ensure="Absent")]
     allowed = filter_usage(

@@ -320,6 +320,11 @@ class Plan:
         return any(True for _ in self.actionable_topics())
 
     @property
+    def deletes_topics(self) -> bool:
+        """Return whether applying the plan deletes a topic."""
+        return any(isinstance(change, DeleteTopic) for topic in self.actionable_topics() for change in topic.changes)
+
+    @property
     def has_refusals(self) -> bool:
         """Return whether anything was refused; topics that are observed only do not count."""
         return any(topic.refusals and not topic.observe_only for topic in self.topics)

@@ -25,7 +25,6 @@ from topiarist.filters.limits import NO_LIMITS, LimitFilter
 from topiarist.filters.move_limit import limit_moves
 from topiarist.filters.permissions import PlanFilter, keep_all
 from topiarist.filters.policies import PolicyEvaluator, PolicyResult, evaluate_policies
-from topiarist.filters.usage import filter_usage
 from topiarist.kafka.names import matches_any
 from topiarist.model.access import KafkaAccess, Via, ZooKeeperAccess
 from topiarist.model.plan import Plan
@@ -66,12 +65,21 @@ class RunInputs(NamedTuple):
         filtered = apply_filters(
             plan,
             spec.budgets,
-            observed=lambda each: filter_usage(each, spec.evidence, settings.allows_in_use),
+            observed=lambda each: filter_by_usage(each, spec, settings),
             policies=self.policy_filter,
             approve=approve_within_limits,
             partial=settings.partial,
         )
         return self.limits.show_usage(filtered)
+
+
+def filter_by_usage(plan: Plan, spec: ClusterSpec, settings: RunSettings) -> Plan:
+    """Return the plan without deletions of topics in use that the run does not allow, as ``filter_usage`` does."""
+    if not plan.usage and not plan.deletes_topics:
+        return plan
+    from topiarist.filters.usage import filter_usage  # most plans need none of its packages
+
+    return filter_usage(plan, spec.evidence, settings.allows_in_use)
 
 
 def usage_error(message: str) -> TopiaristError:

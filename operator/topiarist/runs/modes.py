@@ -26,7 +26,6 @@ from topiarist.filters.review import (
     filter_unreviewed,
     recheck_saved_plan,
 )
-from topiarist.filters.usage import filter_usage
 from topiarist.model.access import via_of
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import Plan, TopicPlan
@@ -35,7 +34,7 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.preconditions import RevalidatedPlan, revalidate
 from topiarist.ports import NO_CONTROL, NO_MOVE_OPTIONS, Cluster, MoveOptions, WriteControl
-from topiarist.runs.inputs import RunInputs, load_clusters, usage_error
+from topiarist.runs.inputs import RunInputs, filter_by_usage, load_clusters, usage_error
 from topiarist.runs.listener import SILENT, RunListener
 from topiarist.runs.sessions import ClusterSessions
 from topiarist.runs.settings import RunSettings
@@ -224,7 +223,7 @@ class ApplySavedPlan:
             planned_brokers=plan.brokers,
             allow_unknown_brokers=settings.allow_unknown_brokers,
         )
-        remaining = filter_usage(sessions.add_usage(remaining, state), spec.evidence, settings.allows_in_use)
+        remaining = filter_by_usage(sessions.add_usage(remaining, state), spec, settings)
         if self._non_interactive:
             remaining = filter_unapproved_deletions(remaining, settings.allow_risk)
         remaining = withhold_split_groups(enforce_budgets(remaining, spec.budgets, partial=settings.partial))

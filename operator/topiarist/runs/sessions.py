@@ -18,12 +18,11 @@ from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.adapters.open_cluster import open_cluster, open_usage_reader
 from topiarist.adapters.snapshots.files import SnapshotFiles
-from topiarist.deletion_guard import DeletionGuard
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess
@@ -37,6 +36,9 @@ from topiarist.reconcile import keep_plan, read_and_plan, withhold_vetoed_change
 from topiarist.runs.listener import SILENT, RunListener
 from topiarist.runs.settings import RunSettings
 from topiarist.text import format_count, humanize_duration
+
+if TYPE_CHECKING:
+    from topiarist.deletion_guard import DeletionGuard
 
 T = TypeVar("T")
 
@@ -181,6 +183,11 @@ class ClusterSessions:
     def add_usage(self, plan: Plan, state: ClusterState) -> Plan:
         """Return the plan of a cluster with the usage of its topics; the brokers are asked about those it deletes."""
         spec, settings = self.specs[plan.cluster], self._settings
+        if not plan.deletes_topics and not settings.evidence:
+            return plan
+        # Most plans delete nothing, and need none of these packages.
+        from topiarist.deletion_guard import DeletionGuard
+
         earlier = SnapshotFiles(Path(settings.evidence)).read(spec) if settings.evidence else None
         guard = self._guards[plan.cluster] = DeletionGuard(
             spec,

@@ -40,13 +40,13 @@ def describe_change(change: Change, usage: TopicUsage, read_at: int, segment_byt
             return "; ".join([f"deletes {_describe_data(sample)}", describe_users(usage, read_at)])
         case MoveReplicas(moves) if change.copies:
             copied = estimate_copied_bytes(moves, sample)
-            return "" if copied is None else f"copies about {_size(copied)}"
+            return "" if copied is None else _with_groups(f"copies about {_size(copied)}", usage)
         case AddPartitions():
             size = "" if sample.size is None else f"{_size(sample.size)} stay in the old partitions; "
             return f"{size}{describe_users(usage, read_at)}"
         case UpdateConfig(items):
-            texts = [*filter(None, (_describe_cut(item, usage, read_at, segment_bytes) for item in items))]
-            return "; ".join(texts)
+            cuts = [*filter(None, (_describe_cut(item, usage, read_at, segment_bytes) for item in items))]
+            return _with_groups("; ".join(cuts), usage) if cuts else ""
     return ""
 
 
@@ -101,16 +101,25 @@ def _describe_writes(side: Side, read_at: int) -> str:
     return f"it is not known whether it is written{_because(side)}"
 
 
+def _with_groups(text: str, usage: TopicUsage) -> str:
+    return f"{text}; {_describe_groups(usage)}" if usage.sample.committing_groups else text
+
+
+def _describe_groups(usage: TopicUsage) -> str:
+    sample = usage.sample
+    named = [_describe_group(group) for group in sample.groups[:MAX_SHOWN_GROUPS]]
+    left = sample.committing_groups - len(named)
+    if named and left:
+        named.append(f"and {left:,} more")
+    names = f": {', '.join(named)}" if named else ""
+    verb = "read by" if usage.read.state is UsageState.USED else "perhaps read by"
+    return f"{verb} {format_count(sample.committing_groups, 'group')}{names}"
+
+
 def _describe_readers(usage: TopicUsage, read_at: int) -> str:
-    sample, side = usage.sample, usage.read
-    if sample.committing_groups:
-        named = [_describe_group(group) for group in sample.groups[:MAX_SHOWN_GROUPS]]
-        left = sample.committing_groups - len(named)
-        if named and left:
-            named.append(f"and {left:,} more")
-        names = f": {', '.join(named)}" if named else ""
-        verb = "read by" if side.state is UsageState.USED else "perhaps read by"
-        return f"{verb} {format_count(sample.committing_groups, 'group')}{names}"
+    side = usage.read
+    if usage.sample.committing_groups:
+        return _describe_groups(usage)
     if side.state is UsageState.USED and side.after is not None and side.before is not None:
         return f"read between {_time(side.after)} and {_time(side.before)}"
     if side.state is UsageState.NOT_SEEN:
@@ -120,7 +129,8 @@ def _describe_readers(usage: TopicUsage, read_at: int) -> str:
 
 def _describe_group(group: GroupUsage) -> str:
     members = format_count(group.members, "member") if group.members else "no members, commits stand"
-    return f"{printable(group.group, _MAX_GROUP_ID)} ({members})"
+    lag = f", {_round(group.lag):,} behind" if group.lag else ""
+    return f"{printable(group.group, _MAX_GROUP_ID)} ({members}{lag})"
 
 
 def _describe_cut(item: ConfigItem, usage: TopicUsage, read_at: int, segment_bytes: str | None) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise, zip_longest
-from statistics import median
 from typing import NamedTuple
 
 from topiarist.model.usage import (
@@ -153,9 +152,10 @@ def _bytes_per_day(curve: Sequence[CurvePoint]) -> int | None:
     """Return the median growth of the log a day, deleted data included; None below one day of observation."""
     if len(curve) < 2 or curve[-1].taken_at - curve[0].taken_at < DAY_S:
         return None
-    rates = []
+    rates: list[float] = []
     for one, other in pairwise(curve):
         kept = other.ends - other.begins
         per_record = other.size / kept if kept > 0 else 0.0
         rates.append((other.ends - one.ends) * per_record * DAY_S / max(other.taken_at - one.taken_at, 1))
-    return max(int(median(rates)), 0)
+    rates.sort()
+    return max(int((rates[(len(rates) - 1) // 2] + rates[len(rates) // 2]) / 2), 0)

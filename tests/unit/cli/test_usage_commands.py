@@ -125,7 +125,7 @@ def test_a_plan_says_what_its_changes_mean(folder: Path, capsys: pytest.CaptureF
     assert "deletes 16 MiB in all replicas (8 MiB of data, 20 offsets)" in text
     assert "no write seen since" in text
     assert "is in use:" in text
-    assert "billing (2 members)" in text
+    assert "billing (2 members, " in text
     assert "8 MiB stay in the old partitions; it is not known whether it is written" in text
     assert "retention.bytes deletes up to 6 MiB of 8 MiB" in text
     assert "8 MiB stay in the old partitions" in (folder / "page.html").read_text()

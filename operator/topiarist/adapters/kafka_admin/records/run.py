@@ -27,7 +27,7 @@ from topiarist.adapters.kafka_admin.records.topic import (
     require_own,
 )
 from topiarist.adapters.kafka_admin.records.transactions import Fenced, OutcomeUnknown, Producer, RecordsSession
-from topiarist.adapters.kafka_admin.records.values import Lock, Meta, Moved, Records, TopicRecord
+from topiarist.adapters.kafka_admin.records.values import IntentKind, Lock, Meta, Moved, Records, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC, RecordsTopic
 from topiarist.model.moves import BatchRecord
@@ -262,7 +262,11 @@ class RecordsRun:
         changes = {name: record for name, record in resolved.items() if record != pending[name]}
         if changes:
             self.commit(changes, hold=False)
-        known = {name: forget_intent(record) for name, record in self._records.topics.items()}
+        # A creation that was given up stays: if it is carried out after all, the next run finds it by this record.
+        known = {
+            name: record if record.intent and record.intent.kind is IntentKind.GONE else forget_intent(record)
+            for name, record in self._records.topics.items()
+        }
         self._records = self._records._replace(topics={name: each for name, each in known.items() if each})
 
     def _has_same_controller(self, epoch: int | None) -> bool:

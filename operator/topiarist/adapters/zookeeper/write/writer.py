@@ -231,14 +231,18 @@ class Writer:
     def _handle_context_change(self, sent: _InFlightWrite, failure: transaction.FailedOperation) -> Iterator[Outcome]:
         if failure.operation.path == self._lock_path:
             self._queue.requeue(sent.write)
-            message = f"the lock znode {failure.operation.path} was deleted: another run may have started"
-            raise TopiaristError(
-                Reason.SESSION_LOST, message, "run the same command again: changes that were applied are recognized"
-            )
+            raise self._lock_lost_error()
         yield from self._retry_conflict(sent.write, failure.message)
         # Several transactions in flight report the same change: only the first of them refreshes the context.
         if sent.template is self._context.template and not self._queue.closed:
             self._context.refresh()
+
+    def _lock_lost_error(self) -> TopiaristError:
+        return TopiaristError(
+            Reason.SESSION_LOST,
+            f"the lock znode {self._lock_path} was deleted: another run may have started",
+            "run the same command again: changes that were applied are recognized",
+        )
 
     def _retry_conflict(self, job: TopicWrite, message: str) -> Iterator[Outcome]:
         if not self._queue.retry_conflict(job):
@@ -251,7 +255,10 @@ class Writer:
             return
         sync(self._session)
         names = [paths.record_path(sent.write.plan.topic) for sent in self._unknown_writes]
-        records = list(read_znodes(self._session, names))
+        # The lock is read last: if it still exists, no other run wrote a record while these were read.
+        *records, lock = read_znodes(self._session, [*names, self._lock_path])
+        if lock is ReadFailure.MISSING:
+            raise self._lock_lost_error()
         unknown_writes, self._unknown_writes = self._unknown_writes, []
         suspect_found = False
         for sent, record in zip(unknown_writes, records, strict=True):
@@ -283,6 +290,6 @@ class Writer:
             with suppress(TopiaristError, KazooException):
                 yield from self._resolve_unknown()  # a record proves a commit only while this run holds the lock
         for sent in self._unknown_writes:
-            message = "the session ended before the reply: the next run detects whether the change was applied"
+            message = "the session or lock ended before the reply: the next run detects whether the change was applied"
             yield Outcome(sent.write.plan.topic, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
         yield from (Outcome(plan.topic, Result.SKIPPED) for plan in self._queue.remaining())

@@ -7,8 +7,10 @@ import pytest
 from support.kafka.memory_records import MemoryBroker
 from support.kafka.records_suite import new_run, record
 from topiarist.adapters.kafka_admin.records import constants
+from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, TopicRecord
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.state import Freeze
+from topiarist.model.state import Freeze, OwnershipRecord, TopicState
 
 
 def hold(broker: MemoryBroker) -> None:
@@ -119,3 +121,21 @@ def test_a_chunk_that_takes_too_long_may_write_its_records() -> None:
             run.require_fence()
     run.commit({"a": record(2)}, hold=False)
     assert new_run(broker).read().topics == {"a": record(2)}
+
+
+def test_a_creation_that_was_given_up_is_recognized_when_it_comes_late() -> None:
+    """A killed run leaves the intent of a creation. The next run finds no topic, and puts back what it has read; then
+    the creation is carried out late, and the run after it finds the owner.
+    """
+    broker = MemoryBroker()
+    killed = new_run(broker)
+    killed.acquire()
+    intent = Intent(IntentKind.CREATE, OwnershipRecord("team"), ((1,),))
+    killed.commit({"a": TopicRecord(None, None, intent)}, hold=True)
+    second = new_run(broker)
+    given_up = second.acquire().topics["a"]
+    assert given_up.intent == intent._replace(kind=IntentKind.GONE)
+    second.commit({"a": given_up}, hold=False)
+    late = TopicState(name="a", identity="id", topic_id="id", replicas=((1,),))
+    third = RecordsRun(broker, "team", look=lambda names: dict.fromkeys(names, late), clock=broker.clock)
+    assert third.acquire().topics["a"] == TopicRecord(OwnershipRecord("team"), "id")

@@ -1,0 +1,71 @@
+"""The bounds through Kafka's own API: scenarios small enough to explore whole, each for one question."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from interleavings.kafka.world import Budget, Scenario
+from interleavings.zookeeper.world import declare, make_run
+from topiarist.model.state import OwnershipRecord
+
+_RECORD = OwnershipRecord("default", ("retention.ms",))
+_LONG = {"retention.ms": "604800000"}
+_OWNED: Any = {"a": (((1,), (2,)), _LONG, _RECORD)}
+_FOUND: Any = {"a": (((1,), (2,)), _LONG, None)}
+
+_CREATE = make_run(declare("a", 1, {"retention.ms": "1000"}))
+_CREATE_MORE = make_run(declare("a", 2, {"retention.ms": "2000"}))
+_CONFIGURE = make_run(declare("a", 2, {"retention.ms": "9000"}))
+_CONFIGURE_MORE = make_run(declare("a", 2, {"retention.ms": "7000"}))
+_GROW = make_run(declare("a", 3, {"retention.ms": "9000"}))
+_GROW_MORE = make_run(declare("a", 4, {"retention.ms": "7000"}))
+_DELETE = make_run(declare("a", None))
+_ADOPT = make_run(declare("a", 2, {"retention.ms": "9000"}), adopt=("a",))
+_TWO = make_run(declare("a", 3, {"retention.ms": "9000"}), declare("b", 1, {"retention.ms": "1000"}))
+_TWO_MORE = make_run(declare("a", 4, {"retention.ms": "7000"}), declare("b", 2, {"retention.ms": "2000"}))
+_FREEZE = make_run()
+
+_CLIENT = (
+    ("delete", "a", None),
+    ("create", "a", (((1,), (2,)), tuple(_LONG.items()))),
+    ("configure", "a", (("retention.ms", "1"),)),
+    ("grow", "a", 3),
+)
+
+_CRASH, _STOP = Budget(crashes=1), Budget(stops=1)
+_LOSS_AND_CRASH = Budget(losses=1, crashes=1)
+_DELAY_AND_CRASH = Budget(delays=1, crashes=1)
+
+SMALL = {
+    "API: one run": Scenario((_TWO,), _OWNED, Budget(losses=2, crashes=1)),
+    "API: two creations": Scenario((_CREATE, _CREATE_MORE), {}),
+    "API: two creations, a crash": Scenario((_CREATE, _CREATE_MORE), {}, _CRASH),
+    "API: two creations, a stop": Scenario((_CREATE, _CREATE_MORE), {}, _STOP),
+    "API: one creation, a delay": Scenario((_CREATE,), {}, _DELAY_AND_CRASH),
+    "API: one creation, two runs, a delay": Scenario((_CREATE, _CREATE), {}, _DELAY_AND_CRASH),
+    "API: two equal runs": Scenario((_GROW, _GROW), _OWNED, _CRASH),
+    "API: two growths, a stop": Scenario((_GROW, _GROW_MORE), _OWNED, _STOP),
+    "API: deletion and change": Scenario((_DELETE, _CONFIGURE), _OWNED, _CRASH),
+    "API: growth, another client": Scenario((_GROW,), _OWNED, Budget(client_actions=2), client_actions=_CLIENT),
+    "API: deletion, another client": Scenario((_DELETE,), _OWNED, Budget(client_actions=2), client_actions=_CLIENT),
+    "API: adoption, another client": Scenario((_ADOPT,), _FOUND, Budget(client_actions=2), client_actions=_CLIENT),
+    "API: a freeze": Scenario((_GROW, _FREEZE), _OWNED, _LOSS_AND_CRASH, freezes=(1,)),
+}
+
+LARGE = {
+    "API: two growths, losses": Scenario((_GROW, _GROW_MORE), _OWNED, _LOSS_AND_CRASH),
+    "API: two different runs": Scenario((_TWO, _TWO_MORE), _OWNED, _LOSS_AND_CRASH),
+    "API: two different runs, a stop": Scenario((_TWO, _TWO_MORE), _OWNED, Budget(stops=1, crashes=1)),
+    "API: two growths, everything": Scenario((_GROW, _GROW_MORE), _OWNED, Budget(1, 1, 1, 1)),
+    "API: two creations, everything": Scenario((_CREATE, _CREATE_MORE), {}, Budget(1, 1, 1, 1)),
+    "API: two growths, two stops": Scenario((_GROW, _GROW_MORE), _OWNED, Budget(stops=2, crashes=1)),
+    "API: three runs": Scenario((_GROW, _GROW_MORE, _DELETE), _OWNED),
+    "API: two runs, another client": Scenario(
+        (_GROW, _GROW_MORE), _OWNED, Budget(crashes=1, client_actions=1), client_actions=_CLIENT
+    ),
+    "API: two changes, a delay": Scenario((_CONFIGURE, _CONFIGURE_MORE), _OWNED, _DELAY_AND_CRASH),
+    "API: two creations, a delay": Scenario((_CREATE, _CREATE_MORE), {}, _DELAY_AND_CRASH),
+    "API: deletion and growth, a delay": Scenario((_DELETE, _GROW), _OWNED, _DELAY_AND_CRASH),
+}
+
+ALL = {**SMALL, **LARGE}

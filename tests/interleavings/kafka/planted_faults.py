@@ -1,0 +1,102 @@
+"""Faults planted in the guards of the write path through Kafka's own API: the explorer must find each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from interleavings.planted import Fault, Patch
+from topiarist.adapters.kafka_admin.records import constants, intents
+from topiarist.adapters.kafka_admin.records import run as run_module
+from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.values import Lock
+from topiarist.adapters.kafka_admin.write import chunk_result, writer
+from topiarist.adapters.kafka_admin.write.writer import Writer
+from topiarist.planning import preconditions
+
+
+def _returns(module: Any, name: str, value: Any) -> Sequence[Patch]:
+    return [(module, name, lambda *_arguments, **_keywords: value)]
+
+
+def _read_without_waiting(self: RecordsRun, _stop: Any, _deadline: float) -> Lock | None:
+    """Return the lock, as if its lease were over."""
+    return self._read_lock()[0] or None
+
+
+def _commit_without_intents(self: Writer, chunk: Any) -> None:
+    """Commit the final records alone, and hold the lock for the chunk."""
+    _commit(self, {name: record._replace(intent=None) for name, record in chunk.items()})
+
+
+def _keep_intents(self: RecordsRun, _stop: Any) -> None:
+    """Forget the intents of other runs without a look at their topics."""
+    topics = {name: intents.forget_intent(record) for name, record in self._records.topics.items()}
+    self._records = self._records._replace(topics={name: each for name, each in topics.items() if each})
+
+
+def _acquire_while_frozen(self: RecordsRun, *arguments: Any, **_keywords: Any) -> Any:
+    return _acquire(self, *arguments, ignore_freeze=True)
+
+
+def _trust_the_commit(self: RecordsRun, lock: Lock, _cause: Any) -> None:
+    """Take a commit without an answer for made."""
+    self._records = self._records._replace(lock=lock)
+
+
+def _all_unchanged(self: Writer, writes: Any) -> Any:
+    self._reader.look([write.plan.topic for write in writes])
+    return list(writes)
+
+
+def _not_late(write: Any, topic: Any, now: float, **keywords: Any) -> Any:
+    """Take a request without an answer for one that will not be carried out any more."""
+    write.late_until = None if write.late_until is None else -1.0
+    return _find_result(write, topic, now, **keywords)
+
+
+def _forget_given_up(record: Any, topic: Any, *, has_waited: bool) -> Any:  # noqa: ARG001
+    """Resolve a creation without a topic to nothing at once."""
+    return _resolve(record, topic, has_waited=True)
+
+
+_commit, _acquire = Writer._commit, RecordsRun.acquire
+_find_result, _resolve = chunk_result.find_result, intents.resolve
+
+FAULTS = {
+    "the fence is not checked before each request": Fault(
+        "API: two growths, a stop", _returns(RecordsRun, "require_fence", None)
+    ),
+    "the time of the lease is not checked": Fault("API: two growths, a stop", [(constants, "MARGIN_S", -1e9)]),
+    "the lease of another run is not waited for": Fault(
+        "API: two growths, a stop", [(RecordsRun, "_wait_for_lock", _read_without_waiting)]
+    ),
+    "intents are not written": Fault("API: two creations, a crash", [(Writer, "_commit", _commit_without_intents)]),
+    "intents of other runs are forgotten": Fault(
+        "API: two creations, a crash", [(RecordsRun, "_resolve_intents", _keep_intents)]
+    ),
+    "late requests of other runs are not waited for": Fault(
+        "API: one creation, two runs, a delay", _returns(run_module, "has_late_write", False)
+    ),
+    "a creation that was given up is forgotten": Fault(
+        "API: two creations, a stop", [(run_module, "resolve", _forget_given_up)]
+    ),
+    "a request without an answer is not waited for": Fault(
+        "API: one creation, a delay", [(writer, "find_result", _not_late)]
+    ),
+    "a commit without an answer counts as made": Fault(
+        "API: one run", [(RecordsRun, "_find_commit", _trust_the_commit)]
+    ),
+    "a frozen cluster is written to": Fault("API: a freeze", [(RecordsRun, "acquire", _acquire_while_frozen)]),
+    "topics are not compared after the intents": Fault(
+        "API: growth, another client", [(Writer, "_compare_again", _all_unchanged)]
+    ),
+    "topics are never compared with the plan": Fault("API: two equal runs", _returns(Writer, "_compare", None)),
+    "planned values are not compared": Fault(
+        "API: growth, another client", _returns(preconditions, "_change_conflict", "")
+    ),
+    "a recreated topic is not recognized": Fault(
+        "API: adoption, another client", _returns(preconditions, "_is_recreated", False)
+    ),
+}
+"""The planted faults, by what the product then fails to do."""

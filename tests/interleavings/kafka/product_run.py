@@ -1,0 +1,306 @@
+"""One run of topiarist through Kafka's own API: the product's own code over answers from a history.
+
+The code is that of ``reconcile``, the planner, ``KafkaCluster``, the writer with its chunks and requests, and the run
+over the records with lock, fence, intents and their resolution. Replaced are the producer and the log (one transaction
+is one step), the reads of topics (one step each), the connection to the controller, and the clock. Pauses between two
+polls are as long as what they wait for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from unittest import mock
+
+from interleavings.kafka.world import META, AdminRequest, state_of, topic_uuid
+from interleavings.replay import Asking, Automaton, Blocked, Ended, Reached, RunSpec, Situation
+from topiarist.adapters.kafka_admin import cluster as cluster_module
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected
+from topiarist.adapters.kafka_admin.connection.topic_ids import decode_topic_id, encode_topic_id
+from topiarist.adapters.kafka_admin.read.state import RecordsView
+from topiarist.adapters.kafka_admin.read.topic_reader import Look
+from topiarist.adapters.kafka_admin.records import constants
+from topiarist.adapters.kafka_admin.records import run as run_module
+from topiarist.adapters.kafka_admin.records.constants import Clock
+from topiarist.adapters.kafka_admin.records.topic import FoundTopic
+from topiarist.adapters.kafka_admin.records.transactions import Fenced, OutcomeUnknown
+from topiarist.adapters.kafka_admin.write import chunk_requests, writer
+from topiarist.adapters.size_limits import REQUEST_LIMITS
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import Broker, ClusterMode
+from topiarist.model.plan import Plan
+from topiarist.model.state import ClusterState, Freeze, TopicState, WriteBlock
+from topiarist.reconcile import apply_plan, read_and_plan
+
+LOST = "lost"
+"""The answer to an Admin request or to a commit that does not arrive."""
+
+FENCED = "fenced"
+
+_FOREVER_S = 1e9
+_VERSION = (4, 0)
+_BROKERS = (Broker(1), Broker(2))
+FREEZE = Freeze("maintenance", "anna", "2026-01-01T00:00:00Z")
+
+_POLLS: tuple[tuple[Any, str, float], ...] = (
+    (constants, "LOCK_POLL_INTERVAL_S", constants.LEASE_S),
+    (writer, "_LOOK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
+    (writer, "_MAX_LOOK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
+    (writer, "_STOP_CHECK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
+)
+
+
+class Request(NamedTuple):
+    """What a run waits for.
+
+    ``kind`` is one of: read, end, init, fence, commit, topics, look, controller, admin, sleep.
+    """
+
+    kind: str
+    value: Any = None
+
+
+class Event(NamedTuple):
+    """An answer, and the time at which it arrives."""
+
+    answer: Any
+    clock: float
+
+
+class _Client:
+    """The history of a run in place of brokers and clock."""
+
+    def __init__(self, events: Sequence[Event]) -> None:
+        self._events: Iterator[Event] = iter(events)
+        self._clock = 0.0
+        self.pending: Request | None = None
+
+    def ask(self, kind: str, value: Any = None) -> Any:
+        """Return the next answer of the history; raise ``Blocked`` after the last one."""
+        event = None if self.pending else next(self._events, None)
+        if event is None:
+            # A ``finally`` of the product, on the way out of a replay that has ended, asks for nothing more.
+            self.pending = self.pending or Request(kind, value)
+            raise Blocked
+        self._clock = event.clock
+        return event.answer
+
+    # The clock of the product.
+
+    def monotonic(self) -> float:
+        return self._clock
+
+    def sleep(self, seconds: float) -> None:
+        if seconds > 0:
+            self.ask("sleep", seconds)
+
+    # The producer of the records.
+
+    def init(self) -> None:
+        self.ask("init")
+
+    def require_fence(self) -> None:
+        self._require_newest(self.ask("fence"))
+
+    def commit(self, values: Mapping[bytes, bytes | None]) -> None:
+        self._require_newest(self.ask("commit", tuple(values.items())))
+
+    @staticmethod
+    def _require_newest(answer: str) -> None:
+        if answer == FENCED:
+            raise Fenced("90")
+        if answer == LOST:
+            raise OutcomeUnknown("no answer")
+
+    # The log of the records.
+
+    def read(self, *, whole: bool) -> dict[bytes, bytes]:
+        return dict(self.ask("read", whole))
+
+    def find_end(self) -> int:
+        return int(self.ask("end"))
+
+    # The connection to the controller.
+
+    def controller(self) -> _Client:
+        return self
+
+    def forget_controller(self) -> None:
+        """Nothing is remembered."""
+
+    def version_of(self, _request: Any) -> int:
+        return 6
+
+    def call(self, request: Any, **_options: Any) -> Any:
+        answer = self.ask("admin", encode_request(request))
+        if answer == LOST:
+            raise Disconnected("no answer", was_sent=True)
+        return _decode_answer(type(request).__name__, answer)
+
+    # The reads of topics.
+
+    def look(self, names: Collection[str]) -> Look:
+        found = self.ask("look", tuple(sorted(names)))
+        topics = {name: topic and state_of(name, topic) for name, topic in found}
+        return Look(topics, {broker.id: broker for broker in _BROKERS}, {}, _VERSION)
+
+    def read_state(self, _session: Any, records: RecordsView) -> ClusterState:
+        topics = {name: state_of(name, topic) for name, topic in self.ask("topics")}
+        found = {**records.topics, **records.resolve_pending(topics)}
+        return build_state(topics, found, records.freeze)
+
+    def leader_epoch(self) -> int | None:
+        answer: int | None = self.ask("controller")
+        return answer
+
+
+def build_state(topics: Mapping[str, TopicState], found: Mapping[str, Any], freeze: Freeze | None) -> ClusterState:
+    """Return the state of the cluster with the records that were found, as ``read_state`` joins them."""
+    owned = dict(topics)
+    dangling = {}
+    for name, record in found.items():
+        topic = owned.get(name)
+        if topic is None:
+            dangling[name] = record.record
+        else:
+            is_valid = record.topic_id is not None and record.topic_id == topic.topic_id
+            owned[name] = _with_record(topic, record.record, is_valid=is_valid)
+    return ClusterState(
+        cluster_id=META.cluster_id,
+        brokers=_BROKERS,
+        topics=owned,
+        controller=1,
+        write_block=WriteBlock(Reason.FROZEN, f"the cluster is {freeze}") if freeze else WriteBlock(),
+        dangling_records=dangling,
+        min_version=_VERSION,
+        assigns_topic_ids=True,
+        mode=ClusterMode.KRAFT,
+        bypasses_brokers=False,
+        size_limits=REQUEST_LIMITS,
+    )
+
+
+def _with_record(topic: TopicState, record: Any, *, is_valid: bool) -> TopicState:
+    return TopicState(
+        name=topic.name,
+        identity=topic.identity,
+        topic_id=topic.topic_id,
+        replicas=topic.replicas,
+        config=topic.config,
+        record=record,
+        record_valid=is_valid,
+    )
+
+
+def encode_request(request: Any) -> AdminRequest:
+    """Return an Admin request of the product as a value."""
+    match type(request).__name__:
+        case "CreateTopicsRequest":
+            items: Iterable[tuple[str, Any]] = (
+                (
+                    topic.name,
+                    (
+                        tuple(tuple(each.broker_ids) for each in topic.assignments),
+                        tuple((each.name, each.value) for each in topic.configs),
+                    ),
+                )
+                for topic in request.topics
+            )
+            return AdminRequest("create", tuple(items))
+        case "CreatePartitionsRequest":
+            items = (
+                (topic.name, (topic.count, tuple(tuple(each.broker_ids) for each in topic.assignments)))
+                for topic in request.topics
+            )
+            return AdminRequest("grow", tuple(items))
+        case "IncrementalAlterConfigsRequest":
+            items = (
+                (resource.resource_name, tuple((each.name, each.value) for each in resource.configs))
+                for resource in request.resources
+            )
+            return AdminRequest("configure", tuple(items))
+        case "DeleteTopicsRequest":
+            return AdminRequest("delete", tuple((encode_topic_id(topic.topic_id), None) for topic in request.topics))
+    raise AssertionError(f"the model has no such request: {request!r}")
+
+
+def _decode_answer(request: str, results: Iterable[tuple[str, int, int]]) -> Any:
+    elements = [
+        SimpleNamespace(name=name, resource_name=name, topic_id=topic_uuid(number), error_code=code, error_message="")
+        for name, code, number in results
+    ]
+    if request == "DeleteTopicsRequest":
+        for element in elements:
+            element.topic_id = decode_topic_id(element.name)
+    return SimpleNamespace(topics=elements, results=elements, responses=elements, throttle_time_ms=0)
+
+
+def make_automaton(run: RunSpec, number: int, *, is_freeze: bool = False) -> Automaton:
+    """Return the automaton of the ``number``-th run."""
+
+    def replay(plan: Plan | None, events: Sequence[Event]) -> Situation:
+        client = _Client(events)
+        cluster = _make_cluster(client, run, number)
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(contextlib.suppress(Blocked))
+            for patched, attribute, replacement in _patches(client):
+                stack.enter_context(mock.patch.object(patched, attribute, replacement))
+            try:
+                if is_freeze:
+                    cluster.set_freeze(FREEZE, by=FREEZE.by, force=False)
+                    return Ended((), None)
+                if plan is None:
+                    plan = read_and_plan(cluster, run.cluster, run.topics, run.options)
+                    return Reached(repr((plan.topics, plan.write_block)), plan)
+                report = apply_plan(cluster, plan, stop=lambda: False)
+                return Ended(report.outcomes, report.error)
+            except TopiaristError as error:
+                return Ended((), error)
+        assert client.pending is not None
+        return Asking((client.pending,), plan)
+
+    return Automaton(replay)
+
+
+def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.KafkaCluster:
+    cluster = cluster_module.KafkaCluster.__new__(cluster_module.KafkaCluster)
+
+    def open_records() -> run_module.RecordsRun:
+        records = run_module.RecordsRun(
+            client,  # type: ignore[arg-type]
+            run.options.owner,
+            look=lambda names: client.look(names).topics,
+            leader_epoch=client.leader_epoch,
+            clock=Clock(client.monotonic, client.sleep, lambda: 1.0),
+        )
+        records.run = f"run-{number}"
+        records.__dict__.update(_producer=client, _log=client)
+        return records
+
+    cluster.__dict__.update(
+        _session=client,
+        _owner=run.options.owner,
+        _lock_timeout=_FOREVER_S,
+        _records_topic_id="",
+        _open_records=open_records,
+        _require_moved=lambda records: None,
+        _check_left_records=lambda records: _NOTHING_LEFT,
+    )
+    return cluster
+
+
+_NOTHING_LEFT = SimpleNamespace(block=WriteBlock(), warning="")
+
+
+def _patches(client: _Client) -> Iterator[tuple[Any, str, Any]]:
+    found = FoundTopic(META.cluster_id, META.topic_id)
+    yield run_module, "find_topic", lambda session, topic: found
+    yield run_module, "require_compaction", lambda session, topic: None
+    yield cluster_module, "sync", lambda session: None
+    yield cluster_module, "read_state", client.read_state
+    yield cluster_module, "TopicReader", lambda session: client
+    yield writer, "time", client
+    yield chunk_requests, "time", client
+    yield from _POLLS

@@ -1,0 +1,53 @@
+"""Every small bound, explored whole: the counts of states and the finds are those of ``docs/interleavings.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from interleavings import run
+
+RECORD = run.load_record()
+SMALL = [(way, bound) for way in run.WAYS for bound in run.WAYS[way].small]
+FAULTS = [(way, fault) for way in run.WAYS for fault in run.WAYS[way].faults]
+
+
+@pytest.mark.parametrize(("way", "bound"), SMALL)
+def test_a_bound_has_the_recorded_counts(way: str, bound: str) -> None:
+    """A change of the code that changes a count changes the record with it: the model does not shrink unseen."""
+    exploration = run.WAYS[way].explore(bound)
+    assert exploration.is_complete
+    assert exploration.is_acyclic
+    recorded = dict(RECORD[way]["bounds"][bound])
+    recorded.pop("seconds")
+    assert run.summarize(exploration) == recorded
+
+
+@pytest.mark.parametrize(("way", "fault"), FAULTS)
+def test_a_planted_fault_is_found(way: str, fault: str) -> None:
+    """A guard that is removed shows as a find that the true code does not have."""
+    bound = run.WAYS[way].faults[fault].bound
+    shown = run.WAYS[way].find_planted_fault(fault, RECORD[way]["bounds"][bound]["finds"])
+    assert shown is not None
+    recorded = RECORD[way]["faults"][fault]
+    assert (shown[0], len(shown) - 1) == (recorded["find"], recorded["steps"])
+
+
+@pytest.mark.parametrize("way", run.WAYS)
+def test_each_find_is_explained_and_each_explanation_is_needed(way: str) -> None:
+    """``finds.toml`` has one entry for each recorded find."""
+    finds, explanations = RECORD[way]["schedules"], run.load_explanations(way)
+    assert run.unexplained(finds, explanations) == []
+    assert [pattern for pattern in explanations if not _matches(pattern, finds)] == []
+
+
+def _matches(pattern: str, finds: Collection[str]) -> bool:
+    return any(not run.unexplained([find], [pattern]) for find in finds)
+
+
+@pytest.mark.parametrize("way", run.WAYS)
+def test_the_record_has_each_bound_and_each_fault(way: str) -> None:
+    """``make record-interleavings`` was run after the last change of bounds and faults."""
+    assert [*RECORD[way]["bounds"]] == [*run.WAYS[way].bounds]
+    assert [*RECORD[way]["faults"]] == [*run.WAYS[way].faults]

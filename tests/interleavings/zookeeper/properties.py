@@ -1,0 +1,174 @@
+"""What must hold in every state: README's first two promises, asked of each transaction that commits and each report.
+
+``model`` calls ``check_commit`` with the tree before and after a transaction, the plan that was shown, and a plan that
+topiarist's own planner makes of the tree directly before. ``check_report`` compares a report with what was committed.
+Each violation is a sentence; equal sentences count as one find.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from interleavings.zookeeper.actors import Step
+from interleavings.zookeeper.tree import Tree, TreeOperation, topic_of
+from interleavings.zookeeper.world import World, Written, config_of, partitions_of, topic_id_of
+from topiarist.adapters.zookeeper.codec import own_znodes, paths
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Plan, TopicPlan, UpdateConfig
+
+COMMITTED_RESULTS = frozenset({Result.DONE, Result.UNKNOWN})
+
+
+class Commit(NamedTuple):
+    """A transaction that was committed, with its topic and the trees before and after."""
+
+    topic: str
+    operations: Sequence[TreeOperation]
+    before: Tree
+    after: Tree
+    lock_path: str
+
+
+def topic_of_transaction(operations: Sequence[TreeOperation]) -> str:
+    """Return the topic that a transaction writes: its last operation is the topic's record, or the topic."""
+    return topic_of(operations[-1].path)
+
+
+def is_of_planned_topic(commit: Commit, planned: TopicPlan) -> bool:
+    """Return whether the transaction changed the topic that was planned, and not a recreated one."""
+    entry = commit.before.nodes.get(paths.topic_path(commit.topic))
+    if planned.before is None:
+        return entry is None
+    return entry is not None and planned.before.identity == str(entry.czxid)
+
+
+def check_commit(commit: Commit, planned: TopicPlan, fresh: Plan) -> Iterator[str]:
+    """Yield a sentence for each property that a committed transaction violates."""
+    yield from _check_fence(commit, planned)
+    yield from _check_identity(commit, planned)
+    yield from _check_assignment(commit, planned)
+    yield from _check_config(commit, planned)
+    yield from _check_fresh(planned, next((each for each in fresh.topics if each.topic == commit.topic), None), fresh)
+
+
+def _check_fence(commit: Commit, planned: TopicPlan) -> Iterator[str]:
+    nodes = commit.before.nodes
+    waiting = [f"{paths.LOCK}/{name}" for name in commit.before.children(paths.LOCK)]
+    if commit.lock_path not in waiting:
+        yield "a run writes without its lock"
+    elif min(waiting, key=lambda path: path[-10:]) != commit.lock_path:
+        yield "a run writes while another run holds the lock"
+    if paths.CONTROLLER not in nodes:
+        yield "a run writes while there is no controller"
+    elif b'"kraftControllerEpoch":-1' not in nodes[paths.CONTROLLER].data:
+        yield "a run writes after a KRaft controller took over"
+    elif paths.MIGRATION in nodes:
+        yield "a run writes during a migration to KRaft"
+    if own_znodes.decode_freeze_fail_closed(nodes[paths.FREEZE].data):
+        yield "a run writes on a frozen cluster"
+    offline = {broker for broker in planned.placed_brokers() if paths.broker_path(broker) not in nodes}
+    if offline:
+        yield "a replica is placed on an offline broker"
+    request = nodes.get(paths.REASSIGNMENT_REQUEST)
+    restricted = any(isinstance(each, CreateTopic | AddPartitions | DeleteTopic) for each in planned.changes)
+    if request and restricted and f'"topic":"{commit.topic}"'.encode() in request.data:
+        yield "a topic is created, grown or deleted that a reassignment request names"
+
+
+def _check_identity(commit: Commit, planned: TopicPlan) -> Iterator[str]:
+    kinds = "+".join(type(change).__name__ for change in planned.changes) or "record"
+    if not is_of_planned_topic(commit, planned):
+        yield f"the topic was recreated: {kinds} is written to another topic of the name"
+    if planned.before is not None and paths.topic_path(commit.topic) not in commit.before.nodes:
+        yield f"{kinds} is written for a topic that was deleted"
+    before, after = topic_id_of(commit.before, commit.topic), topic_id_of(commit.after, commit.topic)
+    if before != after and commit.topic in partitions_of_both(commit):
+        yield "a topic id changes"
+    record = commit.before.nodes.get(paths.record_path(commit.topic))
+    planned_record = planned.record_before
+    if record and (planned_record is None or own_znodes.decode_record(record.data) != planned_record):
+        yield "an ownership record is overwritten that is not the planned one"
+
+
+def partitions_of_both(commit: Commit) -> tuple[str, ...]:
+    """Return the topic if it exists before and after the transaction."""
+    path = paths.topic_path(commit.topic)
+    return (commit.topic,) if path in commit.before.nodes and path in commit.after.nodes else ()
+
+
+def _check_assignment(commit: Commit, planned: TopicPlan) -> Iterator[str]:
+    before, after = partitions_of(commit.before, commit.topic), partitions_of(commit.after, commit.topic)
+    if any(after.get(partition) != replicas for partition, replicas in before.items()):
+        yield "a transaction removes or moves a partition"
+    added = [tuple(after[each]) for each in sorted(after.keys() - before.keys(), key=int)]
+    if added != list(planned.new_replicas()):
+        yield "partitions are added that are not those of the plan"
+    requested = paths.deletion_request_path(commit.topic) in commit.before.nodes
+    deleting = any(isinstance(change, CreateTopic | AddPartitions) for change in planned.changes)
+    if requested and deleting:
+        yield "a topic is created or grown during its deletion"
+
+
+def _check_config(commit: Commit, planned: TopicPlan) -> Iterator[str]:
+    before, after = config_of(commit.before, commit.topic), config_of(commit.after, commit.topic)
+    shown: dict[str, str | None] = {}
+    for change in planned.changes:
+        if isinstance(change, CreateTopic):
+            if after != dict(change.config):
+                yield "a topic is created with a config that is not that of the plan"
+            if before:
+                yield "a creation replaces the config that another client left"
+            return
+        if isinstance(change, UpdateConfig):
+            if any(before.get(item.key) != item.before for item in change.items):
+                yield "a config is overwritten that is not the one of the plan"
+            shown |= {item.key: item.after for item in change.items}
+    changed = {key: after.get(key) for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
+    if any(key not in shown or shown[key] != value for key, value in changed.items()):
+        yield "a config is written that is not in the plan"
+    path = paths.config_path(commit.topic)
+    announced = any(f'topics/{commit.topic}"'.encode() in each.data for each in commit.operations if each.flags)
+    if commit.before.nodes.get(path) != commit.after.nodes.get(path) and not announced:
+        yield "a config change is not announced"
+
+
+def _check_fresh(planned: TopicPlan, fresh: TopicPlan | None, plan: Plan) -> Iterator[str]:
+    """Compare with the planner's opinion of the state directly before: would it write this, at this risk?"""
+    if plan.write_block.reason:
+        return  # ``_check_fence`` names it
+    kinds = "+".join(type(change).__name__ for change in planned.changes) or "record"
+    changes: Mapping[type, object] = {type(change): change for change in fresh.changes} if fresh else {}
+    for change in planned.changes:
+        now = changes.get(type(change))
+        if now is not None and now.assessment.risk > change.assessment.risk:  # type: ignore[attr-defined]
+            yield f"the risk of {type(change).__name__} rose between plan and write"
+    if fresh is None or not fresh.is_actionable:
+        reasons = sorted({issue.reason.value for issue in fresh.refusals}) if fresh else []
+        yield f"a plan of this moment would not write {kinds}: {', '.join(reasons) or 'it is unchanged'}"
+
+
+def check_report(outcomes: Sequence[Outcome], written: Sequence[Written]) -> Iterator[str]:
+    """Yield a sentence for each outcome that contradicts what the run wrote."""
+    was_planned = {each.topic: each.was_planned for each in written}
+    for outcome in outcomes:
+        if outcome.result is Result.DONE and outcome.topic not in was_planned:
+            yield "a change is reported as done, and was not made"
+        elif outcome.result is Result.DONE and not was_planned[outcome.topic]:
+            yield "a change of another topic of the name is reported as done"
+        elif was_planned.get(outcome.topic) and outcome.result not in COMMITTED_RESULTS:
+            yield f"a change was made, and is reported as {outcome.result.value}"
+
+
+def check_other_writer(world: World, step: Step) -> Iterator[str]:
+    """Yield a sentence if another actor's step undoes what a run has written."""
+    actor = step.label.partition(":")[0]
+    for written in (each for run in world.runs for each in run.written):
+        entry, after = (tree.nodes.get(paths.topic_path(written.topic)) for tree in (world.tree, step.world.tree))
+        if entry is None or after is None or entry.czxid != written.czxid:
+            continue
+        count = len(partitions_of(step.world.tree, written.topic))
+        if count < min(written.partitions, len(partitions_of(world.tree, written.topic))):
+            yield f"partitions that a run added are lost: the {actor} sets the topic as it was before"
+        if world.client[:1] == ("set config",) and step.world.client[:1] == ("create",):
+            yield "another creator of a topic sets its config after a run has created it"

@@ -1,0 +1,197 @@
+"""The states that the explorer visits: the tree, the runs, the other actors, and what may still go wrong.
+
+``scenario`` builds the first one. ``actors`` and ``model`` lead from one to the next.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from interleavings.replay import RunSpec
+from interleavings.zookeeper.tree import Entry, Tree
+from support.spec_builders import FixedSource
+from topiarist.adapters.devcluster.seed import CLUSTER_ID
+from topiarist.adapters.zookeeper.codec import own_znodes, paths
+from topiarist.adapters.zookeeper.codec.strict_json import dump_object
+from topiarist.desired.merge import merge
+from topiarist.model.run_options import RunOptions
+from topiarist.model.spec import ClusterSpec, Manifest
+from topiarist.model.state import OwnershipRecord
+
+
+class Budget(NamedTuple):
+    """How often each kind of disturbance may still happen."""
+
+    drops: int = 0
+    crashes: int = 0
+    failovers: int = 0
+    client_actions: int = 0
+    operator_actions: int = 0
+
+
+_NO_BUDGET = Budget()
+
+
+class Written(NamedTuple):
+    """A topic that a run has written: its czxid and its partition count afterwards.
+
+    ``was_planned`` is False if it was another topic of the name than the planned one.
+    """
+
+    topic: str
+    was_planned: bool
+    czxid: int
+    partitions: int
+
+
+class Run(NamedTuple):
+    """One run. ``state`` is its local state, None after a crash; ``lost`` counts answers that will not arrive."""
+
+    state: int | None
+    lost: int = 0
+    written: tuple[Written, ...] = ()
+
+
+class Controller(NamedTuple):
+    """Kafka's controller. ``known`` has the partition count of each topic in its memory.
+
+    ``step`` is what it is doing between two requests; ``ids`` counts the topic ids that it has made. ``active`` is
+    False while there is none, and None after a KRaft controller took over.
+    """
+
+    known: tuple[tuple[str, int], ...] = ()
+    step: tuple[Any, ...] = ()
+    ids: int = 1
+    active: bool | None = True
+
+
+class World(NamedTuple):
+    """One state. ``client`` is what another client is doing between two requests."""
+
+    tree: Tree
+    runs: tuple[Run, ...]
+    controller: Controller
+    client: tuple[Any, ...] = ()
+    budget: Budget = Budget()
+
+    @property
+    def digest(self) -> int:
+        """Return a number that two different states share with a probability of 1 to 2**64."""
+        return hash((self.tree.digest, *self[1:]))
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A cluster, the runs on it, and what may go wrong.
+
+    ``topics`` has partition count, configs and ownership record of each topic.
+    ``client_actions`` are the kinds of another client's actions, each with a topic and an argument;
+    ``operator_actions`` are the kinds of a person's. ``names`` are the topics that anyone touches.
+    ``requested`` is a topic that a reassignment request names from the start.
+    """
+
+    runs: tuple[RunSpec, ...]
+    topics: Mapping[str, tuple[int, Mapping[str, str], OwnershipRecord | None]]
+    budget: Budget = _NO_BUDGET
+    client_actions: tuple[tuple[str, str, Any], ...] = ()
+    operator_actions: tuple[str, ...] = ()
+    names: tuple[str, ...] = ("a", "b")
+    requested: str = ""
+    multiread: bool = True
+
+
+def make_run(*topics: Any, **options: Any) -> RunSpec:
+    """Return a run with these specs."""
+    return RunSpec(topics, RunOptions(**options))
+
+
+def declare(name: str, partitions: int | None, config: Mapping[str, str] | None = None) -> Any:
+    """Return the spec of a topic with one replica; without ``partitions`` it is declared absent."""
+    fields: dict[str, Any] = {"partitions": partitions, "replicationFactor": 1, "config": dict(config or {})}
+    if partitions is None:
+        fields = {"ensure": "Absent"}
+    return merge(Manifest("Topic", name, "", {}, fields, FixedSource()), ClusterSpec())
+
+
+def encode_topic(replicas: Sequence[Sequence[int]], topic_id: str | None = None) -> bytes:
+    """Return a topic's znode as Kafka 2.8 and later write it."""
+    lists = {str(index): list(each) for index, each in enumerate(replicas)}
+    fields = {"version": 2, "partitions": lists, "adding_replicas": {}, "removing_replicas": {}}
+    return dump_object(fields | ({"version": 3, "topic_id": topic_id} if topic_id else {}))
+
+
+def encode_config(config: Mapping[str, str]) -> bytes:
+    """Return a topic's config znode."""
+    return dump_object({"version": 1, "config": dict(config)})
+
+
+def encode_request(topic: str) -> bytes:
+    """Return a reassignment request that names partition 0 of a topic."""
+    return dump_object({"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [2]}]})
+
+
+def partitions_of(tree: Tree, topic: str) -> Mapping[str, Any]:
+    """Return the replica lists of a topic by partition, empty if there is no topic."""
+    entry = tree.nodes.get(paths.topic_path(topic))
+    return json.loads(entry.data)["partitions"] if entry else {}
+
+
+def topic_id_of(tree: Tree, topic: str) -> str | None:
+    """Return the id of a topic, None if it has none."""
+    entry = tree.nodes.get(paths.topic_path(topic))
+    return json.loads(entry.data).get("topic_id") if entry else None
+
+
+def config_of(tree: Tree, topic: str) -> Mapping[str, str]:
+    """Return the overrides of a topic."""
+    entry = tree.nodes.get(paths.config_path(topic))
+    return json.loads(entry.data)["config"] if entry else {}
+
+
+def make_topic_id(topic: str, number: int) -> str:
+    """Return the id of the ``number``-th topic that the controller has met."""
+    return f"{topic}{number}".ljust(22, "A")
+
+
+def first_state_path(topic: str, partition: int = 0) -> str:
+    """Return the path of a partition's state."""
+    return paths.partition_state_path(topic, partition)
+
+
+def initialize(tree: Tree, topic: str, partitions: int) -> Tree:
+    """Return the tree after the controller created the missing states of the first partitions."""
+    for partition in range(partitions):
+        if first_state_path(topic, partition) not in tree.nodes:
+            tree = tree.put(first_state_path(topic, partition), b"0")
+    return tree
+
+
+def first_world(scenario: Scenario, states: Sequence[int]) -> World:
+    """Return the first state of a scenario: two brokers, initialized topics, and the runs about to begin."""
+    controller = {"version": 2, "brokerid": 1, "timestamp": "1", "kraftControllerEpoch": -1}
+    nodes = {
+        paths.CLUSTER_ID: dump_object({"version": "1", "id": CLUSTER_ID}),
+        paths.CONTROLLER_EPOCH: b"1",
+        paths.CONTROLLER: dump_object(controller),
+        paths.FREEZE: own_znodes.encode_freeze(None),
+    }
+    empty = (paths.TOPIC_CONFIGS, paths.CONFIG_CHANGES, paths.TOPICS, paths.BROKER_IDS, paths.IP_CONFIGS)
+    nodes |= dict.fromkeys((*empty, paths.DELETION_REQUESTS, paths.TOPIARIST_ROOT, paths.LOCK, paths.RECORDS), b"")
+    registration = {"version": 5, "host": "h", "port": 1, "endpoints": ["PLAINTEXT://h:1"], "jmx_port": -1}
+    registration |= {"timestamp": "1", "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"}, "features": {}}
+    nodes |= {paths.broker_path(broker): dump_object(registration) for broker in (1, 2)}
+    tree = Tree({path: Entry(data, 0, 0, 0) for path, data in nodes.items()}, {})
+    for topic, (count, config, record) in scenario.topics.items():
+        tree = tree.put(paths.config_path(topic), encode_config(config))
+        replicas = [[1 + index % 2] for index in range(count)]
+        tree = tree.put(paths.topic_path(topic), encode_topic(replicas, make_topic_id(topic, 0)))
+        tree = initialize(tree, topic, count)
+        if record is not None:
+            tree = tree.put(paths.record_path(topic), own_znodes.encode_record(record))
+    if scenario.requested:
+        tree = tree.put(paths.REASSIGNMENT_REQUEST, encode_request(scenario.requested))
+    known = tuple(sorted((topic, count) for topic, (count, _, _) in scenario.topics.items()))
+    return World(tree, tuple(map(Run, states)), Controller(known), budget=scenario.budget)
