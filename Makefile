@@ -40,6 +40,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check lint vectors bench bench-kafka
+.PHONY: campaign record-campaigns
 .PHONY: bench-moves bench-operator bench-drift bench-page test-spark test-browser mutants fuzz golden generate constraints clean site
 .PHONY: release release-files publish-image publish-chart publish-python publish-files lint-workflows wheels
 .PHONY: pictures interleave record-interleavings need-python need-java
@@ -91,6 +92,13 @@ record-interleavings: .venv/ready  ## explore, and put the counts into docs/inte
 
 record-faults: .venv/ready  ## put the figures of the last run of test-faults into docs/reliability.md
 	$(SCRIPT) fault_matrix $(TOPIARIST_CACHE)/faults.json
+	$(SCRIPT) reference
+
+campaign: .venv/ready  ## perturb the operator at every write and event, and try the states of the schema: four minutes
+	$(SCRIPT) campaigns.run $(TOPIARIST_CACHE)/campaigns.json
+
+record-campaigns: .venv/ready  ## put the figures of the last run of campaign into docs/operator-campaigns.md
+	$(SCRIPT) operator_campaigns $(TOPIARIST_CACHE)/campaigns.json
 	$(SCRIPT) reference
 
 check: lint  ## what a commit must pass: lint, and the fast tests

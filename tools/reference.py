@@ -19,6 +19,7 @@ import chart_files
 import cli_reference
 import fault_matrix
 import interleaving_tables
+import operator_campaigns
 from release import wheels
 
 from topiarist.kafka.config_table import MAX_BY_TYPE, TOPIC_CONFIGS, ConfigDef
@@ -268,6 +269,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "modules": module_part,
     "chart-values": lambda: schema_part(json.loads(chart_files.SCHEMA.read_text(encoding="utf-8")), "value"),
     "faults": fault_matrix.matrix_part,
+    "campaigns": operator_campaigns.campaign_part,
     "interleaving-bounds": interleaving_tables.bound_part,
     "interleaving-windows": interleaving_tables.window_part,
     "interleaving-faults": interleaving_tables.planted_part,

@@ -26,7 +26,7 @@ from topiarist.adapters.open_cluster import open_cluster, open_usage_reader
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
-from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.api.resources import Resource, collection_path, parse_resource
 from topiarist.kubernetes.cache import Store
 from topiarist.kubernetes.candidates import Candidate, select_candidates
 from topiarist.kubernetes.moves import MoveTracker
@@ -50,6 +50,9 @@ NAMESPACE_TERMINATING = "its namespace is being deleted, and a topic must not be
 CRD_TERMINATING = "the definition of the kind Topic is being deleted, and no topic must be deleted because of that"
 
 TOPIC_CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/topics.{load.API_GROUP}"
+
+TOPIC_READ_TIMEOUT_S = 10.0
+"""Seconds to wait for a Topic directly before a change that cannot be undone."""
 
 T = TypeVar("T")
 
@@ -92,6 +95,8 @@ class ClusterWorker:
             reason = Reason.NO_PERMISSION if error.forbidden else Reason.UNREACHABLE
             return ReconcileResult([], error=TopiaristError(reason, str(error)))
 
+        loop = asyncio.get_running_loop()
+
         def work() -> ReconcileResult:
             candidates = select_candidates(spec, home.namespace, unranked, labels, unreadable)
             request = ReconcileRequest(
@@ -105,6 +110,7 @@ class ClusterWorker:
                 list_deletions=lambda state: recent_deletions(home, state, owner, clock.now()),
                 plan_cache=self._plan_cache,
                 move_tracker=self._move_tracker,
+                read_topic=lambda resource: self._read_topic(resource, loop),
             )
             return self._reconcile_blocking(request, secrets)
 
@@ -141,6 +147,25 @@ class ClusterWorker:
             self._session.close()
             log.warning("a pass has ended early", extra={"cluster": request.cluster.name, "error": str(result.error)})
         return result
+
+    def _read_topic(self, resource: Resource, loop: asyncio.AbstractEventLoop) -> Resource | None:
+        """Return the present Topic of this name, None if there is none; called in the worker's thread.
+
+        The request is a list, which the operator may make anyway. Without a resource version the API server answers it
+        with the newest state, not from a cache that may lag. Raises ``TopiaristError`` without an answer.
+        """
+        path = collection_path(resource.kind, resource.namespace)
+        request = asyncio.run_coroutine_threadsafe(
+            self._api.get(path, fieldSelector=f"metadata.name={resource.name}"), loop
+        )
+        try:
+            bodies = request.result(TOPIC_READ_TIMEOUT_S)["items"]
+        except (ApiError, TimeoutError) as error:
+            request.cancel()
+            raise TopiaristError(Reason.UNREACHABLE, f"the API server: {error or 'no answer in time'}") from error
+        if not bodies:
+            return None
+        return parse_resource({**bodies[0], "kind": resource.kind, "apiVersion": load.API_VERSION}, resource)
 
     async def _read_secrets(self, namespace: str, names: Iterable[str]) -> SecretValues:
         """Return the content of the Secrets ``names``, without those that do not exist."""

@@ -32,6 +32,7 @@ from topiarist.kubernetes import approval
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.candidates import Candidate
+from topiarist.kubernetes.current_topic import ReadTopic, check_current_topic
 from topiarist.kubernetes.moves import (
     ClusterMoves,
     MoveTracker,
@@ -168,7 +169,8 @@ class ReconcileRequest:
     ``cluster_resource`` is the Cluster. ``blocked_deletions`` maps a topic's name to the reason why the topic must not
     be deleted although its resource is being deleted. ``policy_filter`` and ``limits`` apply the policies to a plan.
     ``list_deletions`` returns the deletions of the last day for a state that was read. ``open_usage_reader`` opens a
-    session that reads the usage of topics, None if the Cluster has no address of its brokers. ``plan_cache`` and
+    session that reads the usage of topics, None if the Cluster has no address of its brokers. ``read_topic`` reads the
+    present Topic before a change that cannot be undone; by default each Topic is current. ``plan_cache`` and
     ``move_tracker`` are kept from one reconciliation of the cluster to the next.
     """
 
@@ -181,6 +183,7 @@ class ReconcileRequest:
     limits: LimitFilter = NO_LIMITS
     list_deletions: Callable[[ClusterState], Sequence[Deletion]] = field(default=lambda state: ())
     open_usage_reader: Callable[[], UsageReader | None] = field(default=lambda: None)
+    read_topic: ReadTopic = field(default=lambda resource: resource)
     plan_cache: PlanCache = field(default_factory=PlanCache)
     move_tracker: MoveTracker = field(default_factory=MoveTracker)
 
@@ -282,7 +285,12 @@ def reconcile_cluster(
     progress: list[MoveProgress] = []
     # One batch a pass: statuses and other changes do not wait for copies.
     options = MoveOptions(request.cluster.moves, wait=False, on_progress=progress.append)
-    report = apply_plan(cluster, plan, stop=stop, control=WriteControl(pace, guard.check), move_options=options)
+
+    def check(topic: TopicPlan) -> Outcome | None:
+        resource = candidates[topic.topic].resource
+        return check_current_topic(topic, resource, request.read_topic) or guard.check(topic)
+
+    report = apply_plan(cluster, plan, stop=stop, control=WriteControl(pace, check), move_options=options)
     plans = {plan.topic: plan for plan in report.plan.topics}
     outcomes = {outcome.topic: outcome for outcome in report.outcomes}
     moves = _find_cluster_moves(request, state, report, progress, outcomes)

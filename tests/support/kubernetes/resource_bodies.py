@@ -55,17 +55,22 @@ def policy(name: str = "sizes", *rules: Mapping[str, Any], meta: Mapping[str, An
 
 def updated_body(previous: Resource, *, status: Mapping[str, Any] | None = None, **metadata: Any) -> Resource:
     """Return a later version of the same resource, as the API server returns it with an unchanged spec."""
-    assert previous.manifest is not None
-    plain = {
-        "namespace": previous.namespace,
-        "uid": previous.uid,
-        "generation": previous.generation,
-        "creationTimestamp": previous.created,
-        "labels": dict(previous.labels),
-        "annotations": dict(previous.source.annotations),
-        "finalizers": list(previous.finalizers),
-    }
-    if previous.deleting:
-        plain["deletionTimestamp"] = "2026-02-01T00:00:00Z"
-    made = body(previous.kind, previous.name, previous.manifest.spec, **{**plain, **metadata})
+    made = body_of(previous, **metadata)
     return parse_resource({**made, "status": previous.status if status is None else status}, previous)
+
+
+def body_of(resource: Resource, **metadata: Any) -> dict[str, Any]:
+    """Return the body of a resource as the API server returns it, with a new resource version and no status."""
+    assert resource.manifest is not None
+    plain = {
+        "namespace": resource.namespace,
+        "uid": resource.uid,
+        "generation": resource.generation,
+        "creationTimestamp": resource.created,
+        "labels": dict(resource.labels),
+        "annotations": dict(resource.source.annotations),
+        "finalizers": list(resource.finalizers),
+    }
+    if resource.deleting:
+        plain["deletionTimestamp"] = "2026-02-01T00:00:00Z"
+    return body(resource.kind, resource.name, resource.manifest.spec, **{**plain, **metadata})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, DeletionRecord
 
 OWNER = "k8s/shop/topiarist"
+TOPICS = "/apis/topiarist.dev/v1/namespaces/shop/topics"
 SHOP, PAY, SECRET = "/api/v1/namespaces/shop", "/api/v1/namespaces/pay", "/api/v1/namespaces/shop/secrets/zookeeper"
 GOING: dict[str, Any] = {"deletionTimestamp": "2026-02-01T00:00:00Z", "finalizers": [FINALIZER]}
 STAYS: Mapping[str, Any] = {"metadata": {}}
@@ -38,10 +39,17 @@ class Server:
 
     def __init__(self, objects: Mapping[str, Mapping[str, Any] | int]) -> None:
         self.objects = {TOPIC_CRD_PATH: STAYS, SHOP: STAYS, PAY: STAYS, **objects}
+        self.topics: dict[str, Mapping[str, Any]] = {}
+        self.topics_answer = 200
         self.asked: list[str] = []
 
-    async def get(self, path: str) -> Mapping[str, Any]:
-        """One of them."""
+    async def get(self, path: str, **params: str) -> Mapping[str, Any]:
+        """One of them, or the list of the Topics with a name."""
+        if name := params.get("fieldSelector", "").removeprefix("metadata.name="):
+            self.asked.append(f"{path} {name}")
+            if self.topics_answer != 200:
+                raise ApiError(self.topics_answer, "no answer")
+            return {"items": [self.topics[name]] if name in self.topics else []}
         self.asked.append(path)
         found = self.objects.get(path, GONE)
         if isinstance(found, int):
@@ -111,7 +119,11 @@ def world(*found: Resource, home: Resource | None = None, state: ClusterState | 
     ):
         store.upsert(each)
     held = states.cluster(*(states.topic(each.name, owner=OWNER) for each in found if each.kind == "Topic"))
-    return World(store, Server({paths[name]: body for name, body in objects.items()}), Session(state or held))
+    server = Server({paths[name]: body for name, body in objects.items()})
+    server.topics = {
+        each.name: resource_bodies.body_of(each) for each in found if each.kind == "Topic" and each.manifest
+    }
+    return World(store, server, Session(state or held))
 
 
 def leaving(name: str = "orders", namespace: str = "shop") -> Resource:
@@ -132,10 +144,36 @@ def test_a_topic_goes_with_its_resource() -> None:
     found = world(leaving(), resource_bodies.topic("stays"))
     assert told(found.look()) == {"orders": [], "stays": []}
     assert found.topics == {"stays"}
-    assert found.server.asked == [TOPIC_CRD_PATH, SHOP]
+    assert found.server.asked == [TOPIC_CRD_PATH, SHOP, f"{TOPICS} orders"]
     quiet = world(resource_bodies.topic("stays"))
     quiet.look()
     assert quiet.server.asked == []
+
+
+def without_topic(server: Server) -> None:
+    """Remove the Topic: a user has removed its finalizer."""
+    server.topics.clear()
+
+
+def recreated_topic(server: Server) -> None:
+    """Replace the Topic by another one of its name."""
+    server.topics["orders"] = resource_bodies.body_of(resource_bodies.topic("orders", deletionPolicy="Delete"))
+
+
+def unanswered_topic(server: Server) -> None:
+    """Let the API server answer no list of Topics."""
+    server.topics_answer = BROKEN
+
+
+@pytest.mark.parametrize("change", [without_topic, recreated_topic, unanswered_topic])
+def test_no_topic_is_deleted_because_of_an_old_view(change: Callable[[Server], None]) -> None:
+    """A Topic that was deleted or recreated since it was watched, or that cannot be read, deletes no topic."""
+    found = world(leaving())
+    change(found.server)
+    seen = found.look()
+    assert [reason for reason, _ in told(seen)["orders"]] == [Reason.STATE_CONFLICT]
+    assert [view.is_in_progress for view in seen.topic_results] == [True]
+    assert found.topics == {"orders"}
 
 
 @pytest.mark.parametrize(

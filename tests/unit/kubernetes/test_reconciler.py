@@ -323,3 +323,15 @@ def test_a_cluster_that_cannot_be_read_ends_the_pass() -> None:
     assert seen.error is not None
     assert seen.error.reason is Reason.UNREACHABLE
     assert [refusal_reasons(view) for view in seen.topic_results] == [[Reason.NOT_ALLOWED]]
+
+
+def test_a_topic_is_read_again_before_its_deletion() -> None:
+    """A Topic that does not exist any more deletes nothing; one that is as it was does."""
+    leaving = resource_bodies.topic("orders", deletionPolicy="Delete", meta=DELETING_META)
+    for current, left in ((None, {"orders"}), (leaving, set())):
+        port = MemoryCluster(states.cluster(owned_topic("orders")))
+        request = make_request(
+            resource_bodies.cluster(allowDeletion=True), leaving, read_topic=lambda _, it=current: it
+        )
+        reconcile_topics(port, request)
+        assert {*port.state.topics} == left

@@ -1,0 +1,95 @@
+"""``make campaign``: run all campaigns on the operator, print each alarm, and write the figures.
+
+Usage: ``python -m campaigns.run [RECORD]``. The exit code is 1 if there is an alarm that ``remaining`` does not name.
+``tools/operator_campaigns.py`` makes ``docs/operator-campaigns.md`` from the record.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections import Counter
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from campaigns.patterns import Pattern, enumerate_cases, run_case, run_reference
+from campaigns.remaining import remaining_reason
+from campaigns.sequences import enumerate_sequences, run_sequence
+from campaigns.workloads import WORKLOADS
+
+
+def run_patterns(record: dict[str, Any]) -> int:
+    """Run every case of every pattern; return the number of alarms that are not known."""
+    cases, alarms, unknown = Counter[Pattern](), Counter[Pattern](), 0
+    positions, seconds = Counter[str](), Counter[Pattern]()
+    remaining: Counter[str] = Counter()
+    for workload in WORKLOADS:
+        reference = run_reference(workload)
+        positions["writes"] += len(reference.writes)
+        positions["events"] += reference.versions[-1]
+        for case in enumerate_cases(workload, reference):
+            begun = time.monotonic()
+            found = run_case(case, reference)
+            seconds[case.pattern] += time.monotonic() - begun  # type: ignore[assignment]
+            cases[case.pattern] += 1
+            if not found:
+                continue
+            alarms[case.pattern] += 1
+            if reason := remaining_reason(case, found):
+                remaining[reason] += 1
+            else:
+                unknown += 1
+                print("\n".join((str(case), *(f"  {alarm:.1000}" for alarm in found))))
+    record["workloads"] = [workload.name for workload in WORKLOADS]
+    record["positions"] = dict(positions)
+    record["patterns"] = {
+        each.value: {"cases": cases[each], "alarms": alarms[each], "seconds": round(seconds[each], 1)}
+        for each in Pattern
+    }
+    record["remaining"] = dict(remaining)
+    return unknown
+
+
+def run_sequences(record: dict[str, Any]) -> int:
+    """Run the sequences of all properties; return the number of alarms."""
+    record["sequences"], total = {}, 0
+    for plural in ("topics", "clusters"):
+        begun, states, alarms, properties, accepted = time.monotonic(), Counter[str](), 0, 0, 0
+        for sequence in enumerate_sequences(plural):
+            report = run_sequence(sequence)
+            states += report.states
+            properties += 1
+            accepted += bool(report.accepted)
+            alarms += len(report.alarms)
+            print("".join(f"{alarm:.1000}\n" for alarm in report.alarms), end="")
+        record["sequences"][plural] = {
+            "properties": properties,
+            "accepted": accepted,
+            "states": dict(sorted(states.items())),
+            "alarms": alarms,
+            "seconds": round(time.monotonic() - begun, 1),
+        }
+        total += alarms
+    return total
+
+
+def main(arguments: list[str]) -> int:
+    """Run all campaigns and write the record; return the exit code."""
+    logging.disable(logging.WARNING)  # the faults of the campaigns are logged thousands of times
+    record: dict[str, Any] = {"date": datetime.now(UTC).date().isoformat()}
+    begun = time.monotonic()
+    unknown = run_patterns(record) + run_sequences(record)
+    record["seconds"] = round(time.monotonic() - begun)
+    record["unknownAlarms"] = unknown
+    if arguments:
+        Path(arguments[0]).parent.mkdir(parents=True, exist_ok=True)
+        Path(arguments[0]).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    print(json.dumps(record, indent=2))
+    return 1 if unknown else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,73 @@
+"""The oracle of the campaigns raises an alarm for each kind of harm, so that an empty list of alarms says something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from unittest.mock import patch
+
+import pytest
+
+from campaigns.kafka_clusters import Write
+from campaigns.oracle import FinalState, compare
+from campaigns.patterns import Pattern, enumerate_cases, run_case, run_reference
+from campaigns.workloads import WORKLOADS
+from topiarist.kubernetes import reconciler
+
+GOOD = FinalState(
+    {"orders": 3}, {"orders": ((1,),)}, {"topics/orders": ("Ready", True)}, frozenset({"orders"}), (), (), ()
+)
+DELETION = Write("orders", ("DeleteTopic",), True)
+
+
+@pytest.mark.parametrize(
+    ("change", "alarm"),
+    [
+        (lambda state: state._replace(topics={}), "topic orders: "),
+        (lambda state: state._replace(topics={"orders": 6}), "topic orders: "),
+        (lambda state: state._replace(resources={"topics/orders": ("Waiting", True)}), "topics/orders: "),
+        (lambda state: state._replace(resources={"topics/orders": ("Ready", False)}), "topics/orders: "),
+        (lambda state: state._replace(writes=(DELETION,)), "extra destructive write: "),
+        (lambda state: state._replace(late_writes=("topics/orders/status",)), "a further pass writes: "),
+        (lambda state: state._replace(failures=("KeyError()",)), "crash: "),
+    ],
+)
+def test_each_harm_is_an_alarm(change: Callable[[FinalState], FinalState], alarm: str) -> None:
+    """A missing or different topic, another status or finalizer, a deletion, a late write, a crash."""
+    (found,) = compare(change(GOOD), GOOD)
+    assert found.startswith(alarm)
+
+
+def test_a_topic_that_was_never_created_may_be_missing() -> None:
+    """If no resource declares it in the end, its resource was not observed; a deletion of it remains an alarm."""
+    reference = GOOD._replace(declared=frozenset())
+    assert [*compare(reference._replace(topics={}), reference)] == []
+    created = reference._replace(topics={}, writes=(Write("orders", ("CreateTopic",), False),))
+    assert [alarm[:13] for alarm in compare(created, reference)] == ["topic orders:"]
+
+
+def test_repeated_writes_are_an_alarm_after_a_kill() -> None:
+    """A write that is not destructive counts too, and so do other replica lists."""
+    repeated = GOOD._replace(writes=(Write("orders", ("UpdateConfig",), False),), replicas={"orders": ((2,),)})
+    found = [alarm.partition(":")[0] for alarm in compare(repeated, GOOD, repeats_nothing=True)]
+    assert found == ["writes to Kafka", "replicas"]
+
+
+def test_without_the_check_of_the_view_an_old_view_deletes_a_topic() -> None:
+    """The campaign finds the defect that the check was written for: it is not blind to it."""
+    (workload,) = (each for each in WORKLOADS if each.name == "recreate the resource")
+    reference = run_reference(workload)
+    cases = [case for case in enumerate_cases(workload, reference) if case.pattern is Pattern.RESTARTED]
+    with patch.object(reconciler, "check_current_topic", lambda *_: None):
+        alarms = [alarm for case in cases for alarm in run_case(case, reference)]
+    assert any(
+        alarm.startswith("extra destructive write: Write(topic='orders', kinds=('DeleteTopic',)") for alarm in alarms
+    )
+
+
+def test_a_pass_that_fails_is_a_crash() -> None:
+    """The work loop survives an unexpected exception and logs it; the campaign counts it."""
+    reference = run_reference(WORKLOADS[0])
+    with patch.object(reconciler, "make_plan", side_effect=ZeroDivisionError):
+        (case, *_) = enumerate_cases(WORKLOADS[0], reference)
+        alarms = run_case(case._replace(pattern=Pattern.LAGGING, position=1, begin=1, end=1), reference)
+    assert "crash: ZeroDivisionError()" in alarms

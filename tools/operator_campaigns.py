@@ -1,0 +1,53 @@
+"""The figures of ``docs/operator-campaigns.md``, from the record of a run of ``make campaign``.
+
+``python tools/operator_campaigns.py RECORD`` copies a record without unknown alarms to
+``docs/operator-campaigns.json``, and ``make generate`` makes the page from it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+RECORD = ROOT / "docs" / "operator-campaigns.json"
+
+
+def campaign_part() -> str:
+    """Return the generated part of the page: cases and alarms by pattern, states by kind, remaining alarms."""
+    record = json.loads(RECORD.read_text(encoding="utf-8"))
+    patterns, sequences, positions = record["patterns"], record["sequences"], record["positions"]
+    cases = sum(each["cases"] for each in patterns.values())
+    text = f"\nThe run of {record['date']}: {record['seconds']} s. {len(record['workloads'])} workloads with "
+    text += f"{positions['writes']:,} writes and {positions['events']:,} events, {cases:,} cases.\n\n"
+    text += "| pattern | cases | alarms | seconds |\n| --- | --- | --- | --- |\n"
+    for name, each in patterns.items():
+        text += f"| {name} | {each['cases']:,} | {each['alarms']:,} | {each['seconds']} |\n"
+    text += f"\nWorkloads: {', '.join(record['workloads'])}.\n"
+    verdicts = sorted({verdict for each in sequences.values() for verdict in each["states"]})
+    text += f"\n| kind | properties | with accepted states | {' | '.join(verdicts)} | alarms | seconds |\n"
+    text += "| --- " * (5 + len(verdicts)) + "|\n"
+    for kind, each in sequences.items():
+        counts = " | ".join(f"{each['states'].get(verdict, 0):,}" for verdict in verdicts)
+        text += f"| {kind} | {each['properties']} | {each['accepted']} | {counts} "
+        text += f"| {each['alarms']} | {each['seconds']} |\n"
+    text += "\nAlarms that remain:\n\n" if record["remaining"] else "\nNo alarm remains.\n"
+    return text + "".join(f"- {reason} ({count:,} cases)\n" for reason, count in record["remaining"].items()) + "\n"
+
+
+def main(arguments: list[str]) -> int:
+    """Copy a record to ``docs/operator-campaigns.json``; return the exit code."""
+    if len(arguments) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    text = Path(arguments[0]).read_text(encoding="utf-8")
+    if unknown := json.loads(text)["unknownAlarms"]:
+        print(f"the run has {unknown} alarms that are neither corrected nor named", file=sys.stderr)
+        return 1
+    RECORD.write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
