@@ -31,7 +31,7 @@ from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
 WALKS = int(os.environ.get("TOPIARIST_WALKS", "30"))
 
 _EVENTS = ("the connection drops", "its session expires", "crashes", "its session expires after the crash")
-_NOT_SENT = ("AwaitDeletion", "AwaitController")
+_NOT_SENT = ("AwaitDeletion", "AwaitController", "AwaitRequest")
 _TOPS = ("/admin", "/brokers", "/config", "/controller", "/controller_epoch", "/cluster", "/migration", "/topiarist")
 _COMPARED_CHILDREN = (paths.TOPICS, paths.TOPIC_CONFIGS, paths.DELETION_REQUESTS, paths.RECORDS, paths.LOCK)
 

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from interleavings.zookeeper.tree import Tree
 from interleavings.zookeeper.world import (
+    KRAFT_EPOCH,
     Budget,
     Controller,
     Scenario,
@@ -21,7 +22,9 @@ from interleavings.zookeeper.world import (
     config_of,
     encode_config,
     encode_request,
+    encode_state,
     encode_topic,
+    first_state_path,
     initialize,
     make_topic_id,
     partitions_of,
@@ -73,6 +76,8 @@ def controller_steps(world: World, scenario: Scenario) -> Iterator[Step]:
         case _:
             for topic in scenario.names:
                 yield from _next_for_topic(tree, topic, known, step)
+            if scenario.moves:
+                yield from _move_steps(world)
 
 
 def _elect(world: World, label: str, budget: Budget) -> Step:
@@ -80,7 +85,7 @@ def _elect(world: World, label: str, budget: Budget) -> Step:
     tree = world.tree.put(paths.CONTROLLER_EPOCH, str(epoch).encode())
     if paths.CONTROLLER not in tree.nodes:
         tree = tree.put(paths.CONTROLLER, _controller_data(-1))
-    elected = world.controller._replace(known=(), step=(), active=True)
+    elected = world.controller._replace(known=(), step=(), active=True, moving=())
     return Step(label, world._replace(tree=tree, controller=elected, budget=budget))
 
 
@@ -109,6 +114,83 @@ def _next_for_topic(tree: Tree, topic: str, known: dict[str, int], step: Callabl
         yield step(f"deletes {topic}", tree.remove(path, *below), others, ("delete", topic, 1))
     elif requested and before is None:
         yield step(f"drops the request for {topic}", tree.remove(request), known)
+
+
+def _move_steps(world: World) -> Iterator[Step]:
+    """Yield what the controller does next for the reassignment request: its first entry that it can carry out.
+
+    It keeps the entries in memory, and writes a topic from what it knows. An entry of a topic that is deleted meanwhile
+    stays, until another controller reads the request.
+    """
+    tree, controller = world.tree, world.controller
+    if not controller.moving:
+        if paths.REASSIGNMENT_REQUEST in tree.nodes:
+            yield _load_request(world)
+        return
+    for entry in controller.moving:
+        topic, partition, target = entry
+        node = tree.nodes.get(paths.topic_path(topic))
+        known = dict(controller.known).get(topic, 0)
+        if node is None or partition >= known:
+            continue
+        fields = json.loads(node.data)
+        lists = {key: value for key, value in fields["partitions"].items() if int(key) < known}
+        present, number = lists[str(partition)], str(partition)
+        adding, removing = (fields.get(key, {}) for key in ("adding_replicas", "removing_replicas"))
+        state_path = first_state_path(topic, partition)
+        if number in adding or number in removing:
+            state = json.loads(tree.nodes[state_path].data)
+            if state["isr"] != list(target):
+                after = tree.put(state_path, encode_state(target, state["leader_epoch"] + 1))
+                yield Step(f"brokers: {topic}-{partition} is copied", world._replace(tree=after))
+                return
+            left = {key: value for key, value in adding.items() if key != number}
+            also = {key: value for key, value in removing.items() if key != number}
+            after = _put_lists(tree, topic, fields, {**lists, number: list(target)}, left, also)
+            yield Step(f"controller: ends the move of {topic}-{partition}", world._replace(tree=after))
+        elif list(present) == list(target):
+            yield _drop_entry(world, entry)
+        else:
+            new = [broker for broker in target if broker not in present]
+            old = [broker for broker in present if broker not in target]
+            now = {**lists, number: [*target, *old]}
+            after = _put_lists(tree, topic, fields, now, {**adding, number: new}, {**removing, number: old})
+            yield Step(f"controller: begins to move {topic}-{partition}", world._replace(tree=after))
+        return
+
+
+def _put_lists(tree: Tree, topic: str, fields: Any, lists: Any, adding: Any, removing: Any) -> Tree:
+    changed = {**fields, "partitions": lists, "adding_replicas": adding, "removing_replicas": removing}
+    return tree.put(paths.topic_path(topic), dump_object(changed))
+
+
+def _load_request(world: World) -> Step:
+    """Return the step in which the controller reads a request; entries of topics that do not exist are removed."""
+    tree = world.tree
+    entries = json.loads(tree.nodes[paths.REASSIGNMENT_REQUEST].data)["partitions"]
+    found = [each for each in entries if paths.topic_path(each["topic"]) in tree.nodes]
+    moving = tuple((each["topic"], each["partition"], tuple(each["replicas"])) for each in found)
+    after = _put_request(tree, found) if len(found) < len(entries) else tree
+    controller = world.controller._replace(moving=moving)
+    return Step("controller: reads the reassignment request", world._replace(tree=after, controller=controller))
+
+
+def _drop_entry(world: World, entry: tuple[str, int, tuple[int, ...]]) -> Step:
+    """Return the step in which the controller removes an entry from its memory and from the request."""
+    moving = tuple(each for each in world.controller.moving if each != entry)
+    node = world.tree.nodes.get(paths.REASSIGNMENT_REQUEST)
+    entries = json.loads(node.data)["partitions"] if node else []
+    left = [each for each in entries if (each["topic"], each["partition"]) != entry[:2]]
+    after = _put_request(world.tree, left) if node else world.tree
+    controller = world.controller._replace(moving=moving)
+    label = f"controller: removes {entry[0]}-{entry[1]} from the request"
+    return Step(label, world._replace(tree=after, controller=controller))
+
+
+def _put_request(tree: Tree, entries: list[Any]) -> Tree:
+    if not entries:
+        return tree.remove(paths.REASSIGNMENT_REQUEST)
+    return tree.put(paths.REASSIGNMENT_REQUEST, dump_object({"version": 1, "partitions": entries}))
 
 
 def client_steps(world: World, scenario: Scenario) -> Iterator[Step]:
@@ -164,7 +246,7 @@ def operator_steps(world: World, scenario: Scenario) -> Iterator[Step]:
     tree, controller = world.tree, world.controller
     if paths.MIGRATION in tree.nodes and controller.active is not None:
         # The claim of a KRaft controller: the epoch and the controller's znode in one transaction.
-        after = tree.put(paths.CONTROLLER_EPOCH, b"1000").put(paths.CONTROLLER, _controller_data(7))
+        after = tree.put(paths.CONTROLLER_EPOCH, KRAFT_EPOCH).put(paths.CONTROLLER, _controller_data(7))
         kraft = controller._replace(active=None, step=())
         yield Step("KRaft: its controller takes over", world._replace(tree=after, controller=kraft))
     if not world.budget.operator_actions:
@@ -184,7 +266,7 @@ def operator_steps(world: World, scenario: Scenario) -> Iterator[Step]:
                     yield Step(f"a person: deletes the lock znode {name}", spent._replace(tree=after))
             case "resign" if controller.active and not controller.step:
                 after = tree.remove(paths.CONTROLLER)
-                away = controller._replace(known=(), active=False)
+                away = controller._replace(known=(), active=False, moving=())
                 yield Step("controller: its session ends", spent._replace(tree=after, controller=away))
             case "broker" if paths.broker_path(2) in tree.nodes:
                 yield Step("broker 2: goes offline", spent._replace(tree=tree.remove(paths.broker_path(2))))
@@ -195,6 +277,9 @@ def operator_steps(world: World, scenario: Scenario) -> Iterator[Step]:
                     if path in tree.nodes and tree.nodes[path].data != record:
                         given = spent._replace(tree=tree.put(path, record))
                         yield Step(f"a person: gives {topic} to another owner", given)
+            case "move" if paths.REASSIGNMENT_REQUEST not in tree.nodes and paths.topic_path("a") in tree.nodes:
+                after = tree.put(paths.REASSIGNMENT_REQUEST, encode_request("a"))
+                yield Step("a client: requests a move of a", spent._replace(tree=after))
             case "reassign" if tree.put(paths.REASSIGNMENT_REQUEST, encode_request("a")).nodes != tree.nodes:
                 after = tree.put(paths.REASSIGNMENT_REQUEST, encode_request("a"))
                 yield Step("a client: requests a reassignment of a", spent._replace(tree=after))

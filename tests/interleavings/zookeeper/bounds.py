@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from interleavings.replay import RunSpec
 from interleavings.zookeeper.world import Budget, Scenario, declare, make_run
 from topiarist.model.ownership_record import encode_value
 from topiarist.model.state import AppliedSpec, OwnershipRecord
@@ -49,6 +50,7 @@ _ADD = ("grow", "a", 3)
 _CLIENT = (_DELETE, _RECREATE, _SET, _SET_UNKNOWN, _ADD)
 _PEOPLE = ("freeze", "migrate", "unlock", "resign", "broker", "own")
 
+_QUIET = Budget()
 _DROP_AND_CRASH = Budget(drops=1, crashes=1)
 
 
@@ -56,7 +58,20 @@ def _client(actions: int, *, drops: int = 0, crashes: int = 0) -> Budget:
     return Budget(drops, crashes, client_actions=actions)
 
 
+_RAISE = make_run(declare("a", 1, _LONG, factor=2))
+_LOWER = make_run(declare("a", 1, _LONG, factor=1))
+_GROW_ONE = make_run(declare("a", 2, _LONG))
+
+
+def _moving(*runs: RunSpec, budget: Budget = _QUIET, **options: Any) -> Scenario:
+    return Scenario(runs, _OWNED_ONE, budget, names=("a",), moves=True, **options)
+
+
 SMALL = {
+    "moves: a raise": _moving(_RAISE, budget=Budget(drops=1)),
+    "moves: a reduction": _moving(_LOWER, budget=Budget(crashes=1), width=2),
+    "moves: unlock": _moving(_RAISE, budget=Budget(operator_actions=1), operator_actions=("unlock",)),
+    "moves: a failover": _moving(_RAISE, budget=Budget(failovers=1)),
     "one run": Scenario((_ONE,), _BASE, Budget(2, 1, 1)),
     "one run, single reads": Scenario((_ONE,), _BASE, Budget(drops=1), multiread=False),
     "drift, lost answers": Scenario((_CONFIGURE,), _DRIFTED, Budget(drops=2)),
@@ -90,6 +105,13 @@ SMALL = {
 """The bounds of ``make test``, by name."""
 
 LARGE = {
+    "moves: deletion by another client": _moving(_RAISE, budget=_client(1), client_actions=(_DELETE,)),
+    "moves: another request": _moving(_RAISE, budget=Budget(operator_actions=1), operator_actions=("move",)),
+    "moves: a raise, faults": _moving(_RAISE, budget=Budget(1, 1, 1)),
+    "moves: a raise and a growth": _moving(_RAISE, _GROW_ONE),
+    "moves: freeze": _moving(_RAISE, budget=Budget(operator_actions=1), operator_actions=("freeze",)),
+    "moves: resign": _moving(_RAISE, budget=Budget(operator_actions=1), operator_actions=("resign",)),
+    "moves: migrate": _moving(_RAISE, budget=Budget(operator_actions=1), operator_actions=("migrate",)),
     "two equal runs, faults": Scenario((_TWO, _TWO), _BASE, _DROP_AND_CRASH),
     "two different runs, faults": Scenario((_TWO, _TWO_MORE), _BASE, Budget(1, 1, 1)),
     "deletion and growth, faults": Scenario((_REMOVE, _GROW), _OWNED, _client(1, drops=1, crashes=1), (_SET,)),

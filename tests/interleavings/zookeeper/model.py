@@ -7,6 +7,7 @@ they commute with every other step.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -15,15 +16,20 @@ from interleavings.search import Transition
 from interleavings.zookeeper import actors
 from interleavings.zookeeper.product_run import DROP, EXPIRE, Event, make_automaton, read_whole
 from interleavings.zookeeper.properties import (
+    BATCH,
     Commit,
+    check_batch,
     check_commit,
+    check_left_throttles,
+    check_moves_report,
     check_other_writer,
     check_report,
+    is_of_batch,
     is_of_planned_topic,
     topic_of_transaction,
 )
-from interleavings.zookeeper.tree import Tree, decode_transaction, execute, read_paths, topic_of
-from interleavings.zookeeper.world import Budget, Run, Scenario, World, Written, first_world, partitions_of
+from interleavings.zookeeper.tree import Tree, TreeOperation, decode_transaction, execute, read_paths, topic_of
+from interleavings.zookeeper.world import KRAFT_EPOCH, Budget, Run, Scenario, World, Written, first_world, partitions_of
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.model.outcome import Result
 from topiarist.model.plan import Plan
@@ -42,6 +48,7 @@ _VOLATILE = {
     "resign": (paths.CONTROLLER_EPOCH, paths.CONTROLLER),
     "broker": (paths.BROKER_IDS,),
     "reassign": (paths.REASSIGNMENT_REQUEST,),
+    "moves": (paths.REASSIGNMENT_REQUEST, paths.MOVES, paths.BROKER_CONFIGS),
 }
 _ALWAYS_VOLATILE = (paths.TOPICS, paths.TOPIC_CONFIGS, paths.DELETION_REQUESTS, paths.RECORDS, paths.LOCK)
 
@@ -57,6 +64,8 @@ class ZooKeeperModel:
         self._plans: dict[tuple[int, int], Plan] = {}
         self._endings: dict[int, str] = {}
         kinds = {*scenario.operator_actions, *(("failovers",) if scenario.budget.failovers else ())}
+        if scenario.moves:
+            kinds.add("moves")
         self._volatile = (*_ALWAYS_VOLATILE, *(path for kind in sorted(kinds) for path in _VOLATILE.get(kind, ())))
 
     @property
@@ -128,7 +137,11 @@ class ZooKeeperModel:
         answer, tree = execute(world.tree, head, str(index))
         label, written = f"run {index}: {_describe(head)}", run.written
         finds: tuple[str, ...] = ()
-        if name == "MultiRequest":
+        if name == "MultiRequest" and is_of_batch(operations := decode_transaction(head.serialize())):
+            label, finds = self._describe_batch(world, index, situation.plan, operations, tree)
+            if tree is not world.tree:
+                written = tuple(sorted({*written, BATCH}))
+        elif name == "MultiRequest":
             label, written, finds = self._describe_transaction(world, index, situation.plan, head, tree)
         done = world._replace(tree=tree)
         if not run.lost:
@@ -159,6 +172,16 @@ class ZooKeeperModel:
         others = (each for each in written if each.topic != topic)
         return f"run {index}: its transaction for {topic} commits", tuple(sorted((*others, new))), tuple(finds)
 
+    def _describe_batch(
+        self, world: World, index: int, plan: Plan | None, operations: Sequence[TreeOperation], after: Tree
+    ) -> tuple[str, tuple[str, ...]]:
+        what = "puts the throttles back" if operations[-1].kind == "delete" else "sends a batch of moves"
+        if after is world.tree:
+            return f"run {index}: {what}, which is refused", ()
+        assert plan is not None
+        commit = Commit("", operations, world.tree, after, operations[0].path)
+        return f"run {index}: {what}", tuple(check_batch(commit, plan))
+
     def _advance(self, world: World, index: int, event: Event, label: str) -> Transition[World]:
         """Return the step in which a run learns of an event."""
         run = world.runs[index]
@@ -166,7 +189,12 @@ class ZooKeeperModel:
         state = self._automata[index].after(run.state, event)
         after = self._execute_independent(_with_run(world, index, run._replace(state=state, lost=0)), index)
         situation = self._automata[index].look(after.runs[index].state or 0)
-        finds = tuple(check_report(situation.outcomes, run.written)) if isinstance(situation, Ended) else ()
+        finds: tuple[str, ...] = ()
+        if isinstance(situation, Ended):
+            finds = tuple(check_report(situation.outcomes, run.written))
+            before = self._automata[index].look(run.state)
+            if self.scenario.moves and isinstance(before, Asking) and before.plan:
+                finds = tuple(check_moves_report(situation.outcomes, before.plan, after.tree, run.written))
         return Transition(label, after, finds)
 
     def _execute_independent(self, world: World, index: int) -> World:
@@ -196,6 +224,8 @@ class ZooKeeperModel:
                 return request.path not in tree.nodes
             case "AwaitController":
                 return paths.CONTROLLER in tree.nodes
+            case "AwaitRequest":
+                return _is_request_news(tree, request.seen)
         return True
 
     @staticmethod
@@ -238,7 +268,7 @@ class ZooKeeperModel:
             following: dict[int, World] = {}
             for world in worlds.values():
                 plan = self._plan(self._rest(world).tree, index)
-                if plan.has_changes:
+                if plan.has_changes or (plan.batch and not plan.write_block.reason):
                     ended = self._undisturbed(world, index)
                     if isinstance(ended, str):
                         return ended
@@ -247,6 +277,9 @@ class ZooKeeperModel:
                 if plan.write_block.reason:
                     reasons.add(plan.write_block.reason.value)
             if not following:
+                left = [find for world in worlds.values() for find in check_left_throttles(world.tree)]
+                if left and not reasons:
+                    return f"steady, and {left[0]}"
                 return f"steady, and refused: {', '.join(sorted(reasons))}" if reasons else ""
             worlds, reasons = following, set()
         return f"not in step after {_MAX_RUNS} undisturbed runs"
@@ -276,13 +309,25 @@ class ZooKeeperModel:
                 after = world._replace(runs=())
                 ended[after.digest] = after
                 continue
-            answer, tree = execute(world.tree, situation.requests[0], str(index))
-            steps.append(self._advance(world._replace(tree=tree), index, answer, "").state)
+            if self._is_enabled(world.tree, situation.requests[0]):
+                answer, tree = execute(world.tree, situation.requests[0], str(index))
+                steps.append(self._advance(world._replace(tree=tree), index, answer, "").state)
+            elif not steps:
+                return "an undisturbed run waits, and nothing can happen that ends its wait"
             for each in steps:
                 if each.digest not in seen:
                     seen.add(each.digest)
                     open_worlds.append(each)
         return [*ended.values()]
+
+
+def _is_request_news(tree: Tree, seen: bytes | None) -> bool:
+    """Return whether a poll finds the request changed, or nothing left in it that the controller can carry out."""
+    node = tree.nodes.get(paths.REASSIGNMENT_REQUEST)
+    if node is None or node.data != seen or tree.nodes[paths.CONTROLLER_EPOCH].data == KRAFT_EPOCH:
+        return True
+    topics = {each["topic"] for each in json.loads(node.data)["partitions"]}
+    return not any(paths.topic_path(topic) in tree.nodes for topic in topics)
 
 
 def _with_run(world: World, index: int, run: Run) -> World:

@@ -12,11 +12,15 @@ from typing import Any
 
 from interleavings.planted import Fault, Patch
 from topiarist.adapters.zookeeper.codec import paths
+from topiarist.adapters.zookeeper.moves import batch_writer
+from topiarist.adapters.zookeeper.moves import transaction as moves_transaction
 from topiarist.adapters.zookeeper.read import bulk_read
 from topiarist.adapters.zookeeper.write import lock, transaction, write_context, writer
 from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType, build_operations
 from topiarist.model.outcome import Outcome, Result
 from topiarist.planning import preconditions
+from topiarist.planning.moves.execution import gate
+from topiarist.planning.moves.execution.standing import MoveStanding
 
 
 def _change_operations(change: Callable[[Operation], Operation | None]) -> Sequence[Patch]:
@@ -102,6 +106,20 @@ def _without_own_znodes(self: lock.Lock) -> list[str]:
 _read_queue = lock.Lock._read_queue
 
 
+def _change_batches(change: Callable[[Operation], Operation | None]) -> Sequence[Patch]:
+    """Return the patch that changes or drops operations of each batch of moves."""
+
+    def build(*arguments: Any, **keywords: Any) -> list[Operation]:
+        operations = moves_transaction.build_batch_operations(*arguments, **keywords)
+        return [each for each in map(change, operations) if each is not None]
+
+    return [(batch_writer, "build_batch_operations", build)]
+
+
+def _drop_batch_operations(unwanted: Callable[[Operation], bool]) -> Sequence[Patch]:
+    return _change_batches(lambda operation: None if unwanted(operation) else operation)
+
+
 FAULTS = {
     "the lock is not checked": Fault("two runs, unlock", _drop_checks(paths.LOCK)),
     "the controller's epoch is not checked": Fault("two runs, migrate", _drop_checks(paths.CONTROLLER_EPOCH)),
@@ -166,5 +184,26 @@ FAULTS = {
         "two creations", _returns(transaction, "uninitialized_outcome", None)
     ),
     "a write block is not looked for": Fault("two runs, freeze", _returns(write_context, "require_writable", None)),
+    "moves: the topic is not checked": Fault(
+        "moves: another request",
+        _drop_batch_operations(lambda each: each.type is OperationType.CHECK and each.path.startswith(paths.TOPICS)),
+    ),
+    "moves: a deletion request is not looked for": Fault(
+        "moves: deletion by another client",
+        _drop_batch_operations(lambda each: each.path.startswith(f"{paths.DELETION_REQUESTS}/")),
+    ),
+    "moves: throttles are not set": Fault(
+        "moves: a raise", _drop_batch_operations(lambda each: each.path.startswith(f"{paths.BROKER_CONFIGS}/"))
+    ),
+    "moves: the lock is not checked": Fault(
+        "moves: unlock", _drop_batch_operations(lambda each: each.path.startswith(paths.LOCK))
+    ),
+    "moves: a batch without an answer counts as sent": Fault(
+        "moves: a raise", _returns(batch_writer.BatchWriter, "_was_committed", True)
+    ),
+    "moves: the topic is not compared": Fault(
+        "moves: another request", _returns(gate, "find_standing", MoveStanding.BEFORE)
+    ),
+    "moves: throttles are never put back": Fault("moves: a raise", _returns(batch_writer.BatchWriter, "end", True)),
 }
 """The planted faults, by what the product then fails to do."""

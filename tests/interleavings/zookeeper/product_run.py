@@ -16,14 +16,18 @@ from kazoo.exceptions import ConnectionLoss, SessionExpiredError
 from kazoo.protocol.states import KazooState
 
 from interleavings.replay import Asking, Automaton, Blocked, Ended, Reached, RunSpec, Situation
-from interleavings.zookeeper.tree import Answer
+from interleavings.zookeeper.tree import Answer, read_paths
 from topiarist.adapters.zookeeper import cluster as cluster_module
+from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.connection.session import Session
+from topiarist.adapters.zookeeper.moves import mover, request_wait
+from topiarist.adapters.zookeeper.read.bulk_read import Znode
 from topiarist.adapters.zookeeper.write import write_context
 from topiarist.errors import TopiaristError
 from topiarist.model.outcome import ReconcileReport
 from topiarist.model.plan import Plan
 from topiarist.model.state import ClusterState
+from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan, read_and_plan
 
 DROP, EXPIRE = "the connection drops", "the session expires"
@@ -39,6 +43,13 @@ class AwaitDeletion(NamedTuple):
 
     path: str
     type: int = 3
+
+
+class AwaitRequest(NamedTuple):
+    """A pause between two polls of the reassignment request, which ends when the request is not as it was ``seen``."""
+
+    seen: bytes | None
+    type: int = 0
 
 
 class AwaitController(NamedTuple):
@@ -87,6 +98,7 @@ class _Client:
         self.expired = self.blocked = False
         self.locked: str | None = None  # the path of the lock, in the replay that acquires it
         self.now = 0.0
+        self.seen_request: bytes | None = None
         self.handler = self
         self.client_id = (int(session) + 1, b"")
         self.connect_deadline = 0.0
@@ -128,13 +140,23 @@ class _Client:
             self.blocked = True
             raise Blocked
         if isinstance(event, tuple):
-            self.queue.pop(0).answer = event
+            pending = self.queue.pop(0)
+            pending.answer = event
+            self._remember_request(pending.request, event)
             return
         self.expired = event == EXPIRE
         for pending in self.queue:
             pending.answer = ("error", SessionExpiredError if self.expired else ConnectionLoss)
         self.queue = []
         self.listener(KazooState.LOST if self.expired else KazooState.SUSPENDED)
+
+    def _remember_request(self, request: Any, answer: Answer) -> None:
+        """Keep what the run has seen of the reassignment request."""
+        wanted = read_paths(request)
+        if paths.REASSIGNMENT_REQUEST not in wanted or isinstance(request, AwaitRequest):
+            return
+        value = answer[1][wanted.index(paths.REASSIGNMENT_REQUEST)] if answer[0] == "read" else answer[1]
+        self.seen_request = value.data if isinstance(value, Znode) else None
 
     # The clock of ``wait_for_controller``.
 
@@ -146,6 +168,23 @@ class _Client:
         self._call(AwaitController(), pending)
         if pending.get() == "deadline":
             self.now += _FOREVER_S
+
+
+class _Pauses:
+    """The clock of a wait for the reassignment request: each pause ends with a change of the request."""
+
+    def __init__(self, client: _Client) -> None:
+        self._client = client
+        self._now = 0.0
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def sleep(self, seconds: float) -> None:
+        pending = _Pending(self._client)
+        self._client._call(AwaitRequest(self._client.seen_request), pending)
+        pending.get()
+        self._now += seconds
 
 
 class _NoLogin:
@@ -172,12 +211,22 @@ def make_automaton(run: RunSpec, session: str, *, multiread: bool = True) -> Aut
         client = _Client(events, session)
         zookeeper = connect(client, multiread=multiread, owner=run.options.owner)
         plan = reached.plan if reached else None
-        with mock.patch.object(write_context, "time", client), contextlib.suppress(Blocked):
+        pauses = _Pauses(client)
+        with (
+            mock.patch.object(write_context, "time", client),
+            mock.patch.object(request_wait, "time", pauses),
+            mock.patch.object(request_wait, "_STOP_CHECK_S", _FOREVER_S),
+            mock.patch.object(mover, "time", pauses),
+            mock.patch.object(mover, "_HEALTH_POLL_S", _FOREVER_S),  # one pause, and then the moves are given up
+            contextlib.suppress(Blocked),
+        ):
             try:
                 if plan is None:
                     return _reached(_Planned(read_and_plan(zookeeper, run.cluster, run.topics, run.options)))
                 _set_lock(zookeeper, client, reached.path if reached else None)
-                report: ReconcileReport = apply_plan(zookeeper, plan, stop=lambda: False)
+                report: ReconcileReport = apply_plan(
+                    zookeeper, plan, stop=lambda: False, move_options=MoveOptions(run.cluster.moves)
+                )
                 return Ended(report.outcomes, report.error)
             except TopiaristError as error:
                 return Ended((), error)

@@ -7,6 +7,7 @@ Each violation is a sentence; equal sentences count as one find.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -14,10 +15,16 @@ from interleavings.zookeeper.actors import Step
 from interleavings.zookeeper.tree import Tree, TreeOperation, topic_of
 from interleavings.zookeeper.world import World, Written, config_of, partitions_of, topic_id_of
 from topiarist.adapters.zookeeper.codec import own_znodes, paths
+from topiarist.adapters.zookeeper.codec.moves import decode_batch_record
+from topiarist.errors import Reason
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Plan, TopicPlan, UpdateConfig
+from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, MoveReplicas, Plan, TopicPlan, UpdateConfig
 
 COMMITTED_RESULTS = frozenset({Result.DONE, Result.UNKNOWN})
+
+
+BATCH = Written("(a batch of moves)", was_planned=True, czxid=0, partitions=0)
+"""The mark of a run that has sent a batch of moves."""
 
 
 class Commit(NamedTuple):
@@ -53,20 +60,8 @@ def check_commit(commit: Commit, planned: TopicPlan, fresh: Plan) -> Iterator[st
 
 
 def _check_fence(commit: Commit, planned: TopicPlan) -> Iterator[str]:
+    yield from _check_lock(commit)
     nodes = commit.before.nodes
-    waiting = [f"{paths.LOCK}/{name}" for name in commit.before.children(paths.LOCK)]
-    if commit.lock_path not in waiting:
-        yield "a run writes without its lock"
-    elif min(waiting, key=lambda path: path[-10:]) != commit.lock_path:
-        yield "a run writes while another run holds the lock"
-    if paths.CONTROLLER not in nodes:
-        yield "a run writes while there is no controller"
-    elif b'"kraftControllerEpoch":-1' not in nodes[paths.CONTROLLER].data:
-        yield "a run writes after a KRaft controller took over"
-    elif paths.MIGRATION in nodes:
-        yield "a run writes during a migration to KRaft"
-    if own_znodes.decode_freeze_fail_closed(nodes[paths.FREEZE].data):
-        yield "a run writes on a frozen cluster"
     offline = {broker for broker in planned.placed_brokers() if paths.broker_path(broker) not in nodes}
     if offline:
         yield "a replica is placed on an offline broker"
@@ -137,9 +132,12 @@ def _check_fresh(planned: TopicPlan, fresh: TopicPlan | None, plan: Plan) -> Ite
     """Compare with the planner's opinion of the state directly before: would it write this, at this risk?"""
     if plan.write_block.reason:
         return  # ``_check_fence`` names it
-    kinds = "+".join(type(change).__name__ for change in planned.changes) or "record"
+    written = [change for change in planned.changes if not isinstance(change, MoveReplicas)]
+    if planned.changes and not written:
+        return  # the record alone: the moves have transactions of their own
+    kinds = "+".join(type(change).__name__ for change in written) or "record"
     changes: Mapping[type, object] = {type(change): change for change in fresh.changes} if fresh else {}
-    for change in planned.changes:
+    for change in written:
         now = changes.get(type(change))
         if now is not None and now.assessment.risk > change.assessment.risk:  # type: ignore[attr-defined]
             yield f"the risk of {type(change).__name__} rose between plan and write"
@@ -172,3 +170,99 @@ def check_other_writer(world: World, step: Step) -> Iterator[str]:
             yield f"partitions that a run added are lost: the {actor} sets the topic as it was before"
         if world.client[:1] == ("set config",) and step.world.client[:1] == ("create",):
             yield "another creator of a topic sets its config after a run has created it"
+
+
+def is_of_batch(operations: Sequence[TreeOperation]) -> bool:
+    """Return whether a transaction sends a batch of moves, or puts its throttles back."""
+    return any(each.path == paths.MOVES for each in operations)
+
+
+def check_batch(commit: Commit, plan: Plan) -> Iterator[str]:
+    """Yield a sentence for each property that a batch of moves, or its end, violates."""
+    yield from _check_lock(commit)
+    before, after = commit.before.nodes, commit.after.nodes
+    if paths.MOVES not in after:
+        record, request = decode_batch_record(before[paths.MOVES].data), before.get(paths.REASSIGNMENT_REQUEST)
+        own = {(move.topic, move.partition, move.after) for move in record.moves}
+        if request is not None:
+            whose = "the batch" if own & _entries(request.data) else "a request of another client"
+            yield f"throttles are put back while {whose} is in flight"
+        return
+    record = decode_batch_record(after[paths.MOVES].data)
+    requested = _entries(after[paths.REASSIGNMENT_REQUEST].data)
+    if requested != {(move.topic, move.partition, move.after) for move in record.moves}:
+        yield "the record of a batch has other moves than its request"
+    planned = {(move.topic, move.partition): move for topic in plan.topics for move in topic.moves()}
+    states = {topic.topic: topic.before for topic in plan.topics}
+    for move in record.moves:
+        shown, node = planned.get((move.topic, move.partition)), before.get(paths.topic_path(move.topic))
+        if shown is None or (shown.before, shown.after) != (move.before, move.after):
+            yield "a partition is moved that the plan does not move so"
+        if node is None:
+            yield "a batch names a topic that does not exist"
+            continue
+        state, fields = states.get(move.topic), json.loads(node.data)
+        if state is not None and state.identity != str(node.czxid):
+            yield "a batch moves another topic of the name"
+        if tuple(fields["partitions"].get(str(move.partition), ())) != move.before:
+            yield "a partition is moved that is not on its brokers of before"
+        if paths.deletion_request_path(move.topic) in before:
+            yield "a partition is moved during the deletion of its topic"
+        if paths.partition_state_path(move.topic, move.partition) not in before:
+            yield "a partition without a state is moved"
+        for broker in move.added:
+            if paths.broker_path(broker) not in before:
+                yield "a partition is moved to an offline broker"
+            config = after.get(paths.entity_config_path(f"brokers/{broker}"))
+            if config is None or "follower.replication.throttled.rate" not in json.loads(config.data)["config"]:
+                yield "a replica is copied without a throttle"
+
+
+def _entries(request: bytes) -> set[tuple[str, int, tuple[int, ...]]]:
+    """Return topic, partition and target of each entry of a reassignment request."""
+    entries = json.loads(request)["partitions"]
+    return {(each["topic"], each["partition"], tuple(each["replicas"])) for each in entries}
+
+
+def check_moves_report(
+    outcomes: Sequence[Outcome], plan: Plan, tree: Tree, written: Sequence[Written]
+) -> Iterator[str]:
+    """Yield a sentence for each topic that is reported as moved and is not on its brokers of after."""
+    moves = {topic.topic: topic.moves() for topic in plan.topics}
+    for outcome in outcomes:
+        if outcome.result is Result.DONE:
+            lists = partitions_of(tree, outcome.topic)
+            if any(tuple(lists.get(str(move.partition), ())) != move.after for move in moves.get(outcome.topic, ())):
+                yield "a move is reported as done, and the partition is elsewhere"
+        if outcome.reason is Reason.MOVE_DROPPED and BATCH not in written:
+            yield "a move is reported as dropped, and was never sent"
+
+
+def check_left_throttles(tree: Tree) -> Iterator[str]:
+    """Yield a sentence for what moves leave, after undisturbed runs."""
+    if paths.MOVES in tree.nodes:
+        yield "the record of a batch is left"
+    if any(
+        "throttled" in key
+        for path, entry in tree.nodes.items()
+        if path.startswith((f"{paths.TOPIC_CONFIGS}/", f"{paths.BROKER_CONFIGS}/"))
+        for key in json.loads(entry.data)["config"]
+    ):
+        yield "throttles are left"
+
+
+def _check_lock(commit: Commit) -> Iterator[str]:
+    nodes = commit.before.nodes
+    waiting = [f"{paths.LOCK}/{name}" for name in commit.before.children(paths.LOCK)]
+    if commit.lock_path not in waiting:
+        yield "a run writes without its lock"
+    elif min(waiting, key=lambda path: path[-10:]) != commit.lock_path:
+        yield "a run writes while another run holds the lock"
+    if paths.CONTROLLER not in nodes:
+        yield "a run writes while there is no controller"
+    elif b'"kraftControllerEpoch":-1' not in nodes[paths.CONTROLLER].data:
+        yield "a run writes after a KRaft controller took over"
+    elif paths.MIGRATION in nodes:
+        yield "a run writes during a migration to KRaft"
+    if own_znodes.decode_freeze_fail_closed(nodes[paths.FREEZE].data):
+        yield "a run writes on a frozen cluster"

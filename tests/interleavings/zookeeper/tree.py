@@ -5,7 +5,8 @@
 answers with those of a real server.
 
 zxids are a clock for each topic name: topiarist compares only zxids of znodes of one name, so writes to two topics
-commute in the state. All other znodes have zxid 0. Config change notifications are not kept.
+commute in the state. All other znodes have zxid 0. Where replicas are moved, all topics and the reassignment request
+share a clock. Config change notifications are not kept.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ _OPERATIONS = {1: "create", 2: "delete", 5: "set", 13: "check"}
 _TOPIC_PARENTS = (f"{paths.TOPICS}/", f"{paths.TOPIC_CONFIGS}/", f"{paths.RECORDS}/")
 _EPHEMERAL, _SEQUENTIAL = 1, 2
 _GET_DATA = 4
+
+JOINT_CLOCK = "*"
+"""The clock of a tree in which zxids of topics and of the reassignment request are compared."""
 
 Answer = tuple[str, Any]
 """An answer that can be hashed: ``ok`` with a value, ``error`` with a class, ``read`` or ``multi`` with a tuple."""
@@ -98,6 +102,8 @@ class Tree:
         results: list[Any] = []
         for operation in operations:
             topic = topic_of(operation.path)
+            if JOINT_CLOCK in clock and (topic or operation.path == paths.REASSIGNMENT_REQUEST):
+                topic = JOINT_CLOCK
             if operation.kind != "check" and topic not in ticked:
                 ticked.add(topic)
                 if topic:
@@ -198,6 +204,8 @@ def read_paths(request: Any) -> tuple[str, ...]:
             return (request._path.decode() + ("" if request.type == _GET_DATA else "/*"),)
         case "Exists" | "AwaitDeletion":
             return (request.path,)
+        case "AwaitRequest":
+            return (paths.REASSIGNMENT_REQUEST,)
         case _:
             return ()
 
@@ -219,7 +227,7 @@ def execute(tree: Tree, request: Any, session: str) -> tuple[Answer, Tree]:
             entry = tree.nodes.get(request.path)
             stat = entry and ZnodeStat(entry.czxid, entry.mzxid, 0, 0, entry.version, 0, 0, 0, 0, 0, 0)
             return ("ok", stat), tree
-        case "AwaitDeletion" | "Sync" | "AwaitController":
+        case "AwaitDeletion" | "Sync" | "AwaitController" | "AwaitRequest":
             return ("ok", None), tree
         case "GetACL":
             return ("ok", (tuple(OPEN_ACL_UNSAFE), None)), tree

@@ -11,15 +11,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from interleavings.replay import RunSpec
-from interleavings.zookeeper.tree import Entry, Tree
+from interleavings.zookeeper.tree import JOINT_CLOCK, Entry, Tree
 from support.spec_builders import FixedSource
 from topiarist.adapters.devcluster.seed import CLUSTER_ID
 from topiarist.adapters.zookeeper.codec import own_znodes, paths
 from topiarist.adapters.zookeeper.codec.strict_json import dump_object
 from topiarist.desired.merge import merge
+from topiarist.model.moves import NO_MOVES, MoveKind, MoveSettings
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest
 from topiarist.model.state import OwnershipRecord
+
+MOVES = MoveSettings(frozenset({MoveKind.FACTOR}), throttle=1_000_000)
+"""What a cluster with moves allows."""
 
 
 class Budget(NamedTuple):
@@ -31,6 +35,9 @@ class Budget(NamedTuple):
     client_actions: int = 0
     operator_actions: int = 0
 
+
+KRAFT_EPOCH = b"1000"
+"""The epoch that a KRaft controller claims."""
 
 _NO_BUDGET = Budget()
 
@@ -59,13 +66,15 @@ class Controller(NamedTuple):
     """Kafka's controller. ``known`` has the partition count of each topic in its memory.
 
     ``step`` is what it is doing between two requests; ``ids`` counts the topic ids that it has made. ``active`` is
-    False while there is none, and None after a KRaft controller took over.
+    False while there is none, and None after a KRaft controller took over. ``moving`` has topic, partition and target
+    of the reassignments in its memory.
     """
 
     known: tuple[tuple[str, int], ...] = ()
     step: tuple[Any, ...] = ()
     ids: int = 1
     active: bool | None = True
+    moving: tuple[tuple[str, int, tuple[int, ...]], ...] = ()
 
 
 class World(NamedTuple):
@@ -89,8 +98,10 @@ class Scenario:
 
     ``topics`` has partition count, configs and ownership record of each topic.
     ``client_actions`` are the kinds of another client's actions, each with a topic and an argument;
-    ``operator_actions`` are the kinds of a person's. ``names`` are the topics that anyone touches.
-    ``requested`` is a topic that a reassignment request names from the start.
+    ``operator_actions`` are the kinds of a person's. ``names`` are the topics that anyone touches;
+    ``width`` is the replication factor of those that exist.
+    ``requested`` is a topic that a reassignment request names from the start. With ``moves``, replicas are moved: the
+    controller carries out reassignment requests.
     """
 
     runs: tuple[RunSpec, ...]
@@ -100,20 +111,24 @@ class Scenario:
     operator_actions: tuple[str, ...] = ()
     names: tuple[str, ...] = ("a", "b")
     requested: str = ""
+    moves: bool = False
+    width: int = 1
     multiread: bool = True
 
 
 def make_run(*topics: Any, **options: Any) -> RunSpec:
     """Return a run with these specs."""
-    return RunSpec(topics, RunOptions(**options))
+    moves = MOVES if any(each.allowed_moves for each in topics) else NO_MOVES
+    return RunSpec(topics, RunOptions(**options), ClusterSpec(moves=moves))
 
 
-def declare(name: str, partitions: int | None, config: Mapping[str, str] | None = None) -> Any:
-    """Return the spec of a topic with one replica; without ``partitions`` it is declared absent."""
-    fields: dict[str, Any] = {"partitions": partitions, "replicationFactor": 1, "config": dict(config or {})}
+def declare(name: str, partitions: int | None, config: Mapping[str, str] | None = None, factor: int = 0) -> Any:
+    """Return the spec of a topic, absent without ``partitions``; with ``factor`` its replicas may move."""
+    fields: dict[str, Any] = {"partitions": partitions, "replicationFactor": factor or 1, "config": dict(config or {})}
     if partitions is None:
         fields = {"ensure": "Absent"}
-    return merge(Manifest("Topic", name, "", {}, fields, FixedSource()), ClusterSpec())
+    cluster = ClusterSpec(moves=MOVES if factor else NO_MOVES)
+    return merge(Manifest("Topic", name, "", {}, fields, FixedSource()), cluster)
 
 
 def encode_topic(replicas: Sequence[Sequence[int]], topic_id: str | None = None) -> bytes:
@@ -161,11 +176,19 @@ def first_state_path(topic: str, partition: int = 0) -> str:
     return paths.partition_state_path(topic, partition)
 
 
+def encode_state(isr: Sequence[int], leader_epoch: int = 0) -> bytes:
+    """Return the state of a partition; its leader is the first replica in sync."""
+    fields = {"controller_epoch": 1, "leader": isr[0], "version": 1, "leader_epoch": leader_epoch, "isr": list(isr)}
+    return dump_object(fields)
+
+
 def initialize(tree: Tree, topic: str, partitions: int) -> Tree:
     """Return the tree after the controller created the missing states of the first partitions."""
+    lists = partitions_of(tree, topic)
     for partition in range(partitions):
         if first_state_path(topic, partition) not in tree.nodes:
-            tree = tree.put(first_state_path(topic, partition), b"0")
+            state = encode_state(lists[str(partition)])
+            tree = tree.put(first_state_path(topic, partition), state)
     return tree
 
 
@@ -178,15 +201,24 @@ def first_world(scenario: Scenario, states: Sequence[int]) -> World:
         paths.CONTROLLER: dump_object(controller),
         paths.FREEZE: own_znodes.encode_freeze(None),
     }
-    empty = (paths.TOPIC_CONFIGS, paths.CONFIG_CHANGES, paths.TOPICS, paths.BROKER_IDS, paths.IP_CONFIGS)
+    empty: tuple[str, ...] = (
+        paths.TOPIC_CONFIGS,
+        paths.CONFIG_CHANGES,
+        paths.TOPICS,
+        paths.BROKER_IDS,
+        paths.IP_CONFIGS,
+    )
+    if scenario.moves:
+        empty = (*empty, paths.BROKER_CONFIGS)
     nodes |= dict.fromkeys((*empty, paths.DELETION_REQUESTS, paths.TOPIARIST_ROOT, paths.LOCK, paths.RECORDS), b"")
     registration = {"version": 5, "host": "h", "port": 1, "endpoints": ["PLAINTEXT://h:1"], "jmx_port": -1}
     registration |= {"timestamp": "1", "listener_security_protocol_map": {"PLAINTEXT": "PLAINTEXT"}, "features": {}}
     nodes |= {paths.broker_path(broker): dump_object(registration) for broker in (1, 2)}
-    tree = Tree({path: Entry(data, 0, 0, 0) for path, data in nodes.items()}, {})
+    clock = {JOINT_CLOCK: 0} if scenario.moves else {}
+    tree = Tree({path: Entry(data, 0, 0, 0) for path, data in nodes.items()}, clock)
     for topic, (count, config, record) in scenario.topics.items():
         tree = tree.put(paths.config_path(topic), encode_config(config))
-        replicas = [[1 + index % 2] for index in range(count)]
+        replicas = [[1 + (index + step) % 2 for step in range(scenario.width)] for index in range(count)]
         tree = tree.put(paths.topic_path(topic), encode_topic(replicas, make_topic_id(topic, 0)))
         tree = initialize(tree, topic, count)
         if record is not None:
