@@ -10,6 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
+from docs_site.source import find_files
 
 from support.checkout import ROOT
 from support.repo.pages import PAGES, anchors, blocks, code, links, table, tables
@@ -22,6 +23,9 @@ PACKAGE = ROOT / "operator" / "topiarist"
 REASONS = ROOT / "docs" / "reasons.md"
 EXIT_CODES = ROOT / "docs" / "exit-codes.md"
 KUBERNETES = ROOT / "docs" / "kubernetes.md"
+
+SITE = frozenset(find_files())
+"""The files of the repository that the documentation site has."""
 
 OTHER_COMMANDS = ("zookeeper-contract.md", "changed-words.md", "CHANGELOG.md")
 
@@ -53,6 +57,14 @@ def test_every_link_leads_somewhere(page: Path) -> None:
         target = page.parent / name if name else page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target.read_text()), link
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page in SITE], ids=lambda page: page.name)
+def test_every_link_stays_within_the_site(page: Path) -> None:
+    """A page of the site links only to what the site has: a file that it copies, or a folder with such files."""
+    for link in links(page.read_text()):
+        target = (page.parent / link.partition("#")[0]).resolve() if not link.startswith("#") else page
+        assert target in SITE or any(target in path.parents for path in SITE), link
 
 
 @each_page

@@ -41,14 +41,18 @@ class Section(NamedTuple):
     pages: list[tuple[str, str]]
 
 
+def find_files() -> Iterator[Path]:
+    """Yield the files of the repository that the site has; its pages may link to nothing else."""
+    for pattern in (*_PAGES, *_FILES):
+        yield from (path for path in sorted(ROOT.glob(pattern)) if path.is_file())
+
+
 def write_source(to: Path) -> None:
     """Write the mirror to the empty folder ``to``."""
-    for pattern in (*_PAGES, *_FILES):
-        for path in sorted(ROOT.glob(pattern)):
-            if path.is_file():
-                target = to / path.relative_to(ROOT)
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(path, target)
+    for path in find_files():
+        target = to / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, target)
     shutil.copytree(Path(__file__).parent / "assets", to / "assets")
     for page in sorted(to.rglob("*.md")):
         page.write_text("".join(_rewrite(page, to)))
