@@ -40,7 +40,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check lint vectors bench bench-kafka
-.PHONY: campaign record-campaigns
+.PHONY: campaign record-campaigns soak-day record-soak-day
 .PHONY: bench-moves bench-operator bench-drift bench-page test-spark test-browser mutants fuzz golden generate constraints clean site
 .PHONY: release release-files publish-image publish-chart publish-python publish-files lint-workflows wheels
 .PHONY: pictures interleave record-interleavings need-python need-java
@@ -99,6 +99,13 @@ campaign: .venv/ready  ## perturb the operator at every write and event, and try
 
 record-campaigns: .venv/ready  ## put the figures of the last run of campaign into docs/operator-campaigns.md
 	$(SCRIPT) operator_campaigns $(TOPIARIST_CACHE)/campaigns.json
+	$(SCRIPT) reference
+
+soak-day: .venv/ready  ## a day of the operator in virtual time, 1,000 Topics, three writers and outages: take your time
+	$(SCRIPT) campaigns.day $(TOPIARIST_CACHE)/soak-day.json
+
+record-soak-day: .venv/ready  ## put the figures of the last run of soak-day into docs/operator-campaigns.md
+	$(SCRIPT) operator_campaigns $(TOPIARIST_CACHE)/soak-day.json
 	$(SCRIPT) reference
 
 check: lint  ## what a commit must pass: lint, and the fast tests

@@ -1,7 +1,7 @@
-"""The figures of ``docs/operator-campaigns.md``, from the record of a run of ``make campaign``.
+"""The figures of ``docs/operator-campaigns.md``, from the records of ``make campaign`` and ``make soak-day``.
 
-``python tools/operator_campaigns.py RECORD`` copies a record without unknown alarms to
-``docs/operator-campaigns.json``, and ``make generate`` makes the page from it.
+``python tools/operator_campaigns.py RECORD`` copies a record without unknown alarms to ``docs/operator-campaigns.json``
+or ``docs/soak-day.json``, and ``make generate`` makes the page from them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-RECORD = ROOT / "docs" / "operator-campaigns.json"
+RECORD, DAY = ROOT / "docs" / "operator-campaigns.json", ROOT / "docs" / "soak-day.json"
 
 
 def campaign_part() -> str:
@@ -36,16 +36,33 @@ def campaign_part() -> str:
     return text + "".join(f"- {reason} ({count:,} cases)\n" for reason, count in record["remaining"].items()) + "\n"
 
 
+def day_part() -> str:
+    """Return the generated part about a day: changes, writes, Topics that are not ready, and memory by quarter."""
+    record = json.loads(DAY.read_text(encoding="utf-8"))
+    kinds = sorted({kind for each in record["quarters"] for kind in each["changes"]})
+    text = f"\nThe run of {record['date']}: {record['seconds']:,} s, {record['alarms']} alarms.\n\n"
+    text += f"| quarter | Topics | {' | '.join(f'changes: {kind}' for kind in kinds)} | writes of the operator "
+    text += "| Topics that are not ready, as their specs ask for | bytes for each Topic |\n"
+    text += "| --- " * (5 + len(kinds)) + "|\n"
+    for number, each in enumerate(record["quarters"], start=1):
+        counts = " | ".join(f"{each['changes'].get(kind, 0):,}" for kind in kinds)
+        reasons = ", ".join(f"{count} `{reason}`" for reason, count in sorted(each["not_ready"].items()))
+        text += f"| {number} | {each['topics']:,} | {counts} | {each['writes']:,} | {reasons} "
+        text += f"| {each['bytes_per_topic']:,} |\n"
+    return text + "\n"
+
+
 def main(arguments: list[str]) -> int:
-    """Copy a record to ``docs/operator-campaigns.json``; return the exit code."""
+    """Copy a record to its file in ``docs``; return the exit code."""
     if len(arguments) != 1:
         print(__doc__, file=sys.stderr)
         return 2
     text = Path(arguments[0]).read_text(encoding="utf-8")
-    if unknown := json.loads(text)["unknownAlarms"]:
+    record = json.loads(text)
+    if unknown := record["alarms" if "quarters" in record else "unknownAlarms"]:
         print(f"the run has {unknown} alarms that are neither corrected nor named", file=sys.stderr)
         return 1
-    RECORD.write_text(text, encoding="utf-8")
+    (DAY if "quarters" in record else RECORD).write_text(text, encoding="utf-8")
     return 0
 
 

@@ -270,6 +270,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "chart-values": lambda: schema_part(json.loads(chart_files.SCHEMA.read_text(encoding="utf-8")), "value"),
     "faults": fault_matrix.matrix_part,
     "campaigns": operator_campaigns.campaign_part,
+    "soak-day": operator_campaigns.day_part,
     "interleaving-bounds": interleaving_tables.bound_part,
     "interleaving-windows": interleaving_tables.window_part,
     "interleaving-faults": interleaving_tables.planted_part,
