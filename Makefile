@@ -40,8 +40,8 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check lint vectors bench bench-kafka
-.PHONY: campaign record-campaigns soak-day record-soak-day
-.PHONY: bench-moves bench-operator bench-drift bench-page test-spark test-browser mutants fuzz golden generate constraints clean site
+.PHONY: campaign record-campaigns soak-day record-soak-day site site-versions
+.PHONY: bench-moves bench-operator bench-drift bench-page test-spark test-browser mutants fuzz golden generate constraints clean
 .PHONY: release release-files publish-image publish-chart publish-python publish-files lint-workflows wheels
 .PHONY: pictures interleave record-interleavings need-python need-java
 
@@ -151,6 +151,9 @@ fuzz: .venv/ready $(FUZZ)/ready  ## fuzz what reads bytes from outside, SECONDS 
 
 site: .venv/ready $(SITE)/ready  ## the documentation as a site in build/site, with all links checked
 	@$(SCRIPT) docs_site build/site
+
+site-versions: .venv/ready $(SITE)/ready  ## the published site in build/site: a folder for each minor version that is tagged, and for the checkout
+	@$(SCRIPT) docs_site.versions build/site
 
 pictures: need-java $(BROWSER)/ready  ## the pictures in docs/pictures: a recorded session, and pages in a headless Chromium
 	@$(WITH_BROWSER) PYTHONPATH=.:tests:tools:$$PYTHONPATH $(BIN)/python -P -m pictures

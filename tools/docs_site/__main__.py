@@ -1,5 +1,7 @@
 """Builds the site into a folder, and checks its links: ``python -m docs_site OUT``. See ``make site``.
 
+``versions`` builds the site of each release in the same way.
+
 The generator runs in a process of its own, with the packages that ``make site`` has installed for it.
 """
 
@@ -11,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -22,18 +25,23 @@ PACKAGES, _MERMAID = _INSTALLED / "packages", _INSTALLED / "mermaid.min.js"
 _SETTINGS = Path(__file__).parent / "mkdocs.yml"
 
 
-def build(to: Path) -> list[str]:
-    """Build the site into ``to``; return the problems of its links."""
+def build(to: Path, root: Path = ROOT, *, is_one_of_several: bool = False) -> list[str]:
+    """Build the site of a checkout into ``to``; return the problems of its links.
+
+    A site that is one of several has a list of all versions in its header, from ``versions.json`` beside ``to``.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source = folder / "source"
         source.mkdir()
-        write_source(source)
+        write_source(source, root)
         shutil.copy(_MERMAID, source / "assets")
         settings = _SETTINGS.read_text()
         sections = [{each.title: [{title: path} for title, path in each.pages]} for each in read_navigation(source)]
-        paths = {"docs_dir": "source", "site_dir": "site", "nav": sections}
-        (folder / "mkdocs.yml").write_text(settings + yaml.safe_dump(paths, sort_keys=False, allow_unicode=True))
+        added: dict[str, Any] = {"docs_dir": "source", "site_dir": "site", "nav": sections}
+        if is_one_of_several:
+            added["extra"] = {"version": {"provider": "mike"}}
+        (folder / "mkdocs.yml").write_text(settings + yaml.safe_dump(added, sort_keys=False, allow_unicode=True))
         command = [sys.executable, "-m", "zensical", "build", "--clean", "--strict", "--config-file", "mkdocs.yml"]
         environment = {**os.environ, "PYTHONPATH": str(PACKAGES), "NO_COLOR": "1"}
         done = subprocess.run(command, cwd=folder, env=environment, text=True, capture_output=True, check=False)

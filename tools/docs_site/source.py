@@ -41,16 +41,16 @@ class Section(NamedTuple):
     pages: list[tuple[str, str]]
 
 
-def find_files() -> Iterator[Path]:
-    """Yield the files of the repository that the site has; its pages may link to nothing else."""
+def find_files(root: Path = ROOT) -> Iterator[Path]:
+    """Yield the files of a checkout that the site has; its pages may link to nothing else."""
     for pattern in (*_PAGES, *_FILES):
-        yield from (path for path in sorted(ROOT.glob(pattern)) if path.is_file())
+        yield from (path for path in sorted(root.glob(pattern)) if path.is_file())
 
 
-def write_source(to: Path) -> None:
-    """Write the mirror to the empty folder ``to``."""
-    for path in find_files():
-        target = to / path.relative_to(ROOT)
+def write_source(to: Path, root: Path = ROOT) -> None:
+    """Write the mirror of a checkout to the empty folder ``to``."""
+    for path in find_files(root):
+        target = to / path.relative_to(root)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(path, target)
     shutil.copytree(Path(__file__).parent / "assets", to / "assets")
