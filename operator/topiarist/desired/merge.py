@@ -60,7 +60,9 @@ def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
         remove_unmanaged=fields.get("unmanagedConfig") == "Remove",
         absent=fields.get("ensure") == "Absent",
         observe_only=fields.get("mode") == "Observe",
-        allowed_moves=cluster.moves.allow.intersection(map(MoveKind, moves.get("allow", MoveKind))),
+        allowed_moves=cluster.moves.allow.intersection(map(MoveKind, moves["allow"]))
+        if "allow" in moves
+        else cluster.moves.allow,
         spread_within_one=moves.get("spread") == "One",
         profile_labels=labels,
         co_partition_group=fields.get("coPartitionGroup", ""),

@@ -384,8 +384,12 @@ class ConfigRules:
         )
         if self.mode is not ClusterMode.ZOOKEEPER and key in TOPIC_CONFIGS:
             versions = tuple(max(version, TOPIC_CONFIGS[key].since) for version in versions)
-        problems = [config_problem(key, text, version, self.allow_unknown_configs) for version in versions]
-        return problems[-1] if all(problems) else None
+        problem = None
+        for version in versions:
+            problem = config_problem(key, text, version, self.allow_unknown_configs)
+            if problem is None:
+                return None
+        return problem
 
     def find_errors(
         self, config: Mapping[str, str], releases: tuple[KafkaVersion, ...], settings: Mapping[str, str]

@@ -348,6 +348,8 @@ def record_after(
     record, if there is one. The record lists the spec's keys that hold the spec's value. It also keeps each key of
     ``before`` that is still set or that the spec still asks for. Returns ``before`` itself if nothing changes.
     """
+    if before and _is_current(before, owner, spec, config, partitions):
+        return before
     met = {
         key for key, text in spec.config.items() if config.get(key) == text or has_equivalent_value(config, key, text)
     }
@@ -358,6 +360,26 @@ def record_after(
     applied = build_applied_spec(spec, met, keys, partitions, before.applied if before else None)
     after = OwnershipRecord(owner, keys, applied=applied)
     return before if before == after else after
+
+
+def _is_current(
+    record: OwnershipRecord, owner: str, spec: TopicSpec, config: Mapping[str, str], partitions: int
+) -> bool:
+    """Return whether nothing changes because everything is as recorded: the usual case, and cheap to find.
+
+    Returns False if only a closer look can tell.
+    """
+    applied = record.applied
+    return (
+        applied is not None
+        and record.owner == owner
+        and not record.deleted
+        and spec.config == config == dict(applied.config)
+        and record.config_keys == tuple(key for key, _ in applied.config)
+        and applied.partitions == partitions == spec.partitions
+        and applied.remove_unmanaged == spec.remove_unmanaged
+        and not spec.ignored_fields
+    )
 
 
 def releases_ownership(plan: TopicPlan) -> bool:

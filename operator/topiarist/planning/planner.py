@@ -217,8 +217,9 @@ def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, recor
         config = config_after(topic.config, builder.changes) if builder.changes else topic.config
         partitions = partitions_after(len(topic.replicas), builder.changes)
         after = record_after(owner, spec, config, partitions, topic.valid_record)
-        if not builder.changes and topic.valid_record == replace(after, applied=None):
-            after = topic.valid_record  # a record without applied values gets them with the next write
+        recorded = topic.valid_record
+        if not builder.changes and recorded is not after and recorded == replace(after, applied=None):
+            after = recorded  # a record without applied values gets them with the next write
         if not builder.changes and after != topic.valid_record:
             builder.changes.append(TakeOwnership())
     return TopicPlan(

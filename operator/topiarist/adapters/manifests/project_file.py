@@ -39,6 +39,8 @@ def is_project_file(file: File) -> bool:
 
     A Kubernetes document in a file of this name is read as any other: no manifest is left out because of its name.
     """
+    if not file.name.endswith(PROJECT_FILE):  # most files; a path costs time for each of thousands
+        return False
     return PurePath(file.name).name == PROJECT_FILE and not _API_VERSION.search(file.data)
 
 

@@ -74,7 +74,7 @@ def permitted_kinds(builder: TopicPlanBuilder, topic: str) -> frozenset[MoveKind
 
 def without_protected_kinds(cluster: ClusterSpec, topic: str, kinds: frozenset[MoveKind]) -> frozenset[MoveKind]:
     """Return ``kinds`` without those that do not apply to the topic because it is internal or protected."""
-    if not cluster.internal_owner(topic) and not cluster.is_protected(topic):
+    if not kinds or not (cluster.internal_owner(topic) or cluster.is_protected(topic)):
         return kinds
     return kinds & KINDS_OF_PROTECTED_TOPICS if cluster.moves.protected else frozenset()
 
