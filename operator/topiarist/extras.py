@@ -8,7 +8,6 @@ are on a registry, so the error names their requirements, taken from the metadat
 from __future__ import annotations
 
 import re
-from importlib import metadata
 
 from topiarist.errors import Reason, TopiaristError
 
@@ -28,6 +27,8 @@ def missing_packages_error(extra: str, feature: str, hint: str = "") -> Topiaris
 
 def read_requirements(extra: str) -> dict[str, str]:
     """Return the requirements of an extra by package; empty if the project is not installed but only unpacked."""
+    from importlib import metadata  # not above: it imports email and zipfile, which no plan needs
+
     try:
         lines = metadata.requires("topiarist") or []
     except metadata.PackageNotFoundError:
@@ -37,6 +38,8 @@ def read_requirements(extra: str) -> dict[str, str]:
 
 
 def _is_installed(name: str) -> bool:
+    from importlib import metadata
+
     try:
         metadata.distribution(name)
     except metadata.PackageNotFoundError:
