@@ -34,7 +34,7 @@ from support.zookeeper.write_checker import Tree
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.model.outcome import Result
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 RUN = ("--yes", "--adopt=*", "--allow-risk", "DataLoss", "--lock-timeout", "30")
 WISHES = busy_cluster.desired_specs()

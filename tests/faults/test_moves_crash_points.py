@@ -32,7 +32,7 @@ from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.model.outcome import ReconcileReport, Result
 from topiarist.model.plan import Plan
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)  # a run for each request of a run: 5 minutes were measured on a slow machine
 
 TOPICS = (
     Topic("drained", ((6, 1), (2, 6)), {"retention.ms": "7"}),

@@ -32,7 +32,7 @@ from topiarist.planning.moves.execution import ledger
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 LAST = BROKERS[-1]
 

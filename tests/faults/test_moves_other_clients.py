@@ -15,7 +15,7 @@ from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.errors import Reason
 from topiarist.model.outcome import Result
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 OTHER = Topic("other", ((1, 2), (2, 3)), {})
 

@@ -34,7 +34,7 @@ from topiarist.model.outcome import Result
 from topiarist.model.plan import AddPartitions, Plan
 from topiarist.model.spec import Budgets
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 
 @pytest.fixture

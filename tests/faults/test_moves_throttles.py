@@ -39,7 +39,7 @@ from topiarist.model.state import Freeze
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan, read_and_plan
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = pytest.mark.timeout(300)
 
 KRAFT = {"version": 2, "brokerid": 3000, "timestamp": "1", "kraftControllerEpoch": 1}
 
