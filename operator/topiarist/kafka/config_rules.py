@@ -360,6 +360,8 @@ class ConfigRules:
 
         ``at_least`` is the oldest version that the cluster may have.
         """
+        if key not in DEPRECATED_CONFIGS:
+            return False
         if self.known_configs is not None:
             return key not in self.known_configs and bool(dropped_message(key))
         return is_dropped(key, self.version or at_least)

@@ -128,7 +128,7 @@ class TopicPlanBuilder:
     def notice_ignored_configs(self) -> None:
         """Add a notice for each config of the spec that the Kafka version of the cluster has dropped."""
         for key, text in self.spec.config.items():
-            if key in config_rules.DEPRECATED_CONFIGS and self.context.is_ignored(key):
+            if self.context.is_ignored(key):
                 message = f"{key} {text}: {config_rules.dropped_message(key)}"
                 self.add_notice(Reason.IGNORED, message, ("config", key))
 
