@@ -29,13 +29,12 @@ from pathlib import Path
 from typing import Any
 
 from campaigns.kafka_clusters import ADDRESS, BROKERS
-from campaigns.workloads import cluster_spec
+from campaigns.workloads import annotate, cluster_spec, delete
 from campaigns.world import PERIOD_S, SETTLE_S, STEP_S, RunningOperator, World, run_world
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import FINALIZER
 from topiarist.kubernetes.approval import PAUSED
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState, WriteBlock
-from topiarist.schema import load
 
 QUARTERS = 4
 BURST_S = 300.0
@@ -46,6 +45,9 @@ CHANGES = (5, 15)
 
 MAX_GROWTH = 1.05
 """The greatest growth of the operator's memory for each topic from the second quarter to the last."""
+
+PAUSED_REASON = "Paused"
+"""The reason of a paused Topic, whatever its spec asks for."""
 
 _MANY = 1_000_000
 """A budget of deletions, and of replicas that one run moves, that no day reaches."""
@@ -135,14 +137,16 @@ class Day:
                 key, value = "flush.ms", self.choice.randint(1, 9) * 1000
                 if spec["config"].pop(key, None) is None:
                     spec["config"][key] = value
-        self._update(name, spec)
+        self.declared[name] = spec
+        self.client_keys -= {(name, key) for key in spec["config"]}
+        self.world.server.update("topics", name, spec)
 
     def replace_topic(self, name: str) -> None:
         """Delete a Topic, and create another one instead."""
         spec = self.declared.pop(name)
         self.paused.discard(name)
-        self.world.server.update("topics", name, annotations={})
-        self.world.server.delete("topics", name)
+        annotate("topics", name)(self.world)
+        delete("topics", name)(self.world)
         if spec["deletionPolicy"] == "Delete":
             self.deleting.add(name)
         elif topic := self.state.topics.get(name):
@@ -152,8 +156,7 @@ class Day:
     def pause_topic(self, name: str) -> None:
         """Pause a Topic, or continue a paused one."""
         self.paused ^= {name}
-        annotations = {f"{load.API_GROUP}/{PAUSED}": "true"} if name in self.paused else {}
-        self.world.server.update("topics", name, annotations=annotations)
+        annotate("topics", name, **({PAUSED: "true"} if name in self.paused else {}))(self.world)
 
     def change_as_user(self) -> None:
         """Do one change of a user."""
@@ -216,7 +219,8 @@ class Day:
         world = self.world
         match self.choice.randrange(8):
             case 0:
-                self.set_state(brokers=tuple(each for each in self.state.brokers if each != self._pick(BROKERS)))
+                stopped = self._pick(BROKERS)
+                self.set_state(brokers=tuple(each for each in self.state.brokers if each != stopped))
                 return lambda: self.set_state(brokers=BROKERS)
             case 1:
                 self.set_state(controller=self._pick(BROKERS).id, controller_epoch=self.state.controller_epoch + 1)
@@ -247,11 +251,6 @@ class Day:
             self.world.server.create("clusters", "prod", wanted)
 
     # What all of them need.
-
-    def _update(self, name: str, spec: dict[str, Any]) -> None:
-        self.declared[name] = spec
-        self.client_keys -= {(name, key) for key in spec["config"]}
-        self.world.server.update("topics", name, spec)
 
     def _pick(self, names: Any) -> Any:
         return self.choice.choice([*names])
@@ -308,12 +307,12 @@ class Day:
         ready = conditions.get("Ready", {"status": "Unknown", "reason": "NoStatus"})
         reason = "" if ready["status"] == "True" else ready["reason"]
         topic = self.state.topics.get(name)
-        expected = {*self._predict(name, spec, topic)}
+        expected = {PAUSED_REASON} if name in self.paused else {*self._predict(name, spec, topic)}
         alarms = []
         has_finalizer = FINALIZER in body["metadata"].get("finalizers", ())
         if has_finalizer != (spec["deletionPolicy"] == "Delete"):
             alarms.append(f"Topic {name} {'has a' if has_finalizer else 'has no'} finalizer")
-        if name not in self.paused and reason not in (expected or {""}):
+        if reason not in (expected or {""}):
             alarms.append(
                 f"Topic {name} is {reason or 'ready'}, expected {sorted(expected) or 'ready'}: {spec}, {topic}"
             )
