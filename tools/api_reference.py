@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct
 
 from topiarist import api
 
@@ -90,15 +91,11 @@ def _members(kind: type) -> Iterator[str]:
 
 
 def _fields(kind: type) -> Iterator[tuple[str, str, str]]:
-    if is_dataclass(kind):
-        for each in fields(kind):
-            default = "" if each.default is MISSING else f"`{_default(each.default)}`"
-            yield f"`{each.name}`", f"`{each.type}`", default or ("..." if each.default_factory is not MISSING else "")
-    else:
-        annotations, defaults = inspect.get_annotations(kind), getattr(kind, "_field_defaults", {})
-        for name in getattr(kind, "_fields", ()):
-            default = f"`{_default(defaults[name])}`" if name in defaults else ""
-            yield f"`{name}`", f"`{_type(annotations[name])}`", default
+    """Yield name, type and default of each field of a struct or a named tuple."""
+    if issubclass(kind, Struct | tuple):
+        for each in inspect.signature(kind).parameters.values():
+            default = "" if each.default is each.empty else f"`{_default(each.default)}`"
+            yield f"`{each.name}`", f"`{_type(each.annotation)}`", "..." if default == "`...`" else default
 
 
 def _first_sentence(member: Any) -> str:

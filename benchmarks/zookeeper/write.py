@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import statistics
 import time
-from dataclasses import replace
 from typing import Any
 
 from benchmarks.cli import clusters
 from benchmarks.common import FULL_JIT
 from kazoo.client import KazooClient
+from msgspec.structs import replace
 
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster

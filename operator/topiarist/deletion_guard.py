@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result

@@ -8,9 +8,10 @@ adapter.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import NamedTuple, Protocol, Self
+
+from msgspec import Struct
 
 from topiarist.model.moves import NO_MOVES, ClearedMoves, MoveProgress, MoveSettings
 from topiarist.model.outcome import FreezeResult, Outcome
@@ -59,8 +60,7 @@ class WriteControl(NamedTuple):
 NO_CONTROL = WriteControl()
 
 
-@dataclass(frozen=True, slots=True)
-class MoveOptions:
+class MoveOptions(Struct, frozen=True):
     """The options of the moves of one run.
 
     Without ``wait`` at most one batch and one election are sent, and nothing is waited for. ``on_progress`` is called

@@ -8,7 +8,8 @@ module calls ``planner`` and the ``Cluster`` port.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, ReconcileReport, Result

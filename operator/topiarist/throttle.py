@@ -13,9 +13,11 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Replicas
@@ -41,8 +43,7 @@ class PollResult(NamedTuple):
     finished: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class _InFlight:
+class _InFlight(Struct):
     """A topic that was sent to the cluster.
 
     ``remaining`` has the replica lists of the new partitions that are not yet initialized, by partition;

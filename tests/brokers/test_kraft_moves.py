@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from brokers.moves_fixture import MESSAGE, MOVES_PROPERTIES
 from support.kafka.clients import Clients

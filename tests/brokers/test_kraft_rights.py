@@ -6,13 +6,14 @@ Each test has a principal of its own, with exactly the rights that the test name
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from kafka.protocol.admin import CreateAclsRequest
+from msgspec.structs import replace
 
 from support.builders import refusal_reasons
 from support.kafka.clients import Clients

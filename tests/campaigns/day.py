@@ -23,10 +23,12 @@ import time
 import types
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from campaigns.kafka_clusters import ADDRESS, BROKERS
 from campaigns.workloads import annotate, cluster_spec, delete
@@ -178,7 +180,7 @@ class Day:
         elif kind < 14 and managed:
             topic = self.state.topics[self._pick(managed)]
             replicas = (*topic.replicas, topic.replicas[0])
-            self.world.kafka.change_topic(topic.name, replicas=replicas, partition_ids=())
+            self.world.kafka.change_topic(topic.name, replicas=replicas, partition_ids=range(len(replicas)))
         elif kind < 15 and managed:
             name = self._pick(managed)
             self.removed.add(name)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any, NamedTuple, Self
+
+from msgspec.structs import replace
 
 from campaigns.interruptions import Fault, Interruptions, OperatorKilled
 from support import states

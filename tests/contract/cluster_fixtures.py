@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Protocol
 
 from kazoo.client import KazooClient
+from msgspec.structs import replace
 
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic, config_bytes

@@ -5,10 +5,10 @@ The other tests rely on the fake, because the fake passes this suite.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from contract.cluster_fixtures import BROKERS, ClusterFixture, topics_of
 from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec

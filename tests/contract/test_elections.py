@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from contract.cluster_fixtures import ClusterFixture
 from support.spec_builders import apply_results, plan_specs, topic_spec

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from faults.conftest import FaultStatistics
 from integration.write_fixtures import InterceptingProxy, connect_cluster

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from faults.conftest import FaultStatistics
 from integration.write_fixtures import InterceptingProxy

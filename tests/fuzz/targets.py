@@ -11,7 +11,6 @@ import json
 import re
 import socket
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import replace
 from functools import cache, partial
 from io import BytesIO
 from pathlib import Path
@@ -23,6 +22,7 @@ from kafka.protocol.admin import DescribeConfigsResponse
 from kafka.protocol.metadata import ApiVersionsRequest, FindCoordinatorRequest, MetadataRequest
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 from kafka.record.util import calc_crc32c
+from msgspec.structs import replace
 
 from fuzz import seeds
 from support import states

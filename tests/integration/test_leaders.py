@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kazoo.exceptions import NoNodeError
+from msgspec.structs import replace
 
 from integration.write_fixtures import connect_cluster
 from support.builders import spec

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from integration.write_fixtures import connect_cluster
 from support.builders import spec

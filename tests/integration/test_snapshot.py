@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 import socket
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
+from msgspec.structs import replace
 
 from conftest import BROKERS
 from support.cli.runs import connect_string_of, document, run_topiarist, write_manifests

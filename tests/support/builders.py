@@ -6,8 +6,10 @@ Specs always come from a manifest through ``merge``, so that a test states its i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
+
+from msgspec.structs import replace
 
 from topiarist.desired.merge import merge
 from topiarist.errors import FieldPath, Location
@@ -145,7 +147,9 @@ def current_topic(cluster_state: ClusterState, name: str) -> CurrentTopic:
 
 
 def with_topic(cluster_state: ClusterState, name: str, **fields: Any) -> ClusterState:
-    """Return the same cluster after another client changed one topic."""
+    """Return the same cluster after another client changed one topic; ids of new partitions follow their number."""
+    if "replicas" in fields:
+        fields = {"partition_ids": range(len(fields["replicas"])), **fields}
     return replace(cluster_state, topics={**cluster_state.topics, name: replace(cluster_state.topics[name], **fields)})
 
 

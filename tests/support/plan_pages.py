@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from support.plans import KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE
 from support.states import CLUSTER_ID, six_brokers, spec, spread_replicas, topic

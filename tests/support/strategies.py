@@ -8,11 +8,11 @@ take a second for each test, and only the number of topics is worth shrinking.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from random import Random
 from typing import Any, NamedTuple, TypeVar
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from support.builders import DocumentSource, manifest
 from topiarist.adapters.size_limits import REQUEST_LIMITS

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
 import pytest
+from msgspec.structs import replace
 
 from support.spec_builders import topic_spec
 from topiarist import deletion_guard

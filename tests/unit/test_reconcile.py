@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from support.states import cluster, spec, topic
 from topiarist.adapters.memory import MemoryCluster

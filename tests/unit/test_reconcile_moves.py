@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from support.builders import cluster, replica_lists, spec, state, topic
 from topiarist.adapters.memory import MemoryCluster
@@ -135,7 +135,7 @@ def test_a_stopped_run_moves_nothing() -> None:
 def test_an_earlier_batch_of_this_owner_is_ended(fields: dict[str, object], ends: bool) -> None:
     """Also by a run without moves; a batch of another owner is left to that owner, and a blocked cluster as it is."""
     recorded = Recorded()
-    plan = replace(read_and_plan(recorded, DRAINING, (), RunOptions()), **fields)  # type: ignore[arg-type]
+    plan = replace(read_and_plan(recorded, DRAINING, (), RunOptions()), **fields)
     assert run(recorded, plan).outcomes == ()
     assert recorded.calls == (["move "] if ends else [])
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct
 
 from topiarist import extras
 from topiarist.model.policy import (
@@ -63,8 +64,7 @@ _TYPES = {
 }
 
 
-@dataclass(slots=True)
-class _CompiledRule:
+class _CompiledRule(Struct):
     rule: Rule
     expression: Any
     runs: int = 0

@@ -7,7 +7,8 @@ It passes the same contract tests as the adapters of real clusters. ``apply`` ch
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import ClearedMoves, MoveProgress

@@ -7,8 +7,9 @@ line with ``--yes``.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from topiarist.api.planning import Plans, to_bytes
 from topiarist.errors import Exit, Reason, TopiaristError
@@ -38,8 +39,7 @@ def approve_risk(risk: Risk, topics: Sequence[str]) -> RiskApproval:
         raise TopiaristError(Reason.WRONG_USAGE, f"approval of a risk: {error}") from None
 
 
-@dataclass(frozen=True, slots=True)
-class ApplyResult:
+class ApplyResult(Struct, frozen=True):
     """The outcome of an apply: a report for each planned cluster, in order of name.
 
     ``errors`` has the error of each cluster that could not be read or planned, by name. ``remarks`` are facts that the

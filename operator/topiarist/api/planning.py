@@ -7,7 +7,8 @@ plan --out``, to the byte.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from topiarist.adapters.saved_plans.decode import parse_plan_file
 from topiarist.adapters.saved_plans.encode import dumps, encode_plans
@@ -24,8 +25,7 @@ from topiarist.runs.setting_checks import check_settings
 from topiarist.runs.settings import RunSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Plans:
+class Plans(Struct, frozen=True):
     """The plans of a run, in order of the names of their clusters.
 
     ``errors`` has the error of each cluster that could not be planned, by name; an empty name stands for an error of

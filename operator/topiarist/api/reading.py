@@ -7,7 +7,8 @@ no topic.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from topiarist.errors import Diagnostic, TopiaristError
 from topiarist.model.spec import TopicSpec
@@ -21,8 +22,7 @@ from topiarist.runs.setting_checks import check_settings
 from topiarist.runs.settings import RunSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Manifests:
+class Manifests(Struct, frozen=True):
     """Valid manifests: the names of the topics of each cluster, sorted, and the warnings about the documents.
 
     The name of the cluster of an address without a Cluster document is empty.
@@ -48,8 +48,7 @@ def _topic_names(specs: Sequence[TopicSpec]) -> tuple[str, ...]:
     return tuple(spec.topic for spec in specs)
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterStates:
+class ClusterStates(Struct, frozen=True):
     """The states of clusters by name, and the error of each cluster that could not be read."""
 
     states: Mapping[str, ClusterState]

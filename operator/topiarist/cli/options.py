@@ -411,7 +411,7 @@ def build_settings(values: dict[str, Any]) -> Settings:
     Raises ``click.UsageError`` if more than one address is given.
     """
     quiet, verbose = values.pop("quiet", False), values.pop("verbose", 0)
-    fields = {name: value for name, value in values.items() if name in Settings.__dataclass_fields__}
+    fields = {name: value for name, value in values.items() if name in Settings.__struct_fields__}
     context = click.get_current_context(silent=True)
     given = {name: variable for name, variable in _ADDRESSES.items() if fields.get(name)}
     sources = [

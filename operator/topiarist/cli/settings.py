@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from topiarist.runs.settings import RunSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Settings(RunSettings):
+class Settings(RunSettings, frozen=True):
     """The settings of one command line.
 
     ``address_from`` names the option or variable that gave the address. ``verbosity`` is -1 with ``-q``, else the

@@ -24,10 +24,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from decimal import Decimal
 from hashlib import sha256
 from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from topiarist.kafka import config_rules, config_values
 from topiarist.kafka.config_rules import is_min_isr_above
@@ -70,8 +72,7 @@ class OmittedItem(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class ExportResult:
+class ExportResult(Struct, frozen=True):
     """Exported documents by file path, and the items that are omitted from them.
 
     ``omitted`` are topics without a document. ``unmanaged`` are configs that are missing from their topic's document.
@@ -86,8 +87,7 @@ class ExportResult:
     mixed_replication: tuple[OmittedItem, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ExportedTopic:
+class ExportedTopic(Struct, frozen=True):
     """One topic as its manifest will describe it.
 
     ``config`` is sorted and normalized. ``replication_factor`` is the most common one; ``mixed_replication`` is a

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 from topiarist.errors import Diagnostic, FieldPath, Location
@@ -28,7 +27,8 @@ def parse_limits(
             label=fields.get("label", ""),
             deny=fields.get("action", "Deny") == "Deny",
             counts_all=counts_all,
-            locate=partial(source.locate, (*path, index)),
+            source=source,
+            path=(*path, index),
         )
         for index, fields in enumerate(given)
     )

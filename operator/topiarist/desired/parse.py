@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from topiarist.desired.limits import parse_limits
 from topiarist.errors import FieldPath

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
+
+from msgspec import Struct, field
 
 from topiarist.desired.co_partitions import co_partition_errors
 from topiarist.desired.duplicates import duplicate_document_errors, topic_collision_errors
@@ -30,8 +31,7 @@ _MAX_LISTED = 10
 """Clusters that a hint lists by name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Desired:
+class Desired(Struct, frozen=True):
     """The specs of a run for each cluster, sorted by topic, and the ``unselected`` topics that have manifests.
 
     ``errors`` stop a run; ``warnings`` do not. ``validated_count`` counts the topics that were validated,
@@ -52,8 +52,7 @@ class Desired:
         return {name: spec for name, spec in self.clusters.items() if self.specs[name]}
 
 
-@dataclass
-class _Resolver:
+class _Resolver(Struct, eq=False):
     """A collector that assigns all manifests to clusters.
 
     ``active_clusters`` are the clusters of the run, ``is_single_cluster`` is true if the run is restricted to one.

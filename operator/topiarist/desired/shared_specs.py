@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
 from itertools import chain
 from operator import attrgetter
 from typing import Any, overload
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from topiarist.desired.duplicates import topic_collision_errors
 from topiarist.desired.merge import merge
@@ -21,19 +23,18 @@ from topiarist.errors import Diagnostic
 from topiarist.kafka.names import metric_name
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, selects_cluster, topic_name
 
-_IGNORED_FIELDS = frozenset({"name", "labels", "zookeeper", "kafka", "via", "cluster_id", "source", "config_rules"})
+_IGNORED_FIELDS = frozenset({"name", "labels", "zookeeper", "kafka", "via", "cluster_id", "source", "budgets"})
 """Cluster fields that no spec depends on.
 
 Names and labels count only if a manifest refers to them, the records topic in ``kafka`` only if a manifest declares it.
 """
 
-_SETTINGS = tuple(each.name for each in fields(ClusterSpec) if each.name not in _IGNORED_FIELDS)
+_SETTINGS = tuple(name for name in ClusterSpec.__struct_fields__ if name not in _IGNORED_FIELDS)
 
 _by_topic = attrgetter("topic")
 
 
-@dataclass(slots=True, eq=False)
-class SpecGroup:
+class SpecGroup(Struct, eq=False):
     """The specs that one set of clusters shares, in order of topic; the specs name the first cluster.
 
     ``is_exclusive`` is true if the manifests are for one cluster only: no other cluster has a spec of them.

@@ -8,8 +8,9 @@ may be written, and a report shows what differs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
+
+from msgspec import Struct, field
 
 from topiarist.adapters.snapshots.times import format_time
 from topiarist.drift.checks.in_flight import (
@@ -37,8 +38,7 @@ from topiarist.planning.builder import PlanContext
 from topiarist.planning.planner import make_plan_context, plan_topic
 
 
-@dataclass(slots=True)
-class TopicCounts:
+class TopicCounts(Struct):
     """Numbers of topics of one cluster or of a fleet.
 
     ``declared`` topics are named by manifests; they are ``compared`` if their cluster could be read, and ``in_sync``
@@ -66,8 +66,7 @@ class TopicCounts:
         self.not_judged += other.not_judged
 
 
-@dataclass(slots=True)
-class Comparison:
+class Comparison(Struct):
     """The result for one cluster: its findings in order of topic, class and field, and its counts.
 
     ``context`` is None if the cluster could not be compared. ``specs`` were compared by plans; ``broker_load`` is the

@@ -9,11 +9,13 @@ A manifest of another kind is one more entry in ``_manifest_files``.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from topiarist.adapters.atomic_files import write_folder
 from topiarist.adapters.manifests.dump import dump_documents
@@ -58,8 +60,7 @@ class DemoFolders(NamedTuple):
     report: Path
 
 
-@dataclass(frozen=True, slots=True)
-class _SampleTopic:
+class _SampleTopic(Struct, frozen=True):
     """A topic of the fleet: its manifest, and its states on the clusters where it differs from the manifest.
 
     A state is None where the topic is missing. Without a ``team`` the topic has no manifest, and exists only on the

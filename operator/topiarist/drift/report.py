@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field
 
 from topiarist.desired.resolve import Desired
 from topiarist.desired.selection import NO_SELECTION, TopicSelection
@@ -35,8 +36,7 @@ if TYPE_CHECKING:  # the loader needs compiled packages, and executors import th
     from topiarist.adapters.manifests.loader import InvalidDocument
 
 
-@dataclass(frozen=True, slots=True)
-class ReportJob:
+class ReportJob(Struct, frozen=True):
     """The inputs of a report that do not depend on the runner: specs, options, previous report.
 
     ``as_of`` is the time of the report. ``on_cluster_done`` is called once for each cluster. ``exceptions`` say which

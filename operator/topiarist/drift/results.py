@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from topiarist.drift.checks.cross_cluster import Deviation
 from topiarist.drift.compare import TopicCounts
@@ -30,8 +31,7 @@ _COUNTED_FIELDS = ("class", "planned", "risk", "severity", "status")
 _OLDEST_FIELDS = ("firstSeen", "cluster", "topic", "class")
 
 
-@dataclass(slots=True)
-class ResponsibleCounts:
+class ResponsibleCounts(Struct):
     """The findings of one team or owner."""
 
     new: int = 0
@@ -39,8 +39,7 @@ class ResponsibleCounts:
     by_severity: Counts = field(default_factory=Counter)
 
 
-@dataclass(slots=True)
-class FindingCounts:
+class FindingCounts(Struct):
     """The findings of some clusters in numbers; ``oldest`` is the finding that was first seen earliest.
 
     ``by`` has numbers by value of some fields, and ``matched_exceptions`` the exceptions that match a finding, by their
@@ -96,8 +95,7 @@ class FindingCounts:
         self.repairs += other.repairs
 
 
-@dataclass(slots=True)
-class ClusterResult:
+class ClusterResult(Struct):
     """The result of one cluster, or of the findings about manifests of a cluster outside the run.
 
     ``document`` is the cluster's entry in ``summary.json``, None for a cluster outside the run; ``incomplete`` and

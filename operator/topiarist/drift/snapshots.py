@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from topiarist.adapters.snapshots.caching_reader import CachingReader
 from topiarist.adapters.snapshots.codec import Row
@@ -29,8 +30,7 @@ from topiarist.reconcile import require_cluster_id
 from topiarist.text import printable
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterInput:
+class ClusterInput(Struct, frozen=True):
     """The input of one cluster. Without a state, ``problem`` has the reason.
 
     ``state`` is None if the cluster could not be read. ``taken_at`` is the time when the read began. With
@@ -59,8 +59,7 @@ class ClusterInput:
         return not any(topic in names for names in known)
 
 
-@dataclass(slots=True)
-class UnusedInput:
+class UnusedInput(Struct):
     """Input that a report does not use; ``invalid_rows`` are files without a valid first row.
 
     Snapshots with a newer snapshot of their cluster, and snapshots of clusters that are not part of the run, are listed

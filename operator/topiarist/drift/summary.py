@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from statistics import median
 from typing import Any
+
+from msgspec.structs import asdict
 
 from topiarist.drift.compare import TopicCounts
 from topiarist.drift.findings.rows import NEW

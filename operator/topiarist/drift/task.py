@@ -13,9 +13,11 @@ import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from topiarist.adapters.snapshots.caching_reader import CachingReader
 from topiarist.adapters.snapshots.files import read_lines
@@ -51,8 +53,7 @@ from topiarist.model.run_options import RunOptions
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 
 
-@dataclass(frozen=True, slots=True)
-class LocalLines:
+class LocalLines(Struct, frozen=True):
     """The lines of a file, read where they are used; ``path`` is absolute, because processes have other folders."""
 
     path: str
@@ -98,8 +99,7 @@ class Part(NamedTuple):
     ended: Mapping[FindingKey, EndedFinding] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Shipped:
+class Shipped(Struct, frozen=True):
     """All that tasks need of a run besides their parts; ``as_of`` is the time of the report.
 
     Topics in ``unjudged_topics`` have an invalid manifest. Topics outside ``selection`` are not part of the report.

@@ -9,8 +9,9 @@ starting, so that these risks are not findings of drift.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.inspection.upgrade_check import AffectedTopic, UpgradeEffect, check_state
@@ -62,8 +63,7 @@ def check_cluster(
     return ClusterUpgrade(risks, numbers if topics else {})
 
 
-@dataclass(slots=True)
-class _Risk:
+class _Risk(Struct):
     """One effect on one config, with the numbers of affected clusters and topics."""
 
     finding: ClusterRisk

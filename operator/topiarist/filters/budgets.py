@@ -9,7 +9,8 @@ intended is not applied at all, unless the run asks for a partial apply. ``chain
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.model.plan import (

@@ -9,7 +9,8 @@ memory of applied values, because it outlives every resource, status and run.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.model.ownership_record import matches_recorded_value

@@ -6,7 +6,7 @@ next run continues where this one ended. ``runs.inputs`` calls this module.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.model.moves import ReplicaMove

@@ -8,7 +8,8 @@ or forbid changes. The other filters, the command line and the operator call thi
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.model.plan import Change, Issue, Plan, Risk, TopicPlan, withhold

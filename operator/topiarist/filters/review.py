@@ -10,8 +10,9 @@ review never adds a change. ``runs.modes`` calls this module.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.filters.move_review import find_move_issue, review_moves

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.plan import Change, RiskAssessment
@@ -20,8 +21,7 @@ With fewer brokers at the review each broker got more replicas, but not a multip
 """
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerSets:
+class BrokerSets(Struct, frozen=True):
     """The reviewed, the current and the excluded brokers.
 
     ``excluded`` brokers get no new replicas.

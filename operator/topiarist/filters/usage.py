@@ -8,7 +8,8 @@ that a topic is not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.filters.permissions import filter_changes

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from topiarist.desired.export import assign_document_names, to_scalars
 from topiarist.importers.fields import Fields
@@ -15,8 +16,7 @@ DESCRIPTION = "description"
 """The annotation for a description."""
 
 
-@dataclass(slots=True)
-class ImportedTopic:
+class ImportedTopic(Struct):
     """A topic as another tool describes it; ``fields`` is the mapping that it comes from.
 
     Sizes are None where the tool takes the brokers' default. ``config`` has Kafka's texts.

@@ -8,9 +8,10 @@ phase, ``value_sources`` finds the source of each value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from topiarist.inspection.partition_health import Partition, build_partitions
 from topiarist.inspection.topic_phase import TopicPhase, determine_phase
@@ -35,8 +36,7 @@ class ResolvedTopic(NamedTuple):
     by_document_name: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(Struct, frozen=True):
     """The description of one topic on one cluster.
 
     ``manifests_given`` is true if the run has manifests; ``pending_plan`` is the plan of the topic if a manifest

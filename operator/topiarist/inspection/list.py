@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from topiarist.inspection.partition_health import IssueType, build_partitions
 from topiarist.inspection.topic_phase import count_issues
@@ -47,8 +49,7 @@ _NOT_HEALTH = frozenset({TopicFlag.UNOWNED, TopicFlag.UNDECLARED, TopicFlag.DORM
 """Flags that are independent of the topic's health."""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRow:
+class TopicRow(Struct, frozen=True):
     """A topic of a list.
 
     ``partitions`` is None if the topic does not exist or cannot be read. ``partitions_by_replicas`` has the number of
@@ -75,8 +76,7 @@ class TopicRow:
         return frozenset({flag.value for flag in self.flags} | {issue.value for issue in self.issues})
 
 
-@dataclass(frozen=True, slots=True)
-class RowFilter:
+class RowFilter(Struct, frozen=True):
     """A filter of rows by name patterns, owners, manifest labels, and states.
 
     A row must match one value of each kind that is given, and all labels. ``dormant_for`` is the time without use in

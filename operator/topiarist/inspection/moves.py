@@ -7,8 +7,9 @@ request, the topics that these name, and the throttle configs of topics and brok
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.kafka.types import Replicas
@@ -50,8 +51,7 @@ class Throttle(NamedTuple):
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class MoveStatus:
+class MoveStatus(Struct, frozen=True):
     """The status of the moves of one cluster.
 
     ``own`` are the partitions of the last batch that are in flight, ``foreign`` those that another client reassigns.

@@ -7,9 +7,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from topiarist.kafka import config_rules
 from topiarist.kafka.types import Replicas
@@ -67,8 +69,7 @@ class PartitionIssue(NamedTuple):
         return f"{words}: {self.message}" if self.message else words
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(Struct, frozen=True):
     """A partition of a topic.
 
     ``state`` is None if the controller has not initialized the partition, or if the state is unknown or unreadable.

@@ -11,9 +11,10 @@ pure. The command ``upgrade-check`` calls them.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from topiarist.errors import Location
 from topiarist.kafka.config_rules import (
@@ -58,8 +59,7 @@ class AffectedTopic(NamedTuple):
         return self.origin.locate() if self.origin else None
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradeFinding:
+class UpgradeFinding(Struct, frozen=True):
     """One effect of an upgrade on one config, with the affected topics by name.
 
     ``before`` and ``after`` are the two defaults of a default that changes, None for other effects.
@@ -74,8 +74,7 @@ class UpgradeFinding:
     after: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UpgradeReport:
+class UpgradeReport(Struct, frozen=True):
     """The findings of one cluster, the worst first.
 
     ``cluster_id`` is None if only manifests were checked. ``unreadable`` has the topics that could not be checked.

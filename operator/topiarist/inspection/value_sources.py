@@ -8,8 +8,10 @@ other values, and describe them if they are asked.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from topiarist.errors import FieldPath, Location
 from topiarist.inspection.partition_health import Partition
@@ -38,8 +40,7 @@ class ActualSource(str, Enum):
     BROKERS = "Brokers"
 
 
-@dataclass(frozen=True, slots=True)
-class ValueSource:
+class ValueSource(Struct, frozen=True):
     """A field of a topic with its values and their sources.
 
     ``field`` is ``config.KEY`` for a config. ``desired`` is the value that ``desired_source`` asks for at

@@ -8,9 +8,11 @@ broker settings. Values are always text, as clusters store them. ``desired/rules
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from topiarist.kafka import config_values
 from topiarist.kafka.config_table import (
@@ -281,8 +283,7 @@ class ConfigError(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigRules:
+class ConfigRules(Struct, frozen=True):
     """The rules for the topic configs of one cluster: Kafka version, mode, allowed vendor keys, broker settings.
 
     ``version`` is None if it is not declared. ``allow_unknown_configs`` are glob patterns; ``broker_config`` has the

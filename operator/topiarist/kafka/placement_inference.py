@@ -22,8 +22,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from topiarist.kafka.placement import ReplicaPlacer, expansion_start, get_placer, prepare_brokers
 from topiarist.kafka.types import Broker, Replicas
@@ -37,8 +38,7 @@ _EXPANSION_COST = 3
 Assignment = Sequence[Replicas]
 
 
-@dataclass(frozen=True, slots=True)
-class InferredPlacement:
+class InferredPlacement(Struct, frozen=True):
     """The placement that is closest to a topic's replica lists.
 
     ``brokers`` are an argument for ``assign_replicas``, with racks only if racks are used. With ``start`` and ``shift``

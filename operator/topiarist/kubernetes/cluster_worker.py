@@ -18,9 +18,10 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from topiarist.adapters.open_cluster import open_cluster, open_usage_reader
 from topiarist.errors import Reason, TopiaristError

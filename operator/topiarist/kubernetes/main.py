@@ -23,10 +23,10 @@ import socket
 import sys
 import uuid
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import kopf
+from msgspec import Struct
 from pythonjsonlogger.json import JsonFormatter
 
 from topiarist.errors import Reason, TopiaristError
@@ -71,8 +71,7 @@ class _TextFormatter(logging.Formatter):
         return " ".join([super().format(record), *more])
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorOptions:
+class OperatorOptions(Struct, frozen=True):
     """The options of the operator process.
 
     ``namespaces`` are the watched namespaces; empty: all. An empty ``host`` means all addresses. An empty ``owner`` is

@@ -16,8 +16,9 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from topiarist.errors import Reason
 from topiarist.model.moves import MoveSettings, ReplicaMove
@@ -50,8 +51,7 @@ class TopicMoves(NamedTuple):
     batches: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterMoves:
+class ClusterMoves(Struct, frozen=True):
     """The moves of one cluster after a pass.
 
     ``waiting`` are planned and not sent, ``in_flight`` are at the controller as ``batch`` of ``batches``.
@@ -147,8 +147,7 @@ def count_drained_replicas(topics: Iterable[TopicState], brokers: Collection[int
     return {broker: held[broker] for broker in sorted(brokers)}
 
 
-@dataclass(slots=True)
-class _RequestWait:
+class _RequestWait(Struct):
     """The wait for a reassignment request with the same entries of the same batch; times are monotonic."""
 
     awaited: object

@@ -16,10 +16,12 @@ Cluster's status keeps the deletions that lost their deletion record because the
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from topiarist.deletion_guard import DeletionGuard
 from topiarist.errors import Reason, TopiaristError
@@ -162,8 +164,7 @@ def _topics_in_reassignment(state: ClusterState) -> frozenset[str]:
     return batch | state.reassigning_topics | state.stale_reassignments
 
 
-@dataclass(frozen=True, slots=True)
-class ReconcileRequest:
+class ReconcileRequest(Struct, frozen=True):
     """The input of one reconciliation.
 
     ``cluster_resource`` is the Cluster. ``blocked_deletions`` maps a topic's name to the reason why the topic must not

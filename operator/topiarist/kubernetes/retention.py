@@ -8,9 +8,10 @@ A jump of the clock may shorten or lengthen one wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.clock import format_time

@@ -7,9 +7,11 @@ A ``Cluster`` manifest has these values under ``spec.kafka`` and ``spec.zookeepe
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from enum import Enum
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from topiarist.model.credentials import ANONYMOUS, Credentials, SecretReference, Tls
 
@@ -35,8 +37,7 @@ class SaslMechanism(str, Enum):
     OAUTHBEARER = "OAUTHBEARER"
 
 
-@dataclass(frozen=True, slots=True)
-class SaslPassword:
+class SaslPassword(Struct, frozen=True):
     """A login by user name and password: ``PLAIN`` or one of the SCRAM mechanisms."""
 
     mechanism: SaslMechanism
@@ -44,8 +45,7 @@ class SaslPassword:
     password: SecretReference
 
 
-@dataclass(frozen=True, slots=True)
-class SaslOAuth:
+class SaslOAuth(Struct, frozen=True):
     """A login by ``OAUTHBEARER``: a token for the client credentials, from ``token_endpoint`` (an HTTPS address).
 
     ``ca`` signs the certificate of the endpoint; None: the CAs that the system trusts.
@@ -73,8 +73,7 @@ class RecordsTopic(NamedTuple):
 DEFAULT_RECORDS_TOPIC = RecordsTopic()
 
 
-@dataclass(frozen=True, slots=True)
-class KafkaAccess:
+class KafkaAccess(Struct, frozen=True):
     """The access to a cluster through its brokers.
 
     ``bootstrap_servers`` is ``host:port,host:port``. Without ``sasl`` there is no login, without ``tls`` no encryption.
@@ -113,8 +112,7 @@ class KafkaAccess:
         return replace(self, sasl=login, tls=_map_tls(self.tls, convert))
 
 
-@dataclass(frozen=True, slots=True)
-class ZooKeeperAccess:
+class ZooKeeperAccess(Struct, frozen=True):
     """The access to a cluster through the ZooKeeper that holds its metadata.
 
     ``connect`` is ``host:port,host:port/chroot``, and empty if neither the manifest nor an option gives it.

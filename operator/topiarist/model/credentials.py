@@ -6,8 +6,9 @@ contents for each connection, so that a replaced secret takes effect, and never 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from topiarist.errors import Location
 
@@ -19,8 +20,7 @@ class SecretKeyRef(NamedTuple):
     key: str
 
 
-@dataclass(frozen=True, slots=True)
-class SecretReference:
+class SecretReference(Struct, frozen=True):
     """A reference to one file, one environment variable or one key of a Secret, with its location in the manifest.
 
     Only the operator can read a key of a Secret; an adapter that connects to ZooKeeper treats it as an error.
@@ -32,16 +32,14 @@ class SecretReference:
     secret: SecretKeyRef | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UserPassword:
+class UserPassword(Struct, frozen=True):
     """A user name and a reference to the password."""
 
     username: str
     password: SecretReference
 
 
-@dataclass(frozen=True, slots=True)
-class Tls:
+class Tls(Struct, frozen=True):
     """The TLS settings of a connection.
 
     ``ca`` signs the server's certificate (None: the CAs that the system trusts); ``certificate`` is topiarist's client
@@ -56,8 +54,7 @@ class Tls:
     server_name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Credentials:
+class Credentials(Struct, frozen=True):
     """All credentials that a ZooKeeper may require; by default there is no login and no encryption."""
 
     sasl: UserPassword | None = None

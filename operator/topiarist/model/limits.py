@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from topiarist.errors import Location
+from msgspec import Struct
+
+from topiarist.errors import FieldPath, Location
+
+if TYPE_CHECKING:
+    from topiarist.model.spec import Source
 
 
 class LimitScope(str, Enum):
@@ -32,14 +36,13 @@ class LimitedResource(str, Enum):
     RETAINED_BYTES = "retainedBytes"
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """The limit of each group of topics on each cluster.
 
     ``title`` names it in messages. ``label`` is the label with the names of the groups, empty for other scopes.
     ``allowed`` has the largest allowed total of each limited resource. If ``deny`` is false an excess is only reported.
-    ``counts_all`` is false if the policy selects some of the topics. ``locate`` returns the place of the limit in its
-    document.
+    ``counts_all`` is false if the policy selects some of the topics. ``path`` leads to the limit in its document,
+    ``source``.
     """
 
     title: str
@@ -48,7 +51,12 @@ class Limit:
     label: str = ""
     deny: bool = True
     counts_all: bool = True
-    locate: Callable[[], Location | None] = field(default=lambda: None, repr=False, compare=False)
+    source: Source | None = None
+    path: FieldPath = ()
+
+    def locate(self) -> Location | None:
+        """Return the place of the limit in its document."""
+        return self.source.locate(self.path) if self.source else None
 
 
 class TopicSize(NamedTuple):

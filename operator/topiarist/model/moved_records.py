@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from topiarist.errors import Reason
 from topiarist.model.state import Freeze, OwnershipRecord, WriteBlock
@@ -28,8 +29,7 @@ class IdentifiedRecord(NamedTuple):
     topic_id: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class ClosedRecords:
+class ClosedRecords(Struct, frozen=True):
     """The records of a cluster that are closed in ZooKeeper: no run writes them there any more.
 
     ``stale`` are the topics with a record of an earlier topic of their name, which is left behind. ``freeze`` is the

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from types import MappingProxyType
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from topiarist.kafka.types import Replicas
 
@@ -92,8 +93,7 @@ UNLIMITED = 0
 """The throttle of moves that are not throttled."""
 
 
-@dataclass(frozen=True, slots=True)
-class MoveSettings:
+class MoveSettings(Struct, frozen=True):
     """The moves that ``spec.moves`` of a cluster allows, and their pace.
 
     ``throttle`` is in bytes a second for each broker and direction, ``UNLIMITED``, or None if it is not declared: then

@@ -7,9 +7,10 @@ them.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.plan import Plan
@@ -69,8 +70,7 @@ class FreezeResult(NamedTuple):
     before: Freeze | None
 
 
-@dataclass(frozen=True, slots=True)
-class ReconcileReport:
+class ReconcileReport(Struct, frozen=True):
     """A filtered plan, one outcome for each actionable topic, and the error that ended the reconciliation early."""
 
     plan: Plan

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules
@@ -48,8 +50,7 @@ class RiskAssessment(NamedTuple):
 SAFE_ASSESSMENT = RiskAssessment(Risk.SAFE)
 
 
-@dataclass(frozen=True, slots=True)
-class CreateTopic:
+class CreateTopic(Struct, frozen=True):
     """A creation of a topic with these replica lists (partition 0 first) and config overrides."""
 
     replicas: tuple[Replicas, ...]
@@ -57,8 +58,7 @@ class CreateTopic:
     assessment: RiskAssessment = SAFE_ASSESSMENT
 
 
-@dataclass(frozen=True, slots=True)
-class AddPartitions:
+class AddPartitions(Struct, frozen=True):
     """An increase of the partition count.
 
     ``before`` is the number of existing partitions, ``first_replicas`` the replica list of partition 0, and
@@ -77,8 +77,7 @@ class AddPartitions:
         return self.before + len(self.replicas)
 
 
-@dataclass(frozen=True, slots=True)
-class MoveReplicas:
+class MoveReplicas(Struct, frozen=True):
     """A move of existing replicas: other brokers, more, fewer, or another order.
 
     ``moves`` are sorted by partition, never empty. They are applied in batches, after all other changes of the plan.
@@ -93,8 +92,7 @@ class MoveReplicas:
         return sum(len(move.added) for move in self.moves)
 
 
-@dataclass(frozen=True, slots=True)
-class ElectLeaders:
+class ElectLeaders(Struct, frozen=True):
     """An election of the preferred leaders of partitions that another broker leads.
 
     ``partitions`` are sorted by partition, never empty. The election follows all other changes of the plan.
@@ -117,8 +115,7 @@ class ConfigItem(NamedTuple):
     inherited: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateConfig:
+class UpdateConfig(Struct, frozen=True):
     """A change of config overrides of an existing topic; ``items`` are sorted by key, never empty."""
 
     items: tuple[ConfigItem, ...]
@@ -129,8 +126,7 @@ class UpdateConfig:
         return max((item.assessment for item in self.items), key=lambda verdict: verdict.risk)
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteTopic:
+class DeleteTopic(Struct, frozen=True):
     """A deletion of an owned topic with all its messages; ``partitions`` and ``replicas`` are counts."""
 
     partitions: int
@@ -138,22 +134,19 @@ class DeleteTopic:
     assessment: RiskAssessment
 
 
-@dataclass(frozen=True, slots=True)
-class TakeOwnership:
+class TakeOwnership(Struct, frozen=True):
     """A write of the ownership record alone."""
 
     assessment: RiskAssessment = SAFE_ASSESSMENT
 
 
-@dataclass(frozen=True, slots=True)
-class ReleaseOwnership:
+class ReleaseOwnership(Struct, frozen=True):
     """A removal of the ownership record alone: the topic, if it exists, then has no owner."""
 
     assessment: RiskAssessment = SAFE_ASSESSMENT
 
 
-@dataclass(frozen=True, slots=True)
-class Nudge:
+class Nudge(Struct, frozen=True):
     """A rewrite of a topic's entry with its present data, so that the controller initializes ``partitions``."""
 
     partitions: tuple[int, ...]
@@ -192,8 +185,7 @@ class Issue(NamedTuple):
     cause_origin: ValueOrigin | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicPlan:
+class TopicPlan(Struct, frozen=True):
     """The plan for one topic of one cluster. An adapter says whether its changes are one write or several.
 
     ``before`` is the topic when the plan was made (None: absent). ``record_before`` is the ownership record, valid or
@@ -263,8 +255,7 @@ class PlanAssumptions(NamedTuple):
     min_version: KafkaVersion
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The difference between the desired and the actual state of one cluster, sorted by topic.
 
     ``topics`` has only the topics with a change, refusal or notice; ``unchanged`` counts the other topics.

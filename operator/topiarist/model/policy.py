@@ -8,9 +8,10 @@ policies from documents and ``filters/policies.py`` evaluates them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from topiarist.errors import FieldPath, Location, Reason
 from topiarist.kafka.names import matches_any
@@ -124,8 +125,7 @@ class RuleSubject(str, Enum):
     CHANGE = "Change"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rule:
+class Rule(Struct, frozen=True, eq=False):
     """A rule of a policy.
 
     ``deny`` is true if a violation is refused, false if it is only reported. ``field`` is the path below the spec at
@@ -168,8 +168,7 @@ class Rule:
         )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Policy:
+class Policy(Struct, frozen=True, eq=False):
     """A ``Policy`` manifest; empty parts of its selector match everything."""
 
     name: str

@@ -7,7 +7,7 @@ log directories far more slowly than the controller initializes partitions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from topiarist.kafka.names import matches_any
 from topiarist.model.plan import Risk
@@ -20,8 +20,7 @@ ALL_TOPICS = ("*",)
 """The patterns that match every topic."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunOptions:
+class RunOptions(Struct, frozen=True):
     """The owner and the permissions of a run.
 
     ``adopt`` are glob patterns of existing topics that may be adopted even if they differ from their specs.
@@ -54,8 +53,7 @@ class RunOptions:
         return matches_any(topic, self.recreate)
 
 
-@dataclass(frozen=True, slots=True)
-class RiskApproval:
+class RiskApproval(Struct, frozen=True):
     """An approval of a risk for the topics that match one of the patterns; without patterns it covers no topic."""
 
     risk: Risk

@@ -7,9 +7,10 @@ cluster. ``adapters.size_limits`` has the limits of each way, ``planning.size_li
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from topiarist.errors import Reason
 
@@ -44,8 +45,7 @@ class SizeWeights(NamedTuple):
     """Each broker of a new partition but the first."""
 
 
-@dataclass(frozen=True, slots=True)
-class SizeLimit:
+class SizeLimit(Struct, frozen=True):
     """A limit on a size that changes increase.
 
     ``what`` names the size, and ``maximum`` is the largest one that the cluster takes, in a unit that the texts name.

@@ -7,10 +7,11 @@ value in its file, since few values need it: ``find_origin`` finds a location on
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from topiarist.errors import FieldPath, Location
 from topiarist.kafka.config_rules import ConfigRules
@@ -24,8 +25,7 @@ from topiarist.model.tenancy import DEFAULT_ALLOWED_RISKS, DEFAULT_ALLOWED_TOPIC
 from topiarist.model.usage import DEFAULT_USAGE_SETTINGS, UsageSettings
 
 
-@dataclass(frozen=True, slots=True)
-class Budgets:
+class Budgets(Struct, frozen=True):
     """The limits of one run on one cluster; None is no limit. ``filters/budgets.py`` enforces them.
 
     ``topics`` counts changed topics, ``new_partitions`` the partitions of creations and growth together, and
@@ -95,8 +95,7 @@ class RackAwareness(str, Enum):
     DISABLED = "Disabled"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterSpec:
+class ClusterSpec(Struct, frozen=True, dict=True):
     """A ``Cluster`` manifest, or the unnamed cluster of an address option (name empty, everything else at its default).
 
     ``zookeeper`` and ``kafka`` are the ways to the cluster; ``via`` chooses one of them if both are there.
@@ -134,14 +133,14 @@ class ClusterSpec:
     allow_risk: frozenset[str] = DEFAULT_ALLOWED_RISKS
     allow_deletion: bool = False
     drift_policy: DriftPolicy = DriftPolicy.REPORT
-    config_rules: ConfigRules = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def config_rules(self) -> ConfigRules:
+        """Return the rules of the cluster's configs."""
         # Brokers say which mode they are in. Without a document and an address every mode is possible.
         is_open = isinstance(self.access, KafkaAccess) or (self.access is None and not self.name)
         mode = None if is_open else ClusterMode.ZOOKEEPER
-        rules = ConfigRules(self.version, self.allow_unknown_configs, self.broker_config, mode)
-        object.__setattr__(self, "config_rules", rules)
+        return ConfigRules(self.version, self.allow_unknown_configs, self.broker_config, mode)
 
     @property
     def access(self) -> Access | None:
@@ -175,8 +174,7 @@ class ClusterSpec:
         return "topiarist" if topic in own else ""
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSpec:
+class TopicSpec(Struct, frozen=True):
     """The desired state of one topic on one cluster, with defaults and overrides merged in.
 
     ``partitions`` and ``replication_factor`` are the values that the topic itself asks for (None: no value, and an

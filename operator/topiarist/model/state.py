@@ -8,8 +8,10 @@ topic are in a ``TopicInspection``, which only ``describe`` and ``list`` need.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import force_setattr
 
 from topiarist.errors import Reason
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, ClusterMode, KafkaVersion, KnownConfig, Replicas
@@ -46,8 +48,7 @@ class Reassignment(NamedTuple):
 NO_REASSIGNMENT = Reassignment()
 
 
-@dataclass(frozen=True, slots=True)
-class TopicInspection:
+class TopicInspection(Struct, frozen=True):
     """The partitions of one topic at one moment.
 
     ``identity`` is None and ``assignment`` (replica lists by partition) is empty if the topic cannot be read.
@@ -93,8 +94,7 @@ def find_replication_factors(topic: TopicState) -> set[int]:
     return {len(replicas) for partition, replicas in pairs if partition not in topic.reassigning_partitions} - {0}
 
 
-@dataclass(frozen=True, slots=True)
-class AppliedSpec:
+class AppliedSpec(Struct, frozen=True):
     """The spec that a topic last matched, kept in its ownership record to detect external changes later.
 
     ``config`` has sorted pairs of key and value, each value as ``encode_value`` returns it. ``partitions`` is None if
@@ -106,8 +106,7 @@ class AppliedSpec:
     remove_unmanaged: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OwnershipRecord:
+class OwnershipRecord(Struct, frozen=True):
     """The record that topiarist stores beside a topic: its owner and the config keys that topiarist set (sorted).
 
     ``deleted`` is true for the deletion record that a deletion by topiarist leaves. ``applied`` is None if it is not
@@ -120,8 +119,7 @@ class OwnershipRecord:
     applied: AppliedSpec | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicState:
+class TopicState(Struct, frozen=True):
     """One topic as a cluster stores it.
 
     ``replicas`` lists the partitions in ascending order of their ids; ``partition_ids`` has those ids (a ``range``
@@ -147,7 +145,7 @@ class TopicState:
 
     def __post_init__(self) -> None:
         if not self.partition_ids and self.replicas:
-            object.__setattr__(self, "partition_ids", range(len(self.replicas)))
+            force_setattr(self, "partition_ids", range(len(self.replicas)))
 
     @property
     def has_contiguous_partitions(self) -> bool:
@@ -187,8 +185,7 @@ class Freeze(NamedTuple):
         return f"frozen{by}{since}: {printable(self.reason, 300) or 'no reason given'}"
 
 
-@dataclass(frozen=True, slots=True)
-class WriteBlock:
+class WriteBlock(Struct, frozen=True):
     """A reason why nothing may be written to a cluster; ``reason`` is None if writes are allowed."""
 
     reason: Reason | None = None
@@ -210,8 +207,7 @@ _SUMMARIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterState:
+class ClusterState(Struct, frozen=True):
     """The state of one cluster from one read.
 
     ``brokers`` are sorted by id. ``pending_deletions`` are the topics with a deletion request, ``reassigning_topics``
@@ -258,7 +254,7 @@ class ClusterState:
     min_version: KafkaVersion = MIN_KAFKA_VERSION
     size_limits: tuple[SizeLimit, ...] = ()
     warnings: tuple[str, ...] = ()
-    deletion_records: Mapping[str, DeletionRecord] = field(default_factory=dict, compare=False)
+    deletion_records: Mapping[str, DeletionRecord] = field(default_factory=dict)
     assigns_topic_ids: bool = False
     stale_reassignments: frozenset[str] = frozenset()
     next_identity: int = 1
@@ -270,7 +266,7 @@ class ClusterState:
     bypasses_brokers: bool = True
     known_configs: Mapping[str, KnownConfig] | None = None
     fenced_brokers: Mapping[int, str | None] = field(default_factory=dict)
-    records_topic_id: str = field(default="", compare=False)
+    records_topic_id: str = ""
     evidence: Evidence | None = None
     usage: Mapping[str, TopicUsage] = field(default_factory=dict)
 

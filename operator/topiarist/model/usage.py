@@ -9,9 +9,10 @@ are in whole seconds since the epoch.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 DAY_S = 24 * 3600
 
@@ -52,8 +53,7 @@ class GroupNames(str, Enum):
     COUNTED = "Counted"
 
 
-@dataclass(frozen=True, slots=True)
-class UsageSettings:
+class UsageSettings(Struct, frozen=True):
     """``spec.evidence`` of a ``Cluster``. Times are in seconds.
 
     ``window`` is the time without use after which a topic is dormant; ``quiet_for`` the time after a write or a commit
@@ -87,8 +87,7 @@ class GroupUsage(NamedTuple):
     lag: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSample:
+class TopicSample(Struct, frozen=True):
     """The answers of the brokers about one topic in one read. ``topic_id`` is None before Kafka 2.8.
 
     The sequences have one value for each partition; None: not known. ``ends`` and ``begins`` are offsets, ``sizes`` the
@@ -156,8 +155,7 @@ class CurvePoint(NamedTuple):
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class TopicUsage:
+class TopicUsage(Struct, frozen=True):
     """The last sample of a topic, and what it and all samples before it say. ``bytes_per_day`` is None below a day."""
 
     sample: TopicSample
@@ -175,8 +173,7 @@ class UsageProblem(NamedTuple):
     error: int
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(Struct, frozen=True):
     """The completeness of one read of a whole cluster.
 
     ``groups`` counts the groups that were listed, ``groups_unread`` those that could not be described, and
@@ -201,8 +198,7 @@ class Evidence:
         return self.groups_complete and not self.groups_unread and not self.groups_opaque
 
 
-@dataclass(frozen=True, slots=True)
-class UsageRead:
+class UsageRead(Struct, frozen=True):
     """The evidence of one read, and its samples by topic."""
 
     evidence: Evidence

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
+
+from msgspec import Struct, field
 
 from topiarist.errors import Reason
 from topiarist.model.plan import ConfigItem, CreateTopic, Issue, Plan, TakeOwnership, TopicPlan, UpdateConfig
@@ -25,8 +26,7 @@ ClusterDefault = tuple[str, str | None]
 """A config key and the value that the cluster's defaults give it."""
 
 
-@dataclass(frozen=True, slots=True)
-class GroupedItems:
+class GroupedItems(Struct, frozen=True):
     """Groups of what many topics of one plan share.
 
     ``defaults`` groups config items by key and value, ``ownership_actions`` topics by the text of

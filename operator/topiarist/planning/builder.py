@@ -7,7 +7,8 @@ and ``existing_problems`` add changes, refusals and notices to the builder.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from topiarist.errors import Reason
 from topiarist.kafka import config_rules, config_table
@@ -27,8 +28,7 @@ HINT_DECLARE_VERSION = "set kafkaVersion in the Cluster, or pass --kafka-version
 HINT_LEAVE_OUT = "leave it out until the brokers are upgraded"
 
 
-@dataclass(frozen=True, slots=True)
-class PlanContext:
+class PlanContext(Struct, frozen=True):
     """The facts that all topics of a plan share.
 
     ``rules`` are the config rules of the cluster with the facts that it shows, and ``settings`` the known broker
@@ -66,8 +66,7 @@ class PlanContext:
         return self.rules.is_ignored(key, self.state.min_version)
 
 
-@dataclass(slots=True)
-class TopicPlanBuilder:
+class TopicPlanBuilder(Struct):
     """A topic plan under construction."""
 
     spec: TopicSpec

@@ -21,8 +21,9 @@ reports problems that no change fixes. ``simulate`` computes the state after the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import replace
 from itertools import chain
+
+from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules, server_default

@@ -9,10 +9,12 @@ controller restart, a throttle or an unrelated config key would invalidate a pla
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import chain
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.names import has_collision_chars, index_by_metric_name, metric_name
@@ -56,8 +58,7 @@ class Validity(str, Enum):
     CONFLICT = "conflict"
 
 
-@dataclass(frozen=True, slots=True)
-class PlanValidity:
+class PlanValidity(Struct, frozen=True):
     """The validity of a topic plan, with a message for a conflict.
 
     ``message`` has the expected and the actual value; it is empty without a conflict.
@@ -70,8 +71,7 @@ class PlanValidity:
 APPLICABLE, ALREADY_APPLIED = PlanValidity(Validity.APPLICABLE), PlanValidity(Validity.ALREADY_APPLIED)
 
 
-@dataclass(frozen=True, slots=True)
-class CurrentTopic:
+class CurrentTopic(Struct, frozen=True):
     """A topic at the moment of writing.
 
     It has everything else that the plan depends on. ``broker_defaults`` and ``min_version`` are those of

@@ -8,7 +8,8 @@ compares the topic: for this run the spec asks for the step. The next run finds 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import server_default

@@ -9,7 +9,8 @@ Cluster-wide dynamic settings, ``Cluster.spec.brokerConfig`` and the brokers the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.kafka import config_rules, config_values
 from topiarist.kafka.java_numbers import LONG_MAX

@@ -7,8 +7,9 @@ applies only to large changes has a ``min_factor``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from topiarist.model.plan import Risk
 
@@ -30,8 +31,7 @@ class ChangeRisk(NamedTuple):
 _NO_RISK = ChangeRisk(SAFE, "")
 
 
-@dataclass(frozen=True, slots=True)
-class NumberRisks:
+class NumberRisks(Struct, frozen=True):
     """The risks of a number that becomes lower or higher.
 
     A negative number means no limit, and counts as the highest. ``unlimited`` replaces ``increase`` if the new value is
@@ -43,8 +43,7 @@ class NumberRisks:
     unlimited: ChangeRisk | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WordRisks:
+class WordRisks(Struct, frozen=True):
     """The risks of a value that becomes a given word.
 
     ``otherwise`` is the risk of any word that ``by_word`` does not have.

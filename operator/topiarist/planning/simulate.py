@@ -7,7 +7,8 @@ second plan must be empty.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.model.plan import (
     CreateTopic,

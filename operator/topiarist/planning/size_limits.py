@@ -8,8 +8,9 @@ and a writer calls it again before writing.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from topiarist.kafka.types import Replicas
 from topiarist.model.plan import AddPartitions, Change, CreateTopic, Issue, TopicPlan, UpdateConfig, withhold

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+
+from msgspec.structs import replace
 
 from topiarist.adapters.manifests import files, loader
 from topiarist.adapters.manifests.loader import InvalidDocument

@@ -7,15 +7,15 @@ commands stop at the first invalid document, because they write or check.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from topiarist.adapters.manifests.loader import InvalidDocument, Loaded, find_documents
 from topiarist.errors import Diagnostic, InvalidManifests
 from topiarist.model.spec import ClusterSpec, Manifest, topic_name
 
 
-@dataclass(slots=True)
-class ValidDocuments:
+class ValidDocuments(Struct):
     """The topics and clusters of a run without the invalid ones.
 
     ``invalid_clusters`` are the names of Cluster documents that were left out, ``invalid`` all documents that were.

@@ -10,8 +10,9 @@ reviewed plan (``--reviewed``) from a branch is not trusted: it can only restric
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from topiarist import reconcile
 from topiarist.adapters.saved_plans import decode
@@ -305,7 +306,7 @@ def require_no_planning_settings(settings: RunSettings) -> None:
 def _planning_flags(settings: RunSettings) -> list[str]:
     given = settings.run_options
     default = RunOptions(owner=settings.owner, allow_unknown_brokers=settings.allow_unknown_brokers)
-    fields = [field for field in RunOptions.__dataclass_fields__ if getattr(given, field) != getattr(default, field)]
+    fields = [field for field in RunOptions.__struct_fields__ if getattr(given, field) != getattr(default, field)]
     if settings.require_topics:
         fields.append("require_topics")
     return [f"--{field.replace('_', '-')}" for field in fields]

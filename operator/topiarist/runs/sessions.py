@@ -12,13 +12,14 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
+
+from msgspec.structs import replace
 
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.adapters.open_cluster import open_cluster, open_usage_reader

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -103,17 +102,18 @@ def check_settings(settings: RunSettings) -> None:
 
 
 def _find_problems(settings: RunSettings) -> Iterator[str]:
-    for field in fields(RunSettings):
-        value = getattr(settings, field.name)
-        if field.name in _OPTIONAL and value is None:
+    types = RunSettings.__annotations__
+    for name in RunSettings.__struct_fields__:
+        value = getattr(settings, name)
+        if name in _OPTIONAL and value is None:
             continue
         try:
-            _CHECKS[str(field.type)](field.name, value)
-            if check := _FURTHER_CHECKS.get(field.name):
+            _CHECKS[types[name]](name, value)
+            if check := _FURTHER_CHECKS.get(name):
                 for text in value if isinstance(value, tuple) else (value,):
                     check(text)
         except ValueError as error:
-            yield f"{field.name}: {error}"
+            yield f"{name}: {error}"
 
 
 def _find_contradictions(settings: RunSettings) -> Iterator[str]:

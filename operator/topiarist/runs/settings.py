@@ -6,15 +6,14 @@ below reads options or environment. ``setting_checks`` checks the values for bot
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from topiarist.desired.selection import TopicSelection, parse_label_selector
 from topiarist.kafka.types import KafkaVersion
 from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval, RunOptions
 
 
-@dataclass(frozen=True, slots=True)
-class RunSettings:
+class RunSettings(Struct, frozen=True):
     """The settings of one run; each has the name and the meaning of an option of ``topiarist apply``.
 
     Times are in seconds. ``paths`` are files and folders with manifests, ``clusters`` and ``platform`` those with

@@ -6,7 +6,7 @@ deleted and recreated between the two reads nothing is known yet.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from topiarist.kafka.config_rules import server_default
 from topiarist.model.spec import ClusterSpec

@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from topiarist.model.usage import GroupType, GroupUsage, TopicSample
 

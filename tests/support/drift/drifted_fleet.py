@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 from hashlib import md5
 from itertools import count, islice
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from support.cli.runs import document
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name

@@ -6,9 +6,10 @@ In a random cluster almost every topic has several differences, which hide a mis
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import Any
+
+from msgspec.structs import replace
 
 from support.strategies import PlanInput
 from topiarist.model.spec import TopicSpec

@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from kafka.protocol.admin import DescribeConfigsRequest
 from kafka.protocol.admin.cluster import DescribeQuorumRequest
+from msgspec.structs import replace
 
 from support.kafka.write_bench import Bench
 from topiarist.adapters.kafka_admin.connection.session import Session

@@ -14,7 +14,8 @@ import os
 import signal
 import sys
 import time
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.records.run import RecordsRun

@@ -8,10 +8,11 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from topiarist import api
 
@@ -31,10 +32,10 @@ def _describe(name: str, value: Any) -> Iterator[str]:
 def _describe_members(kind: type) -> Iterator[str]:
     if issubclass(kind, Enum):
         yield from (f"{member.name} = {member.value!r}" for member in kind)
-    elif is_dataclass(kind):
-        for each in fields(kind):
-            default = "" if each.default is MISSING else f" = {each.default!r}"
-            yield f"{each.name}: {each.type}{default or (' = ...' if each.default_factory is not MISSING else '')}"
+    elif issubclass(kind, Struct):
+        for each in inspect.signature(kind).parameters.values():
+            default = "..." if repr(each.default) == "<factory>" else repr(each.default)
+            yield f"{each.name}: {each.annotation}" + ("" if each.default is each.empty else f" = {default}")
     else:
         yield from (f"{each}: {inspect.get_annotations(kind)[each]}" for each in getattr(kind, "_fields", ()))
     for name, member in sorted(vars(kind).items()):
@@ -42,7 +43,7 @@ def _describe_members(kind: type) -> Iterator[str]:
             assert member.fget
             yield f"{name} -> {inspect.signature(member.fget).return_annotation}"
         elif inspect.isfunction(member) and (
-            not name.startswith("_") or (name == "__init__" and not is_dataclass(kind))
+            not name.startswith("_") or (name == "__init__" and not issubclass(kind, Struct))
         ):
             yield f"def {name}{inspect.signature(member)}"
 

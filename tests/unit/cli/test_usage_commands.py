@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from support.cli.runs import document
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from support.builders import cluster, replica_lists, state, topic
 from topiarist.desired.export import ExportResult, assign_document_names, export_cluster

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from support.states import PositionedSource, spec
 from topiarist.desired.merge import merge

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from support.builders import spec
 from topiarist.desired.selection import TopicSelection, parse_label_selector, select_with_groups

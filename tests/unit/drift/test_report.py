@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft7Validator
+from msgspec.structs import replace
 
 from support.drift import drifted_fleet, hard_fleets
 from support.drift.small_fleet import (

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, change_kinds, plan, refusal_reasons, replica_lists, spec, state, topic
 from support.strategies import PlanInput, plan_inputs
@@ -79,7 +78,7 @@ EACH = {
 def _larger(budgets: Budgets) -> Budgets:
     """Return the budgets with each limit raised by one."""
     defaults = Budgets()
-    found = {name: getattr(budgets, name) for name in Budgets.__slots__}
+    found = {name: getattr(budgets, name) for name in Budgets.__struct_fields__}
     return Budgets(**{name: value + 1 for name, value in found.items() if value != getattr(defaults, name)})
 
 

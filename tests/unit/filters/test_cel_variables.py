@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, RACKLESS_BROKERS, plan, refusal_reasons, replica_lists, spec, state, topic
 from support.policy_builders import evaluate_rules, labelled_spec, policy

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from support.states import cluster, spec, topic
 from topiarist.adapters.zookeeper.codec.own_znodes import encode_record

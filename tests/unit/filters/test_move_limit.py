@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, RACKLESS_BROKERS, plan, replica_lists, spec, state, topic
 from topiarist.cli.settings import Settings

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from support.builders import change_kinds, notice_reasons, plan, refusal_reasons, replica_lists, spec, state, topic
 from support.policy_builders import labelled_spec, policy

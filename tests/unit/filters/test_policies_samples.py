@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from support.builders import cluster, plan, replica_lists, spec, state, topic
 from support.checkout import ROOT

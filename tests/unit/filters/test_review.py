@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from support.builders import (
     RACKED_BROKERS,
@@ -335,7 +335,7 @@ def test_a_deletion_is_that_of_the_reviewed_size() -> None:
     gone = spec(ensure="Absent")
     reviewed, grown = (
         plan(OLD, gone),
-        with_topic(OLD, "orders", replicas=replica_lists("12", "23", "34"), partition_ids=()),
+        with_topic(OLD, "orders", replicas=replica_lists("12", "23", "34")),
     )
     assert of(filter_unreviewed(reviewed, reviewed)).changes == of(reviewed).changes
     assert refusal_reasons(of(filter_unreviewed(plan(grown, gone), reviewed))) == ["NotReviewed"]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import click
 import pytest
+from msgspec.structs import replace
 
 from support.states import cluster, spec, topic
 from topiarist.cli.commands.list import command

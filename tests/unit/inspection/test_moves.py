@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from jsonschema import Draft7Validator
+from msgspec.structs import replace
 
 from support.builders import state, topic
 from topiarist.inspection.moves import MoveStatus, inspect_moves, inspected_topics
@@ -55,7 +54,7 @@ BROKERS = {"brokers/4": {RATE: "1000"}}
 def _status(seen: ClusterState = SEEN, **fields: object) -> MoveStatus:
     found = inspect_moves("prod", seen, INSPECTED, BROKERS)
     Draft7Validator(load.load_schema("moves")).validate(encode_statuses([found]))
-    return replace(found, **fields) if fields else found  # type: ignore[arg-type]
+    return replace(found, **fields) if fields else found
 
 
 def _shown(status: MoveStatus, *, verbose: bool = False) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from support.states import cluster, topic
 from topiarist.inspection.partition_health import IssueType, Partition, build_partitions
@@ -34,7 +33,7 @@ def only(state: ClusterState, now: PartitionState | None, **fields: object) -> P
     """Return the only partition of ``orders`` with this state; ``fields`` are those of its inspection."""
     states = {} if now is None else {0: now}
     found = TopicInspection("1", dict(enumerate(state.topics["orders"].replicas)), states)
-    (one,) = build_partitions(state, "orders", replace(found, **fields))  # type: ignore[arg-type]
+    (one,) = build_partitions(state, "orders", replace(found, **fields))
     return one
 
 

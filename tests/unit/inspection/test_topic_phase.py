@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from support.states import cluster, spec, topic
 from topiarist.inspection.partition_health import IssueType, build_partitions

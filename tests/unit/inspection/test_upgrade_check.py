@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, spec, state, topic
 from topiarist.inspection.upgrade_check import UpgradeEffect, UpgradeReport, check_specs, check_state

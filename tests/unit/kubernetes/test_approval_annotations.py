@@ -4,9 +4,8 @@ prevent.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from support import states
 from support.kubernetes import resource_bodies

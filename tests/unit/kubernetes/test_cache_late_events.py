@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from support.kubernetes import resource_bodies
 from topiarist.kubernetes.api.resources import Resource

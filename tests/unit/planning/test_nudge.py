@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from support.builders import current_topic, refusal_reasons, replica_lists, state, topic, with_topic
 from topiarist.errors import Reason
@@ -88,7 +87,7 @@ MOVES = {
     "made again": with_topic(SEEN, "orders", identity="99"),
     "requested": replace(SEEN, reassigning_topics=frozenset({"orders"})),
     "moving": with_topic(SEEN, "orders", reassigning_partitions=(1,)),
-    "grown": with_topic(SEEN, "orders", replicas=(*LISTS, (1, 2)), partition_ids=()),
+    "grown": with_topic(SEEN, "orders", replicas=(*LISTS, (1, 2))),
 }
 
 

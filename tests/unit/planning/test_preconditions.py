@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from support.builders import (
     PROD_CLUSTER,
@@ -83,7 +83,7 @@ MOVES: dict[str, tuple[Foreign, str]] = {
         "the config after the change would be invalid now: max.compaction.lag.ms: ",
     ),
     "grown": (
-        _change(replicas=replica_lists("12", "23", "34", "45"), partition_ids=()),
+        _change(replicas=replica_lists("12", "23", "34", "45")),
         "had 3 partitions, and has 4 now",
     ),
     "a hole": (_change(partition_ids=(0, 1, 3)), "partition 2 is missing now"),
@@ -251,7 +251,7 @@ def test_growth_and_config_changes_that_were_made_are_recognized() -> None:
     found = plan_single_topic(STANDS, WANTED)
     done = simulate(STANDS, [found])
     assert _from(STANDS, found, done).validity is Validity.ALREADY_APPLIED
-    narrow = with_topic(done, "orders", replicas=STANDS.topics["orders"].replicas, partition_ids=())
+    narrow = with_topic(done, "orders", replicas=STANDS.topics["orders"].replicas)
     assert _from(STANDS, found, narrow).validity is Validity.CONFLICT
     assert _from(STANDS, found, _config(segment_ms="5")(done)).validity is Validity.CONFLICT
 
@@ -325,7 +325,7 @@ def test_a_deletion_is_of_as_many_partitions_as_were_shown() -> None:
         _change(reassigning_partitions=(1,)),
     ):
         assert _from(STANDS, found, act(STANDS)).validity is Validity.APPLICABLE
-    grown = with_topic(STANDS, "orders", replicas=replica_lists("12", "23", "34", "45"), partition_ids=())
+    grown = with_topic(STANDS, "orders", replicas=replica_lists("12", "23", "34", "45"))
     assert _from(STANDS, found, grown).message == "had 3 partitions, and has 4 now"
 
 

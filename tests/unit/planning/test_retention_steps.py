@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, config_changes, notice_reasons, plan_single_topic, spec, state, topic
 from topiarist.model.spec import ClusterSpec, RetentionStep

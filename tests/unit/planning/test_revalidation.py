@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from support.builders import change_kinds, plan, refusal_reasons, replica_lists, spec, state, topic, with_topic
 from topiarist.errors import Reason

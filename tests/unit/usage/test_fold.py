@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from topiarist.model.usage import (
     DAY_S,
@@ -30,7 +29,7 @@ EMPTY = TopicSample("id", (5, 7), (0, 0), (100, 200), 900, (1, 1), (2, 2))
 def evidence(at: int, **fields: object) -> Evidence:
     """Return evidence of a complete read."""
     complete = Evidence(at, 3, 3, 4, groups_complete=True, retention_minutes=RETENTION_MINUTES)
-    return replace(complete, **fields)  # type: ignore[arg-type]
+    return replace(complete, **fields)
 
 
 def observe(*samples: tuple[int, TopicSample], facts: TopicFacts = FACTS, **fields: object) -> TopicUsage:

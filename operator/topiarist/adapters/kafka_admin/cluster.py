@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Self
+
+from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest, translate_errors
 from topiarist.adapters.kafka_admin.connection.session import Session

@@ -14,10 +14,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from topiarist.adapters.snapshots.codec import Row
 from topiarist.adapters.snapshots.validate import RowChecker, RowError, is_valid_row, parse_row
@@ -42,8 +43,7 @@ class TopicSize(NamedTuple):
     replication_factors: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ReplicaLists:
+class ReplicaLists(Struct, frozen=True, eq=False):
     """The replica lists of a topic; ``brokers`` are the brokers that hold a replica."""
 
     replicas: tuple[Replicas, ...]
@@ -55,8 +55,7 @@ _VARYING_FIELDS = frozenset({"kind", "cluster", "takenAt", "topic", "identity", 
 """Row fields that are not part of a ``RowRemainder``."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RowRemainder:
+class RowRemainder(Struct, frozen=True, eq=False):
     """The fields of a valid topic row without the ``_VARYING_FIELDS``.
 
     Only for topics with partitions from 0 on and no reassignment. Equal texts share one object.

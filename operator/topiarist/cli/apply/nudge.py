@@ -7,10 +7,10 @@ as any other plan and waits for the controller.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from topiarist.cli import formats, load, options, terminal
 from topiarist.cli.apply.execute import apply_plans, confirm_plans

@@ -7,11 +7,11 @@ sends no write to the cluster.
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from topiarist.adapters import atomic_files
 from topiarist.adapters.manifests import dump

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import click
+from msgspec.structs import replace
 
 from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import Any
+
+from msgspec import Struct
 
 from topiarist.drift.findings.finding import DriftClass, DriftFinding, FindingRow
 from topiarist.drift.findings.rows import RowCompleter, make_row
@@ -21,8 +22,7 @@ from topiarist.model.spec import Manifest
 KIND = "DriftException"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DriftException:
+class DriftException(Struct, frozen=True, eq=False):
     """A ``DriftException`` document. Empty ``clusters``, ``classes`` and ``fields`` match all.
 
     ``clusters``, ``topics`` and ``fields`` are patterns. ``until`` is the last valid day, such as ``2026-01-31``.

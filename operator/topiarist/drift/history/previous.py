@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct, field
 
 from topiarist.adapters.atomic_files import read_file
 from topiarist.adapters.snapshots.times import parse_time
@@ -63,8 +64,7 @@ class Repair(NamedTuple):
 RowsByCluster = dict[str, dict[FindingKey, FindingRow]]
 
 
-@dataclass(slots=True)
-class PreviousReport:
+class PreviousReport(Struct):
     """The findings of the previous report by cluster, and what a history knows of older ones; empty if there is none.
 
     ``match_findings`` is called once per cluster and fills ``resolved_rows`` and ``not_evaluated``. Accepted findings

@@ -11,8 +11,9 @@ import json
 import pickle
 import socket
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from topiarist.adapters.snapshots.files import MAX_ROW_BYTES, printable_path, unusable_snapshot_error
 from topiarist.drift.results import ClusterResult

@@ -12,15 +12,15 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 
 
-@dataclass(frozen=True, slots=True)
-class LeaseTimings:
+class LeaseTimings(Struct, frozen=True):
     """The timings of a Lease, in seconds.
 
     ``duration``: validity of the Lease. ``renew_deadline``: time the holder has to renew it. ``retry_period``: interval

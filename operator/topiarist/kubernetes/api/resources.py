@@ -9,9 +9,10 @@ references to files and environment variables. A body is parsed once per generat
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
+
+from msgspec import Struct
 
 from topiarist.errors import FieldPath, Location, SchemaError
 from topiarist.model import spec
@@ -41,8 +42,7 @@ _MAX_EXACT_DIGITS = 15
 """The number of significant decimal digits that a float always keeps."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceSource:
+class ResourceSource(Struct, frozen=True):
     """The source of a resource's manifest; locations are field paths, because there is no file."""
 
     annotations: Mapping[str, str]
@@ -58,14 +58,12 @@ def format_path(path: FieldPath) -> str:
     return "".join(steps).removeprefix(".") or "metadata.name"
 
 
-@dataclass(frozen=True, slots=True)
-class Resource:
+class Resource(Struct, frozen=True):
     """A custom resource as last read from the API server.
 
     ``manifest`` is None if the resource cannot be read; ``errors`` then has the reasons and ``raw_spec`` the spec as
     received. ``resource_version`` only increases. ``created`` is an RFC 3339 time. ``deleting``: the resource has a
-    deletion timestamp. ``status`` is the status in the API server. ``key`` is namespace and name, computed once because
-    every reconciliation looks up every resource by it.
+    deletion timestamp. ``status`` is the status in the API server.
     """
 
     kind: str
@@ -83,10 +81,11 @@ class Resource:
     errors: tuple[SchemaError, ...]
     raw_spec: Mapping[str, Any]
     status: Mapping[str, Any]
-    key: tuple[str, str] = field(init=False, repr=False, compare=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "key", (self.namespace, self.name))
+    @property
+    def key(self) -> tuple[str, str]:
+        """Return the namespace and the name."""
+        return self.namespace, self.name
 
     @property
     def age_key(self) -> tuple[str, str]:

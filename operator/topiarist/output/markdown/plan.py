@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
+
+from msgspec import Struct, field
 
 from topiarist.errors import Diagnostic
 from topiarist.model.plan import Plan, Risk
@@ -227,8 +228,7 @@ def _format_critical_list(title: str, topics: Mapping[str, tuple[str, ...]]) -> 
     return "\n\n".join(["", f"**{title}**", "\n".join(lines)]) if lines else ""
 
 
-@dataclass(slots=True)
-class _ClusterSections:
+class _ClusterSections(Struct):
     """The sections of one cluster, and those that the comment includes so far.
 
     ``included`` holds the text of the included sections by their index in ``sections``, ``used_bytes`` their size with

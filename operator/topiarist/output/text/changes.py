@@ -7,7 +7,8 @@ them; ``markdown.plan`` and ``ci.github`` use the summaries and risks.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,

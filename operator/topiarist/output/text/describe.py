@@ -9,7 +9,8 @@ verbose. The value table has the value on the cluster, the desired value and the
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.inspection.describe import Description

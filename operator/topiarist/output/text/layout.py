@@ -8,7 +8,8 @@ are added last, around text that is already laid out, so that they never change 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from topiarist.text import format_count
 
@@ -24,8 +25,7 @@ _MIN_ACTION_WIDTH = 24
 _MAX_SHOWN_NAMES = 12
 
 
-@dataclass(frozen=True, slots=True)
-class TextLayout:
+class TextLayout(Struct, frozen=True):
     """A text layout.
 
     ``width`` is in columns. ``use_color`` adds ANSI styles. ``verbose`` shortens and omits nothing. ``action_column``

@@ -18,7 +18,8 @@ made. An election follows the moves of a plan, and a topic with moves is a candi
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.kafka.types import Replicas

@@ -7,7 +7,8 @@ the elections after them.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.model.plan import Change, LastChange, Plan, TakeOwnership, TopicPlan, config_after
 

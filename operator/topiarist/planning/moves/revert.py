@@ -15,8 +15,9 @@ that a run has planned and not finished: a batch that was sent then may be done 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.kafka.types import Replicas

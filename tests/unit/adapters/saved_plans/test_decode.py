@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
 from random import Random
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, plan, replica_lists, spec, state, topic
 from support.strategies import PlanInput, make_plan_input, plan_inputs
@@ -75,7 +75,7 @@ def perturbed(seen: ClusterState, seed: int) -> ClusterState:
                 records[name] = found.record
         elif field != "nothing":
             value = {**fields, "identity": "5", "unknown_fields": ("x",)}[field]
-            whole = {"partition_ids": ()} if field == "replicas" else {}
+            whole = {"partition_ids": range(len(value))} if field == "replicas" else {}
             topics[name] = replace(found, **{field: value}, **whole)
     return replace(
         seen,

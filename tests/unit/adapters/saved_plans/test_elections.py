@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from support.builders import plan, spec, state, topic
 from topiarist.adapters.saved_plans.decode import parse_plan_file

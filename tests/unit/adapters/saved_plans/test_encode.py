@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 from jsonschema import Draft7Validator
+from msgspec.structs import replace
 
 import topiarist
 from support.states import CLUSTER_ID, cluster, six_brokers, spec, spread_replicas, topic

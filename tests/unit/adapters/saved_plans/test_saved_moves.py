@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, RACKLESS_BROKERS, plan, replica_lists, spec, state, topic
 from topiarist.adapters.saved_plans.decode import parse_plan_file

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from support.snapshots import FULL_STATE, SNAPSHOT_TIME, snapshot_lines, write_snapshot_rows
 from support.strategies import PlanInput, plan_inputs
@@ -70,14 +70,14 @@ def test_nothing_is_lost(
 
 
 def test_every_field_of_a_state_is_kept(tmp_path: Path) -> None:
-    """A state without default values is read back equal. A new field must be added to the rows too, unless it is
-    excluded from comparison.
+    """A state without default values is read back equal. A new field must be added to the rows too; only the two
+    that no plan depends on are left out.
     """
     bare = ClusterState("", ())
-    for field in (field for field in fields(ClusterState) if field.compare):
-        assert getattr(FULL_STATE, field.name) != getattr(bare, field.name), field.name
-    for field in fields(TopicState):
-        assert getattr(FULL_STATE.topics["odd"], field.name) != getattr(TopicState("", "0", ()), field.name), field.name
+    for name in set(ClusterState.__struct_fields__) - {"deletion_records", "records_topic_id"}:
+        assert getattr(FULL_STATE, name) != getattr(bare, name), name
+    for name in TopicState.__struct_fields__:
+        assert getattr(FULL_STATE.topics["odd"], name) != getattr(TopicState("", "0", ()), name), name
     assert load_snapshot(write_snapshot_rows(tmp_path, snapshot_lines())) == Snapshot("eu", SNAPSHOT_TIME, FULL_STATE)
 
 

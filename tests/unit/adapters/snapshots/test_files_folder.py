@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from support.snapshots import FULL_SIZES, FULL_STATE, SNAPSHOT_TIME, snapshot_error, snapshot_lines, write_snapshot_rows
 from topiarist.adapters.size_limits import build_list_limits

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, replica_lists, spec, state, topic
 from support.drift.small_fleet import SNAPSHOT_TIME

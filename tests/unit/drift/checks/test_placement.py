@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, RACKED_BROKERS, RACKLESS_BROKERS, replica_lists, spec, state, topic
 from support.drift.small_fleet import SNAPSHOT_TIME

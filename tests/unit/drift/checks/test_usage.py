@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from topiarist.drift.checks.usage import find_usage_findings
 from topiarist.drift.findings.finding import DriftClass

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, RACKED_BROKERS, cluster, plan_single_topic, replica_lists, spec, state, topic
 from support.strategies import PlanInput, plan_inputs

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import jsonschema
 import pytest
+from msgspec.structs import replace
 
 from support import states
 from support.kubernetes import resource_bodies

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import jsonschema
 import pytest
+from msgspec.structs import replace
 
 from support import states
 from support.kubernetes import resource_bodies

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from itertools import combinations, product
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 import yaml
 from cel_expr_python import cel
 from lupa import lua51
+from msgspec.structs import replace
 
 from support import states
 from support.checkout import ROOT

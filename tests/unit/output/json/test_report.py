@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from jsonschema import Draft7Validator
+from msgspec.structs import replace
 
 from support.builders import plan, replica_lists, spec, state, topic
 from support.strategies import PlanInput, plan_inputs

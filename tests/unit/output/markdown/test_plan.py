@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
+from msgspec.structs import replace
 
 from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan
 from support.repo.github_markdown import parse_page

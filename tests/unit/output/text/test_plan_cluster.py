@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from support.plans import KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan, render_plan
 from support.states import CLUSTER_ID, PositionedSource, cluster, spec, spread_replicas, topic

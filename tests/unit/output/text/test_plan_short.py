@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from support.builders import plan, spec, state, topic
 from topiarist.errors import Reason

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, RACKLESS_BROKERS, change_kinds, plan, replica_lists, spec, state, topic
 from topiarist.errors import Reason

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from support.builders import cluster, plan, replica_lists, spec, state, topic
 from topiarist.model.moves import MoveKind, MoveSettings

@@ -8,12 +8,12 @@ counts contain the moves that are done: a list that has not moved may get anothe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, plan, spec, state, topic
 from topiarist.errors import Reason

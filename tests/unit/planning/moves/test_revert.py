@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, state, topic
 from topiarist.errors import Reason

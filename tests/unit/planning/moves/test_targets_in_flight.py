@@ -28,7 +28,7 @@ def find(found: ClusterState, batch: BatchRecord | None = BATCH) -> tuple[dict[i
 
 
 def _fields(found: ClusterState) -> dict[str, Any]:
-    return {name: getattr(found, name) for name in found.__dataclass_fields__}
+    return {name: getattr(found, name) for name in found.__struct_fields__}
 
 
 def requested(*entries: tuple[int, Replicas]) -> dict[str, Any]:

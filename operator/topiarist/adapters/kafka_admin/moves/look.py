@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Message
 from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
@@ -50,8 +52,7 @@ _TEMPORARY = frozenset({-1, 5, 6, 7, 9, 13, 14, 15, 41})
 """Codes of a cluster that changes its leaders or its controller."""
 
 
-@dataclass(frozen=True, slots=True)
-class MoveLook:
+class MoveLook(Struct, frozen=True):
     """Topics, brokers and reassignments as they are after a sync.
 
     ``topics`` has None for a topic that does not exist. ``min_isr`` has the ``min.insync.replicas`` in effect.

@@ -8,10 +8,10 @@ record is also asked for by its id: the answer distinguishes the two.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from kafka.protocol.admin.cluster import DescribeClusterRequest
+from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Connection

@@ -7,7 +7,8 @@ topic, to the record before, or to none. Only the owner completes what is missin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, TopicRecord
 from topiarist.kafka.config_values import has_equivalent_value

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
+from msgspec import Struct, field
 
 from topiarist.adapters.kafka_admin.connection.connection import Message
 from topiarist.adapters.kafka_admin.usage.messages import (
@@ -40,8 +40,7 @@ _COORDINATION_ONLY = frozenset({"connect", "sr"})
 """Protocol types of workers that share out work and read no topic as this group: Kafka Connect, Schema Registry."""
 
 
-@dataclass(slots=True)
-class Group:
+class Group(Struct):
     """One group: its members by topic, and its offsets by topic and partition.
 
     ``is_read`` is false if a broker refused to describe it, ``is_opaque`` true if its members do not say what they
@@ -56,8 +55,7 @@ class Group:
     is_opaque: bool = False
 
 
-@dataclass(slots=True)
-class Groups:
+class Groups(Struct):
     """The groups that were read by id, and the brokers that listed theirs each time.
 
     ``listed_count`` counts all groups, ``unread_count`` those that could not be read.
@@ -69,8 +67,7 @@ class Groups:
     unread_count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
+class _Listed(Struct, frozen=True):
     group: str
     broker: int
     type: GroupType

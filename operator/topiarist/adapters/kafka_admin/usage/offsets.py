@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
 
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
+from msgspec import Struct, field
 
 from topiarist.adapters.kafka_admin.usage.requests import UsageRequests, chunks, is_temporary
 
@@ -23,8 +23,7 @@ _NEWEST_VERSION = 7
 _TIMEOUT_MS = 10_000
 
 
-@dataclass(slots=True)
-class Offsets:
+class Offsets(Struct):
     """Offsets and times in ms by topic and partition; what is not there is not known."""
 
     ends: dict[Partition, int] = field(default_factory=dict)

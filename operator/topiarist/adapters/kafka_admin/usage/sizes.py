@@ -8,16 +8,15 @@ as proof of the right: a broker has at least one.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
 
 from kafka.protocol.admin.cluster import DescribeLogDirsRequest
+from msgspec import Struct, field
 
 from topiarist.adapters.kafka_admin.usage.offsets import Partition
 from topiarist.adapters.kafka_admin.usage.requests import UsageRequests
 
 
-@dataclass(slots=True)
-class Sizes:
+class Sizes(Struct):
     """The bytes of each replica by partition and broker; ``described`` are the brokers that named a directory."""
 
     replicas: dict[tuple[Partition, int], int] = field(default_factory=dict)

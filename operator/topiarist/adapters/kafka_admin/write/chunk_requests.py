@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Protocol
+
+from msgspec import Struct
 
 from topiarist.adapters.kafka_admin.connection.connection import (
     Connection,
@@ -67,8 +68,7 @@ class AdminSession(Protocol):
         """Find the controller anew with the next call of ``controller``."""
 
 
-@dataclass(slots=True)
-class TopicWrite:
+class TopicWrite(Struct):
     """One topic of a chunk while its requests are sent.
 
     ``topic_id`` is the id before the chunk, None for a creation. ``problem`` is the first element that was not

@@ -17,7 +17,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.read.topic_reader import Look
 from topiarist.adapters.kafka_admin.records.values import TopicRecord

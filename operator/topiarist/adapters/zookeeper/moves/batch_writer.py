@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from kazoo.exceptions import KazooException, NoAuthError
+from msgspec import Struct
 
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.moves import decode_batch_record, encode_batch_record
@@ -74,8 +74,7 @@ class TooLarge(TopiaristError):
         super().__init__(Reason.TOO_LARGE, message, HINT_CONTINUE)
 
 
-@dataclass(frozen=True, slots=True)
-class BatchWriter:
+class BatchWriter(Struct, frozen=True):
     """A writer that holds the lock; ``record`` is that of the last batch, None if no throttle is left.
 
     ``remark`` is called with each fact about throttles of other clients.

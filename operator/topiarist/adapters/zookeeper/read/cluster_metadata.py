@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import NamedTuple, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from topiarist.adapters.zookeeper.codec import cluster, configs, moves, own_znodes, paths, strict_json
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
@@ -59,8 +61,7 @@ class ReassignmentRequest(NamedTuple):
     mtime: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterMetadata:
+class ClusterMetadata(Struct, frozen=True):
     """The state of a cluster without its topics.
 
     ``epoch_version`` and ``freeze_version`` are znode versions for the checks of a transaction, None if the znode is

@@ -7,7 +7,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from topiarist.adapters.size_limits import ListSizes, build_list_limits, measure_notifications, measure_topic_list
 from topiarist.adapters.zookeeper.codec import paths
@@ -94,8 +95,7 @@ def read_topics(session: Session, names: Sequence[str]) -> tuple[dict[str, Topic
     return znodes_by_topic, next(answers)
 
 
-@dataclass(slots=True)
-class _TopicCollector:
+class _TopicCollector(Struct):
     warnings: list[str]
     decode_topic_state: Callable[[TopicZnodes, ZnodeDecoder], TopicState | ReadError | None]
     topics: dict[str, TopicState] = field(default_factory=dict)

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from topiarist.model.moves import BatchLimits, MoveType, ReplicaMove
 
 _ORDER = {type_: index for index, type_ in enumerate(MoveType)}
 
 
-@dataclass(slots=True)
-class _Batch:
+class _Batch(Struct):
     moves: list[ReplicaMove] = field(default_factory=list)
     incoming: Counter[int] = field(default_factory=Counter)
     outgoing: Counter[int] = field(default_factory=Counter)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from topiarist.errors import Reason
 from topiarist.model.moves import LeaderChange, MoveProgress
@@ -30,8 +31,7 @@ Through ZooKeeper each is checked at its version, and one change of any replica 
 HINT_ELECT_AGAIN = "run again: leaders that were elected are recognized"
 
 
-@dataclass(slots=True)
-class OpenElections:
+class OpenElections(Struct):
     """A topic with elections that are not known to be done, by partition.
 
     ``causes`` says why partitions keep another leader. ``was_sent`` is true if this run requested an election of the

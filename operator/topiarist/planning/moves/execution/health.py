@@ -10,7 +10,8 @@ A plan calls it for the topics that it moves, and the adapter again directly bef
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.kafka import config_rules

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
@@ -27,8 +28,7 @@ HEALTH_TIMEOUT_S = 60.0
 Partition = tuple[str, int]
 
 
-@dataclass(slots=True)
-class OpenTopic:
+class OpenTopic(Struct):
     """A topic with moves that are not known to be done, by partition.
 
     ``was_moved`` is True if this run saw one move, ``is_unknown`` if it ended before the reply to a request.

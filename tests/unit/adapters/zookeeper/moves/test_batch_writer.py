@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -18,6 +17,7 @@ from kazoo.exceptions import (
     RolledBackError,
     RuntimeInconsistency,
 )
+from msgspec.structs import replace
 
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupted
