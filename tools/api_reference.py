@@ -95,7 +95,7 @@ def _fields(kind: type) -> Iterator[tuple[str, str, str]]:
     if issubclass(kind, Struct | tuple):
         for each in inspect.signature(kind).parameters.values():
             default = "" if each.default is each.empty else f"`{_default(each.default)}`"
-            yield f"`{each.name}`", f"`{_type(each.annotation)}`", "..." if default == "`...`" else default
+            yield f"`{each.name}`", f"`{_type(kind.__annotations__[each.name])}`", "..." if default == "`...`" else default
 
 
 def _first_sentence(member: Any) -> str:
