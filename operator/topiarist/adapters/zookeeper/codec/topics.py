@@ -118,9 +118,10 @@ class ZnodeDecoder:
 
     def _share_values(self, record: OwnershipRecord) -> OwnershipRecord:
         # Few whole records are equal, but their key lists and config items repeat.
-        keys, applied = _share(self.config_keys, record.config_keys), record.applied
+        keys, applied, shared = _share(self.config_keys, record.config_keys), record.applied, self.config_items
         if applied is not None:
-            items = tuple(_share(self.config_items, item) for item in applied.config)
+            share = shared.setdefault if len(shared) < _MAX_SHARED_VALUES else shared.get
+            items = cast("tuple[tuple[str, str], ...]", tuple(map(share, applied.config, applied.config)))
             applied = AppliedSpec(applied.partitions, items, applied.remove_unmanaged)
         return OwnershipRecord(record.owner, keys, record.deleted, applied)
 
