@@ -60,7 +60,7 @@ def spec_errors(spec: TopicSpec, *, cluster_document_known: bool = True) -> Iter
             yield _make_diagnostic(find_origin(spec, "config", key_step(key)), *problem, reason=Reason.CONFIG_INVALID)
     # Without a document, assume the settings that only the document could declare.
     assumed = {} if cluster_document_known else {config_rules.REMOTE_STORAGE_SETTING: "true"}
-    settings = {**assumed, **spec.cluster.broker_config}
+    settings = {**assumed, **spec.cluster.broker_config} if assumed else spec.cluster.broker_config
     for key, message in config_rules.find_conflicts(spec.config, version, settings, rules.mode):
         yield _make_diagnostic(find_origin(spec, "config", key), message, reason=Reason.CONFIG_INVALID)
     yield from _min_isr_errors(spec)
@@ -148,6 +148,28 @@ def _unknown_key_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
 
 
 def _size_errors(spec: TopicSpec, cluster_document_known: bool) -> Iterator[Diagnostic]:
+    if not spec.manifest.spec.keys().isdisjoint(_FIELDS_WITH_ASSIGNMENTS):
+        yield from _assignment_errors(spec)
+    if not cluster_document_known or (spec.create_partitions and spec.create_replication_factor):
+        return
+    sizes = {"partitions": spec.create_partitions, "replicationFactor": spec.create_replication_factor}
+    missing = [name for name, size in sizes.items() if not size]
+    names = " and ".join(missing)
+    settings = " and ".join(BROKER_SIZE_SETTINGS[name] for name in missing)
+    yield _make_diagnostic(
+        find_origin(spec),
+        f"{spec.topic}: found no {names}, neither in the topic nor in the defaults of its cluster",
+        f"the brokers' own defaults are not used: set {names} here or in spec.defaults of the Cluster, or "
+        f"give the brokers' values in its brokerConfig ({settings})",
+    )
+
+
+_FIELDS_WITH_ASSIGNMENTS = frozenset({"replicaAssignment", "overrides", "profiles"})
+"""The fields of a topic's spec that hold a ``replicaAssignment``, or parts that may hold one."""
+
+
+def _assignment_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
+    """Yield the errors of the lists in a ``replicaAssignment``, and the sizes beside it that differ."""
     lists = dict(enumerate(spec.assignment or ()))
     for partition, message in explicit_assignment.find_errors(lists) if lists else ():
         where = find_origin(spec, "replicaAssignment", partition)
@@ -165,17 +187,6 @@ def _size_errors(spec: TopicSpec, cluster_document_known: bool) -> Iterator[Diag
                     f"{field}: found {layer[field]}, but replicaAssignment at {place} has {count}",
                     f"leave {field} out, or set it to {count}",
                 )
-    sizes = {"partitions": spec.create_partitions, "replicationFactor": spec.create_replication_factor}
-    missing = [name for name, size in sizes.items() if cluster_document_known and not size]
-    if missing:
-        names = " and ".join(missing)
-        settings = " and ".join(BROKER_SIZE_SETTINGS[name] for name in missing)
-        yield _make_diagnostic(
-            find_origin(spec),
-            f"{spec.topic}: found no {names}, neither in the topic nor in the defaults of its cluster",
-            f"the brokers' own defaults are not used: set {names} here or in spec.defaults of the Cluster, or "
-            f"give the brokers' values in its brokerConfig ({settings})",
-        )
 
 
 def _key_errors(spec: TopicSpec) -> Iterator[Diagnostic]:

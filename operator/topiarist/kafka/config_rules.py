@@ -8,7 +8,7 @@ broker settings. Values are always text, as clusters store them. ``desired/rules
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -270,7 +270,7 @@ def _lookup_value(
     return None if problem else value
 
 
-_CACHE_SIZE = 1 << 10
+_CACHE_SIZE = 1 << 12
 """Results in each cache: the topics of one cluster have few distinct values."""
 
 _UNKNOWN_CONFIG_MESSAGE = "Kafka has no such topic config"
@@ -283,7 +283,7 @@ class ConfigError(NamedTuple):
     message: str
 
 
-class ConfigRules(Struct, frozen=True):
+class ConfigRules(Struct, frozen=True, dict=True):
     """The rules for the topic configs of one cluster: Kafka version, mode, allowed vendor keys, broker settings.
 
     ``version`` is None if it is not declared. ``allow_unknown_configs`` are glob patterns; ``broker_config`` has the
@@ -380,6 +380,19 @@ class ConfigRules(Struct, frozen=True):
         know it; its value is not checked. Without a declared version, a value is valid if any version accepts it.
         Outside of ZooKeeper mode the brokers decide on names that are newer than the declared version.
         """
+        if (key, text) in self._valid_values:
+            return None
+        problem = self._find_problem(key, text)
+        if problem is None and len(self._valid_values) < _CACHE_SIZE:
+            self._valid_values.add((key, text))
+        return problem
+
+    @cached_property
+    def _valid_values(self) -> set[tuple[str, str]]:
+        """Return the values that were found valid already: those of most topics repeat."""
+        return set()
+
+    def _find_problem(self, key: str, text: str) -> tuple[str, str] | None:
         if self._is_known_to_brokers(key) and key not in TOPIC_CONFIGS:
             return None
         versions: tuple[KafkaVersion, ...] = (
@@ -428,7 +441,6 @@ def settings_of_known_defaults(known_configs: Mapping[str, KnownConfig]) -> Mapp
     }
 
 
-@lru_cache(maxsize=_CACHE_SIZE)
 def config_problem(
     key: str, text: str, kafka_version: KafkaVersion, vendor_patterns: tuple[str, ...]
 ) -> tuple[str, str] | None:
@@ -448,6 +460,8 @@ def config_problem(
             "leave the line out",
         )
     version = max(kafka_version, definition.since)
+    if config_values.is_number_within_bounds(definition, text, version):
+        return None  # almost all numbers
     wrong = config_values.check_value(key, text, version) or config_values.check_manifest_value(key, text)
     return (f"{key}: {wrong}", "" if text.lstrip("+-").isdigit() else describe_units(key)) if wrong else None
 

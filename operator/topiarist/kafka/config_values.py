@@ -36,6 +36,8 @@ ConfigValue = bool | int | float | str | frozenset[str]
 _CACHE_SIZE = 1 << 12
 """Results in each cache: more than the distinct values of a large cluster, so that a run parses each value once."""
 
+_MANY_DIGITS = len(str(MAX_BY_TYPE["long"]))
+
 _COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")
 _THROTTLED_REPLICA = re.compile(r"(?:[0-9]+:[0-9]+)?")
 _PLAIN_DOUBLE = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -202,6 +204,16 @@ def _check_range(definition: ConfigDef, text: str, number: float, version: Kafka
     besides = f"{definition.also_allowed}, or " if definition.also_allowed is not None else ""
     wanted = f"{least} or more" if most is None else f"{besides}{least} to {most}"
     return f"found {java_trim(text)}, wanted {wanted}"
+
+
+def is_number_within_bounds(definition: ConfigDef, text: str, version: KafkaVersion) -> bool:
+    """Return whether a text is a whole number in plain digits that both checks accept; False if that is not certain."""
+    if definition.type not in MAX_BY_TYPE or not (text.isascii() and text.isdigit() and len(text) < _MANY_DIGITS):
+        return False
+    number = int(text)
+    least, most = definition.minimum_for(version) or 0, definition.maximum
+    most = MAX_BY_TYPE[definition.type] if most is None else most
+    return max(least, definition.min_loadable or 0) <= number <= most
 
 
 def _is_valid_format_version(text: str, kafka_version: KafkaVersion) -> bool:

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from topiarist.errors import Reason
 from topiarist.kafka import config_rules, config_table
-from topiarist.kafka.config_rules import ConfigError, ConfigRules
+from topiarist.kafka.config_rules import DEPRECATED_CONFIGS, ConfigError, ConfigRules
 from topiarist.kafka.types import KafkaVersion, format_version
 from topiarist.model.plan import Change, Issue, MoveReplicas
 from topiarist.model.run_options import RunOptions
@@ -126,6 +126,8 @@ class TopicPlanBuilder(Struct):
 
     def notice_ignored_configs(self) -> None:
         """Add a notice for each config of the spec that the Kafka version of the cluster has dropped."""
+        if DEPRECATED_CONFIGS.isdisjoint(self.spec.config):
+            return  # only a deprecated config can be dropped
         for key, text in self.spec.config.items():
             if self.context.is_ignored(key):
                 message = f"{key} {text}: {config_rules.dropped_message(key)}"

@@ -50,8 +50,10 @@ def _diff_config(builder: TopicPlanBuilder, topic: TopicState) -> None:
     stay unless ``unmanagedConfig: Remove`` is set; throttle configs that the spec does not have always stay.
     """
     spec, context, stored = builder.spec, builder.context, topic.config
-    # Equal text is the usual case and cheap to find; only other values are parsed and compared by meaning.
     builder.notice_ignored_configs()
+    if stored == spec.config:
+        return
+    # Equal text is the usual case and cheap to find; only other values are parsed and compared by meaning.
     different = [
         (key, text) for key, text in spec.config.items() if stored.get(key) != text and not context.is_ignored(key)
     ]

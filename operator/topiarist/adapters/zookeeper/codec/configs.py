@@ -36,7 +36,7 @@ def decode_config(raw: bytes) -> Mapping[str, str]:
 
 
 def decode_usual_config(raw: bytes) -> Mapping[str, str] | None:
-    """Return the overrides if the znode has the usual form, in a fifth of the time; None if only a closer look can tell.
+    """Return the overrides if the znode has the usual form, in a fifth of the time; else None.
 
     No key is duplicated if there are as many colons as keys, and only escapes can produce a lone surrogate.
     """

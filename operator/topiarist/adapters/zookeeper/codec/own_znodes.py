@@ -64,7 +64,7 @@ def decode_record(raw: bytes) -> OwnershipRecord:
 
 
 def decode_usual_record(raw: bytes) -> OwnershipRecord | None:
-    """Return the record if it has the usual form, in a fifth of the time; None if only a closer look can tell.
+    """Return the record if it has the usual form, in a fifth of the time; else None.
 
     ``configs.decode_usual_config`` says why no key is duplicated.
     """
