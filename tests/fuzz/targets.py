@@ -58,6 +58,7 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest
 from topiarist.planning.planner import make_plan
 from topiarist.schema import load
+from topiarist.schema.check import is_topiarist_document
 
 _BATCH_LENGTH_END, _BATCH_ATTRIBUTES = 12, 21
 
@@ -129,8 +130,8 @@ def _own_documents(data: bytes) -> list[Any]:
     try:
         assert repr(list(_parse_fast(data))) == repr([found.body for found in judged]), "the two passes differ"
     except NeedsDiagnosis:  # in a document of another tool, where the full pass accepts more
-        assert not all(diagnose.is_topiarist_document(found.body) for found in judged)
-    return [found.body for found in judged if diagnose.is_topiarist_document(found.body)]
+        assert not all(is_topiarist_document(found.body) for found in judged)
+    return [found.body for found in judged if is_topiarist_document(found.body)]
 
 
 def _parse_fast(data: bytes) -> Iterator[Any]:

@@ -14,7 +14,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from secrets import token_hex
 from typing import Self
 from uuid import uuid4
 
@@ -147,7 +146,7 @@ def create_file(path: str, content: str) -> None:
 
 def _replace_file(target: Path, chunks: Iterable[bytes]) -> None:
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666
-    beside = target.with_name(f".topiarist-{token_hex(8)}")
+    beside = target.with_name(f".topiarist-{os.urandom(8).hex()}")
     try:
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
         with os.fdopen(descriptor, "wb") as file:

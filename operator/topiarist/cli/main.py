@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from difflib import get_close_matches
 from importlib import import_module
 from typing import Any
 
@@ -94,6 +93,8 @@ class LazyGroup(click.Group):
         if (two_words := " ".join(args[:2])) in COMMANDS | ALIASES:
             args = [two_words, *args[2:]]
         if args and args[0] not in COMMANDS | ALIASES:
+            from difflib import get_close_matches
+
             close = get_close_matches(args[0], COMMANDS, n=1)
             ctx.fail(f"no such command: {quote(args[0])}" + (f"; did you mean {close[0]}?" if close else ""))
         return super().resolve_command(ctx, args)

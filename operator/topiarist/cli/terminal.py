@@ -6,7 +6,6 @@ Every command prints through this module. It also asks for confirmation and draw
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -27,7 +26,11 @@ _MAX_WIDTH = 100
 
 def terminal_width(stream: TextIO) -> int:
     """Return the columns to write: the terminal's, at most 100 for legibility; 80 if it is no terminal."""
-    return min(shutil.get_terminal_size((80, 24)).columns, _MAX_WIDTH) if stream.isatty() else 80
+    if not stream.isatty():
+        return 80
+    from shutil import get_terminal_size
+
+    return min(get_terminal_size((80, 24)).columns, _MAX_WIDTH)
 
 
 def print_result(text: str) -> None:
@@ -182,7 +185,9 @@ class ProgressBar:
         if self._is_visible:
             self._has_text = True
             # A line as wide as the terminal would make some terminals begin a new one.
-            width = shutil.get_terminal_size((80, 24)).columns - 1
+            from shutil import get_terminal_size
+
+            width = get_terminal_size((80, 24)).columns - 1
             cut = text if len(text) <= width else f"{text[: max(width - 3, 0)]}..."
             click.echo(f"\r\x1b[K{cut}", nl=False, err=True)
 

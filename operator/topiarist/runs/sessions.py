@@ -21,9 +21,7 @@ from typing import TYPE_CHECKING, Self, TypeVar
 
 from msgspec.structs import replace
 
-from topiarist.adapters.memory import MemoryCluster
 from topiarist.adapters.open_cluster import open_cluster, open_usage_reader
-from topiarist.adapters.snapshots.files import SnapshotFiles
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess
@@ -133,6 +131,9 @@ class ClusterSessions:
         path = self._settings.snapshot
         if not path:
             return self.map_sessions(work)
+        from topiarist.adapters.memory import MemoryCluster
+        from topiarist.adapters.snapshots.files import SnapshotFiles
+
         snapshots = SnapshotFiles(Path(path))
         results = self._collect_results(lambda name: work(name, MemoryCluster(snapshots.read(self.specs[name]))), 1)
         if snapshots.taken_at:
@@ -187,6 +188,7 @@ class ClusterSessions:
         if not plan.deletes_topics and not settings.evidence:
             return plan
         # Most plans delete nothing, and need none of these packages.
+        from topiarist.adapters.snapshots.files import SnapshotFiles
         from topiarist.deletion_guard import DeletionGuard
 
         earlier = SnapshotFiles(Path(settings.evidence)).read(spec) if settings.evidence else None

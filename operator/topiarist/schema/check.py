@@ -16,6 +16,7 @@ from topiarist.kafka import config_rules, config_table
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_values import to_config_text
 from topiarist.schema.load import (
+    API_GROUP,
     API_VERSION,
     FRACTION_FIELDS,
     KINDS,
@@ -49,6 +50,12 @@ def check(body: Mapping[str, Any], *, custom_resource: bool = False) -> list[Sch
     from topiarist.schema import explain
 
     return explain.identity_errors(body) or explain.explain_errors(document_schema(body["kind"], custom_resource), body)
+
+
+def is_topiarist_document(body: Any) -> bool:
+    """Return whether ``apiVersion`` is of topiarist's API group, in any version."""
+    version = body.get("apiVersion") if isinstance(body, dict) else None
+    return isinstance(version, str) and (version == API_GROUP or version.startswith(f"{API_GROUP}/"))
 
 
 def is_valid(body: Mapping[str, Any], *, custom_resource: bool = False) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.resources import files
+from pkgutil import get_data
 from typing import TYPE_CHECKING, Any
 
 from topiarist.errors import FieldPath
@@ -34,7 +34,8 @@ FRACTION_FIELDS = frozenset({"config", "brokerConfig"})
 @cache
 def load_schema(kind: str) -> Mapping[str, Any]:
     """Return the JSON Schema (draft-07) of a kind."""
-    text = (files("topiarist") / "schemas" / f"{kind.lower()}.json").read_text(encoding="utf-8")
+    text = get_data("topiarist", f"schemas/{kind.lower()}.json")
+    assert text is not None
     loaded: dict[str, Any] = json.loads(text)
     return loaded
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any
 
@@ -55,6 +54,8 @@ def did_you_mean(name: object, choices: Iterable[str]) -> str:
 def _closest_match_hint(name: str, choices: tuple[str, ...]) -> str:
     """Return the hint; cached, because one mistake often repeats in many files."""
     folded = {word.lower(): word for word in choices}
+    from difflib import get_close_matches  # only for an error
+
     matches = get_close_matches(name, folded, n=1, cutoff=0.7)
     return f"did you mean {folded[matches[0]]}?" if matches else ""
 

@@ -20,7 +20,7 @@ from topiarist.adapters.manifests.scalars import AmbiguousScalar, ScalarCache, p
 from topiarist.adapters.manifests.source import ComposedDocument, Composer, Document, File, LimitExceeded, Node
 from topiarist.errors import Diagnostic, FieldKey, FieldPath, Location, Reason
 from topiarist.kafka.config_values import Scalar
-from topiarist.schema.load import API_GROUP
+from topiarist.schema.check import is_topiarist_document
 from topiarist.text import printable, quote
 
 LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
@@ -213,12 +213,6 @@ def diagnose_documents(file: File) -> Iterator[DiagnosedDocument | Diagnostic]:
         flaws = list(islice(ambiguous_character_issues(text), MAX_ERRORS)) if has_own_document else []
     for flaw in flaws:
         yield _make_diagnostic(file, flaw)
-
-
-def is_topiarist_document(body: Any) -> bool:
-    """Return whether ``apiVersion`` is of topiarist's API group, in any version."""
-    version = body.get("apiVersion") if isinstance(body, dict) else None
-    return isinstance(version, str) and (version == API_GROUP or version.startswith(f"{API_GROUP}/"))
 
 
 def _make_diagnostic(file: File, issue: SyntaxIssue, line_offset: int = 0) -> Diagnostic:

@@ -12,7 +12,6 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator
-from difflib import get_close_matches
 from pathlib import PurePath
 from typing import BinaryIO, NamedTuple
 
@@ -252,7 +251,11 @@ def _is_misspelled_yaml_name(name: str) -> bool:
     suffix = name.rpartition(".")[2].lower() if "." in name else ""
     if sorted(suffix) in (sorted("yaml"), sorted("yml")):
         return True
-    return suffix.startswith("y") and bool(get_close_matches(suffix, ("yaml", "yml"), n=1, cutoff=0.75))
+    if not suffix.startswith("y"):
+        return False
+    from difflib import get_close_matches
+
+    return bool(get_close_matches(suffix, ("yaml", "yml"), n=1, cutoff=0.75))
 
 
 def _unread_file_warning(name: str) -> IgnoredPath:

@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from difflib import SequenceMatcher
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
-from topiarist.adapters.manifests import diagnose
-from topiarist.adapters.manifests.diagnose import DiagnosedDocument, LocatedIssue, is_topiarist_document
 from topiarist.adapters.manifests.files import IgnoredPath, read_files
 from topiarist.adapters.manifests.limits import MAX_ERRORS, MAX_GUESSES
 from topiarist.adapters.manifests.parser import NeedsDiagnosis, StrictParser
@@ -26,7 +23,11 @@ from topiarist.model import spec
 from topiarist.model.spec import Manifest
 from topiarist.schema import check
 from topiarist.schema import load as load_
+from topiarist.schema.check import is_topiarist_document
 from topiarist.text import quote
+
+if TYPE_CHECKING:
+    from topiarist.adapters.manifests.diagnose import LocatedIssue
 
 
 class InvalidDocument(NamedTuple):
@@ -128,7 +129,9 @@ class _Loader:
                 parsed_count += 1
                 self._add_document(body, source, [])
         except NeedsDiagnosis:
-            for document in islice(diagnose.diagnose_documents(file), parsed_count, None):
+            from topiarist.adapters.manifests.diagnose import diagnose_documents
+
+            for document in islice(diagnose_documents(file), parsed_count, None):
                 if isinstance(document, Diagnostic):
                     self._add_error(document)
                     self.invalid_parts.append(_unreadable_part(document, file))
@@ -212,7 +215,9 @@ def read_annotations(manifest: Manifest) -> Mapping[str, str]:
     try:
         metadata = _shared_parser.read_field(document, "metadata")
     except NeedsDiagnosis:
-        read = diagnose.diagnose_documents(File(source.file.name, document))
+        from topiarist.adapters.manifests.diagnose import DiagnosedDocument, diagnose_documents
+
+        read = diagnose_documents(File(source.file.name, document))
         metadata = next(found.body["metadata"] for found in read if isinstance(found, DiagnosedDocument))
     found: Mapping[str, str] = metadata.get("annotations", {})
     return found
@@ -271,6 +276,8 @@ def _foreign_document_error(body: Any) -> SchemaError | None:
             f"a topiarist document starts with apiVersion: {load_.API_VERSION}",
         )
     group = version.partition("/")[0]
+    from difflib import SequenceMatcher  # only for an error
+
     if abs(len(group) - len(load_.API_GROUP)) <= 2 and SequenceMatcher(None, group, load_.API_GROUP).ratio() > 0.9:
         return SchemaError(("apiVersion",), f"apiVersion: found {quote(version)}", f"did you mean {load_.API_VERSION}?")
     items = body.get("items")

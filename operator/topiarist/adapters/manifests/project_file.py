@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any, NamedTuple
 
-from topiarist.adapters.manifests.diagnose import diagnose_documents
 from topiarist.adapters.manifests.source import Document, File
 from topiarist.errors import Diagnostic, InvalidManifests, Location
 from topiarist.schema.check import check_project
@@ -46,6 +45,8 @@ def is_project_file(file: File) -> bool:
 
 def parse_project_file(file: File) -> ProjectFile:
     """Return the content of a project file; raise ``InvalidManifests`` with every error."""
+    from topiarist.adapters.manifests.diagnose import diagnose_documents
+
     errors: list[Diagnostic] = []
     suppressed_count = 0
     found = ProjectFile(file.name, {}, None)

@@ -1,27 +1,21 @@
-"""A Kafka cluster in ZooKeeper: the port ``Cluster`` over kazoo."""
+"""A Kafka cluster in ZooKeeper: the port ``Cluster`` over kazoo.
+
+The methods that write import what they need when they are called: most runs find nothing to do.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from topiarist.adapters.zookeeper.connection.session import open_session, translate_errors
-from topiarist.adapters.zookeeper.moves.batch_writer import WriterSettings
-from topiarist.adapters.zookeeper.moves.clear import clear_moves
-from topiarist.adapters.zookeeper.moves.election import Elector
-from topiarist.adapters.zookeeper.moves.mover import Mover
 from topiarist.adapters.zookeeper.read.broker_throttles import read_broker_throttles
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_metadata
 from topiarist.adapters.zookeeper.read.partition_states import inspect, inspect_all
 from topiarist.adapters.zookeeper.read.progress import poll_progress
 from topiarist.adapters.zookeeper.read.state import read_state
 from topiarist.adapters.zookeeper.read.topic import DecodeCache
-from topiarist.adapters.zookeeper.write.freeze import set_freeze
-from topiarist.adapters.zookeeper.write.lock import Lock
-from topiarist.adapters.zookeeper.write.move_records import find_records, move_records, read_left_records
-from topiarist.adapters.zookeeper.write.write_context import ensure_own_znodes, require_writable, wait_for_controller
-from topiarist.adapters.zookeeper.write.writer import Writer
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.credentials import ANONYMOUS, Credentials
 from topiarist.model.moved_records import ClosedRecords, LeftRecords
@@ -31,6 +25,10 @@ from topiarist.model.plan import Issue, Plan
 from topiarist.model.progress import TopicProgress
 from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
+
+if TYPE_CHECKING:
+    from topiarist.adapters.zookeeper.moves.batch_writer import WriterSettings
+    from topiarist.adapters.zookeeper.write.lock import Lock
 
 T = TypeVar("T")
 
@@ -99,6 +97,9 @@ class ZooKeeperCluster:
         """
         if not plan.has_changes:
             return
+        from topiarist.adapters.zookeeper.write.lock import Lock
+        from topiarist.adapters.zookeeper.write.writer import Writer
+
         lock = Lock(self._session, self._owner)
         try:
             with translate_errors(self._session):
@@ -118,6 +119,9 @@ class ZooKeeperCluster:
         stop: Callable[[], bool],
     ) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in batches, and then its elections; each transaction has its own lock."""
+        from topiarist.adapters.zookeeper.moves.election import Elector
+        from topiarist.adapters.zookeeper.moves.mover import Mover
+
         electing = any(topic.elections() for topic in plan.actionable_topics())
         try:
             # A plan of elections alone does not wait for the reassignments of other clients.
@@ -164,6 +168,8 @@ class ZooKeeperCluster:
 
     def clear_moves(self) -> ClearedMoves | None:
         """Put the throttles of the last batch back under the lock, and delete its record."""
+        from topiarist.adapters.zookeeper.moves.clear import clear_moves
+
         with translate_errors(self._session):
             return clear_moves(self._session, self._writer_settings)
 
@@ -172,11 +178,15 @@ class ZooKeeperCluster:
 
         A freeze of a user other than ``by`` is changed only with ``force``.
         """
+        from topiarist.adapters.zookeeper.write.freeze import set_freeze
+
         with translate_errors(self._session):
             return set_freeze(self._session, freeze, by=by, force=force)
 
     def move_records(self, take: Callable[[ClosedRecords], T]) -> T:
         """Close the records, call ``take`` with them, and mark them as moved; return the result of ``take``."""
+        from topiarist.adapters.zookeeper.write.move_records import move_records
+
         with translate_errors(self._session):
             return move_records(
                 self._session,
@@ -188,19 +198,31 @@ class ZooKeeperCluster:
 
     def find_records(self) -> ClosedRecords:
         """Return the records that ``move_records`` would hand over now; write nothing."""
+        from topiarist.adapters.zookeeper.write.move_records import find_records
+
         with translate_errors(self._session):
             return find_records(self._session, jute_max_buffer=self._jute_max_buffer)
 
     def read_left_records(self) -> LeftRecords:
         """Return what ZooKeeper holds of topiarist, for runs through the brokers."""
+        from topiarist.adapters.zookeeper.write.move_records import read_left_records
+
         with translate_errors(self._session):
             return read_left_records(self._session)
 
     @property
     def _writer_settings(self) -> WriterSettings:
+        from topiarist.adapters.zookeeper.moves.batch_writer import WriterSettings
+
         return WriterSettings(self._owner, self._lock_timeout, self._jute_max_buffer)
 
     def _acquire_lock(self, lock: Lock, stop: Callable[[], bool]) -> bool:
+        from topiarist.adapters.zookeeper.write.write_context import (
+            ensure_own_znodes,
+            require_writable,
+            wait_for_controller,
+        )
+
         wait_for_controller(lambda: require_writable(read_metadata(self._session)), stop)
         return lock.acquire(ensure_own_znodes(self._session), self._lock_timeout, stop)
 

@@ -10,7 +10,6 @@ from typing import Any
 import click
 
 from topiarist.adapters import atomic_files
-from topiarist.adapters.saved_plans.encode import dumps, encode_plans
 from topiarist.cli import formats, load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.errors import Exit, InvalidManifests
@@ -75,6 +74,8 @@ def command(form: str, out: str | None, page: str | None, exit_code: bool, **val
         ]
     code = fleet.error_code
     if out is not None and (plans or code is Exit.DONE):
+        from topiarist.adapters.saved_plans.encode import dumps, encode_plans
+
         atomic_files.write_file(out, dumps(encode_plans(plans)))
     failed = sorted(inputs.desired.targeted_clusters.keys() - {plan.cluster for plan in plans})
     if page is not None:

@@ -8,7 +8,7 @@ server that refuses the credentials; once kazoo would try such a server again, c
 from __future__ import annotations
 
 import errno
-import secrets
+import os
 import socket
 import ssl
 from collections.abc import Callable
@@ -102,9 +102,7 @@ class Authenticator:
         if challenge is None:
             raise self.login_error("it does not offer SASL: its JAAS configuration has no users")
         try:
-            response = sasl.build_response(
-                challenge, login.username, read_secret(login.password), secrets.token_hex(16)
-            )
+            response = sasl.build_response(challenge, login.username, read_secret(login.password), os.urandom(16).hex())
         except ValueError as error:
             raise self.login_error(str(error)) from None
         try:
