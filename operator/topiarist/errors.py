@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from enum import Enum, IntEnum
 from typing import NamedTuple
 
+from msgspec import Struct
+
 FieldPath = tuple[str | int, ...]
 """A path of keys and indexes in a document: ``("spec", "overrides", 0, "partitions")``."""
 
@@ -41,7 +43,7 @@ class Location(NamedTuple):
         return f"{self.file}:{self.line}:{self.column}" if self.line else self.file
 
 
-class SchemaError(NamedTuple):
+class SchemaError(Struct, frozen=True):
     """An error in a document: a message with the found and the wanted value, and a hint (may be empty)."""
 
     path: FieldPath

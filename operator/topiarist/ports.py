@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import NamedTuple, Protocol, Self
+from typing import Protocol, Self
 
 from msgspec import Struct
 
@@ -50,7 +50,7 @@ def write_all(_topic: TopicPlan) -> Outcome | None:
     return None
 
 
-class WriteControl(NamedTuple):
+class WriteControl(Struct, frozen=True):
     """A limit on the pace of writes, and a check directly before each write."""
 
     throttle: Throttle | None = None

@@ -9,7 +9,9 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from topiarist.adapters import secrets
 from topiarist.model.credentials import Tls
@@ -30,7 +32,7 @@ class AuthRejected(Exception):
     """A refusal that a retry does not resolve; the text says why."""
 
 
-class PlaintextPort(NamedTuple):
+class PlaintextPort(Struct, frozen=True):
     """The test whether a port of this kind of server answers without TLS, and the message if it does."""
 
     accepts: Callable[[Address], bool]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from topiarist.adapters.manifests.files import file_location, read_files
 from topiarist.adapters.manifests.project_file import PROJECT_FILE, ProjectFile, is_project_file, parse_project_file
@@ -22,7 +24,7 @@ NO_PROJECT = "none"
 PATH_KEYS = ("manifests", "clusters", "platform")
 
 
-class Project(NamedTuple):
+class Project(Struct, frozen=True):
     """A project file, and the folder that its paths start from: text to put before a path, empty or with a slash."""
 
     file: ProjectFile
@@ -57,7 +59,7 @@ class Project(NamedTuple):
                 yield Diagnostic(self.locate(key, index), message, "paths are relative to the folder of this file")
 
 
-class UnusedFile(NamedTuple):
+class UnusedFile(Struct, frozen=True):
     """A file that has the name of a project file and is a Kubernetes document."""
 
     name: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from topiarist.kafka.names import matches_any
 from topiarist.model.spec import TopicSpec
@@ -21,7 +22,7 @@ _COMPARISON = re.compile(rf"(?P<key>{_KEY})(?P<operator>==|=|!=)(?P<value>{_VALU
 _EXISTENCE = re.compile(rf"(?P<not>!?)(?P<key>{_KEY})")
 
 
-class TopicSelection(NamedTuple):
+class TopicSelection(Struct, frozen=True):
     """The selected topics: those that match one of the patterns, if any, and all requirements of their labels.
 
     ``text`` is the selection as the user wrote it.

@@ -7,7 +7,8 @@ variables; a name that is not declared there does not compile.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from topiarist.kafka.types import format_version
 from topiarist.model.moves import MoveKind
@@ -28,7 +29,7 @@ from topiarist.model.usage import DAY_S, TopicSample, TopicUsage
 from topiarist.usage.estimates import estimate_copied_bytes, estimate_cut
 
 
-class UsageAt(NamedTuple):
+class UsageAt(Struct, frozen=True):
     """The usage of a topic, and the time of its read."""
 
     usage: TopicUsage

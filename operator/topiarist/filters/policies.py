@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.desired.limits import limit_errors
@@ -92,7 +92,7 @@ AnnotationLookup = Callable[[Manifest], Mapping[str, str]]
 """Returns ``metadata.annotations`` of a topic's document; called only if a rule uses annotations."""
 
 
-class PolicyResult(NamedTuple):
+class PolicyResult(Struct, frozen=True):
     """The result of the policies of a run.
 
     ``errors`` and ``warnings`` are known before any connection is made; ``plan_filter`` is for the plans.

@@ -23,7 +23,9 @@ in ``schemas/cluster.json``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from msgspec import Struct
 
 from topiarist.kafka.java_numbers import INT_MAX, LONG_MAX
 from topiarist.kafka.types import MIN_KAFKA_VERSION, KafkaVersion
@@ -32,7 +34,7 @@ ConfigType = Literal["boolean", "int", "long", "double", "word", "words", "throt
 """The type of a value: ``word`` is one of a list, ``words`` any of them, ``throttle`` is ``*`` or ``P:B,P:B``."""
 
 
-class ConfigDef(NamedTuple):
+class ConfigDef(Struct, frozen=True):
     """The definition of one topic config.
 
     ``minimum`` and ``maximum`` bound a number (None: only the range of its type); ``also_allowed`` is a number that is

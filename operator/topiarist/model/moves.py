@@ -79,7 +79,7 @@ class LeaderChange(NamedTuple):
     after: int
 
 
-class BatchLimits(NamedTuple):
+class BatchLimits(Struct, frozen=True):
     """The limits of one batch: its partitions, and for each broker the copies to it and from its leaders."""
 
     partitions: int = 50
@@ -120,7 +120,7 @@ class RequestedReassignment(NamedTuple):
     replicas: Replicas
 
 
-class MoveProgress(NamedTuple):
+class MoveProgress(Struct, frozen=True):
     """The progress of the moves of one plan, after each poll of a batch.
 
     ``batch`` counts from 1 to ``batches``; the total may change while batches are sent. ``done`` of ``total``
@@ -167,7 +167,7 @@ class BatchRecord(NamedTuple):
     replaced: OwnThrottles = MappingProxyType({})
 
 
-class ClearedMoves(NamedTuple):
+class ClearedMoves(Struct, frozen=True):
     """The record of a batch that was cleared, and facts about throttles that could not be put back by value."""
 
     record: BatchRecord

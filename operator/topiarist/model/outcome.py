@@ -60,7 +60,7 @@ class Outcome(NamedTuple):
     topic_id: str | None = None
 
 
-class FreezeResult(NamedTuple):
+class FreezeResult(Struct, frozen=True):
     """The result of a freeze or unfreeze: done, unchanged, or refused because ``before`` is another user's freeze.
 
     ``before`` is None if the cluster was not frozen, or if the freeze could not be read.

@@ -247,7 +247,7 @@ class Load(NamedTuple):
     replicas: int = 0
 
 
-class PlanAssumptions(NamedTuple):
+class PlanAssumptions(Struct, frozen=True):
     """The brokers by id, and the rules used to check configs and to assess risks, when a plan was made."""
 
     brokers: Mapping[int, Broker]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import Any, NamedTuple
+from typing import Any
 
 from msgspec import Struct, field
 
@@ -20,7 +20,7 @@ from topiarist.model.plan import Issue
 from topiarist.model.spec import ClusterSpec, Source, TopicSpec, ValueOrigin, has_labels
 
 
-class RuleError(NamedTuple):
+class RuleError(Struct, frozen=True):
     """An error of a rule that does not compile or cannot be evaluated; ``hint`` is the advice."""
 
     message: str
@@ -41,7 +41,7 @@ class CelType(str, Enum):
     MAP = "map of text to text"
 
 
-class CelVariable(NamedTuple):
+class CelVariable(Struct, frozen=True):
     """A variable's type and its description in the reference documentation."""
 
     type: CelType

@@ -15,6 +15,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from topiarist.errors import Reason
 from topiarist.kafka.types import Replicas
 from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Nudge, TopicPlan
@@ -54,7 +56,7 @@ class TopicProgress(NamedTuple):
     topic_id: str | None = None
 
 
-class ProgressState(NamedTuple):
+class ProgressState(Struct, frozen=True):
     """The progress of the controller with one topic: a reason and message for pending work or a problem.
 
     ``final`` is true if there is nothing more to wait for.

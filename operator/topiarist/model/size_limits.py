@@ -8,7 +8,6 @@ cluster. ``adapters.size_limits`` has the limits of each way, ``planning.size_li
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -26,7 +25,7 @@ class LimitScope(Enum):
     """One change alone."""
 
 
-class SizeWeights(NamedTuple):
+class SizeWeights(Struct, frozen=True):
     """The size that each part of a change adds, in the unit of the limit; 0 for a part that does not count."""
 
     new_topic: int = 0

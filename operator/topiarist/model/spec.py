@@ -46,7 +46,7 @@ class Budgets(Struct, frozen=True):
     limits: tuple[Limit, ...] = ()
 
 
-class RetentionStep(NamedTuple):
+class RetentionStep(Struct, frozen=True):
     """The largest cut of a retention in one run, in per cent of its value, and the time in ms between two steps."""
 
     share: int
@@ -220,7 +220,7 @@ class TopicSpec(Struct, frozen=True):
         return {**self.profile_labels, **self.manifest.labels} if self.profile_labels else self.manifest.labels
 
 
-class ValueOrigin(NamedTuple):
+class ValueOrigin(Struct, frozen=True):
     """The document of a value of a spec, and the path in it."""
 
     source: Source | None

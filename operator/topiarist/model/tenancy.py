@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import NamedTuple
+
+from msgspec import Struct
 
 
 class NamespacesFrom(str, Enum):
@@ -28,7 +29,7 @@ class SelectorOperator(str, Enum):
     DOES_NOT_EXIST = "DoesNotExist"
 
 
-class LabelSelectorRequirement(NamedTuple):
+class LabelSelectorRequirement(Struct, frozen=True):
     """A requirement of a selector's ``matchExpressions``; ``values`` is empty if only the key is compared."""
 
     key: str
@@ -48,14 +49,14 @@ class LabelSelectorRequirement(NamedTuple):
                 return self.key not in labels
 
 
-class LabelSelector(NamedTuple):
+class LabelSelector(Struct, frozen=True):
     """A label selector: a namespace must meet all of its conditions. Never empty."""
 
     match_labels: Mapping[str, str] = {}
     match_expressions: tuple[LabelSelectorRequirement, ...] = ()
 
 
-class AllowedTopics(NamedTuple):
+class AllowedTopics(Struct, frozen=True):
     """A rule: these namespaces may declare topics with names that match one of ``name_patterns`` (glob patterns).
 
     ``selector`` is set if and only if ``namespaces`` is ``SELECTOR``.

@@ -7,7 +7,6 @@ applies only to large changes has a ``min_factor``.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -16,7 +15,7 @@ from topiarist.model.plan import Risk
 SAFE, DISRUPTIVE, DATA_LOSS = Risk.SAFE, Risk.DISRUPTIVE, Risk.DATA_LOSS
 
 
-class ChangeRisk(NamedTuple):
+class ChangeRisk(Struct, frozen=True):
     """A risk and its reason, for a change by ``min_factor`` or more.
 
     A smaller change is ``SAFE``. In ``explanation``, ``{limit}`` is replaced by the new value with its unit,

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.adapters.manifests import files, loader
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from topiarist.drift.findings.exceptions import DriftException
 
 
-class RunInputs(NamedTuple):
+class RunInputs(Struct, frozen=True):
     """The loaded manifests of a run: the desired state, and the plan filter that its policies define.
 
     ``invalid_documents`` were left out, and ``unassigned_topics`` are topics with an unknown cluster for that reason.

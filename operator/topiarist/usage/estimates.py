@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from topiarist.kafka.java_numbers import LONG_MAX, parse_integer
 from topiarist.model.moves import ReplicaMove
@@ -19,7 +20,7 @@ from topiarist.model.usage import CurvePoint, TopicSample, TopicUsage
 _DEFAULT_SEGMENT_BYTES = 1 << 30
 
 
-class ByteBounds(NamedTuple):
+class ByteBounds(Struct, frozen=True):
     """The smallest and the largest number of bytes of one replica of each partition."""
 
     low: int

@@ -13,7 +13,9 @@ import re
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
+
+from msgspec import Struct
 
 from topiarist.adapters.manifests.limits import MAX_BYTES, MAX_FILES, MAX_FOLDER_DEPTH, MAX_NAME_LENGTH, MAX_PEEKS
 from topiarist.adapters.manifests.source import File
@@ -38,7 +40,7 @@ _MAX_PEEK_BYTES = 64 * 1024
 """Bytes of a JSON file that are searched for a manifest."""
 
 
-class IgnoredPath(NamedTuple):
+class IgnoredPath(Struct, frozen=True):
     """A warning about a path that brings no input.
 
     Either a folder without manifests, or a skipped file with a name like a manifest's.

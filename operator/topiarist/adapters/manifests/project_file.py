@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import PurePath
-from typing import Any, NamedTuple
+from typing import Any
+
+from msgspec import Struct
 
 from topiarist.adapters.manifests.source import Document, File
 from topiarist.errors import Diagnostic, InvalidManifests, Location
@@ -21,7 +23,7 @@ _API_VERSION = re.compile(rb"^(?:\xef\xbb\xbf)?(?:---)?[ \t{]*[\"']?apiVersion[\
 """The start of a Kubernetes document; a project file has no such field."""
 
 
-class ProjectFile(NamedTuple):
+class ProjectFile(Struct, frozen=True):
     """The fields of a project file, and the document that locates them; an empty file has neither."""
 
     name: str

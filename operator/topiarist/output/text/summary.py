@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from topiarist.model.plan import (
     AddPartitions,
@@ -50,7 +51,7 @@ DATA_LOSS_ADVICE = " confirm it in apply, or pass --allow-risk DataLoss"
 _LABEL_ORDER = (*_ACTIONABLE_LABELS, "refused", "observed", "unchanged", NOT_IN_PATHS)
 
 
-class PlanCounts(NamedTuple):
+class PlanCounts(Struct, frozen=True):
     """The number of topics of each kind, in display order; a topic may be of several kinds.
 
     ``withheld`` counts the changes that are withheld by the cluster or by a limit (``CLUSTER_WIDE_REASONS``).

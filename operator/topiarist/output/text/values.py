@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import LeaderChange, ReplicaMove
@@ -43,7 +44,7 @@ def humanize_config_value(key: str, text: str) -> str:
     return "" if words.startswith(f"{text} ") else words
 
 
-class ConfigRow(NamedTuple):
+class ConfigRow(Struct, frozen=True):
     """A config key to show, with a note (may be empty)."""
 
     item: ConfigItem

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from msgspec import Struct
 
 from topiarist.adapters.zookeeper.codec.strict_json import (
     MAX_ID,
@@ -20,7 +20,7 @@ from topiarist.kafka.types import Replicas
 _ANY_VERSION = MAX_ID
 
 
-class BrokerRegistration(NamedTuple):
+class BrokerRegistration(Struct, frozen=True):
     """The registration of a broker. ``rack`` is None if it has none; the empty string is a rack."""
 
     id: int
@@ -29,7 +29,7 @@ class BrokerRegistration(NamedTuple):
     version: int
 
 
-class ActiveController(NamedTuple):
+class ActiveController(Struct, frozen=True):
     """The active controller. ``kraft_epoch`` is -1 for a controller in ZooKeeper mode."""
 
     broker: int

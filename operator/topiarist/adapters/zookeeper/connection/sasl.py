@@ -9,7 +9,8 @@ from __future__ import annotations
 import hmac
 import re
 from hashlib import md5
-from typing import NamedTuple
+
+from msgspec import Struct
 
 DIGEST_URI = b"zookeeper/zk-sasl-md5"
 """Service and host, which ZooKeeper has hard-coded for this mechanism."""
@@ -17,7 +18,7 @@ DIGEST_URI = b"zookeeper/zk-sasl-md5"
 _FIELD = re.compile(rb'\s*,*\s*([a-z-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^",\s]+))\s*(?=,|$)', re.DOTALL)
 
 
-class DigestResponse(NamedTuple):
+class DigestResponse(Struct, frozen=True):
     """The token to send, and the proof that a server returns if it knows the password."""
 
     token: bytes

@@ -45,7 +45,7 @@ _REQUEST_FIELDS = frozenset({"version", "partitions", "topic", "partition", "rep
 T = TypeVar("T")
 
 
-class ReassignmentRequest(NamedTuple):
+class ReassignmentRequest(Struct, frozen=True):
     """The topics that a reassignment request names, with the version and the czxid of its znode.
 
     ``version`` and ``czxid`` are None if there is no request. ``error`` says why a request cannot be decoded, and is
