@@ -91,11 +91,11 @@ def test_the_installed_package_finds_its_data() -> None:
 
 
 def test_an_ordinary_installation_brings_neither_spark_nor_kubernetes(metadata: Message) -> None:
-    """The command needs four packages, and extras bring all others; the extra of the operator includes policies."""
+    """The command needs five packages, and extras bring all others; the extra of the operator includes policies."""
     requires = metadata.get_all("Requires-Dist", [])
     needed = [line for line in requires if "extra ==" not in line]
     names = sorted(line.partition(">")[0] for line in needed)
-    assert names == ["click", "jsonschema-rs", "kazoo", "pyyaml"]
+    assert names == ["click", "jsonschema-rs", "kazoo", "msgspec", "pyyaml"]
     assert {"drift", "history", "kafka", "operator", "policy", "dev"} <= set(metadata.get_all("Provides-Extra", []))
     judging = {
         re.sub(r".*extra == ['\"](\w+)['\"]", r"\1", line) for line in requires if line.startswith("cel-expr-python")

@@ -186,19 +186,19 @@ def test_checksums_are_those_of_sha256sum(tmp_path: Path) -> None:
 
 
 def test_the_formula_pins_what_the_command_needs() -> None:
-    """The formula has the hash of the source distribution and the pins of the four dependencies, and no registry."""
+    """The formula has the hash of the source distribution and the pins of the five dependencies, and no registry."""
     text = formula.render_formula(
         version="9.8.7",
         sha256="0" * 64,
         repository="OWNER/topiarist",
         description="Keeps topics",
         constraints=(ROOT / "constraints.txt").read_text(),
-        roots={"click", "jsonschema-rs", "kazoo", "pyyaml"},
+        roots={"click", "jsonschema-rs", "kazoo", "msgspec", "pyyaml"},
     )
     assert 'url "https://github.com/OWNER/topiarist/releases/download/v9.8.7/topiarist-9.8.7.tar.gz"' in text
     assert f'sha256 "{"0" * 64}"' in text
     pins = [line.split("==")[0].strip() for line in text.splitlines() if "==" in line and line.startswith("    ")]
-    assert pins == ["click", "jsonschema-rs", "kazoo", "pyyaml"]
+    assert pins == ["click", "jsonschema-rs", "kazoo", "msgspec", "pyyaml"]
     assert 'shell_output("#{bin}/topiarist --version")' in text
     opened = sum(line.startswith(("class ", "  def ", "  test do")) for line in text.splitlines())
     assert sum(line.strip() == "end" for line in text.splitlines()) == opened

@@ -30,7 +30,7 @@ _STDERR_FD = 2
 _EXECUTOR_PACKAGES = ("topiarist", "kazoo")
 """Packages that executors need in addition to Python and Spark, and import from an archive."""
 
-_NATIVE_PACKAGES = ("jsonschema_rs", "yaml")
+_NATIVE_PACKAGES = ("jsonschema_rs", "msgspec", "yaml")
 """Packages with compiled modules, which Python can import only from files."""
 
 NATIVE_ARCHIVE = "topiarist-native.zip"
