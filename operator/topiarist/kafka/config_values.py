@@ -246,7 +246,9 @@ def to_config_text(name: str, value: Scalar) -> str:
     fraction keeps the written digits: ``0.50`` does not become ``0.5``, and no fraction gets an exponent.
     """
     if isinstance(value, str):
-        return replace_unit(name, java_trim(value))
+        text = java_trim(value)
+        # A value with a unit begins with a digit, and other text is most of the values.
+        return replace_unit(name, text) if text[:1].isdigit() and not text.isdigit() else text
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, int) else format(value, "f")

@@ -60,10 +60,9 @@ def is_topiarist_document(body: Any) -> bool:
 
 def is_valid(body: Mapping[str, Any], *, custom_resource: bool = False) -> bool:
     """Return whether ``check`` would return no errors."""
-    kinds = KINDS if custom_resource else MANIFEST_KINDS
-    return (
-        body.get("apiVersion") == API_VERSION and body.get("kind") in kinds and _matches_schema(body, custom_resource)
-    )
+    if body.get("apiVersion") != API_VERSION:
+        return False
+    return body.get("kind") in (KINDS if custom_resource else MANIFEST_KINDS) and _matches_schema(body, custom_resource)
 
 
 def check_project(body: Any) -> list[SchemaError]:

@@ -127,7 +127,11 @@ class _Loader:
         try:
             for body, source in self._parser.parse_documents(file):
                 parsed_count += 1
-                self._add_document(body, source, [])
+                if type(body) is dict and check.is_valid(body):  # almost all documents
+                    self._is_empty = False
+                    self.manifests.append(spec.make_manifest(body, source))
+                else:
+                    self._add_document(body, source, [])
         except NeedsDiagnosis:
             from topiarist.adapters.manifests.diagnose import diagnose_documents
 
