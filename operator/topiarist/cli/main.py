@@ -73,8 +73,8 @@ class LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; what it made then stays until the process ends.
 
-        A large plan takes a tenth of the run's time to free object by object. The cycle with the exception, whose
-        traceback has the command's variables, lives until Python collects it, which ``main`` prevents.
+        A large plan takes a tenth of the run's time to free object by object. The traceback of the exception has the
+        command's variables, and it lives until Python collects it, because it refers to itself. ``main`` prevents that.
         """
         try:
             return super().invoke(ctx)

@@ -99,6 +99,8 @@ def print_warnings(warnings: Sequence[Diagnostic]) -> None:
 class TerminalListener(RunListener):
     """A listener that prints the messages of a run to stderr; with ``-q`` only errors and important messages."""
 
+    owns_process = True
+
     def __init__(self, settings: Settings) -> None:
         self._is_quiet = settings.verbosity < 0
 

@@ -266,7 +266,8 @@ def _read_manifests(
     settings: RunSettings, listener: RunListener, stdin: BinaryIO | None, *, offline: bool
 ) -> tuple[loader.Loaded, Mapping[str, ClusterSpec], Sequence[Diagnostic]]:
     """Return the documents of the paths, the clusters by name, and the errors of the clusters."""
-    loaded = loader.load_manifests((*settings.paths, *settings.clusters), stdin if "-" in settings.paths else None)
+    paths = (*settings.paths, *settings.clusters)
+    loaded = loader.load_manifests(paths, stdin if "-" in settings.paths else None, may_fork=listener.owns_process)
     loaded = load_with_platform(loaded, settings, listener)
     try:
         return loaded, *_build_clusters(loaded.manifests, settings, offline)

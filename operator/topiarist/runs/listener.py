@@ -18,8 +18,11 @@ class RunListener:
     """A receiver of the messages of a run; each method does nothing.
 
     Texts may contain characters of manifests and servers that a terminal interprets. Methods may be called from several
-    threads.
+    threads. ``owns_process`` is true if the process does nothing beside the run, which may then fork it to parse many
+    files on two processors.
     """
+
+    owns_process = False
 
     def on_message(self, text: str, *, important: bool = False) -> None:
         """Receive a message of one or more lines; one that is not ``important`` may be left out."""

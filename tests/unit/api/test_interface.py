@@ -35,7 +35,9 @@ def _describe_members(kind: type) -> Iterator[str]:
     elif issubclass(kind, Struct):
         for each in inspect.signature(kind).parameters.values():
             default = "..." if repr(each.default) == "<factory>" else repr(each.default)
-            yield f"{each.name}: {kind.__annotations__[each.name]}" + ("" if each.default is each.empty else f" = {default}")
+            yield f"{each.name}: {kind.__annotations__[each.name]}" + (
+                "" if each.default is each.empty else f" = {default}"
+            )
     else:
         yield from (f"{each}: {inspect.get_annotations(kind)[each]}" for each in getattr(kind, "_fields", ()))
     for name, member in sorted(vars(kind).items()):

@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, NamedTuple
 
 from topiarist.adapters.manifests.files import IgnoredPath, read_files
+from topiarist.adapters.manifests.fork import start_parsing
 from topiarist.adapters.manifests.limits import MAX_ERRORS, MAX_GUESSES
 from topiarist.adapters.manifests.parser import NeedsDiagnosis, StrictParser
 from topiarist.adapters.manifests.project_file import is_project_file
@@ -28,6 +29,10 @@ from topiarist.text import quote
 
 if TYPE_CHECKING:
     from topiarist.adapters.manifests.diagnose import LocatedIssue
+
+
+_MAX_WAITING_BYTES = 32 << 20
+"""Bytes of files that are read before they are parsed."""
 
 
 class InvalidDocument(NamedTuple):
@@ -70,13 +75,15 @@ class Loaded(NamedTuple):
     invalid_parts: tuple[InvalidDocument, ...] = ()
 
 
-def load_manifests(paths: Iterable[str], stdin: BinaryIO | None = None) -> Loaded:
+def load_manifests(paths: Iterable[str], stdin: BinaryIO | None = None, *, may_fork: bool = False) -> Loaded:
     """Load every manifest in ``paths``; ``-`` is ``stdin``.
 
-    A project file among them is no manifest: it is passed over, also if its own path is given. Never raises for the
-    content of files: errors are in the result.
+    A project file among them is no manifest: it is passed over, also if its own path is given. With ``may_fork``, a
+    forked process parses half of many files. Never raises for the content of files: errors are in the result.
     """
-    loading = _Loader()
+    loading = _Loader(may_fork)
+    files: list[File] = []
+    size = 0
     for found in read_files(paths, stdin):
         if isinstance(found, Diagnostic):
             loading.errors.append(found)
@@ -84,7 +91,12 @@ def load_manifests(paths: Iterable[str], stdin: BinaryIO | None = None) -> Loade
         elif isinstance(found, IgnoredPath):
             loading.warnings.append(found.warning)
         elif not is_project_file(found):
-            loading.load_file(found)
+            files.append(found)
+            size += len(found.data)
+            if size > _MAX_WAITING_BYTES:
+                loading.load_files(files)
+                files, size = [], 0
+    loading.load_files(files)
     return Loaded(
         tuple(loading.manifests),
         tuple(sorted(loading.errors)),
@@ -100,7 +112,8 @@ def load_manifests(paths: Iterable[str], stdin: BinaryIO | None = None) -> Loade
 class _Loader:
     """A collector of manifests, errors and warnings over all files of a run."""
 
-    def __init__(self) -> None:
+    def __init__(self, may_fork: bool) -> None:
+        self._may_fork = may_fork
         self.manifests: list[Manifest] = []
         self.errors: list[Diagnostic] = []
         self.warnings: list[Diagnostic] = []
@@ -113,6 +126,20 @@ class _Loader:
         self._remaining_errors = MAX_ERRORS
         self._remaining_guesses = iter(range(MAX_GUESSES))
         self._is_empty = True
+
+    def load_files(self, files: Sequence[File]) -> None:
+        """Load files; of many, a second process parses the later half meanwhile."""
+        middle = len(files) // 2
+        collect = start_parsing(files[middle:]) if self._may_fork else None
+        for file in files[:middle]:
+            self.load_file(file)
+        parsed = collect() if collect else [None] * (len(files) - middle)
+        for file, documents in zip(files[middle:], parsed, strict=True):
+            if documents is None:
+                self.load_file(file)
+                continue
+            self.file_count += 1
+            self.manifests += [spec.make_manifest(body, source) for body, source in documents]
 
     def load_file(self, file: File) -> None:
         """Load one file with the fast parser.
