@@ -388,6 +388,11 @@ class ConfigRules(Struct, frozen=True, dict=True):
         return problem
 
     @cached_property
+    def _accepted_values(self) -> set[tuple[KafkaVersion, str, str]]:
+        """Return the values that ``find_errors`` has found valid in a version."""
+        return set()
+
+    @cached_property
     def _valid_values(self) -> set[tuple[str, str]]:
         """Return the values that were found valid already: those of most topics repeat."""
         return set()
@@ -422,12 +427,23 @@ class ConfigRules(Struct, frozen=True, dict=True):
         }
         for release in releases:
             for key, text in config.items():
+                if (release, key, text) in self._accepted_values:
+                    continue
                 checked = key in TOPIC_CONFIGS if len(releases) == 1 else is_supported(key, release)
                 # A patch release may have a config before the version of the table.
                 is_known = checked and self._is_known_to_brokers(key)
                 version = max(release, TOPIC_CONFIGS[key].since) if is_known else release
-                if checked and (message := config_values.check_value(key, text, version)):
+                if not checked:
+                    continue
+                message = (
+                    ""
+                    if config_values.is_number_within_bounds(TOPIC_CONFIGS[key], text, version)
+                    else config_values.check_value(key, text, version)
+                )
+                if message:
                     found.add(ConfigError(key, f"{printable_key(key)}: {message}"))
+                elif len(self._accepted_values) < _CACHE_SIZE:
+                    self._accepted_values.add((release, key, text))
             found.update(ConfigError(*conflict) for conflict in find_conflicts(config, release, settings, self.mode))
         return sorted(found)
 

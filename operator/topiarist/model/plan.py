@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import IntEnum
+from itertools import chain
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -165,6 +166,8 @@ Change = (
     | Nudge
 )
 
+_GROWTHS = (CreateTopic, AddPartitions)
+
 LastChange = MoveReplicas | ElectLeaders
 """The changes that follow all other changes of a plan; a topic has at most one of them."""
 
@@ -223,8 +226,8 @@ class TopicPlan(Struct, frozen=True):
 
     def new_replicas(self) -> tuple[Replicas, ...]:
         """Return the replica lists that the changes add."""
-        growths = (change for change in self.changes if isinstance(change, CreateTopic | AddPartitions))
-        return tuple(replicas for change in growths for replicas in change.replicas)
+        growths = [change.replicas for change in self.changes if isinstance(change, _GROWTHS)]
+        return growths[0] if len(growths) == 1 else tuple(chain.from_iterable(growths))
 
     def moves(self) -> tuple[ReplicaMove, ...]:
         """Return the moves of existing replicas."""

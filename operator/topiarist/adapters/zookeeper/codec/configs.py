@@ -12,6 +12,7 @@ from msgspec.json import Decoder
 from topiarist.adapters.zookeeper.codec.strict_json import (
     ZnodeError,
     dump_object,
+    dump_texts,
     format_value,
     load_object,
     require_object,
@@ -69,7 +70,8 @@ def encode_config(config: Mapping[str, str], other_fields: Mapping[str, object] 
     for name, value in config.items():
         if not isinstance(value, str):
             raise ZnodeError(f"the value of {name} must be text, not {format_value(value)}")
-    return dump_object({"version": _VERSION, "config": dict(sorted(config.items())), **(other_fields or {})})
+    fields: dict[str, object] = {"version": _VERSION, "config": dict(sorted(config.items()))}
+    return dump_object({**fields, **other_fields}) if other_fields else dump_texts(fields)
 
 
 def replace_config(raw: bytes, config: Mapping[str, str]) -> bytes:

@@ -15,6 +15,7 @@ from topiarist.adapters.zookeeper.codec.strict_json import (
     MAX_ID,
     ZnodeError,
     dump_object,
+    dump_texts,
     format_value,
     load_object,
     require_integer,
@@ -45,7 +46,7 @@ def encode_record(record: OwnershipRecord) -> bytes:
             fields["unmanagedConfig"] = _REMOVE
     if record.deleted:
         fields["ensure"] = _ABSENT
-    return dump_object(fields)
+    return dump_texts(fields)
 
 
 class _UsualRecord(Struct, forbid_unknown_fields=True):
