@@ -29,7 +29,7 @@ from topiarist.planning.planner import make_plan
 CREATES, UPDATES, PLAIN_CREATES, RUNS = 10_000, 1_000, 2_000, 5
 
 WARM_UP_RUNS = 3
-"""Runs until the server's virtual machine has compiled what it runs: before, its processor time is three times as much."""
+"""Runs until the server's virtual machine has compiled its code: before, it needs three times the processor time."""
 
 
 class _NoSource:

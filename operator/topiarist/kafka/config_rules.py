@@ -429,17 +429,13 @@ class ConfigRules(Struct, frozen=True, dict=True):
             for key, text in config.items():
                 if (release, key, text) in self._accepted_values:
                     continue
-                checked = key in TOPIC_CONFIGS if len(releases) == 1 else is_supported(key, release)
-                # A patch release may have a config before the version of the table.
-                is_known = checked and self._is_known_to_brokers(key)
-                version = max(release, TOPIC_CONFIGS[key].since) if is_known else release
-                if not checked:
+                if not (key in TOPIC_CONFIGS if len(releases) == 1 else is_supported(key, release)):
                     continue
-                message = (
-                    ""
-                    if config_values.is_number_within_bounds(TOPIC_CONFIGS[key], text, version)
-                    else config_values.check_value(key, text, version)
-                )
+                definition = TOPIC_CONFIGS[key]
+                # A patch release may have a config before the version of the table.
+                version = max(release, definition.since) if self._is_known_to_brokers(key) else release
+                is_valid = config_values.is_number_within_bounds(definition, text, version)
+                message = "" if is_valid else config_values.check_value(key, text, version)
                 if message:
                     found.add(ConfigError(key, f"{printable_key(key)}: {message}"))
                 elif len(self._accepted_values) < _CACHE_SIZE:

@@ -208,7 +208,9 @@ def _check_range(definition: ConfigDef, text: str, number: float, version: Kafka
 
 def is_number_within_bounds(definition: ConfigDef, text: str, version: KafkaVersion) -> bool:
     """Return whether a text is a whole number in plain digits that both checks accept; False if that is not certain."""
-    if definition.type not in MAX_BY_TYPE or not (text.isascii() and text.isdigit() and len(text) < _MANY_DIGITS):
+    if definition.since > version or definition.removed is not None or definition.type not in MAX_BY_TYPE:
+        return False
+    if not (text.isascii() and text.isdigit() and len(text) < _MANY_DIGITS):
         return False
     number = int(text)
     least, most = definition.minimum_for(version) or 0, definition.maximum

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from topiarist.kafka import config_rules, config_values
 from topiarist.kafka.config_table import TOPIC_CONFIGS
-from topiarist.kafka.types import KafkaVersion
+from topiarist.kafka.types import KAFKA_VERSIONS, KafkaVersion
 
 LONG_MAX = 2**63 - 1
 KNOWN_TEXTS = st.sampled_from(
@@ -271,3 +271,27 @@ def test_what_no_manifest_should_hold(name: str, text: str, words: str) -> None:
     found = config_values.check_manifest_value(name, text)
     assert words in found
     assert bool(found) is bool(words)
+
+
+def _edges(name: str) -> set[int]:
+    """Return the numbers beside each bound of a config, and some in between."""
+    definition = TOPIC_CONFIGS[name]
+    bounds = {definition.maximum, definition.min_loadable, definition.also_allowed, 2**31 - 1, 2**63 - 1, 0, 1000}
+    bounds |= {definition.minimum_for(release) for release in KAFKA_VERSIONS}
+    return {int(bound) + step for bound in bounds if bound is not None for step in (-1, 0, 1)}
+
+
+@pytest.mark.parametrize("name", sorted(TOPIC_CONFIGS))
+def test_the_short_way_for_numbers_accepts_only_what_both_checks_accept(name: str) -> None:
+    """At each bound of each release, and for texts that are no plain digits; most valid numbers take the short way."""
+    texts = [*map(str, sorted(_edges(name))), "007", "+1", " 1", "\u0661", "1.0", "", "-1", "1" * 30]
+    accepted = [
+        (text, release)
+        for text in texts
+        for release in KAFKA_VERSIONS
+        if config_values.is_number_within_bounds(TOPIC_CONFIGS[name], text, release)
+    ]
+    for text, release in accepted:
+        assert config_values.check_value(name, text, release) == config_values.check_manifest_value(name, text) == ""
+    is_number = TOPIC_CONFIGS[name].type in ("int", "long") and TOPIC_CONFIGS[name].removed is None
+    assert bool(accepted) is is_number
