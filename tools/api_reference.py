@@ -94,8 +94,9 @@ def _fields(kind: type) -> Iterator[tuple[str, str, str]]:
     """Yield name, type and default of each field of a struct or a named tuple."""
     if issubclass(kind, Struct | tuple):
         for each in inspect.signature(kind).parameters.values():
-            default = "" if each.default is each.empty else f"`{_default(each.default)}`"
-            yield f"`{each.name}`", f"`{_type(kind.__annotations__[each.name])}`", "..." if default == "`...`" else default
+            default = "" if each.default is each.empty else _default(each.default)
+            shown = f"`{default}`" if default not in ("", "...") else default
+            yield f"`{each.name}`", f"`{_type(kind.__annotations__[each.name])}`", shown
 
 
 def _first_sentence(member: Any) -> str:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NoReturn
 
 from topiarist.adapters.manifests.parser import NeedsDiagnosis, StrictParser
 from topiarist.adapters.manifests.source import Document, File
@@ -41,21 +42,27 @@ def start_parsing(files: Sequence[File]) -> Callable[[], Sequence[ParsedFile | N
         return None
     build_validator("Topic")  # once, before the fork
     reading, writing = os.pipe()
+    # An interrupt between the fork and the child's own handling would make the child continue as the command.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         process = os.fork()
+        if process == 0:
+            _run_child(files, writing, mask)
     except OSError:  # a limit of processes or of memory
         os.close(reading)
-        os.close(writing)
         return None
-    if process == 0:
-        _run_child(files, writing)
-    os.close(writing)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        os.close(writing)
 
     def collect() -> Sequence[ParsedFile | None]:
         with os.fdopen(reading, "rb") as pipe:
             raw = pipe.read()
-        _, status = os.waitpid(process, 0)
-        if status:
+        try:
+            is_complete = os.waitpid(process, 0)[1] == 0
+        except ChildProcessError:  # SIGCHLD is ignored, so that no process keeps its status
+            is_complete = False
+        if not is_complete:
             return [None] * len(files)
         parsed: Sequence[_Transferred | None] = pickle.loads(raw)
         return [
@@ -66,10 +73,12 @@ def start_parsing(files: Sequence[File]) -> Callable[[], Sequence[ParsedFile | N
     return collect
 
 
-def _run_child(files: Sequence[File], writing: int) -> None:
+def _run_child(files: Sequence[File], writing: int, mask: Iterable[int]) -> NoReturn:
     """Write the parsed files to the pipe, and end the process without what the other one does at its end."""
     status = 1
     try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         parser = StrictParser()
         with os.fdopen(writing, "wb") as pipe:
             pickle.dump([_parse_valid(parser, file) for file in files], pipe, pickle.HIGHEST_PROTOCOL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -100,7 +101,7 @@ def test_a_forked_process_changes_nothing(folder: Path, monkeypatch: pytest.Monk
     assert len(load_manifests([str(folder)], may_fork=True).manifests) == 5 * 4 + 4
 
 
-@pytest.mark.parametrize("way", ["killed", "raised", "ended"])
+@pytest.mark.parametrize("way", ["killed", "raised", "ended", "interrupted", "no status"])
 def test_files_of_a_process_that_fails_are_parsed_here(
     folder: Path, monkeypatch: pytest.MonkeyPatch, forks: list[int], way: str
 ) -> None:
@@ -113,13 +114,25 @@ def test_files_of_a_process_that_fails_are_parsed_here(
             return parse(*given)  # type: ignore[arg-type]
         if way == "killed":
             os.kill(os.getpid(), 9)
+        if way == "interrupted":
+            os.kill(os.getpid(), signal.SIGINT)
+        if way == "no status":
+            return parse(*given)  # type: ignore[arg-type]
         if way == "raised":
             raise KeyboardInterrupt
         os._exit(1)
 
+    def find_no_status(process: int, _: int) -> tuple[int, int]:
+        os.waitid(os.P_PID, process, os.WEXITED)
+        raise ChildProcessError(10, "No child processes")
+
     monkeypatch.setattr(fork, "_parse_valid", fail)
+    if way == "no status":
+        monkeypatch.setattr(os, "waitpid", find_no_status)
+    handlers = signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, ())
     forked = _describe(load_manifests([str(folder)], may_fork=True))
     assert forks == [28]
+    assert handlers == (signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, ()))
     monkeypatch.setattr(loader, "start_parsing", lambda files: None)
     assert forked == _describe(load_manifests([str(folder)], may_fork=True))
 
