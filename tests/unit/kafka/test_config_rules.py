@@ -7,6 +7,7 @@ brokers refuse.
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from topiarist.kafka import config_rules
 from topiarist.kafka.config_rules import ConfigRules
@@ -284,3 +285,15 @@ def test_rules_of_zookeeper_mode_hold_there_only() -> None:
 def test_segments_that_stop_newer_brokers(config: dict[str, str], found: bool) -> None:
     """Kafka 4.1 and later do not start with less than 1 MiB; an invalid value is another error."""
     assert bool(config_rules.small_segment_message(config)) == found
+
+
+def test_rules_for_another_version_check_values_anew() -> None:
+    """Values that were found valid belong to the rules that found them, and to no copy of these."""
+    newer, key = ConfigRules((3, 9)), "local.retention.ms"
+    assert newer.config_problem(key, "1000") is None
+    assert newer.find_errors({key: "1000"}, ((3, 9),), {}) == []
+    older = replace(newer, version=(2, 8))
+    assert older.config_problem(key, "1000") is not None
+    assert [error.key for error in older.find_errors({key: "1000"}, ((2, 8),), {})] == [key]
+    assert [error.key for error in newer.find_errors({key: "1000"}, ((2, 8),), {})] == [key]
+    assert newer.find_errors({key: "1000"}, ((3, 9),), {}) == []
