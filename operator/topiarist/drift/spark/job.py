@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import json
 import pickle
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge, nsmallest
 from itertools import islice
-from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
-from pyspark import RDD, SparkFiles
+from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -36,7 +34,7 @@ from topiarist.drift.report import (
 from topiarist.drift.results import INVALID_ROWS_FILE, LINE_FILES, ClusterResult
 from topiarist.drift.spark.errors import HINT_SHARED
 from topiarist.drift.spark.filesystem import Storage
-from topiarist.drift.spark.session import NATIVE_ARCHIVE, create_table, is_distributed
+from topiarist.drift.spark.session import create_table, is_distributed
 from topiarist.drift.spark.worker import (
     DEVIATION,
     FAILURE,
@@ -48,7 +46,7 @@ from topiarist.drift.spark.worker import (
     load_job,
     run_task,
 )
-from topiarist.drift.task import Part, Shipped
+from topiarist.drift.task import Part
 from topiarist.drift.uris import to_literal_uri, to_uri
 from topiarist.errors import Reason, TopiaristError
 from topiarist.text import printable
@@ -102,10 +100,10 @@ class SparkJob:
 
     def compare(self, sources: Sequence[RDD[Part]]) -> RDD[TaskRow]:
         """Return the results of all parts as rows, which executors compute when the rows are used."""
-        name, shared, distributed = self._name, self._broadcast, is_distributed(self._spark)
+        name, shared = self._name, self._broadcast
 
         def run(parts: Iterable[Part]) -> Iterator[TaskRow]:
-            return run_task(parts, *load_job(name, lambda: _load(shared, distributed)))
+            return run_task(parts, *load_job(name, lambda: shared.value))
 
         return self._spark.sparkContext.union([each.mapPartitions(run) for each in sources])
 
@@ -139,14 +137,13 @@ class SparkJob:
     def _find_differences(self, table: DataFrame, compared: Iterable[str]) -> tuple[int, list[dict[str, Any]]]:
         """Return the number of cross-cluster differences, and the first of them."""
         name, shared, names = self._name, self._broadcast, frozenset(compared)
-        distributed = is_distributed(self._spark)
 
         def split(row: Any) -> tuple[tuple[str, str], tuple[str, int, str]]:
             topic, manifest, group, variant = json.loads(row.data)
             return (topic, manifest), (row.cluster, group, variant)
 
         def find(topics: Iterable[tuple[tuple[str, str], Iterable[tuple[str, int, str]]]]) -> Iterator[Any]:
-            _, caches = load_job(name, lambda: _load(shared, distributed))
+            _, caches = load_job(name, lambda: shared.value)
             comparer, count, shown = TopicComparer(caches.groups, names), 0, list[dict[str, Any]]()
             for (topic, manifest), deviations in topics:
                 differences = [*comparer.find_differences(topic, manifest, deviations)]
@@ -203,11 +200,3 @@ def distribute(spark: SparkSession, parts: Iterable[Part], sizes: Mapping[str, i
 
 def _difference_key(difference: Mapping[str, Any]) -> tuple[str, str, str]:
     return difference["topic"], difference["manifest"], difference["field"]
-
-
-def _load(shared: Any, distributed: bool) -> Shipped:
-    """Return the broadcast job; executors of other machines find compiled packages in the archive of the driver."""
-    if distributed and (archive := SparkFiles.get(NATIVE_ARCHIVE)) not in sys.path and Path(archive).exists():
-        sys.path.append(archive)
-    shipped: Shipped = shared.value  # unpickled here, once in each process
-    return shipped

@@ -33,7 +33,7 @@ _EXECUTOR_PACKAGES = ("topiarist", "kazoo")
 _NATIVE_PACKAGES = ("jsonschema_rs", "msgspec", "yaml")
 """Packages with compiled modules, which Python can import only from files."""
 
-NATIVE_ARCHIVE = "topiarist-native.zip"
+_NATIVE_ARCHIVE = "topiarist-native.zip"
 """Name of the archive of compiled packages, and of the folder in which executors have its content."""
 
 _PROGRESS_SETTING = "spark.ui.showConsoleProgress"
@@ -183,14 +183,19 @@ def _send_packages(spark: SparkSession) -> None:
     if place.exists():
         return
     place.mkdir()
-    archive, native = place / "topiarist-job.zip", place / NATIVE_ARCHIVE
+    archive, native = place / "topiarist-job.zip", place / _NATIVE_ARCHIVE
     for path, packages in ((archive, _EXECUTOR_PACKAGES), (native, _NATIVE_PACKAGES)):
         with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as output:
             for package in packages:
                 for name, file in _list_package_files(files(package), package):
                     output.writestr(zipfile.ZipInfo(name), file.read_bytes())
-    spark.sparkContext.addPyFile(str(archive))
-    spark.sparkContext.addArchive(str(native))
+    context = spark.sparkContext
+    context.addPyFile(str(archive))
+    context.addArchive(str(native))
+    # Executors must find these packages before they load a task, and PySpark has a public method for archives of Python
+    # code only: it puts the names of those into this list too.
+    assert context._python_includes is not None
+    context._python_includes.append(_NATIVE_ARCHIVE)
 
 
 def _list_package_files(folder: Traversable, name: str) -> Iterator[tuple[str, Traversable]]:
