@@ -124,6 +124,7 @@ vectors: .venv/ready  ## Kafka's test vectors through our functions: make vector
 	@$(BIN)/python tests/vectors/run.py $(FILES)
 
 bench: need-java .venv/ready  ## the figures of docs/performance.md, as JSON
+	@$(SCRIPT) kafka_jars 3.9.2 >&2
 	@$(SCRIPT) benchmarks.run
 
 bench-kafka: need-java .venv/ready  ## figures from real brokers, as JSON; ROUNDS=3 PARTS="side waiting load moves kraft" PACES="1000 0" SIZES=1000

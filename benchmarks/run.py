@@ -16,6 +16,8 @@ from benchmarks import fleets
 from benchmarks.cli import start
 from benchmarks.common import compile_package, describe_machine
 from benchmarks.engine import manifests, placement, planning, policies, small_plans
+from benchmarks.kafka import side_by_side
+from benchmarks.kafka.contenders import BARE_SCRIPT, TOPIARIST
 from benchmarks.zookeeper import foreign_client_latency, write
 from benchmarks.zookeeper import read as read_
 
@@ -104,6 +106,34 @@ def measure_small_plans() -> list[Figure]:
     ]  # fmt: skip
 
 
+def measure_real_brokers() -> list[Figure]:
+    """G17, and G16 on real brokers."""
+    both = TOPIARIST, BARE_SCRIPT
+    cases = side_by_side.measure(3, both)
+    own, script = ({case: found["figures"][each.name] for case, found in cases.items()} for each in both)
+    times, cpu = (
+        {case: round(own[case][key]["median"] / script[case][key]["median"], 2) for case in cases}
+        for key in ("seconds", "cpu_seconds")
+    )
+    writes = ("creates", "configs", "growths")
+    return [
+        make_figure(
+            "G17", "create 1,000, change 100 configs, grow 100, on real brokers, whole process",
+            "; ".join(f"{own[case]['seconds']['median']} s" for case in writes), "1.0 times the script",
+            (
+                f"{', '.join(str(times[case]) for case in writes)} times a bare kazoo script (at most 1.0 each);"
+                f" {', '.join(str(cpu[case]) for case in writes)} times its processor time",
+                all(times[case] <= 1.0 for case in writes),
+            ),
+        ),
+        make_figure(
+            "G16 real", "nothing to do, 1,000 topics, on real brokers, whole process",
+            f"{own['nothing']['seconds']['median']} s", "0.55 times the script",
+            (f"{times['nothing']} times a bare kazoo script (at most 0.55)", times["nothing"] <= 0.55),
+        ),
+    ]  # fmt: skip
+
+
 def measure_foreign_client() -> list[Figure]:
     """G7."""
     seen = foreign_client_latency.measure()
@@ -182,6 +212,7 @@ def main() -> int:
         measure_many_clusters,
         measure_computing,
         measure_policies,
+        measure_real_brokers,
     ]
     figures = [line for group in groups for line in group()]
     report = {

@@ -92,10 +92,13 @@ def tool_commands(bootstrap: str, folder: Path, case: Case) -> Commands:
     return found
 
 
+TOPIARIST = Contender("topiarist", lambda kafka, folder, _: [apply_command(kafka, folder)])
+BARE_SCRIPT = Contender("bare kazoo script", lambda kafka, folder, _: [_bare_command(kafka, folder)])
+
 ALL_CONTENDERS = (
-    Contender("topiarist", lambda kafka, folder, _: [apply_command(kafka, folder)]),
+    TOPIARIST,
     Contender("topiarist --wait", lambda kafka, folder, _: [apply_command(kafka, folder, "--wait")]),
-    Contender("bare kazoo script", lambda kafka, folder, _: [_bare_command(kafka, folder)]),
+    BARE_SCRIPT,
     Contender("batched Admin client", lambda kafka, folder, _: [batch_command(kafka.bootstrap, folder)]),
     Contender(
         "Kafka's command line tools",

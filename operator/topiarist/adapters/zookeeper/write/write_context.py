@@ -89,11 +89,12 @@ class WriteContext:
     def refresh(self) -> None:
         """Read the template and the metadata again; wait if an election is in progress."""
         # An election takes some hundred milliseconds; ending the run for it would leave the rest of the plan unwritten.
-        self.template, self.metadata = wait_for_controller(
+        self.template, metadata = wait_for_controller(
             lambda: read_transaction_template(self._session, self._lock_path, self._hint), self._stop
         )
-        self.reassignment_request = self.metadata.reassignment_request
-        self._topics_by_metric_name = index_by_metric_name(self.metadata.topic_names)
+        self._use_metadata(metadata)
+        self.reassignment_request = metadata.reassignment_request
+        self._topics_by_metric_name = index_by_metric_name(metadata.topic_names)
         self._refreshed_at = time.monotonic()
 
     def refresh_if_stale(self) -> None:
@@ -108,7 +109,7 @@ class WriteContext:
         ``TopiaristError`` if a migration to KRaft has begun.
         """
         broker_ids = {broker for plan in plans for broker in plan.placed_brokers()}
-        self.metadata = refresh_metadata(self._session, self.metadata, sorted(broker_ids))
+        self._use_metadata(refresh_metadata(self._session, self.metadata, sorted(broker_ids)))
         if self.metadata.write_block.reason:
             self.refresh()
 
@@ -132,11 +133,15 @@ class WriteContext:
             record=record,
             marked_for_deletion=nodes.marked_for_deletion,
             reassigning=nodes.name in self.reassignment_request.topics,
-            brokers={broker.id: broker for broker in self.metadata.brokers},
+            brokers=self._brokers,
             topics_by_metric_name=self._topics_by_metric_name,
             broker_defaults=self.metadata.broker_defaults,
             min_version=infer_min_version(self.metadata, (topic,) if topic else ()),
         )
+
+    def _use_metadata(self, metadata: ClusterMetadata) -> None:
+        self.metadata = metadata
+        self._brokers = {broker.id: broker for broker in metadata.brokers}
 
 
 def read_transaction_template(

@@ -11,6 +11,7 @@ the operations and interprets their results.
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -52,6 +53,9 @@ MAX_IN_FLIGHT = 64
 
 MIN_IN_FLIGHT = 16
 """Transactions in flight that keep a server busy if it answers without delay."""
+
+SEND_SIZE = 8
+"""Transactions that are built before the thread that sends them gets its turn."""
 
 SERVER_TX_PER_SECOND = 3_000
 """Transactions that a server commits in a second, for the number in flight over a long round trip."""
@@ -154,6 +158,8 @@ class Writer:
                 break  # the run was stopped, or the connection dropped and requests would be lost
             if outcome := self._send(self._queue.pop(), nodes[plan.topic], states[plan.topic]):
                 yield outcome
+            if len(self._in_flight_writes) % SEND_SIZE == 0:
+                time.sleep(0)  # the thread that sends needs the interpreter: otherwise it gets it after 5 ms
             if len(self._in_flight_writes) >= self._max_in_flight:
                 yield from self._handle_oldest_replies(self._max_in_flight // 2)
         yield from self._handle_oldest_replies(len(self._in_flight_writes))
