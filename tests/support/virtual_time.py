@@ -18,6 +18,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         """Return the seconds since the creation of the loop."""
         return self.now
 
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """Wait for the threads of the executor without a timeout, which would be over at once."""
+        await super().shutdown_default_executor()
+
     def _run_once(self) -> None:
         ready, due = (vars(self)[name] for name in ("_ready", "_scheduled"))
         waiting = [handle.when() for handle in due if not handle.cancelled()]

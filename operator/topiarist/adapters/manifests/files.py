@@ -285,6 +285,8 @@ def _too_large_error(name: str) -> Diagnostic:
 
 def _unreadable_error(name: str, error: Exception) -> Diagnostic:
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if "\0" in name:
+        reason = "a name cannot contain a NUL character"
     return _make_error(file_location(name), f"cannot be read: {reason[:1].lower()}{reason[1:]}")
 
 

@@ -116,7 +116,7 @@ def test_only_regular_files_are_opened(folder: Path) -> None:
     (folder / "m/d.yaml").mkdir()
     assert said(load_manifests(["m", "/dev/null", "m/p.yaml", "nowhere", "a\0b"])) == [
         "/dev/null: found a device, wanted a regular file",
-        r"a\x00b: cannot be read: embedded null byte",
+        r"a\x00b: cannot be read: a name cannot contain a NUL character",
         "m/p.yaml: found a pipe, wanted a regular file",
         "m/p.yaml: found a pipe, wanted a regular file",
         "nowhere: cannot be read: no such file or directory",

@@ -205,7 +205,7 @@ def test_a_gate_survives_encoding(frozen: Freeze | None) -> None:
         (topics.decode_topic, b'{"version":NaN}', "it contains NaN, which is not JSON"),
         (topics.decode_topic, b'{"version":1e999}', "it contains a number that is too large"),
         (topics.decode_topic, b'{"version":%s}' % (b"9" * 5000), "it contains a number that is too large"),
-        (topics.decode_topic, b'{"a":' * 5000, "it is nested too deeply"),
+        (topics.decode_topic, b'{"a":' * 200_000, "it is nested too deeply"),
         (topics.decode_topic, b'{"version":1,"version":2}', 'the key "version" appears twice'),
         (topics.decode_topic, b'{"version" :1,"version":2,"a:b":1}', 'the key "version" appears twice'),
         (topics.decode_topic, b'{"v":{"w":{"x":1,"x":1}}}', 'the key "x" appears twice'),
