@@ -6,6 +6,7 @@ from typing import Any
 
 from interleavings.kafka.world import Budget, Scenario
 from interleavings.zookeeper.world import declare, make_run
+from topiarist.model.moves import BatchLimits
 from topiarist.model.state import OwnershipRecord
 
 _RECORD = OwnershipRecord("default", ("retention.ms",))
@@ -24,12 +25,22 @@ _ADOPT = make_run(declare("a", 2, {"retention.ms": "9000"}), adopt=("a",))
 _TWO = make_run(declare("a", 3, {"retention.ms": "9000"}), declare("b", 1, {"retention.ms": "1000"}))
 _TWO_MORE = make_run(declare("a", 4, {"retention.ms": "7000"}), declare("b", 2, {"retention.ms": "2000"}))
 _FREEZE = make_run()
+_OWNED_ONE: Any = {"a": (((1,),), _LONG, _RECORD)}
+_RAISE = make_run(declare("a", 1, _LONG, factor=2))
+_GROW_ONE = make_run(declare("a", 2, _LONG))
+_RAISE_ONE_BY_ONE = make_run(declare("a", 2, _LONG, factor=2), batch=BatchLimits(partitions=1))
 
 _CLIENT = (
     ("delete", "a", None),
     ("create", "a", (((1,), (2,)), tuple(_LONG.items()))),
     ("configure", "a", (("retention.ms", "1"),)),
     ("grow", "a", 3),
+)
+
+_MOVING_CLIENT = (
+    ("delete", "a", None),
+    ("create", "a", (((1,), (2,)), tuple(_LONG.items()))),
+    ("move", "a", (0, (2,))),
 )
 
 _CRASH, _STOP = Budget(crashes=1), Budget(stops=1)
@@ -49,10 +60,22 @@ SMALL = {
     "API: growth, another client": Scenario((_GROW,), _OWNED, Budget(client_actions=2), client_actions=_CLIENT),
     "API: deletion, another client": Scenario((_DELETE,), _OWNED, Budget(client_actions=2), client_actions=_CLIENT),
     "API: adoption, another client": Scenario((_ADOPT,), _FOUND, Budget(client_actions=2), client_actions=_CLIENT),
+    "API: a move": Scenario((_RAISE,), _OWNED_ONE, _LOSS_AND_CRASH),
+    "API: a move, a stop": Scenario((_RAISE,), _OWNED_ONE, Budget(crashes=1, stops=1)),
+    "API: a move, another client": Scenario(
+        (_RAISE,), _OWNED_ONE, Budget(client_actions=1), client_actions=_MOVING_CLIENT
+    ),
+    "API: two moves": Scenario((_RAISE_ONE_BY_ONE,), _OWNED, _LOSS_AND_CRASH),
+    "API: moves and a freeze": Scenario((_RAISE_ONE_BY_ONE, _FREEZE), _OWNED, freezes=(1,)),
     "API: a freeze": Scenario((_GROW, _FREEZE), _OWNED, _LOSS_AND_CRASH, freezes=(1,)),
 }
 
 LARGE = {
+    "API: two moves, everything": Scenario((_RAISE_ONE_BY_ONE,), _OWNED, Budget(1, 1, 1, 1)),
+    "API: a move and a growth": Scenario((_RAISE, _GROW_ONE), _OWNED_ONE),
+    "API: two moves, another client": Scenario(
+        (_RAISE_ONE_BY_ONE,), _OWNED, Budget(client_actions=2), client_actions=_MOVING_CLIENT
+    ),
     "API: two growths, losses": Scenario((_GROW, _GROW_MORE), _OWNED, _LOSS_AND_CRASH),
     "API: two different runs": Scenario((_TWO, _TWO_MORE), _OWNED, _LOSS_AND_CRASH),
     "API: two different runs, a stop": Scenario((_TWO, _TWO_MORE), _OWNED, Budget(stops=1, crashes=1)),

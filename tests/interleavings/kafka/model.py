@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from interleavings.kafka import moves
 from interleavings.kafka.product_run import (
     FENCED,
     LOST,
@@ -30,7 +31,6 @@ from interleavings.kafka.world import (
     World,
     carry_out,
     first_world,
-    state_of,
     topic_id,
 )
 from interleavings.replay import Asking, Ended
@@ -43,7 +43,7 @@ from topiarist.planning.planner import make_plan
 _MAX_RUNS = 4
 """Undisturbed runs after which the cluster must be in step."""
 
-_NEEDS_CONTROLLER = frozenset({"admin", "look", "topics"})
+_NEEDS_CONTROLLER = frozenset({"admin", "look", "look for moves", "throttles", "topics"})
 _QUIET_RESULTS = frozenset({Result.DONE, Result.UNCHANGED, Result.REFUSED})
 
 _LABELS = {
@@ -54,7 +54,15 @@ _LABELS = {
     "commit": "commits records",
     "topics": "reads the topics",
     "look": "reads its topics again",
+    "look for moves": "reads topics and reassignments",
+    "throttles": "reads throttles",
     "controller": "asks for the epoch of the controller",
+}
+
+
+_VERBS = {
+    **{"create": "creates", "configure": "configures", "grow": "grows", "delete": "deletes by id"},
+    **{"move": "moves", "throttle": "sets or removes throttles of"},
 }
 
 
@@ -153,8 +161,10 @@ class KafkaModel:
         """Carry out an Admin request of a run, and check it."""
         finds = tuple(check_admin_request(world, index, request, plan))
         names = {topic_id(topic): name for name, topic in world.topics}
-        after, results = carry_out(world, request)
-        changed = [names.get(name, name) for name, code, _ in results if not code]
+        after, results = _carry_out(world, request)
+        if request.kind == "move" and plan:
+            finds += tuple(moves.check_limit(after, plan, self.scenario.runs[index].cluster.moves.batch))
+        changed = [names.get(name, name) for name, code, _ in results if not code and request.kind not in moves.KINDS]
         run = after.runs[index]
         run = run._replace(
             touched=tuple(sorted({*run.touched, *changed})), overtaken=run.overtaken + (world.newest != index)
@@ -171,11 +181,12 @@ class KafkaModel:
         assert isinstance(before, Asking)
         state = self._automata[index].after(run.state, Event(answer, world.clock))
         situation = self._automata[index].look(state)
-        seen = answer if before.requests[0].kind == "look" else run.seen
+        seen = answer if before.requests[0].kind in ("look", "look for moves") else run.seen
         run = run._replace(state=state, wakes=None, asked_at=world.clock, seen=seen)
         finds: tuple[str, ...] = ()
         if isinstance(situation, Ended):
             finds = tuple(check_report(situation, before.plan, run))
+            finds += tuple(moves.check_report(situation.outcomes, before.plan, world))
             run = Run(state, touched=run.touched)
         elif situation.requests[0].kind == "sleep":
             run = run._replace(wakes=world.clock + situation.requests[0].value)
@@ -185,6 +196,8 @@ class KafkaModel:
         if world.controller < 0:
             yield Transition("controller: is elected", world._replace(controller=1 - world.controller))
             return
+        for partition, after in moves.end_moves(world):
+            yield Transition(f"controller: ends the move of {partition}", after)
         for delayed in world.delayed:
             rest = tuple(each for each in world.delayed if each is not delayed)
             _, after, finds = self._carry_out(world._replace(delayed=rest), delayed.run, delayed.request, None)
@@ -206,6 +219,9 @@ class KafkaModel:
             if kind == "configure":
                 after, _ = carry_out(spent, AdminRequest("configure", ((name, argument),)))
                 yield Transition(f"client: configures {name}", after)
+            if kind == "move" and argument[0] < len(topic.replicas):
+                after, _ = moves.begin_move(spent, name, *argument)
+                yield Transition(f"client: moves {name}-{argument[0]}", after)
             if kind == "grow" and len(topic.replicas) < argument:
                 replicas = (*topic.replicas, *((1,),) * (argument - len(topic.replicas)))
                 yield Transition(f"client: grows {name}", spent.with_topic(name, topic._replace(replicas=replicas)))
@@ -230,9 +246,7 @@ class KafkaModel:
         run = self.scenario.runs[index]
         key = world.topics, world.values, id(run)
         if key not in self._plans:
-            topics = {name: state_of(name, topic) for name, topic in world.topics}
-            view = view_records(world.records)
-            state = build_state(topics, {**view.topics, **view.resolve_pending(topics)}, view.freeze)
+            state = build_state(world.topics, view_records(world.records))
             self._plans[key] = make_plan(state, run.cluster, run.topics, run.options)
         return self._plans[key]
 
@@ -259,11 +273,13 @@ class KafkaModel:
     def _settle_spec(self, world: World, index: int) -> str:
         for _ in range(_MAX_RUNS):
             plan = self._plan(world, index)
-            if not plan.has_changes:
+            if not plan.has_changes and (plan.batch is None or plan.write_block.reason):
                 reasons = {issue.reason.value for topic in plan.topics for issue in topic.refusals}
                 if plan.write_block.reason:
                     reasons.add(plan.write_block.reason.value)
-                return f"steady, and refused: {', '.join(sorted(reasons))}" if reasons else ""
+                left = () if plan.write_block.reason else moves.check_left_throttles(world)
+                steady = [f"refused: {', '.join(sorted(reasons))}"] if reasons else []
+                return f"steady, and {' and '.join(steady)}" if (steady := [*steady, *left]) else ""
             ended = self._undisturbed(world, index)
             if isinstance(ended, str):
                 return ended
@@ -278,9 +294,10 @@ class KafkaModel:
             assert situation is not None
             request = situation.requests[0]
             if request.kind == "sleep":
+                world = moves.end_all_moves(world)
                 world = self._advance(world._replace(clock=world.clock + request.value), index, None, "").state
             elif request.kind == "admin":
-                world, results = carry_out(world, request.value)
+                world, results = _carry_out(world, request.value)
                 world = self._advance(world, index, results, "").state
             else:
                 answer, world = _execute(world, index, request)
@@ -309,9 +326,17 @@ def _execute(world: World, index: int, request: Request) -> tuple[Any, World]:
             return world.topics, world
         case "look":
             return tuple((name, world.topic(name)) for name in request.value), world
+        case "look for moves":
+            return moves.answer_look(world, request.value), world
+        case "throttles":
+            return moves.answer_throttles(world, request.value), world
         case "controller":
             return (world.controller if world.controller > 0 else None), world
     raise AssertionError(f"the model has no such request: {request!r}")
+
+
+def _carry_out(world: World, request: AdminRequest) -> tuple[World, tuple[tuple[str, int, int], ...]]:
+    return moves.carry_out(world, request) if request.kind in moves.KINDS else carry_out(world, request)
 
 
 def _with_run(world: World, index: int, run: Run) -> World:
@@ -321,5 +346,7 @@ def _with_run(world: World, index: int, run: Run) -> World:
 def _describe(request: AdminRequest) -> str:
     """Return an Admin request for a schedule."""
     names: Sequence[str] = [] if request.kind == "delete" else [name for name, _ in request.items]
-    verb = {"create": "creates", "configure": "configures", "grow": "grows", "delete": "deletes by id"}[request.kind]
+    if request.kind == "move":
+        names = [f"{name}-{partition}" for name, (partition, _) in request.items]
+    verb = _VERBS[request.kind]
     return f"{verb} {' and '.join(names)}".strip()

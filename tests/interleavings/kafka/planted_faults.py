@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from interleavings.planted import Fault, Patch
+from topiarist.adapters.kafka_admin.moves import mover
+from topiarist.adapters.kafka_admin.moves.batch_writer import BatchWriter
 from topiarist.adapters.kafka_admin.records import constants, intents
 from topiarist.adapters.kafka_admin.records import run as run_module
 from topiarist.adapters.kafka_admin.records.run import RecordsRun
@@ -13,6 +15,8 @@ from topiarist.adapters.kafka_admin.records.values import Lock
 from topiarist.adapters.kafka_admin.write import chunk_result, writer
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.planning import preconditions
+from topiarist.planning.moves.execution import gate
+from topiarist.planning.moves.execution.standing import MoveStanding
 
 
 def _returns(module: Any, name: str, value: Any) -> Sequence[Patch]:
@@ -60,6 +64,14 @@ def _forget_given_up(record: Any, topic: Any, *, has_waited: bool) -> Any:  # no
     return _resolve(record, topic, has_waited=True)
 
 
+def _commit_nothing(self: RecordsRun, _batch: Any, *, hold: bool) -> None:
+    self.commit({}, hold=hold)
+
+
+def _all_that_wait(waiting: Any, *_arguments: Any) -> Any:
+    return tuple(waiting)
+
+
 _commit, _acquire = Writer._commit, RecordsRun.acquire
 _find_result, _resolve = chunk_result.find_result, intents.resolve
 
@@ -98,5 +110,12 @@ FAULTS = {
     "a recreated topic is not recognized": Fault(
         "API: adoption, another client", _returns(preconditions, "_is_recreated", False)
     ),
+    "moves: throttles are not set": Fault("API: a move", _returns(BatchWriter, "_send_changes", None)),
+    "moves: the record is not written first": Fault("API: a move", [(RecordsRun, "commit_batch", _commit_nothing)]),
+    "moves: the limits are not kept": Fault("API: two moves", [(mover, "fill_window", _all_that_wait)]),
+    "moves: topics are not compared": Fault(
+        "API: a move, another client", _returns(gate, "find_standing", MoveStanding.BEFORE)
+    ),
+    "moves: throttles are never put back": Fault("API: a move", _returns(BatchWriter, "end", None)),
 }
 """The planted faults, by what the product then fails to do."""

@@ -14,11 +14,15 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
 
-from interleavings.kafka.world import META, AdminRequest, state_of, topic_uuid
+from msgspec.structs import replace
+
+from interleavings.kafka import moves
+from interleavings.kafka.world import META, AdminRequest, Topic, state_of, topic_uuid
 from interleavings.replay import Asking, Automaton, Blocked, Ended, Reached, RunSpec, Situation
 from topiarist.adapters.kafka_admin import cluster as cluster_module
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.connection.topic_ids import decode_topic_id, encode_topic_id
+from topiarist.adapters.kafka_admin.moves import mover, waiting
 from topiarist.adapters.kafka_admin.read.state import RecordsView
 from topiarist.adapters.kafka_admin.read.topic_reader import Look
 from topiarist.adapters.kafka_admin.records import constants
@@ -32,6 +36,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.plan import Plan
 from topiarist.model.state import ClusterState, Freeze, TopicState, WriteBlock
+from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan, read_and_plan
 
 LOST = "lost"
@@ -49,13 +54,16 @@ _POLLS: tuple[tuple[Any, str, float], ...] = (
     (writer, "_LOOK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
     (writer, "_MAX_LOOK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
     (writer, "_STOP_CHECK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
+    (waiting, "_STOP_CHECK_S", _FOREVER_S),
+    *((mover, name, _FOREVER_S) for name in ("_FIRST_POLL_S", "_FAST_POLL_S", "_SLOW_POLL_S")),
 )
 
 
 class Request(NamedTuple):
     """What a run waits for.
 
-    ``kind`` is one of: read, end, init, fence, commit, topics, look, controller, admin, sleep.
+    ``kind`` is one of: read, end, init, fence, commit, topics, look, look for moves, throttles, controller, admin,
+    sleep.
     """
 
     kind: str
@@ -127,6 +135,9 @@ class _Client:
     def controller(self) -> _Client:
         return self
 
+    def broker(self, _broker_id: int) -> _Client:
+        return self
+
     def forget_controller(self) -> None:
         """Nothing is remembered."""
 
@@ -134,9 +145,12 @@ class _Client:
         return 6
 
     def call(self, request: Any, **_options: Any) -> Any:
-        answer = self.ask("admin", encode_request(request))
+        encoded = moves.encode_request(request) or encode_request(request)
+        answer = self.ask("admin", encoded)
         if answer == LOST:
             raise Disconnected("no answer", was_sent=True)
+        if encoded.kind in moves.KINDS:
+            return moves.decode_answer(encoded.kind, answer)
         return _decode_answer(type(request).__name__, answer)
 
     # The reads of topics.
@@ -147,17 +161,17 @@ class _Client:
         return Look(topics, {broker.id: broker for broker in _BROKERS}, {}, _VERSION)
 
     def read_state(self, _session: Any, records: RecordsView) -> ClusterState:
-        topics = {name: state_of(name, topic) for name, topic in self.ask("topics")}
-        found = {**records.topics, **records.resolve_pending(topics)}
-        return build_state(topics, found, records.freeze)
+        return build_state(self.ask("topics"), records)
 
     def leader_epoch(self) -> int | None:
         answer: int | None = self.ask("controller")
         return answer
 
 
-def build_state(topics: Mapping[str, TopicState], found: Mapping[str, Any], freeze: Freeze | None) -> ClusterState:
-    """Return the state of the cluster with the records that were found, as ``read_state`` joins them."""
+def build_state(listed: Sequence[tuple[str, Topic]], records: RecordsView) -> ClusterState:
+    """Return the state of the cluster with its records, as ``read_state`` joins them."""
+    topics = {name: state_of(name, topic) for name, topic in listed}
+    found = {**records.topics, **records.resolve_pending(topics)}
     owned = dict(topics)
     dangling = {}
     for name, record in found.items():
@@ -172,7 +186,10 @@ def build_state(topics: Mapping[str, TopicState], found: Mapping[str, Any], free
         brokers=_BROKERS,
         topics=owned,
         controller=1,
-        write_block=WriteBlock(Reason.FROZEN, f"the cluster is {freeze}") if freeze else WriteBlock(),
+        write_block=_freeze_block(records.freeze),
+        reassigning_topics=frozenset(name for name, topic in listed if topic.moving),
+        requested_reassignments=moves.requested_reassignments(listed),
+        batch=records.batch,
         dangling_records=dangling,
         min_version=_VERSION,
         assigns_topic_ids=True,
@@ -182,16 +199,12 @@ def build_state(topics: Mapping[str, TopicState], found: Mapping[str, Any], free
     )
 
 
+def _freeze_block(freeze: Freeze | None) -> WriteBlock:
+    return WriteBlock(Reason.FROZEN, f"the cluster is {freeze}") if freeze else WriteBlock()
+
+
 def _with_record(topic: TopicState, record: Any, *, is_valid: bool) -> TopicState:
-    return TopicState(
-        name=topic.name,
-        identity=topic.identity,
-        topic_id=topic.topic_id,
-        replicas=topic.replicas,
-        config=topic.config,
-        record=record,
-        record_valid=is_valid,
-    )
+    return replace(topic, record=record, record_valid=is_valid)
 
 
 def encode_request(request: Any) -> AdminRequest:
@@ -253,8 +266,9 @@ def make_automaton(run: RunSpec, number: int, *, is_freeze: bool = False) -> Aut
                     return Ended((), None)
                 if plan is None:
                     plan = read_and_plan(cluster, run.cluster, run.topics, run.options)
-                    return Reached(repr((plan.topics, plan.write_block)), plan)
-                report = apply_plan(cluster, plan, stop=lambda: False)
+                    return Reached(repr((plan.topics, plan.write_block, plan.batch)), plan)
+                move_options = MoveOptions(run.cluster.moves)
+                report = apply_plan(cluster, plan, stop=lambda: False, move_options=move_options)
                 return Ended(report.outcomes, report.error)
             except TopiaristError as error:
                 return Ended((), error)
@@ -266,6 +280,7 @@ def make_automaton(run: RunSpec, number: int, *, is_freeze: bool = False) -> Aut
 
 def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.KafkaCluster:
     cluster = cluster_module.KafkaCluster.__new__(cluster_module.KafkaCluster)
+    reader = moves.MoveReader(client.ask, _BROKERS)
 
     def open_records() -> run_module.RecordsRun:
         records = run_module.RecordsRun(
@@ -287,6 +302,8 @@ def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.
         _open_records=open_records,
         _require_moved=lambda records: None,
         _check_left_records=lambda records: _NOTHING_LEFT,
+        _move_reader=lambda: reader,
+        inspect_all=reader.inspect_all,
     )
     return cluster
 
@@ -303,4 +320,6 @@ def _patches(client: _Client) -> Iterator[tuple[Any, str, Any]]:
     yield cluster_module, "TopicReader", lambda session: client
     yield writer, "time", client
     yield chunk_requests, "time", client
+    yield mover, "time", client
+    yield waiting, "time", client
     yield from _POLLS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from interleavings.kafka import moves
 from interleavings.kafka.world import AdminRequest, Run, Topic, World, topic_id
 from interleavings.replay import Ended
 from topiarist.adapters.kafka_admin.records import constants
@@ -44,6 +45,9 @@ def check_admin_request(world: World, index: int, request: AdminRequest, plan: P
         return
     if not is_in_time:
         yield f"{request.kind} is sent after the time of the lease"
+    if request.kind in moves.KINDS:
+        yield from moves.check_request(world, request, run, plan)
+        return
     names = {topic_id(topic): name for name, topic in world.topics}
     for key, _ in request.items:
         name = names.get(key, key) if request.kind == "delete" else key

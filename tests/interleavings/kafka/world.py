@@ -44,18 +44,25 @@ _NO_BUDGET = Budget()
 
 
 class Topic(NamedTuple):
-    """A topic of the cluster."""
+    """A topic of the cluster.
+
+    ``moving`` has partition and target of each move in flight, ``isrs`` the replicas in sync of these partitions;
+    ``replicas`` has the target and then what is removed.
+    """
 
     number: int
     replicas: tuple[Replicas, ...]
     config: tuple[tuple[str, str], ...] = ()
+    moving: tuple[tuple[int, Replicas], ...] = ()
+    isrs: tuple[tuple[int, Replicas], ...] = ()
 
 
 class AdminRequest(NamedTuple):
     """An Admin request as a value. ``items`` has, by topic name (deletions: by id), what the kind needs.
 
     Kinds: ``create`` with replica lists and configs, ``configure`` with keys and values, ``grow`` with the total and
-    the new replica lists, ``delete`` with nothing.
+    the new replica lists, ``delete`` with nothing; ``move`` with partition and target, ``throttle`` with keys and
+    values by entity (``moves``).
     """
 
     kind: str
@@ -92,7 +99,7 @@ class World(NamedTuple):
     """One state. ``newest`` is the run that called ``init`` last; ``offset`` rises with each commit.
 
     ``controller`` is the epoch of the active controller, negative while there is none. ``client`` is what another
-    client is doing between two requests.
+    client is doing between two requests. ``brokers`` has the overrides of brokers that throttle.
     """
 
     topics: tuple[tuple[str, Topic], ...]
@@ -105,6 +112,7 @@ class World(NamedTuple):
     clock: float = 0.0
     controller: int = 1
     delayed: tuple[Delayed, ...] = ()
+    brokers: tuple[tuple[int, tuple[tuple[str, str], ...]], ...] = ()
 
     @property
     def records(self) -> Records:
@@ -155,7 +163,14 @@ def topic_id(topic: Topic) -> str:
 def state_of(name: str, topic: Topic) -> TopicState:
     """Return a topic as topiarist's reader returns it, without a record."""
     number = topic_id(topic)
-    return TopicState(name=name, identity=number, topic_id=number, replicas=topic.replicas, config=dict(topic.config))
+    return TopicState(
+        name=name,
+        identity=number,
+        topic_id=number,
+        replicas=topic.replicas,
+        config=dict(topic.config),
+        reassigning_partitions=tuple(partition for partition, _ in topic.moving),
+    )
 
 
 def carry_out(world: World, request: AdminRequest) -> tuple[World, tuple[tuple[str, int, int], ...]]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from interleavings.replay import RunSpec
 from interleavings.zookeeper.world import Budget, Scenario, declare, make_run
+from topiarist.model.moves import BatchLimits
 from topiarist.model.ownership_record import encode_value
 from topiarist.model.state import AppliedSpec, OwnershipRecord
 
@@ -61,16 +62,19 @@ def _client(actions: int, *, drops: int = 0, crashes: int = 0) -> Budget:
 _RAISE = make_run(declare("a", 1, _LONG, factor=2))
 _LOWER = make_run(declare("a", 1, _LONG, factor=1))
 _GROW_ONE = make_run(declare("a", 2, _LONG))
+_RAISE_ONE_BY_ONE = make_run(declare("a", 2, _LONG, factor=2), batch=BatchLimits(partitions=1))
+_LOWER_ONE_BY_ONE = make_run(declare("a", 2, _LONG, factor=1), batch=BatchLimits(partitions=1))
 
 
-def _moving(*runs: RunSpec, budget: Budget = _QUIET, **options: Any) -> Scenario:
-    return Scenario(runs, _OWNED_ONE, budget, names=("a",), moves=True, **options)
+def _moving(*runs: RunSpec, budget: Budget = _QUIET, topics: _Topics = _OWNED_ONE, **options: Any) -> Scenario:
+    return Scenario(runs, topics, budget, names=("a",), moves=True, **options)
 
 
 SMALL = {
     "moves: a raise": _moving(_RAISE, budget=Budget(drops=1)),
     "moves: a reduction": _moving(_LOWER, budget=Budget(crashes=1), width=2),
     "moves: unlock": _moving(_RAISE, budget=Budget(operator_actions=1), operator_actions=("unlock",)),
+    "moves: two batches": _moving(_RAISE_ONE_BY_ONE, topics=_OWNED),
     "moves: a failover": _moving(_RAISE, budget=Budget(failovers=1)),
     "one run": Scenario((_ONE,), _BASE, Budget(2, 1, 1)),
     "one run, single reads": Scenario((_ONE,), _BASE, Budget(drops=1), multiread=False),
@@ -109,6 +113,18 @@ LARGE = {
     "moves: another request": _moving(_RAISE, budget=Budget(operator_actions=1), operator_actions=("move",)),
     "moves: a raise, faults": _moving(_RAISE, budget=Budget(1, 1, 1)),
     "moves: a raise and a growth": _moving(_RAISE, _GROW_ONE),
+    "moves: two batches, a lost answer": _moving(_RAISE_ONE_BY_ONE, budget=Budget(drops=1), topics=_OWNED),
+    "moves: two batches, a crash": _moving(_RAISE_ONE_BY_ONE, budget=Budget(crashes=1), topics=_OWNED),
+    "moves: two batches, a failover": _moving(_RAISE_ONE_BY_ONE, budget=Budget(failovers=1), topics=_OWNED),
+    "moves: two batches of reductions": _moving(
+        _LOWER_ONE_BY_ONE, budget=Budget(drops=1, crashes=1), topics=_OWNED, width=2
+    ),
+    "moves: two batches, unlock": _moving(
+        _RAISE_ONE_BY_ONE, budget=Budget(operator_actions=1), topics=_OWNED, operator_actions=("unlock",)
+    ),
+    "moves: two batches, freeze": _moving(
+        _RAISE_ONE_BY_ONE, budget=Budget(operator_actions=1), topics=_OWNED, operator_actions=("freeze",)
+    ),
     "moves: freeze": _moving(_RAISE, budget=Budget(operator_actions=1), operator_actions=("freeze",)),
     "moves: resign": _moving(_RAISE, budget=Budget(operator_actions=1), operator_actions=("resign",)),
     "moves: migrate": _moving(_RAISE, budget=Budget(operator_actions=1), operator_actions=("migrate",)),

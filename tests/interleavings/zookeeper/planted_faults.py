@@ -19,7 +19,7 @@ from topiarist.adapters.zookeeper.write import lock, transaction, write_context,
 from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType, build_operations
 from topiarist.model.outcome import Outcome, Result
 from topiarist.planning import preconditions
-from topiarist.planning.moves.execution import gate
+from topiarist.planning.moves.execution import gate, throttle_configs
 from topiarist.planning.moves.execution.standing import MoveStanding
 
 
@@ -120,6 +120,14 @@ def _drop_batch_operations(unwanted: Callable[[Operation], bool]) -> Sequence[Pa
     return _change_batches(lambda operation: None if unwanted(operation) else operation)
 
 
+def _forget_own_throttles(needed: Any, current: Any, own: Any, *, final: bool) -> Any:
+    """Return the update of a batch as if the one before had set no throttles."""
+    return _update_throttles(needed, current, own if final else {}, final=final)
+
+
+_update_throttles = throttle_configs.update_throttles
+
+
 FAULTS = {
     "the lock is not checked": Fault("two runs, unlock", _drop_checks(paths.LOCK)),
     "the controller's epoch is not checked": Fault("two runs, migrate", _drop_checks(paths.CONTROLLER_EPOCH)),
@@ -203,6 +211,9 @@ FAULTS = {
     ),
     "moves: the topic is not compared": Fault(
         "moves: another request", _returns(gate, "find_standing", MoveStanding.BEFORE)
+    ),
+    "moves: throttles of the batch before are forgotten": Fault(
+        "moves: two batches", [(batch_writer, "update_throttles", _forget_own_throttles)]
     ),
     "moves: throttles are never put back": Fault("moves: a raise", _returns(batch_writer.BatchWriter, "end", True)),
 }

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from interleavings.replay import RunSpec
 from interleavings.zookeeper.tree import JOINT_CLOCK, Entry, Tree
 from support.spec_builders import FixedSource
@@ -17,7 +19,7 @@ from topiarist.adapters.devcluster.seed import CLUSTER_ID
 from topiarist.adapters.zookeeper.codec import own_znodes, paths
 from topiarist.adapters.zookeeper.codec.strict_json import dump_object
 from topiarist.desired.merge import merge
-from topiarist.model.moves import NO_MOVES, MoveKind, MoveSettings
+from topiarist.model.moves import DEFAULT_BATCH_LIMITS, NO_MOVES, BatchLimits, MoveKind, MoveSettings
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest
 from topiarist.model.state import OwnershipRecord
@@ -116,9 +118,9 @@ class Scenario:
     multiread: bool = True
 
 
-def make_run(*topics: Any, **options: Any) -> RunSpec:
-    """Return a run with these specs."""
-    moves = MOVES if any(each.allowed_moves for each in topics) else NO_MOVES
+def make_run(*topics: Any, batch: BatchLimits = DEFAULT_BATCH_LIMITS, **options: Any) -> RunSpec:
+    """Return a run with these specs; ``batch`` limits its batches of moves."""
+    moves = replace(MOVES, batch=batch) if any(each.allowed_moves for each in topics) else NO_MOVES
     return RunSpec(topics, RunOptions(**options), ClusterSpec(moves=moves))
 
 
