@@ -161,7 +161,7 @@ class KafkaModel:
         """Carry out an Admin request of a run, and check it."""
         finds = tuple(check_admin_request(world, index, request, plan))
         names = {topic_id(topic): name for name, topic in world.topics}
-        after, results = _carry_out(world, request)
+        after, results = _execute_admin(world, request)
         if request.kind == "move" and plan:
             finds += tuple(moves.check_limit(after, plan, self.scenario.runs[index].cluster.moves.batch))
         changed = [names.get(name, name) for name, code, _ in results if not code and request.kind not in moves.KINDS]
@@ -277,9 +277,10 @@ class KafkaModel:
                 reasons = {issue.reason.value for topic in plan.topics for issue in topic.refusals}
                 if plan.write_block.reason:
                     reasons.add(plan.write_block.reason.value)
-                left = () if plan.write_block.reason else moves.check_left_throttles(world)
-                steady = [f"refused: {', '.join(sorted(reasons))}"] if reasons else []
-                return f"steady, and {' and '.join(steady)}" if (steady := [*steady, *left]) else ""
+                left = "" if plan.write_block.reason else next(moves.check_left_throttles(world), "")
+                if left:
+                    return f"steady, and {left}"
+                return f"steady, and refused: {', '.join(sorted(reasons))}" if reasons else ""
             ended = self._undisturbed(world, index)
             if isinstance(ended, str):
                 return ended
@@ -297,7 +298,7 @@ class KafkaModel:
                 world = moves.end_all_moves(world)
                 world = self._advance(world._replace(clock=world.clock + request.value), index, None, "").state
             elif request.kind == "admin":
-                world, results = _carry_out(world, request.value)
+                world, results = _execute_admin(world, request.value)
                 world = self._advance(world, index, results, "").state
             else:
                 answer, world = _execute(world, index, request)
@@ -335,7 +336,7 @@ def _execute(world: World, index: int, request: Request) -> tuple[Any, World]:
     raise AssertionError(f"the model has no such request: {request!r}")
 
 
-def _carry_out(world: World, request: AdminRequest) -> tuple[World, tuple[tuple[str, int, int], ...]]:
+def _execute_admin(world: World, request: AdminRequest) -> tuple[World, tuple[tuple[str, int, int], ...]]:
     return moves.carry_out(world, request) if request.kind in moves.KINDS else carry_out(world, request)
 
 
