@@ -11,11 +11,9 @@ from pathlib import Path
 import pytest
 
 from support.cli.runs import connect_string_of, run_topiarist, write_manifests
-from support.drift.small_fleet import read_rows, read_summary, row_keys
+from support.drift.small_fleet import NO_TIMES, read_rows, read_summary, row_keys
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
-
-NO_TIMES = {"takenAt": "", "firstSeen": "", "seenSince": ""}
 
 
 def test_a_live_report_is_that_of_snapshots(clusters: dict[str, SimulatedKafka], proxy: Proxy, tmp_path: Path) -> None:

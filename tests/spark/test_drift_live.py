@@ -8,12 +8,10 @@ from pathlib import Path
 import pytest
 
 from support.cli.runs import connect_string_of, document, write_manifests
-from support.drift.small_fleet import read_rows, read_summary, row_keys
+from support.drift.small_fleet import NO_TIMES, read_rows, read_summary, row_keys
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.cli.main import run
-
-TIMES = {"takenAt": "", "firstSeen": ""}
 
 
 def reported(folder: Path, out: Path, *words: str) -> int:
@@ -33,7 +31,7 @@ def test_executors_read_what_this_process_reads(
     assert reported(folder, tmp_path / "spark", "--exit-code", "--engine", "spark") == 3
     assert len(proxy.connections) - before == len(clusters)
     assert proxy.writes == 0
-    found = [[{**row, **TIMES} for row in read_rows(tmp_path / name)] for name in ("python", "spark")]
+    found = [[row | NO_TIMES for row in read_rows(tmp_path / name)] for name in ("python", "spark")]
     assert found[0] == found[1]
     assert ("b", "orders", "missing", "") in row_keys(found[1])
     assert ("b", "on-b", "unexpected", "") in row_keys(found[1])

@@ -20,6 +20,9 @@ SNAPSHOT_TIME = datetime(2025, 1, 31, 12, tzinfo=UTC)
 
 BROKERS = tuple(Broker(number) for number in (1, 2, 3))
 
+NO_TIMES = {"takenAt": "", "firstSeen": "", "seenSince": ""}
+"""What replaces the times that a row has of its run, where the reports of two runs are compared."""
+
 REPLICA_LISTS: tuple[Replicas, ...] = ((1, 2), (2, 3), (3, 1))
 
 
