@@ -15,7 +15,6 @@ are killed in the first quarter only: one process lives through the other three,
 from __future__ import annotations
 
 import gc
-import json
 import logging
 import random
 import sys
@@ -24,13 +23,12 @@ import types
 from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
 from campaigns.kafka_clusters import ADDRESS, BROKERS
+from campaigns.record import write_record
 from campaigns.workloads import annotate, cluster_spec, delete
 from campaigns.world import PERIOD_S, SETTLE_S, STEP_S, RunningOperator, World, run_world
 from topiarist.errors import Reason
@@ -430,13 +428,8 @@ def main(arguments: list[str]) -> int:
     quarters = run_day()
     alarms = [*find_alarms(quarters)]
     print("".join(f"{alarm:.1000}\n" for alarm in alarms), end="")
-    date, seconds = datetime.now(UTC).date().isoformat(), round(time.monotonic() - begun)
-    record = {"date": date, "seconds": seconds, "alarms": len(alarms), "quarters": list(map(asdict, quarters))}
-    text = json.dumps(record, indent=2) + "\n"
-    for path in map(Path, arguments):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    print(text, end="")
+    figures = {"alarms": len(alarms), "quarters": list(map(asdict, quarters))}
+    write_record(figures, time.monotonic() - begun, arguments)
     return 1 if alarms else 0
 
 

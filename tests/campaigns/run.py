@@ -6,16 +6,14 @@ Usage: ``python -m campaigns.run [RECORD]``. The exit code is 1 if there is an a
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 import time
 from collections import Counter
-from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 from campaigns.patterns import Pattern, enumerate_cases, run_case, run_reference
+from campaigns.record import write_record
 from campaigns.remaining import remaining_reason
 from campaigns.sequences import enumerate_sequences, run_sequence
 from campaigns.workloads import WORKLOADS
@@ -79,15 +77,10 @@ def run_sequences(record: dict[str, Any]) -> int:
 def main(arguments: list[str]) -> int:
     """Run all campaigns and write the record; return the exit code."""
     logging.disable(logging.WARNING)  # the faults of the campaigns are logged thousands of times
-    record: dict[str, Any] = {"date": datetime.now(UTC).date().isoformat()}
+    figures: dict[str, Any] = {}
     begun = time.monotonic()
-    unknown = run_patterns(record) + run_sequences(record)
-    record["seconds"] = round(time.monotonic() - begun)
-    record["unknownAlarms"] = unknown
-    if arguments:
-        Path(arguments[0]).parent.mkdir(parents=True, exist_ok=True)
-        Path(arguments[0]).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    print(json.dumps(record, indent=2))
+    figures["unknownAlarms"] = unknown = run_patterns(figures) + run_sequences(figures)
+    write_record(figures, time.monotonic() - begun, arguments)
     return 1 if unknown else 0
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.cli import load, options, terminal
@@ -27,10 +28,30 @@ if TYPE_CHECKING:
     from topiarist.desired.resolve import Desired
     from topiarist.drift.engine import Engine
     from topiarist.drift.history.previous import PreviousReport
+    from topiarist.drift.outputs.folder import ReportFolder
+    from topiarist.drift.report import ReportJob
     from topiarist.drift.snapshots import ClusterInput
 
 
 _MAX_SHOWN_LINES = 10
+
+
+class _DriftOptions(Struct, frozen=True):
+    """The values of the options of this command alone; ``Settings`` has those that it shares with others."""
+
+    snapshots: tuple[str, ...]
+    live: bool
+    out: str
+    demo: Path | None
+    engine: str
+    jobs: int | None
+    previous: str
+    history: str
+    owner_label: str
+    link_template: str
+    upgrade_to: KafkaVersion | None
+    exit_code: bool
+    fail_on: tuple[str, ...]
 
 
 def _check_link_template(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
@@ -95,6 +116,7 @@ could not be read; 2 usage error. With --exit-code also: 3 there are findings. W
 )
 @options.option(
     "--previous",
+    default="",
     type=click.Path(),
     metavar="FOLDER",
     help="Previous report, to show new findings and the age of others.",
@@ -133,50 +155,57 @@ could not be read; 2 usage error. With --exit-code also: 3 there are findings. W
     metavar="CLASS",
     help=f"End with exit code 4 if there are findings of this class: {', '.join(kind.value for kind in DriftClass)}.",
 )
-def command(
-    snapshots: tuple[str, ...], live: bool, out: str, previous: str | None, demo: Path | None, **values: Any
-) -> None:
+def command(**values: Any) -> None:
     """Report which topics on which clusters differ from their manifests: fields, severity, and since when.
 
     Compares snapshots or live clusters in the same way as a plan, and writes only the report: findings as JSON lines,
     and a summary as JSON, Markdown, Prometheus metrics and HTML.
     """
+    from topiarist.drift.uris import to_local_path
+
+    given = _DriftOptions(**{name: values.pop(name) for name in _DriftOptions.__struct_fields__})
+    if given.demo is not None:
+        _reject_other_inputs(given, *values["paths"], *values["clusters"])
+        given, values["paths"] = _write_demo(given, given.demo)
+    settings = options.build_settings(values)
+    _check_inputs(given, settings.selection.text)
+    given = replace(
+        given,
+        snapshots=tuple(map(to_local_path, given.snapshots)),
+        out=to_local_path(given.out),
+        previous=to_local_path(given.previous),
+        history=to_local_path(given.history),
+    )
+    summary = _report(given, settings)
+    _log_summary(summary, given.out, settings)
+    if given.demo is not None:
+        terminal.print_result(f"The page, for a browser: {shlex.quote(given.out)}/report.html\n")
+    raise click.exceptions.Exit(int(_exit_code(summary, given.exit_code, given.fail_on)))
+
+
+def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
+    """Compare the fleet, write the report and add it to the history; return its summary."""
     from topiarist.adapters.snapshots.times import format_time
     from topiarist.drift.engine import Cost, LocalEngine
     from topiarist.drift.findings.rows import RowOptions
-    from topiarist.drift.live import ConnectOptions
-    from topiarist.drift.report import ReportJob, compare_and_write
+    from topiarist.drift.report import ReportJob
     from topiarist.drift.snapshots import UnusedInput
-    from topiarist.drift.task import LiveCluster
-    from topiarist.drift.uris import to_local_path
 
-    link_template, owner_label, history, upgrade_to = (
-        values.pop(name) for name in ("link_template", "owner_label", "history", "upgrade_to")
-    )
-    engine, jobs, exit_code, fail_on = (values.pop(name) for name in ("engine", "jobs", "exit_code", "fail_on"))
-    if demo is not None:
-        _reject_other_inputs(live, *snapshots, out, previous, history, *values["paths"], *values["clusters"])
-        upgrade_to = upgrade_to or MAX_KAFKA_VERSION
-        snapshots, out, values["paths"], owner_label = _write_demo(demo, upgrade_to)
-    settings = options.build_settings(values)
-    _check_inputs(out, live, snapshots, previous, history, settings.selection.text)
-    paths = [*map(to_local_path, snapshots)]
-    out, previous, history = map(to_local_path, (out, previous or "", history))
     # With snapshots no cluster needs an address: a value in ``snapshot`` turns off the loader's check for it.
     # The report selects by itself, so that findings of the other topics do not count as resolved.
-    offline_settings = replace(settings, snapshot="".join(snapshots[:1]), topic=(), selector="")
+    offline_settings = replace(settings, snapshot="".join(given.snapshots[:1]), topic=(), selector="")
     run_inputs = load.load_manifests(offline_settings, with_policies=False, skip_invalid=True)
     desired = run_inputs.desired
-    run = _choose_engine(engine, jobs, paths, (out, previous, history), settings)
+    run = _choose_engine(given, settings)
     now = datetime.now(UTC).replace(microsecond=0)
-    inventory = None if live else run.open_snapshots(paths, desired.clusters)
+    inventory = None if given.live else run.open_snapshots(given.snapshots, desired.clusters)
     as_of = format_time((inventory.newest_taken_at if inventory else None) or now)
-    run_history = run.open_history(history) if history else None
-    previous_report = run_history.load_previous(as_of) if run_history else _load_previous(run, previous, out)
+    run_history = run.open_history(given.history) if given.history else None
+    previous_report = run_history.load_previous(as_of) if run_history else _load_previous(run, given)
     if isinstance(run, LocalEngine):
         topics = inventory.count_rows() if inventory else sum(map(len, desired.specs.values()))
-        run.choose_jobs(jobs, Cost(len(desired.clusters), topics, previous_report.dropped, is_live=live))
-    with run.create_report_folder(out) as folder, terminal.ProgressBar(len(desired.clusters), settings) as progress:
+        run.choose_jobs(given.jobs, Cost(len(desired.clusters), topics, previous_report.dropped, is_live=given.live))
+    with run.create_report_folder(given.out) as folder, terminal.ProgressBar(len(desired.clusters), settings) as bar:
         if settings.verbosity >= 0:
             terminal.log(terminal.sanitize_lines(f"comparing in {run.description}"))
         job = ReportJob(
@@ -185,64 +214,67 @@ def command(
             as_of,
             previous_report,
             inventory.unused_input if inventory else UnusedInput(),
-            progress.step,
+            bar.step,
             lambda cluster, message: terminal.log(terminal.sanitize_lines(f"error: cluster {cluster}: {message}")),
             run_inputs.exceptions,
-            RowOptions(link_template, owner_label),
+            RowOptions(given.link_template, given.owner_label),
             run_inputs.invalid_documents,
             run_inputs.unassigned_topics,
-            upgrade_to,
+            given.upgrade_to,
             settings.selection,
         )
         if inventory is not None:
             summary = run.compare_snapshots(job, inventory, folder)
-        elif isinstance(run, LocalEngine) and run.jobs == 1:
-            summary = compare_and_write(job, _read_live(desired, settings, now), folder)
         else:
-            connect_options = ConnectOptions(settings.owner, settings.connect_timeout)
-            summary = run.compare_live(job, LiveCluster(connect_options), folder)
+            summary = _compare_live(run, job, folder, settings, now)
     if run_history is not None:
-        run_history.append(out, summary, previous_report)
-    _log_summary(summary, out, settings)
-    if demo is not None:
-        terminal.print_result(f"The page, for a browser: {shlex.quote(out)}/report.html\n")
-    raise click.exceptions.Exit(int(_exit_code(summary, exit_code, fail_on)))
+        run_history.append(given.out, summary, previous_report)
+    return summary
 
 
-def _load_previous(run: Engine, previous: str, out: str) -> PreviousReport:
+def _compare_live(
+    run: Engine, job: ReportJob, folder: ReportFolder, settings: Settings, now: datetime
+) -> dict[str, Any]:
+    """Read and compare the clusters: in this process alone, or each in one of the engine's."""
+    from topiarist.drift.engine import LocalEngine
+    from topiarist.drift.live import ConnectOptions
+    from topiarist.drift.report import compare_and_write
+    from topiarist.drift.task import LiveCluster
+
+    if isinstance(run, LocalEngine) and run.jobs == 1:
+        return compare_and_write(job, _read_live(job.desired, settings, now), folder)
+    return run.compare_live(job, LiveCluster(ConnectOptions(settings.owner, settings.connect_timeout)), folder)
+
+
+def _load_previous(run: Engine, given: _DriftOptions) -> PreviousReport:
     """Return the previous report; none in the first of scheduled runs, which use one command line each time."""
     from topiarist.drift.history.previous import PreviousReport
 
-    is_first = not previous or (previous == out and not run.exists(out))
-    return PreviousReport() if is_first else run.load_previous(previous)
+    is_first = not given.previous or (given.previous == given.out and not run.exists(given.out))
+    return PreviousReport() if is_first else run.load_previous(given.previous)
 
 
-def _check_inputs(
-    out: str, live: bool, snapshots: Sequence[str], previous: str | None, history: str, selection: str
-) -> None:
-    if not out:
+def _check_inputs(given: _DriftOptions, selection: str) -> None:
+    if not given.out:
         raise click.UsageError("give --out: the folder for the report")
-    if live == bool(snapshots):
+    if given.live == bool(given.snapshots):
         raise click.UsageError("give either --snapshots or --live")
-    if previous and history:
+    if given.previous and given.history:
         raise click.UsageError("give either --previous or --history: a history has the previous report")
-    if selection and history:
+    if selection and given.history:
         raise click.UsageError(f"{selection}: a history has whole reports; give --previous instead of --history")
 
 
-def _reject_other_inputs(*inputs: object) -> None:
-    if any(inputs):
+def _reject_other_inputs(given: _DriftOptions, *paths: str) -> None:
+    if any((given.live, given.snapshots, given.out, given.previous, given.history, paths)):
         raise click.UsageError("--demo makes its own manifests, snapshots and report: give no other input and no --out")
 
 
-def _write_demo(folder: Path, upgrade_to: KafkaVersion) -> tuple[tuple[str], str, tuple[str], str]:
-    """Write the sample fleet, and print the command that reports on it.
-
-    Returns its snapshots, the output, its manifests, and the label of the teams.
-    """
+def _write_demo(given: _DriftOptions, folder: Path) -> tuple[_DriftOptions, tuple[str]]:
+    """Write the sample fleet, and print the command that reports on it; return its values and its manifests."""
     from topiarist.drift.demo import INVALID_TEAM, OWNER_LABEL, READ_CLUSTERS, UNREAD_CLUSTER, write_demo
 
-    folders = write_demo(folder)
+    folders, upgrade_to = write_demo(folder), given.upgrade_to or MAX_KAFKA_VERSION
     manifests, snapshots, report = map(str, folders)
     words = ["topiarist", "drift", manifests, "--snapshots", snapshots, "--out", report, "--owner-label", OWNER_LABEL]
     words += ["--upgrade-to", format_version(upgrade_to)]
@@ -257,19 +289,18 @@ def _write_demo(folder: Path, upgrade_to: KafkaVersion) -> tuple[tuple[str], str
         "",
     )
     terminal.print_result("\n".join(lines))
-    return (snapshots,), report, (manifests,), OWNER_LABEL
+    demo = replace(given, snapshots=(snapshots,), out=report, owner_label=OWNER_LABEL, upgrade_to=upgrade_to)
+    return demo, (manifests,)
 
 
-def _choose_engine(
-    engine: str, jobs: int | None, paths: Sequence[str], other_paths: Sequence[str], settings: Settings
-) -> Engine:
+def _choose_engine(given: _DriftOptions, settings: Settings) -> Engine:
     """Return Spark if it is asked for or needed, else the engine of this machine; the size of the fleet is unknown."""
     from topiarist.drift.engine import LocalEngine, find_spark_reason
 
-    reason = find_spark_reason(engine, paths, other_paths)
+    reason = find_spark_reason(given.engine, given.snapshots, (given.out, given.previous, given.history))
     if not reason:
         return LocalEngine()
-    if jobs:
+    if given.jobs:
         raise click.UsageError(f"--jobs is for processes of this machine, and Spark compares: {reason}")
     from topiarist.drift.spark.engine import SparkEngine
 
