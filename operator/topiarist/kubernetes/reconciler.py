@@ -312,12 +312,19 @@ def reconcile_cluster(
     planned = {spec.topic for spec in specs}
     results, poll_error = _mark_uninitialized(cluster, request.cluster.name, results, planned)
     ended_by = report.error or poll_error
+    _remember_quiet_topics(request, results, planned, has_error=ended_by is not None)
+    return ReconcileResult([*refused, *results], state, report, ended_by, deletions, moves)
+
+
+def _remember_quiet_topics(
+    request: ReconcileRequest, results: Sequence[TopicResult], planned: Collection[str], *, has_error: bool
+) -> None:
+    """Note which planned topics need nothing, so that the next pass plans them only if something of them changes."""
     for result in results:
         spec = result.candidate.spec
         if spec.topic in planned:
-            quiet = result.state in (SyncState.SYNCED, SyncState.ABSENT) and result.plan is None and ended_by is None
+            quiet = result.state in (SyncState.SYNCED, SyncState.ABSENT) and result.plan is None and not has_error
             request.plan_cache.update(spec, result.actual, quiet=quiet)
-    return ReconcileResult([*refused, *results], state, report, ended_by, deletions, moves)
 
 
 def _find_cluster_moves(

@@ -114,28 +114,26 @@ def load_manifests(
     policies = [parse.parse_policy(each) for each in loaded.manifests if with_policies and each.kind == "Policy"]
     invalid_clusters = frozenset(name for kind, name in loaded.invalid_documents if kind == "Cluster")
     exceptions, exception_errors = _parse_exceptions(loaded.manifests)
-    duplicate_errors = [*duplicate_errors, *exception_errors]
+    document_errors: Sequence[Diagnostic] = [*duplicate_errors, *exception_errors]
     skipped: Sequence[InvalidDocument] = ()
     unassigned: frozenset[str] = frozenset()
     if skip_invalid:
-        valid = _select_valid_documents(loaded, clusters, duplicate_errors, settings, listener)
+        valid = _select_valid_documents(loaded, clusters, document_errors, settings, listener)
         topics, clusters, invalid_clusters = valid.topics, valid.clusters, valid.invalid_clusters
         skipped, unassigned = valid.invalid, valid.unassigned_topics
-        loaded, duplicate_errors = loaded._replace(errors=()), ()
+        loaded, document_errors = loaded._replace(errors=()), ()
     desired = resolve(
         topics,
         clusters,
         only_cluster=settings.cluster,
-        # Paths alone do not define all clusters: a commit may change a topic and no ``Cluster`` document.
-        require_cluster_documents=not offline
-        or (bool(settings.platform or settings.clusters) and set(clusters) != {""}),
+        require_cluster_documents=not offline or _has_all_clusters(settings, clusters),
         invalid_clusters=invalid_clusters,
         unchecked_parts="defaults and policies" if policies else "defaults",
     )
     result = _evaluate_policies(policies, desired, clusters, validate_only=offline) if policies else PolicyResult()
     limits = LimitFilter(policies, desired)  # all topics count, also those that the run does not select
     excess = [*limits.find_declared_excess()] if offline else []
-    errors = {*loaded.errors, *duplicate_errors, *desired.errors, *result.errors}
+    errors = {*loaded.errors, *document_errors, *desired.errors, *result.errors}
     errors.update(each for each in excess if each.reason == Reason.LIMIT_EXCEEDED.value)
     if not offline and not settings.snapshot:
         errors.update(_find_missing_addresses(desired.targeted_clusters))
@@ -151,14 +149,24 @@ def load_manifests(
     warnings = sorted({*desired.warnings, *result.warnings}) if policies else desired.warnings
     limit_warnings = [each for each in excess if each.reason != Reason.LIMIT_EXCEEDED.value]
     desired = replace(desired, warnings=(*no_topic, *file_warnings, *warnings, *limit_warnings))
+    _report_desired(desired, settings, listener)
+    if settings.selection.text:
+        desired = _select_topics(desired, settings, listener)
+    return RunInputs(desired, result.plan_filter, limits, exceptions, skipped, unassigned)
+
+
+def _has_all_clusters(settings: RunSettings, clusters: Mapping[str, ClusterSpec]) -> bool:
+    """Return whether the given files define all clusters: paths alone may be a commit that changes only a topic."""
+    return bool(settings.platform or settings.clusters) and set(clusters) != {""}
+
+
+def _report_desired(desired: Desired, settings: RunSettings, listener: RunListener) -> None:
+    """Report topics that are ignored, patterns of options that match none, and all warnings."""
     if desired.skipped_count:
         names = ", ".join(filter(None, desired.clusters)) or "this cluster"
         listener.on_message(f"ignored {format_count(desired.skipped_count, 'topic')} for clusters other than {names}")
     _report_unmatched_patterns(desired, settings, listener)
     listener.on_warnings(desired.warnings)
-    if settings.selection.text:
-        desired = _select_topics(desired, settings, listener)
-    return RunInputs(desired, result.plan_filter, limits, exceptions, skipped, unassigned)
 
 
 def _parse_exceptions(manifests: Sequence[Manifest]) -> tuple[Sequence[DriftException], Sequence[Diagnostic]]:
