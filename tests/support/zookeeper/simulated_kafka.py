@@ -10,6 +10,8 @@ from functools import partial
 from topiarist.adapters.devcluster import seed, simulated_kafka
 from topiarist.kafka.types import Broker
 
+_PAUSE_TIMEOUT_S = 30
+
 
 class SimulatedKafka(simulated_kafka.SimulatedKafka):
     """A simulated cluster: tests start and stop its brokers, and elect or pause its controller."""
@@ -37,11 +39,17 @@ class SimulatedKafka(simulated_kafka.SimulatedKafka):
     def pause_controller(self) -> Iterator[None]:
         """Pause the controller inside the ``with``, as if it was stuck; afterwards it processes the backlog.
 
-        Do not call ``wait_idle`` inside the ``with``: it would time out.
+        What was queued before is processed first. Do not call ``wait_idle`` inside the ``with``: it would time out.
         """
-        resume = threading.Event()
-        self._work_queue.put(resume.wait)
+        paused, resume = threading.Event(), threading.Event()
+
+        def pause() -> None:
+            paused.set()
+            resume.wait()
+
+        self._work_queue.put(pause)
         try:
+            assert paused.wait(_PAUSE_TIMEOUT_S), "the simulated controller did not pause"
             yield
         finally:
             resume.set()
