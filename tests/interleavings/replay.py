@@ -15,10 +15,12 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from topiarist.errors import TopiaristError
-from topiarist.model.outcome import Outcome
+from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
+
+_QUIET_RESULTS = frozenset({Result.DONE, Result.UNCHANGED, Result.REFUSED})
 
 
 class Blocked(BaseException):
@@ -53,6 +55,13 @@ class Ended(NamedTuple):
 
     outcomes: tuple[Outcome, ...]
     error: TopiaristError | None
+
+    @property
+    def failure(self) -> str:
+        """What went wrong: the error, or else the topics that are neither changed nor refused; empty if nothing."""
+        failed = [outcome for outcome in self.outcomes if outcome.result not in _QUIET_RESULTS]
+        sentences = (f"{topic}: {reason and reason.value}: {message}" for topic, _, reason, message, _ in failed)
+        return f"{type(self.error).__name__}: {self.error}" if self.error else "; ".join(sentences)
 
 
 Situation = Asking | Reached | Ended

@@ -10,7 +10,7 @@ import sys
 import time
 from array import array
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
@@ -40,8 +40,11 @@ class Model(Protocol[State]):
     def digest(self, state: State) -> int:
         """Return a number of 64 bits that identifies the state."""
 
-    def settle(self, state: State) -> str:
-        """Return how a state without transitions ends when runs follow undisturbed; empty if it ends in step."""
+    def settle(self, state: State) -> Collection[str]:
+        """Return how a state without transitions ends when runs follow undisturbed; empty if it ends in step.
+
+        Each ending is a find of its own: what explains one of them does not explain the others.
+        """
 
 
 @dataclass(slots=True)
@@ -103,9 +106,9 @@ def explore(
                 stopped = add_find(find, number, label) or stopped
         if is_end:
             result.ends += 1
-            ending = model.settle(state)
-            result.endings[ending or "in step"] += 1
-            if ending:
+            endings = model.settle(state)
+            result.endings.update(endings or ["in step"])
+            for ending in endings:
                 stopped = add_find(f"end: {ending}", number, _AFTERWARDS) or stopped
         if number % _PROGRESS_INTERVAL == 0:
             result.states, result.seconds = len(numbers), time.monotonic() - begun

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from interleavings.search import Transition, explore
 
@@ -24,8 +24,8 @@ class _Graph:
     def digest(self, state: int) -> int:
         return state
 
-    def settle(self, state: int) -> str:
-        return "odd" if state % 2 else ""
+    def settle(self, state: int) -> Collection[str]:
+        return [*(["odd"] if state % 2 else []), *(["large"] if state > 8 else [])]
 
 
 def test_each_state_is_visited_once_and_each_step_counted() -> None:
@@ -41,6 +41,14 @@ def test_a_find_has_its_shortest_schedule() -> None:
     found = explore(_Graph({0: [1, 3], 1: [2], 2: [3]}, bad=3))
     assert found.finds["bad"] == ("0 to 3",)
     assert found.finds["end: odd"] == ("0 to 3", "(all is over; undisturbed runs follow)")
+
+
+def test_each_ending_is_a_find_of_its_own() -> None:
+    """Two endings of one state are two finds with one schedule, and are counted apart."""
+    found = explore(_Graph({0: [1, 9, 10], 1: [2]}))
+    assert found.ends == 3
+    assert found.endings == {"in step": 1, "odd": 1, "large": 2}
+    assert found.finds["end: odd"] == found.finds["end: large"] == ("0 to 9", "(all is over; undisturbed runs follow)")
 
 
 def test_a_circle_is_seen() -> None:

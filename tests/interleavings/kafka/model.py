@@ -7,7 +7,7 @@ still, or its network does.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from interleavings.kafka import moves
@@ -36,7 +36,6 @@ from interleavings.kafka.world import (
 from interleavings.replay import Asking, Ended
 from interleavings.search import Transition
 from topiarist.adapters.kafka_admin.cluster import view_records
-from topiarist.model.outcome import Result
 from topiarist.model.plan import Plan
 from topiarist.planning.planner import make_plan
 
@@ -44,8 +43,6 @@ _MAX_RUNS = 4
 """Undisturbed runs after which the cluster must be in step."""
 
 _NEEDS_CONTROLLER = frozenset({"admin", "look", "look for moves", "throttles", "topics"})
-_QUIET_RESULTS = frozenset({Result.DONE, Result.UNCHANGED, Result.REFUSED})
-
 _LABELS = {
     "read": "reads the records",
     "end": "looks for the end of the records",
@@ -75,7 +72,7 @@ class KafkaModel:
             make_automaton(run, index, is_freeze=index in scenario.freezes) for index, run in enumerate(scenario.runs)
         ]
         self._plans: dict[Any, Plan] = {}
-        self._endings: dict[Any, str] = {}
+        self._endings: dict[Any, Collection[str]] = {}
 
     @property
     def replays(self) -> int:
@@ -250,15 +247,14 @@ class KafkaModel:
             self._plans[key] = make_plan(state, run.cluster, run.topics, run.options)
         return self._plans[key]
 
-    def settle(self, state: World) -> str:
+    def settle(self, state: World) -> Collection[str]:
         """Return how the cluster ends when undisturbed runs follow; empty if it ends in step."""
         if any(isinstance(self._look(state, index), Asking) for index in range(len(state.runs))):
-            return "a run waits, and nothing can happen that ends its wait"
-        stale = "" if self.scenario.client_actions else next(check_records(state), "")
-        ending = self._settle(state)
-        return f"{stale}; the next runs: {ending or 'in step'}" if stale else ending
+            return ["a run waits, and nothing can happen that ends its wait"]
+        stale = () if self.scenario.client_actions else {*check_records(state)}
+        return [*stale, *self._settle(state)]
 
-    def _settle(self, state: World) -> str:
+    def _settle(self, state: World) -> Collection[str]:
         quiet = state._replace(runs=(), budget=Budget(), controller=abs(state.controller), newest=-1)
         if quiet not in self._endings:
             specs = {id(run): index for index, run in reversed([*enumerate(self.scenario.runs)])}
@@ -267,7 +263,7 @@ class KafkaModel:
                 for index in sorted(specs.values())
                 if index not in self.scenario.freezes
             ]
-            self._endings[quiet] = "; ".join(sorted({each for each in endings if each}))
+            self._endings[quiet] = sorted({each for each in endings if each})
         return self._endings[quiet]
 
     def _settle_spec(self, world: World, index: int) -> str:
@@ -303,8 +299,8 @@ class KafkaModel:
             else:
                 answer, world = _execute(world, index, request)
                 world = self._advance(world, index, answer, "").state
-        if situation.error or any(outcome.result not in _QUIET_RESULTS for outcome in situation.outcomes):
-            return f"an undisturbed run fails: {situation.error or situation.outcomes}"
+        if situation.failure:
+            return f"an undisturbed run fails: {situation.failure}"
         return world._replace(runs=())
 
 

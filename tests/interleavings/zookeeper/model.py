@@ -8,7 +8,7 @@ they commute with every other step.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from interleavings.replay import Asking, Ended
@@ -31,7 +31,6 @@ from interleavings.zookeeper.properties import (
 from interleavings.zookeeper.tree import Tree, TreeOperation, decode_transaction, execute, read_paths, topic_of
 from interleavings.zookeeper.world import KRAFT_EPOCH, Budget, Run, Scenario, World, Written, first_world, partitions_of
 from topiarist.adapters.zookeeper.codec import paths
-from topiarist.model.outcome import Result
 from topiarist.model.plan import Plan
 from topiarist.planning.planner import make_plan
 
@@ -39,8 +38,6 @@ _MAX_RUNS = 4
 """Undisturbed runs after which the cluster must be in step."""
 
 _WRITES = frozenset({"MultiRequest", "Create", "Delete", "SetData"})
-_QUIET_RESULTS = frozenset({Result.DONE, Result.UNCHANGED, Result.REFUSED})
-
 _VOLATILE = {
     "failovers": (paths.CONTROLLER_EPOCH,),
     "freeze": (paths.FREEZE,),
@@ -62,7 +59,7 @@ class ZooKeeperModel:
             make_automaton(run, str(index), multiread=scenario.multiread) for index, run in enumerate(scenario.runs)
         ]
         self._plans: dict[tuple[int, int], Plan] = {}
-        self._endings: dict[int, str] = {}
+        self._endings: dict[int, Collection[str]] = {}
         kinds = {*scenario.operator_actions, *(("failovers",) if scenario.budget.failovers else ())}
         if scenario.moves:
             kinds.add("moves")
@@ -244,14 +241,14 @@ class ZooKeeperModel:
             self._plans[key] = make_plan(state, run.cluster, run.topics, run.options)
         return self._plans[key]
 
-    def settle(self, state: World) -> str:
+    def settle(self, state: World) -> Collection[str]:
         """Return how the cluster ends when the controller and undisturbed runs follow, in every order of both.
 
         For each spec, up to ``_MAX_RUNS`` runs follow, until a plan has no change. Empty if every order ends in step;
-        otherwise a sentence: the refusals that remain by design, or the failure.
+        otherwise sentences: the refusals that remain by design, or the failure.
         """
         if any(isinstance(self._look(state, index), Asking) for index in range(len(state.runs))):
-            return "a run waits, and nothing can happen that ends its wait"
+            return ["a run waits, and nothing can happen that ends its wait"]
         tree = state.tree
         for index in range(len(state.runs)):
             tree = self._expire(tree, index)
@@ -259,7 +256,7 @@ class ZooKeeperModel:
         if quiet.digest not in self._endings:
             specs = {id(run): index for index, run in reversed([*enumerate(self.scenario.runs)])}
             endings = [self._settle_spec(quiet, index) for index in sorted(specs.values())]
-            self._endings[quiet.digest] = "; ".join(sorted({each for each in endings if each}))
+            self._endings[quiet.digest] = sorted({each for each in endings if each})
         return self._endings[quiet.digest]
 
     def _settle_spec(self, quiet: World, index: int) -> str:
@@ -304,8 +301,8 @@ class ZooKeeperModel:
             steps = [step.world for step in actors.controller_steps(world, self.scenario)]
             situation = automaton.look(world.runs[index].state or 0)
             if isinstance(situation, Ended):
-                if any(outcome.result not in _QUIET_RESULTS for outcome in situation.outcomes) or situation.error:
-                    return f"an undisturbed run fails: {situation.error or situation.outcomes}"
+                if situation.failure:
+                    return f"an undisturbed run fails: {situation.failure}"
                 after = world._replace(runs=())
                 ended[after.digest] = after
                 continue
