@@ -59,9 +59,10 @@ class Ended(NamedTuple):
     @property
     def failure(self) -> str:
         """What went wrong: the error, or else the topics that are neither changed nor refused; empty if nothing."""
-        failed = [outcome for outcome in self.outcomes if outcome.result not in _QUIET_RESULTS]
-        sentences = (f"{topic}: {reason and reason.value}: {message}" for topic, _, reason, message, _ in failed)
-        return f"{type(self.error).__name__}: {self.error}" if self.error else "; ".join(sentences)
+        if self.error:
+            return f"{type(self.error).__name__}: {self.error}"
+        failed = (outcome for outcome in self.outcomes if outcome.result not in _QUIET_RESULTS)
+        return "; ".join(f"{each.topic}: {each.reason and each.reason.value}: {each.message}" for each in failed)
 
 
 Situation = Asking | Reached | Ended

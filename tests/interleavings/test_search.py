@@ -25,7 +25,7 @@ class _Graph:
         return state
 
     def settle(self, state: int) -> Collection[str]:
-        return [*(["odd"] if state % 2 else []), *(["large"] if state > 8 else [])]
+        return [name for name, holds in (("odd", state % 2), ("large", state > 8)) if holds]
 
 
 def test_each_state_is_visited_once_and_each_step_counted() -> None:

@@ -43,6 +43,7 @@ _MAX_RUNS = 4
 """Undisturbed runs after which the cluster must be in step."""
 
 _NEEDS_CONTROLLER = frozenset({"admin", "look", "look for moves", "throttles", "topics"})
+
 _LABELS = {
     "read": "reads the records",
     "end": "looks for the end of the records",

@@ -38,6 +38,7 @@ _MAX_RUNS = 4
 """Undisturbed runs after which the cluster must be in step."""
 
 _WRITES = frozenset({"MultiRequest", "Create", "Delete", "SetData"})
+
 _VOLATILE = {
     "failovers": (paths.CONTROLLER_EPOCH,),
     "freeze": (paths.FREEZE,),

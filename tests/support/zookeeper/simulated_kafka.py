@@ -11,6 +11,7 @@ from topiarist.adapters.devcluster import seed, simulated_kafka
 from topiarist.kafka.types import Broker
 
 _PAUSE_TIMEOUT_S = 30
+"""Seconds in which the controller ends what was queued before a pause."""
 
 
 class SimulatedKafka(simulated_kafka.SimulatedKafka):

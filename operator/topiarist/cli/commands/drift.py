@@ -235,7 +235,7 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
 def _compare_live(
     run: Engine, job: ReportJob, folder: ReportFolder, settings: Settings, now: datetime
 ) -> dict[str, Any]:
-    """Read and compare the clusters: in this process alone, or each in one of the engine's."""
+    """Read and compare the clusters: all in this process, or each in a process of the engine."""
     from topiarist.drift.engine import LocalEngine
     from topiarist.drift.live import ConnectOptions
     from topiarist.drift.report import compare_and_write
@@ -266,7 +266,7 @@ def _check_inputs(given: _DriftOptions, selection: str) -> None:
 
 
 def _reject_other_inputs(given: _DriftOptions, *paths: str) -> None:
-    if any((given.live, given.snapshots, given.out, given.previous, given.history, paths)):
+    if any((given.live, *given.snapshots, given.out, given.previous, given.history, *paths)):
         raise click.UsageError("--demo makes its own manifests, snapshots and report: give no other input and no --out")
 
 
