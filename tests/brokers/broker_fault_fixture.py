@@ -19,6 +19,10 @@ RACKS: dict[int, str | None] = {1: "a", 2: "b", 3: "a", 4: "b"}
 
 Topics = Mapping[str, Mapping[str, Any]]
 
+BROKER_PATHS = ("/isr_change_notification", "/log_dir_event_notification", "/latest_producer_id_block")
+"""Paths of the brokers' notifications to each other, which they write at any time."""
+
+
 RUN_TIMEOUT_S = 300.0
 """Seconds for a run that waits for a controller on a busy machine."""
 
@@ -56,7 +60,7 @@ class BrokerFaultFixture:
     def tree(self) -> write_checker.Tree:
         """Return all znodes of the cluster, as an independent client reads them, without the brokers' notifications."""
         tree = write_checker.read_nodes(self.kafka.connect)
-        return {path: node for path, node in tree.items() if not path.startswith(write_checker.BROKER_PATHS)}
+        return {path: node for path, node in tree.items() if not path.startswith(BROKER_PATHS)}
 
     def partition_counts(self, topics: Topics) -> dict[str, int]:
         """Return the partition counts of these topics, without topics that do not exist."""

@@ -33,9 +33,6 @@ _MUTABLE_PATHS = (
 )
 """Where a scenario's other actors, or we, may change something; everywhere else nothing changes at all."""
 
-BROKER_PATHS = ("/isr_change_notification", "/log_dir_event_notification", "/latest_producer_id_block")
-"""Where brokers of real clusters write at any time, such as when a replica falls behind."""
-
 
 def read_nodes(connect: str) -> Tree:
     """Return all znodes below the chroot of ``connect``, by path."""
