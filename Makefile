@@ -22,11 +22,9 @@ RESOLVE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 CACHES := ruff mypy pytest import-linter
 RELEASES ?= 3.9.2 2.4.1
 KRAFT_RELEASES ?= 4.4.0
-AGAIN ?=
 
-# Who waits for sessions to end keeps no processor busy: twice as many are at work, and what is left goes to whoever is free.
-FAULTS = $(BIN)/python -m pytest -n $$((2 * $(WORKERS))) --dist worksteal -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ \
-	$(AGAIN) tests/faults
+# A lane of tests/lanes.toml; PART=core, PART=night and WORKERS=4 change it.
+LANE = $(SCRIPT) lanes $@
 
 # Playwright is found by PYTHONPATH; the shell stops where there is no browser and none can be had.
 WITH_BROWSER = export PYTHONPATH=$(BROWSER)/packages; TOPIARIST_CHROMIUM=$$(tools/browser.sh $(BIN)/python) || exit; \
@@ -41,7 +39,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .NOTPARALLEL:
 .PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check lint vectors bench bench-kafka
 .PHONY: campaign record-campaigns soak-day record-soak-day site site-versions
-.PHONY: bench-moves bench-operator bench-drift bench-page test-spark test-browser mutants fuzz golden generate constraints clean
+.PHONY: bench-moves bench-operator bench-drift bench-page test-slow test-unit budgets record-budgets test-browser mutants fuzz golden generate constraints clean
 .PHONY: release release-files publish-image publish-chart publish-python publish-files lint-workflows wheels
 .PHONY: pictures interleave record-interleavings need-python need-java
 
@@ -51,34 +49,31 @@ help:  ## list the targets
 demo: need-java .venv/ready  ## manifests planned, applied and found unchanged on a real ZooKeeper
 	@$(SCRIPT) demo
 
-test: need-java .venv/ready  ## every test that needs no more than this repository and Java
-	$(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ $(AGAIN) tests --ignore=tests/faults \
-		--ignore=tests/browser --ignore=tests/brokers --ignore=tests/kubernetes
+test: need-java .venv/ready  ## what a developer runs: units, contracts, examples, a real ZooKeeper, a little Spark; five minutes
+	@$(LANE)
+
+test-slow: need-java .venv/ready  ## the rest that needs only Java: Spark, explorations, campaigns, walked pages, all examples of properties
+	@$(LANE)
 
 test-faults: need-java .venv/ready  ## every fault of docs/reliability.md, brought about on real servers
-	TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults.json $(FAULTS)
+	@TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults.json $(LANE)
 
 test-kafka: need-java .venv/ready  ## with real Kafka brokers, fetched by Maven; RELEASES="2.8.2" KRAFT_RELEASES="4.0.2" are others
 	$(SCRIPT) kafka_jars $(RELEASES) $(KRAFT_RELEASES)
-	TOPIARIST_KAFKA="$(RELEASES)" TOPIARIST_KAFKA_KRAFT="$(KRAFT_RELEASES)" $(BIN)/python -m pytest -rs \
-		-o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ $(AGAIN) tests/brokers
+	@TOPIARIST_KAFKA="$(RELEASES)" TOPIARIST_KAFKA_KRAFT="$(KRAFT_RELEASES)" $(LANE)
 
 test-kubernetes: .venv/ready  ## with a real API server, built once with Go; without Go skipped, but failed in CI
 	@tools/kube/build.sh >/dev/null || test "$$CI" != true
-	$(BIN)/python -m pytest -rs -n $(WORKERS) --dist loadfile -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ $(AGAIN) \
-		tests/kubernetes
-
-test-spark: need-java .venv/ready  ## the tests of drift reports by Spark; they are part of make test
-	$(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ tests/spark
+	@$(LANE)
 
 test-browser: $(BROWSER)/ready $(SITE)/ready  ## reports, plans and the site in a headless Chromium, which is installed if there is none
-	@$(WITH_BROWSER) $(BIN)/python -m pytest -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ $(AGAIN) tests/browser
+	@$(WITH_BROWSER) PYTHONPATH=$$PYTHONPATH:tools $(BIN)/python -P -m lanes $@
 
 kube:  ## build the API server, etcd and kubectl for these tests: some minutes, once
 	@tools/kube/build.sh
 
 soak: need-java .venv/ready  ## faults with more seeds, and the releases that test-kafka leaves out: take your time
-	TOPIARIST_SOAK=1 TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults-soak.json $(FAULTS)
+	@TOPIARIST_SOAK=1 TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults-soak.json $(SCRIPT) lanes test-faults
 	@TOPIARIST_SOAK=1 $(MAKE) --no-print-directory test-kafka RELEASES="3.7.2 3.4.1 3.0.2 2.8.2 2.4.1" KRAFT_RELEASES="4.0.2 3.9.2 3.3.2"
 
 interleave: need-java .venv/ready  ## every order of requests of two runs beside other actors, explored whole; WALKS=1000 on a real ZooKeeper
@@ -108,8 +103,16 @@ record-soak-day: .venv/ready  ## put the figures of the last run of soak-day int
 	$(SCRIPT) operator_campaigns $(TOPIARIST_CACHE)/soak-day.json
 	$(SCRIPT) reference
 
-check: lint  ## what a commit must pass: lint, and the fast tests
-	$(BIN)/python -m pytest -q -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ tests/unit
+check: lint test-unit budgets  ## what a commit must pass: lint, the unit tests, and the budgets of folders of tests
+
+test-unit: need-java .venv/ready  ## the unit tests alone
+	@$(LANE)
+
+budgets: .venv/ready  ## compare the last make test and test-unit with tests/budgets.json: a folder that outgrew its budget fails
+	@$(SCRIPT) lanes budgets
+
+record-budgets: .venv/ready  ## store the processor time of the last make test as the budgets of all folders
+	@$(SCRIPT) lanes budgets --write
 
 lint: .venv/ready  ## style, types, layers, prose, generated files
 	$(BIN)/ruff check $(wildcard $(SOURCES))

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 from kazoo.client import KazooClient
 
+from support.examples import scaled
 from support.secret_scanner import pytest_configure, pytest_runtest_makereport, pytest_runtest_teardown
 from support.zookeeper.client import connect_client
 from support.zookeeper.proxy import Proxy
@@ -20,10 +21,12 @@ from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.kafka.types import Broker
 from topiarist.runs import sessions
 
+pytest_plugins = ["lanes.recorder"]
+
 __all__ = ["pytest_configure", "pytest_runtest_makereport", "pytest_runtest_teardown"]
 
 # How long an example takes says something about the machine, not about the code.
-settings.register_profile("topiarist", deadline=None)
+settings.register_profile("topiarist", deadline=None, max_examples=scaled(100))
 settings.load_profile("topiarist")
 
 BROKERS = tuple(Broker(number, rack) for number, rack in enumerate("abcabc", start=1))

@@ -54,7 +54,7 @@ class BrokerFaultFixture:
         return self._run_apply("--plan", folder / "plan.json", "--clusters", folder / "manifests" / "all.yaml", *words)
 
     def _run_apply(self, *words: str | Path) -> RunResult:
-        said = run_topiarist("apply", "--yes", *words, timeout=RUN_TIMEOUT_S)
+        said = run_topiarist("apply", "--yes", *words)
         return said._replace(out=" ".join(said.out.split()))
 
     def tree(self) -> write_checker.Tree:

@@ -101,7 +101,7 @@ class MovesFixture:
 
     def apply(self, *words: str) -> RunResult:
         """Plan and apply in one run, to its end; any exit code is accepted."""
-        return _join_lines(run_topiarist(*self._command(*words), timeout=RUN_TIMEOUT_S))
+        return _join_lines(run_topiarist(*self._command(*words)))
 
     def start(self, *words: str) -> subprocess.Popen[str]:
         """Start a run that plans and applies."""

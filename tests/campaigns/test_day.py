@@ -51,6 +51,7 @@ def _keep_statuses(write_status: Callable[..., Any]) -> Callable[..., Any]:
     return planted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("owner", "method", "plant", "alarm"),
     [

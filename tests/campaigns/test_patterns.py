@@ -12,6 +12,7 @@ import pytest
 from campaigns.patterns import Case, Pattern, enumerate_cases, run_case, run_reference
 from campaigns.remaining import REMAINING, remaining_reason
 from campaigns.workloads import WORKLOADS, Workload
+from support.examples import slow_but
 
 STRIDE = 7
 """Each view is taken at every seventh position."""
@@ -26,7 +27,7 @@ def sample(cases: list[Case]) -> list[Case]:
     return chosen
 
 
-@pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.name)
+@pytest.mark.parametrize("workload", slow_but(WORKLOADS[:1], WORKLOADS), ids=lambda workload: workload.name)
 def test_a_perturbed_run_ends_as_the_unperturbed_one(workload: Workload) -> None:
     """Final state and statuses are equal, nothing more is deleted, and a further pass writes nothing."""
     reference = run_reference(workload)
@@ -36,6 +37,7 @@ def test_a_perturbed_run_ends_as_the_unperturbed_one(workload: Workload) -> None
     assert alarms == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "pattern"), REMAINING)
 def test_an_alarm_that_remains_still_occurs(name: str, pattern: Pattern) -> None:
     """An alarm that is named as a remaining one has a case that raises it: otherwise its name is removed."""

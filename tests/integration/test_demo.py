@@ -14,6 +14,8 @@ import pytest
 from support.checkout import ROOT
 from support.waiting import is_alive, wait_until
 
+pytestmark = pytest.mark.slow
+
 DEMO = [sys.executable, str(ROOT / "tools" / "demo.py")]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pictures
 import pytest
 
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("pictures")]
+
 
 @pytest.fixture(scope="module")
 def session() -> list[pictures.Recorded]:

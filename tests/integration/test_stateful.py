@@ -10,13 +10,13 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import os
 import tempfile
 from collections.abc import Collection, Mapping
 from itertools import count
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -30,6 +30,7 @@ from hypothesis.stateful import (
 from kazoo.client import KazooClient
 
 from conftest import BROKERS
+from support.examples import scaled
 from support.zookeeper import write_checker
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
@@ -41,8 +42,6 @@ from topiarist.cli.main import run
 TEAMS = ("payments", "search")
 TOPICS = ("clicks", "orders")
 CONFIG_KEYS = ("flush.ms", "retention.ms", "segment.ms")
-
-EXAMPLES = int(os.environ.get("TOPIARIST_EXAMPLES", "15"))
 
 _chroots = count(1)
 
@@ -358,6 +357,7 @@ def _config(tree: write_checker.Tree, topic: str) -> Mapping[str, str]:
     return found
 
 
+@pytest.mark.slow
 def test_whatever_the_order_nothing_foreign_changes(zookeeper: EmbeddedZooKeeper) -> None:
     """Random sequences of manifests, runs, saved plans, freezes and other people's work, each step held against what
     it may do.
@@ -369,7 +369,7 @@ def test_whatever_the_order_nothing_foreign_changes(zookeeper: EmbeddedZooKeeper
     run_state_machine_as_test(
         Here,
         settings=settings(
-            max_examples=EXAMPLES,
+            max_examples=scaled(15),
             stateful_step_count=20,
             deadline=None,
             suppress_health_check=list(HealthCheck),

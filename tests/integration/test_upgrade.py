@@ -19,23 +19,28 @@ from kazoo.client import KazooClient
 from conftest import BROKERS
 from support.checkout import ROOT
 from support.cli.runs import run_topiarist
-from support.zookeeper.server import RestartableZooKeeper
 from topiarist.adapters.devcluster import seed
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 FILES = Path(__file__).parent / "files-of-0.1.0"
 MANIFESTS = FILES / "manifests"
 DEFINITIONS: dict[str, dict[str, Any]] = json.loads((FILES / "definitions.json").read_text())
 
 
+class _OldZooKeeper(EmbeddedZooKeeper):
+    """A server that starts with the data that 0.1.0 left."""
+
+    def _launch(self, port: int) -> bool:
+        data = self.directory / "data" / "version-2"
+        if not data.exists():
+            shutil.copytree(FILES / "zookeeper", data)
+        return super()._launch(port)
+
+
 @pytest.fixture
 def client() -> Iterator[KazooClient]:
     """The session of the brokers and the controller of the cluster that 0.1.0 left, on a real ZooKeeper."""
-    with RestartableZooKeeper() as server:
-        server.kill()
-        data = server.directory / "data" / "version-2"
-        shutil.rmtree(data)
-        shutil.copytree(FILES / "zookeeper", data)
-        server.restart()
+    with _OldZooKeeper() as server:
         client = KazooClient(f"{server.connect}/kafka")
         client.start()
         try:

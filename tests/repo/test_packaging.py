@@ -17,6 +17,8 @@ import pytest
 from support.checkout import ROOT
 from support.repo.packages import build, copy_sources
 
+pytestmark = pytest.mark.xdist_group("packages")
+
 
 @pytest.fixture(scope="module")
 def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -26,6 +26,8 @@ from topiarist import __version__
 EPOCH = 1_700_000_000
 CHANGES = "# Changelog\n\n## [Unreleased]\n\n### Added\n\n- Something.\n\n## [0.0.1] - 2025-01-02\n\n- First.\n"
 
+pytestmark = pytest.mark.xdist_group("release")
+
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -17,11 +17,29 @@ PATIENCE = 600
 """Seconds for one test; a job takes one second, the first takes ten, and a busy machine needs longer."""
 
 
+QUICK = frozenset(
+    {
+        "test_a_table_is_as_good_as_files",
+        "test_executors_read_what_this_process_reads",
+        "test_findings_are_there_as_parquet",
+        "test_hostile_rows_are_the_same",
+        "test_spark_starts_a_history_and_replaces_a_run",
+        "test_the_reports_are_the_same",
+    }
+)
+"""The tests with Spark that ``make test`` runs: one of each kind of input, output and runner."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Set a longer timeout for the tests of this folder."""
+    """Set a longer timeout for this folder; run tests with the session in one process, most as slow ones."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.timeout(PATIENCE))
+        if Path(__file__).parent not in item.path.parents:
+            continue
+        item.add_marker(pytest.mark.timeout(PATIENCE))
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+            if getattr(item, "originalname", "") not in QUICK:
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session")

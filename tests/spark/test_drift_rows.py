@@ -15,6 +15,7 @@ from pyspark.sql import types
 
 from support.drift.near_equal_clusters import make_near_equal
 from support.drift.small_fleet import SNAPSHOT_TIME, read_rows, read_summary
+from support.examples import scaled
 from support.strategies import PlanInput, make_plan_input
 from topiarist.adapters.manifests.source import Document, File
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
@@ -93,7 +94,7 @@ def _specs(world: PlanInput) -> Sequence[TopicSpec]:
 
 # A job takes seconds at any size, and a failing seed reproduces its fleet: many clusters, few examples.
 @pytest.mark.usefixtures("spark")
-@settings(max_examples=4, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=scaled(4), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(0, 1 << 40), st.sampled_from(RUNS))
 def test_all_runners_find_the_same(seed: int, run: RunOptions) -> None:
     """All runners write the same report for random fleets with all unusual states of clusters."""
@@ -139,7 +140,7 @@ def _with_reassignments(world: PlanInput, seed: int) -> PlanInput:
 
 
 @pytest.mark.usefixtures("spark")
-@settings(max_examples=2, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=scaled(2), phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(st.integers(0, 1 << 40))
 def test_all_runners_find_the_same_moves(seed: int) -> None:
     """All runners write the same report for clusters with reassignments, drained and excluded brokers."""

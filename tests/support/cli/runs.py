@@ -1,7 +1,9 @@
-"""Runs of topiarist in separate processes, and the manifests for these runs."""
+"""Runs of topiarist, in this process and in processes of their own, and the manifests for these runs."""
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import re
 import signal
@@ -11,6 +13,11 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import pytest
+
+from support.secret_scanner import assert_no_secrets
+from topiarist.cli.main import run
 
 
 class RunResult(NamedTuple):
@@ -32,11 +39,22 @@ def start_topiarist(*words: str | Path) -> subprocess.Popen[str]:
     )
 
 
-def run_topiarist(*words: str | Path, timeout: float = 60.0) -> RunResult:
-    """Execute a complete run; a run that exceeds this number of seconds counts as hung."""
-    running = start_topiarist(*words)
-    out, err = running.communicate(timeout=timeout)
-    return RunResult(running.returncode, out, without_notice(err))
+def run_topiarist(*words: str | Path) -> RunResult:
+    """Run topiarist in this process, as a command without a terminal and with nothing on standard input.
+
+    A test of signals, kills, closed streams or terminals needs ``start_topiarist``.
+    """
+    streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(3)]
+    with (
+        contextlib.redirect_stdout(streams[0]),
+        contextlib.redirect_stderr(streams[1]),
+        pytest.MonkeyPatch.context() as patch,
+    ):
+        patch.setattr(sys, "stdin", streams[2])
+        code = run([str(word) for word in words])
+    out, err = (stream.buffer.getvalue().decode() for stream in streams[:2])
+    assert_no_secrets(out + err, "the output of a run")
+    return RunResult(code, out, without_notice(err))
 
 
 def without_notice(err: str) -> str:

@@ -6,9 +6,10 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from support.examples import examples
 from support.strategies import UNUSUAL_NAMES, clusters
 from topiarist.adapters.manifests import dump, loader
 from topiarist.desired import parse
@@ -22,7 +23,7 @@ from topiarist.planning.planner import make_plan
 from topiarist.planning.simulate import simulate
 from topiarist.schema import check, load
 
-many = settings(max_examples=400)
+many = examples(400)
 
 Pair = tuple[ClusterState, ClusterSpec]
 

@@ -6,11 +6,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.builders import DocumentSource, cluster, manifest
+from support.examples import examples
 from topiarist.desired import resolve as resolve_
 from topiarist.desired import shared_specs
 from topiarist.desired.merge import merge
@@ -227,7 +228,7 @@ def _plain(found: Desired) -> Any:
     return specs, found.clusters, found.errors, found.warnings, numbers
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(seed=st.integers(0, 1 << 40), strict=st.booleans())
 @example(seed=16277, strict=False)  # two manifests of one name, each with a warning
 def test_it_is_as_if_each_had_been_asked(seed: int, strict: bool) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import given
 
 from support.drift.independent_comparer import CLASSES, expected_findings
 from support.drift.random_fleets import OWNER, Fleet, make_fleet, random_fleets
 from support.drift.reported_findings import report_findings
+from support.examples import examples
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(random_fleets())
 def test_a_report_has_the_findings_of_an_independent_comparer(fleet: Fleet) -> None:
     """The report has exactly the findings that the comparer derives, with the same values and planned actions."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, change_kinds, plan, refusal_reasons, replica_lists, spec, state, topic
+from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
 from topiarist.filters.budgets import enforce_budgets
@@ -210,7 +211,7 @@ def test_a_share_counts_topics_that_are_not_selected() -> None:
     assert enforce_budgets(found, Budgets(changed_share=50)) == found
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(plan_inputs(), st.integers(0, 3), st.integers(0, 40), st.booleans())
 def test_budgets_only_take_away(world: PlanInput, few: int, share: int, partial: bool) -> None:
     """The remaining changes are within every budget, and a refusal with the reason holds every other change."""

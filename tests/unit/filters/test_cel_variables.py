@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, RACKLESS_BROKERS, plan, refusal_reasons, replica_lists, spec, state, topic
+from support.examples import examples
 from support.policy_builders import evaluate_rules, labelled_spec, policy
 from support.strategies import PlanInput, plan_inputs
 from topiarist.filters.cel_variables import bind_change, bind_cluster, bind_topic
@@ -18,7 +19,7 @@ from topiarist.model.spec import ClusterSpec
 _TYPES = {CelType.STRING: str, CelType.INT: int, CelType.BOOL: bool, CelType.LIST: list, CelType.MAP: dict}
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(plan_inputs())
 def test_every_name_has_a_value_of_its_kind(world: PlanInput) -> None:
     """Every possible topic and change binds exactly the names of the tables, each with a value of its type."""

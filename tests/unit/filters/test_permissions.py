@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from support.builders import (
@@ -15,6 +15,7 @@ from support.builders import (
     state,
     topic,
 )
+from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
 from topiarist.filters.permissions import filter_changes, filter_unapproved
@@ -99,7 +100,7 @@ def test_observed_topics_are_not_judged() -> None:
     assert not found.has_refusals
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(plan_inputs(), st.sampled_from(["CreateTopic", "AddPartitions", "UpdateConfig", "DeleteTopic", "TakeOwnership"]))
 def test_a_policy_only_takes_away(world: PlanInput, kind: str) -> None:
     """A filter adds and alters no change, and one refusal holds each removed change. A plan after the remaining changes

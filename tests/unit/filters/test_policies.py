@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.builders import change_kinds, notice_reasons, plan, refusal_reasons, replica_lists, spec, state, topic
+from support.examples import examples
 from support.policy_builders import labelled_spec, policy
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
@@ -112,7 +113,7 @@ def test_topics_that_are_only_observed() -> None:
     assert not after.has_refusals
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(plan_inputs(), st.sampled_from(["CreateTopic", "AddPartitions", "UpdateConfig", "DeleteTopic", "TakeOwnership"]))
 def test_a_rule_only_takes_away(world: PlanInput, kind: str) -> None:
     """A rule removes exactly the denied changes, and one refusal holds each of them. Nothing is added."""

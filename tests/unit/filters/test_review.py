@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -24,6 +24,7 @@ from support.builders import (
     topic,
     with_topic,
 )
+from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
 from topiarist.filters.review import (
@@ -54,7 +55,7 @@ from topiarist.model.state import ClusterState, OwnershipRecord
 from topiarist.planning.preconditions import APPLICABLE, check_plan
 from topiarist.planning.simulate import simulate
 
-many = settings(max_examples=300)
+many = examples(300)
 LOSSES = (RiskApproval(Risk.DATA_LOSS, ALL_TOPICS),)
 DOCUMENT = spec().manifest.source
 

@@ -6,11 +6,12 @@ import random
 from collections.abc import Mapping
 from typing import TypeVar
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.builders import current_topic
+from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.kafka import config_rules
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
@@ -22,7 +23,7 @@ from topiarist.planning.simulate import simulate
 
 T = TypeVar("T")
 
-many = settings(max_examples=400)
+many = examples(400)
 
 
 def _refusals(plan: Plan) -> set[tuple[str, str]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -23,6 +23,7 @@ from support.builders import (
     topic,
     with_topic,
 )
+from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
@@ -499,7 +500,7 @@ def _foreign(found: TopicPlan, before: TopicState, draw: st.DataObject) -> dict[
     return draw.draw(st.sampled_from(moves))
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(plan_inputs(), st.data())
 def test_any_relevant_change_moves_a_topic(world: PlanInput, data: st.DataObject) -> None:
     """In any plan, one change of a precondition is detected with a message, and other topics stay before.
@@ -542,7 +543,7 @@ def test_moves_stand_by_value_of_each_partition() -> None:
     assert standing(first, second).message == "partition 2 existed, and does not exist now"
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(plan_inputs())
 def test_irrelevant_changes_move_nothing(world: PlanInput) -> None:
     """A key outside the plan, a topic id or another controller leaves every topic before its plan."""

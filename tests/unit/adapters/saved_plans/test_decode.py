@@ -9,11 +9,12 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, plan, replica_lists, spec, state, topic
+from support.examples import examples
 from support.strategies import PlanInput, make_plan_input, plan_inputs
 from topiarist.adapters.saved_plans.decode import parse_plan_file
 from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps, encode_plans
@@ -24,7 +25,7 @@ from topiarist.model.state import ClusterState, OwnershipRecord
 from topiarist.planning.preconditions import check_plan
 from topiarist.planning.simulate import simulate
 
-many = settings(max_examples=300)
+many = examples(300)
 
 SEEN = state(
     topic("clicks", replica_lists("12", "23"), "retention.ms", config={"retention.ms": "7", "segment.ms": "5"}),

@@ -9,11 +9,12 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.drift.small_fleet import SNAPSHOT_TIME, cluster_state, owned_topic
+from support.examples import examples
 from support.strategies import make_cluster
 from topiarist.adapters.snapshots import caching_reader as module
 from topiarist.adapters.snapshots.caching_reader import CachingReader, ReplicaLists, RowRemainder, TopicSize
@@ -88,7 +89,7 @@ def spoilt(random: Random, line: bytes) -> bytes:
     return bytes(changed)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(st.integers(0, 1 << 40))
 def test_nothing_is_taken_that_would_not_be_read(seed: int) -> None:
     """Files with damaged lines give the same rows and the same invalid lines as a full read.

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -15,6 +15,7 @@ from support.builders import PROD_CLUSTER, manifest, spec
 from support.drift.near_equal_clusters import make_near_equal
 from support.drift.row_equality import check_row
 from support.drift.small_fleet import BROKERS, SNAPSHOT_TIME, cluster_state, owned_topic
+from support.examples import examples
 from support.strategies import PlanInput, make_plan_input
 from topiarist.adapters.snapshots.caching_reader import CachingReader, ReplicaLists, RowRemainder, TopicSize
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
@@ -69,7 +70,7 @@ def differences(groups: SpecGroups, done: Comparison, *others: Comparison) -> li
     return list(fleet.differences(map(str, range(1 + len(others)))))
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(st.integers(0, 1 << 40), st.sampled_from(RUNS))
 def test_a_report_is_the_same_with_and_without(seed: int, run: RunOptions) -> None:
     """A report is the same with the equality check and with a plan for every topic."""
@@ -101,7 +102,7 @@ def _row(one: PlanInput, name: str) -> dict[str, Any]:
     return next(row for row in rows if row["kind"] == "topic" and row["topic"] == name)
 
 
-@settings(max_examples=400)
+@examples(400)
 @given(st.integers(0, 1 << 40), st.sampled_from(RUNS))
 def test_what_is_equal_is_what_no_plan_has_a_word_about(seed: int, run: RunOptions) -> None:
     """The plan of an equal topic gives no finding, and has a change only if the ownership record is missing."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, RACKED_BROKERS, RACKLESS_BROKERS, replica_lists, spec, state, topic
 from support.drift.small_fleet import SNAPSHOT_TIME
+from support.examples import examples
 from support.strategies import make_plan_input
 from topiarist.drift.checks.placement import find_checker, find_placement_findings
 from topiarist.drift.compare import compare_cluster
@@ -122,7 +123,7 @@ def test_a_broker_that_is_away_makes_no_topic_uneven() -> None:
         assert found(state(topic(replicas=placed), brokers=brokers)) == {}
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.data())
 def test_nothing_that_kafka_places_is_found(data: st.DataObject) -> None:
     """Placements by Kafka's algorithm are regular, without racks and with racks of equal size."""
@@ -199,7 +200,7 @@ def test_topics_without_a_manifest_have_no_finding_of_placement() -> None:
     assert [row["class"] for row in other.rows] == ["refused"]
 
 
-@settings(max_examples=300)
+@examples(300)
 @given(st.integers(0, 1 << 40))
 def test_findings_do_not_depend_on_what_may_be_moved(seed: int) -> None:
     """Allowing every move changes the planned action, and adds only what moves would bring about."""

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, RACKED_BROKERS, cluster, plan_single_topic, replica_lists, spec, state, topic
+from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.drift.findings.finding import (
     DriftClass,
@@ -36,7 +37,7 @@ from topiarist.model.plan import (
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError
 from topiarist.planning.planner import make_plan_context, plan_topic
 
-many = settings(max_examples=600)
+many = examples(600)
 
 SAID = {Reason.IGNORED, Reason.UNMANAGED, Reason.REPLICAS_DIFFER, Reason.EXISTING_PROBLEM}
 """The notices about a difference; all other notices are about records or deletions in progress."""

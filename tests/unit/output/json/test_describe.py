@@ -8,10 +8,11 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
 
+from support.examples import examples
 from support.states import cluster, spec, topic
 from support.strategies import PlanInput, plan_inputs
 from topiarist.adapters.saved_plans.encode import dumps
@@ -92,7 +93,7 @@ def described(world: PlanInput, seed: int) -> Iterator[Description]:
         yield describe(state, world.cluster, what, found, given_plan, world.run.owner)
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(plan_inputs(), st.integers(0, 1 << 30))
 def test_every_description_is_of_the_schema_and_of_the_page(world: PlanInput, seed: int) -> None:
     """Any cluster content yields a valid ASCII document, and text without long lines or control characters."""

@@ -6,11 +6,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from jsonschema import Draft7Validator
 from msgspec.structs import replace
 
 from support.builders import plan, replica_lists, spec, state, topic
+from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
 from topiarist.model.moves import MoveKind, ReplicaMove
@@ -88,7 +89,7 @@ def test_a_summary_counts_results() -> None:
     assert (found["results"], found["exit"], found["errors"]) == ({"done": 2, "conflict": 1}, 130, ["SessionLost"])
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(plan_inputs())
 def test_every_plan_has_lines_of_the_schema(world: PlanInput) -> None:
     """Every plan and every outcome yield lines that the schema accepts."""

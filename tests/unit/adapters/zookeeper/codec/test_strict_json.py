@@ -11,9 +11,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from support.examples import examples
 from support.zookeeper.decoders import DECODERS
 from topiarist.adapters.zookeeper.codec import topics
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
@@ -125,7 +126,7 @@ def test_any_bytes_are_a_value_or_an_error(raw: bytes) -> None:
         assert (_reason(decode, raw) or "fine").isprintable()
 
 
-@settings(max_examples=500)
+@examples(500)
 @given(st.lists(near_topics(), min_size=1, max_size=4))
 def test_topics_are_read_as_strictly_as_the_judge_says(raws: list[bytes]) -> None:
     """A topic znode is accepted exactly if the reference accepts it, without a cache and with a shared cache."""

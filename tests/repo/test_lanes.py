@@ -1,0 +1,206 @@
+"""The lanes of tests: what is chosen, what is red, what runs once more, and what a folder may cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from lanes import budgets, changes
+from lanes.lane import CORE, NIGHT, WHOLE, Lane, Part, load_lanes
+
+from support.checkout import ROOT
+
+LANES = """
+nothing = ["*.md"]
+[lane.strict]
+paths = ["tests"]
+marks = "not night"
+at_least = 1
+touched_by = ["**"]
+[lane.brokers]
+paths = ["tests"]
+reruns = true
+at_least = 1
+touched_by = ["**"]
+[lane.many]
+paths = ["tests"]
+at_least = 100
+touched_by = ["**"]
+"""
+
+PASSES = "def test_it(): pass\n"
+FAILS = "def test_it(): assert 1 == 2, 'as planted'\n"
+FAILS_ONCE = """
+from pathlib import Path
+
+def test_other(): pass
+
+def test_it():
+    once = Path(__file__).with_name("once")
+    if not once.exists():
+        once.touch()
+        assert False, "as planted"
+"""
+SURVIVES = """
+import subprocess
+
+def test_it(): subprocess.Popen(["sleep", "600"], start_new_session=True)
+"""
+
+
+def run_lane(folder: Path, lane: str, files: Mapping[str, str], **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a lane in a small repository with these files of tests."""
+    shutil.copytree(ROOT / "tools" / "lanes", folder / "tools" / "lanes", ignore=shutil.ignore_patterns("__pycache__"))
+    files = {"lanes.toml": LANES, "conftest.py": 'pytest_plugins = ["lanes.recorder"]\n', **files}
+    for name, text in files.items():
+        (folder / "tests" / name).parent.mkdir(exist_ok=True)
+        (folder / "tests" / name).write_text(text)
+    (folder / "pytest.ini").write_text("[pytest]\npythonpath = tools\nmarkers =\n  night\n")
+    environment = {**os.environ, "PYTHONPATH": str(folder / "tools"), "TOPIARIST_CACHE": str(folder / "cache")}
+    environment["WORKERS"] = "1"
+    unset = ("PART", "TOPIARIST_PARTS", "TOPIARIST_SEED", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "TOPIARIST_RECORD")
+    environment = {name: value for name, value in environment.items() if name not in unset}
+    command = [sys.executable, "-P", "-m", "lanes", lane]
+    return subprocess.run(
+        command, cwd=folder, env={**environment, **variables}, capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_a_run_says_what_it_cost(tmp_path: Path) -> None:
+    """The lane prints its tests, wall and processor time, and the dearest tests."""
+    done = run_lane(tmp_path, "strict", {"test_one.py": PASSES})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "strict: 1 tests," in done.stdout
+    assert "CPU s  tests/test_one.py::test_it" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("lane", "files", "error"),
+    [
+        ("strict", {"test_one.py": FAILS}, ""),
+        ("brokers", {"test_one.py": FAILS}, ""),
+        ("strict", {"test_one.py": FAILS_ONCE}, ""),
+        ("brokers", {}, "pytest ended with 5"),
+        ("brokers", {"test_one.py": "import pytest\n@pytest.mark.skip\ndef test_it(): pass\n"}, "no test was run"),
+        ("brokers", {"test_one.py": PASSES, "conftest.py": "raise SystemExit(3)\n"}, "pytest ended with"),
+        ("brokers", {"test_one.py": PASSES, "conftest.py": ""}, "pytest ended with"),
+        ("brokers", {"test_one.py": PASSES, "test_two.py": "import nothing_here\n"}, ""),
+        ("many", {"test_one.py": PASSES}, "1 tests were run, at least 100 wanted"),
+    ],
+    ids=[
+        *("a failure", "a failure in each run", "a race without reruns", "no tests", "only skipped tests"),
+        *("an end before the tests", "no record", "a file that cannot be collected", "almost no tests"),
+    ],
+)
+def test_what_is_no_success_is_red(tmp_path: Path, lane: str, files: Mapping[str, str], error: str) -> None:
+    """A failure, no test, almost no test or an end without a record is red, whatever an earlier run has left."""
+    stale = tmp_path / "cache" / "pytest" / lane / "v" / "cache" / "lastfailed"
+    stale.parent.mkdir(parents=True)
+    stale.write_text('{"tests/test_gone.py::test_it": true}')
+    done = run_lane(tmp_path, lane, files)
+    assert done.returncode != 0, done.stdout + done.stderr
+    assert error in done.stderr
+    assert "Traceback" not in done.stderr.replace(done.stdout, "")
+
+
+def test_a_race_is_kept_and_counted(tmp_path: Path) -> None:
+    """A test that passes only when run again is green where reruns are allowed, with its trace and seed on record."""
+    done = run_lane(tmp_path, "brokers", {"test_one.py": FAILS_ONCE}, TOPIARIST_SEED="7")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "FLAKY: tests/test_one.py::test_it passed only when run again; 1 on record" in done.stderr
+    (entry,) = (json.loads(line) for line in (tmp_path / "cache" / "lanes" / "flaky.jsonl").read_text().splitlines())
+    assert (entry["lane"], entry["test"], entry["seed"]) == ("brokers", "tests/test_one.py::test_it", 7)
+    assert "as planted" in entry["trace"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
+def test_a_process_that_outlives_the_tests_is_red(tmp_path: Path) -> None:
+    """A server that no test ends is named, and ended."""
+    done = run_lane(tmp_path, "strict", {"test_one.py": SURVIVES}, TOPIARIST_ORPHANS_END_S="0.5")
+    assert done.returncode != 0
+    assert "a process outlives the tests" in done.stderr
+    assert "sleep 600" in done.stderr
+
+
+def _lane(**fields: Any) -> Lane:
+    return Lane(**{"name": "x", "paths": ["tests"], "touched_by": ["operator/**"], "at_least": 1, **fields})
+
+
+def test_a_part_is_an_expression_of_marks() -> None:
+    """The whole lane leaves out the night, an area of the night is added, and the night has all."""
+    lane = _lane(marks="slow or hypothesis", core="slow and core")
+    assert Part(WHOLE).expression(lane) == "(slow or hypothesis) and not night"
+    assert Part(CORE, ("crash",)).expression(lane) == "slow and core or night(area='crash')"
+    assert Part(NIGHT).expression(lane) == "slow or hypothesis"
+    assert Part(WHOLE).expression(_lane()) == "not night"
+    assert Part(CORE).expression(_lane()) == "not night"
+
+
+def test_a_change_of_a_text_runs_the_core_of_each_lane() -> None:
+    """No code was changed: the lanes that no file touches run their core, and ``make test`` runs whole."""
+    parts = changes.choose_parts(["CHANGELOG.md"])
+    assert parts["test"] == Part(WHOLE)
+    assert {parts[name].name for name in ("test-faults", "test-kafka", "test-kubernetes")} == {CORE}
+
+
+@pytest.mark.parametrize("files", [None, ["Makefile"], ["README.md", "tests/support/waiting.py"], ["a-new-folder/x"]])
+def test_what_is_unknown_runs_everything(files: list[str] | None) -> None:
+    """Without a base, or with a file that no lane names, each lane runs whole with all areas of its night."""
+    lanes = load_lanes()
+    assert changes.choose_parts(files) == {name: Part(WHOLE, tuple(lane.night)) for name, lane in lanes.items()}
+
+
+def test_a_change_of_the_operator_runs_the_api_server() -> None:
+    """A file that a lane names runs this lane whole."""
+    parts = changes.choose_parts(["charts/topiarist/values.yaml"])
+    assert (parts["test-kubernetes"].name, parts["test-kafka"].name) == (WHOLE, CORE)
+
+
+@pytest.mark.parametrize("name", [name for name in load_lanes() if name not in ("test", "test-unit")])
+def test_a_lane_is_touched_by_what_its_tests_import(name: str) -> None:
+    """A module of another folder of tests that a lane imports touches that lane, or all of them."""
+    lane, tests = load_lanes()[name], ROOT / "tests"
+    others = {path.name for path in tests.iterdir() if path.is_dir()}
+    sources = [source for path in lane.paths for source in (ROOT / path).rglob("*.py")]
+    sources = [source for source in sources if not any((ROOT / path) in source.parents for path in lane.excluded)]
+    words = re.compile(r"^\s*(?:from|import) (\w+)\.", re.MULTILINE)
+    imported = {word for source in sources for word in words.findall(source.read_text())} & others
+    assert imported
+    for folder in imported:
+        part = changes.choose_parts([f"tests/{folder}/test_x.py"])[name]
+        assert part.name == WHOLE, folder
+
+
+def test_an_unknown_base_is_no_base(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A base that git does not know runs everything, and is named."""
+    monkeypatch.setenv("TOPIARIST_BASE", "0" * 40)
+    files, origin = changes.changed_files()
+    assert files is None
+    assert "which git cannot compare" in origin
+
+
+def test_each_lane_has_its_target_and_its_marks() -> None:
+    """Each lane is a target of the Makefile, and each folder that a lane leaves out belongs to another lane."""
+    lanes, makefile = load_lanes(), (ROOT / "Makefile").read_text()
+    for name, lane in lanes.items():
+        assert f"\n{name}: " in makefile, name
+        for path in lane.excluded:
+            assert [other.name for other in lanes.values() if path in other.paths], path
+
+
+def test_a_folder_that_outgrows_its_budget_is_an_error() -> None:
+    """The time is compared at the speed of the machine; a folder without a budget is an error too."""
+    stored = {"speed_s": 0.01, "folders": {"tests/unit/model": 10.0}}
+    assert [*budgets.over_budget({"tests/unit/model": 19.0}, 0.02, stored)] == []
+    (error,) = budgets.over_budget({"tests/unit/model": 21.0}, 0.02, stored)
+    assert error.startswith("tests/unit/model: 21.0 CPU s, 20.0 allowed here (10 in budgets.json)")
+    (error,) = budgets.over_budget({"tests/new": 0.1}, 0.01, stored)
+    assert error.startswith("tests/new: no budget")

@@ -1,0 +1,63 @@
+"""The part of each lane that a change can touch: from the files that differ from a base commit.
+
+The base is ``TOPIARIST_BASE``, or else the newest commit of an earlier day, since the night ran everything on that one.
+Whatever is unknown touches everything: no base, a base that git does not know, a file that no lane names.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tomllib
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+
+from lanes.lane import CORE, ROOT, WHOLE, Lane, Part, load_lanes
+
+
+def choose_parts(files: Sequence[str] | None) -> Mapping[str, Part]:
+    """Return the part of each lane for some changed files; None stands for unknown ones."""
+    lanes = load_lanes()
+    nothing = tomllib.loads((ROOT / "tests/lanes.toml").read_text(encoding="utf-8"))["nothing"]
+    if files is None or any(not _is_known(file, lanes, nothing) for file in files):
+        return {name: Part(WHOLE, tuple(lane.night)) for name, lane in lanes.items()}
+    return {name: _part_of(lane, files) for name, lane in lanes.items()}
+
+
+def changed_files() -> tuple[Sequence[str] | None, str]:
+    """Return the files that differ from the base, and how the base was found; None if there is no base."""
+    base, origin = _find_base()
+    if not base:
+        return None, origin
+    # Without renames both names are listed; a three-dot difference would hide what the base has and this commit lacks.
+    done = _git("diff", "--name-only", "--no-renames", base)
+    untracked = _git("ls-files", "--others", "--exclude-standard")
+    if done.returncode or untracked.returncode:
+        return None, f"{origin} {base}, which git cannot compare"
+    return sorted({*done.stdout.splitlines(), *untracked.stdout.splitlines()}), f"{origin} {base[:12]}"
+
+
+def _find_base() -> tuple[str, str]:
+    if given := os.environ.get("TOPIARIST_BASE"):
+        return given, "TOPIARIST_BASE"
+    today = _git("log", "-1", "--format=%cd", "--date=format:%Y-%m-%d").stdout.strip()
+    days = [line.split() for line in _git("log", "--format=%H %cd", "--date=format:%Y-%m-%d").stdout.splitlines()]
+    earlier = [commit for commit, day in days if day < today]
+    return (earlier[0], "the newest commit of an earlier day,") if earlier else ("", "no commit of an earlier day")
+
+
+def _git(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def _is_known(file: str, lanes: Mapping[str, Lane], nothing: Sequence[str]) -> bool:
+    named = [glob for lane in lanes.values() for glob in lane.touched_by if glob != "**"]
+    return any(fnmatchcase(file, glob) for glob in (*nothing, *named))
+
+
+def _part_of(lane: Lane, files: Sequence[str]) -> Part:
+    def touches(globs: Sequence[str]) -> bool:
+        return any(fnmatchcase(file, glob) for file in files for glob in globs)
+
+    areas = tuple(area for area, globs in lane.night.items() if touches(globs))
+    return Part(WHOLE if touches(lane.touched_by) else CORE, areas)
