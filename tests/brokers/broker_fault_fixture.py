@@ -23,10 +23,6 @@ BROKER_PATHS = ("/isr_change_notification", "/log_dir_event_notification", "/lat
 """Paths of the brokers' notifications to each other, which they write at any time."""
 
 
-RUN_TIMEOUT_S = 300.0
-"""Seconds for a run that waits for a controller on a busy machine."""
-
-
 @dataclass(frozen=True)
 class BrokerFaultFixture:
     """The Kafka cluster, and the proxy between topiarist and its ZooKeeper."""

@@ -11,7 +11,7 @@ import pytest
 
 from brokers.topiarist_runs import run_in_process
 from support.cli.github_action import run_action
-from support.cli.runs import RunResult, document, run_topiarist, start_topiarist
+from support.cli.runs import RunResult, document, run_process, start_topiarist
 from support.kafka.clients import Clients
 from support.kafka.kraft import CONTROLLER, KraftCluster
 from support.kafka.kraft_fixture import KraftFixture
@@ -192,7 +192,7 @@ def test_drift_is_found_live_and_in_snapshots_by_every_engine(desk: Desk) -> Non
     found = {}
     for engine, words in (("python", ("--live",)), ("python", ("--snapshots", taken)), *BY_SPARK):
         out = desk.folder / f"{engine}-{len(words)}"
-        said = run_topiarist(
+        said = run_process(
             *("drift", desk.topics, "--clusters", desk.cluster, *words, "--engine", engine, "--out", out),
             timeout=SPARK_LIMIT_S,
         )

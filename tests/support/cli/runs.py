@@ -39,6 +39,13 @@ def start_topiarist(*words: str | Path) -> subprocess.Popen[str]:
     )
 
 
+def run_process(*words: str | Path, timeout: float = 60.0) -> RunResult:
+    """Run topiarist in a process of its own; one that exceeds this number of seconds counts as hung."""
+    running = start_topiarist(*words)
+    out, err = running.communicate(timeout=timeout)
+    return RunResult(running.returncode, out, without_notice(err))
+
+
 def run_topiarist(*words: str | Path) -> RunResult:
     """Run topiarist in this process, as a command without a terminal and with nothing on standard input.
 
