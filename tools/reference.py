@@ -18,6 +18,7 @@ import api_reference
 import chart_files
 import cli_reference
 import fault_matrix
+import guarantees
 import interleaving_tables
 import operator_campaigns
 from release import wheels
@@ -275,6 +276,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "interleaving-windows": interleaving_tables.window_part,
     "interleaving-faults": interleaving_tables.planted_part,
     "wheels": wheel_part,
+    "guarantees": lambda: table(guarantees.HEAD, guarantees.guarantee_rows()),
     "python-interface": api_reference.api_part,
 }
 
