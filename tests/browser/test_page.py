@@ -17,6 +17,8 @@ from support.drift.browser import ROW_SELECTOR, OpenedPage, open_page
 from support.drift.small_fleet import read_rows, read_summary, run_drift
 from topiarist.drift.outputs import html
 
+pytestmark = pytest.mark.core
+
 SEVERITIES = ("Critical", "High", "Medium", "Low")
 
 

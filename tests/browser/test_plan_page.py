@@ -19,6 +19,8 @@ from support.drift.generated_reports import HOSTILE_TEXTS
 from topiarist.output.html import plan as page_of_plan
 from topiarist.output.text.layout import sanitize
 
+pytestmark = pytest.mark.core
+
 
 @pytest.fixture(scope="session")
 def plans(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -16,6 +16,8 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Result
 from topiarist.model.state import Freeze, OwnershipRecord
 
+pytestmark = pytest.mark.core
+
 STEPS = ["InitProducerId", "AddPartitionsToTxn", "Produce", "EndTxn"]
 BEFORE, AFTER = TopicRecord(OwnershipRecord("team"), "id"), TopicRecord(OwnershipRecord("team", ("a",)), "id")
 FAULTS = [(name, number) for name in STEPS for number in (1, 2, 3)]

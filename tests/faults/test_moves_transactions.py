@@ -22,7 +22,7 @@ from topiarist.errors import Reason
 from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Result
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.core, pytest.mark.timeout(300)]
 
 DRAINED = Topic("orders", ((6, 1), (2, 6)), {"retention.ms": "7"})
 SPEC = scene.topic(partitions=2, replicationFactor=2)

@@ -31,6 +31,8 @@ from topiarist.errors import Reason
 from topiarist.model.outcome import Result
 from topiarist.model.run_options import RunOptions
 
+pytestmark = pytest.mark.core
+
 __all__ = ["ours"]
 
 EVERY = busy_cluster.desired_specs()

@@ -14,7 +14,7 @@ import pytest
 from support.checkout import ROOT
 from support.waiting import is_alive, wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.core]
 
 DEMO = [sys.executable, str(ROOT / "tools" / "demo.py")]
 

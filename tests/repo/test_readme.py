@@ -20,7 +20,7 @@ WALKED = (
     *(ROOT / "docs" / f"{name}.md" for name in ("tutorial", "adopting", "raising-replication", "draining")),
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("walked pages")]
+pytestmark = [pytest.mark.core, pytest.mark.slow, pytest.mark.xdist_group("walked pages")]
 
 each_page = pytest.mark.parametrize("page", WALKED, ids=lambda page: page.stem)
 

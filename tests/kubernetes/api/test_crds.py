@@ -14,6 +14,8 @@ from support.kubernetes.api_client import ApiClient
 from topiarist.kubernetes.reconciler import SyncState
 from topiarist.schema import check
 
+pytestmark = pytest.mark.core
+
 LONG = ".".join(["a" * 62] * 4)
 """A name of 251 characters: valid for a resource, too long for a topic."""
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from kubernetes.fixtures.shared_operator_fixture import SharedOperatorFixture
 from support.cli.runs import run_topiarist
 from support.zookeeper import write_checker
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.codec import configs
+
+pytestmark = pytest.mark.core
 
 SHORT, LONG = "3600000", "604800000"
 REPLICAS = ((1, 2), (2, 3), (3, 1))
