@@ -111,6 +111,26 @@ def test_what_is_no_success_is_red(tmp_path: Path, lane: str, files: Mapping[str
     assert "Traceback" not in done.stderr.replace(done.stdout, "")
 
 
+def test_tests_of_one_group_run_in_one_process(tmp_path: Path) -> None:
+    """A fixture that is dear, such as a JVM of Spark, is made once: in the process of its group."""
+    grouped = """
+import os
+from pathlib import Path
+
+import pytest
+
+@pytest.mark.xdist_group("dear")
+@pytest.mark.parametrize("number", range(8))
+def test_it(number):
+    Path(__file__).with_name(f"pid-{os.getpid()}").touch()
+"""
+    done = run_lane(tmp_path, "strict", {"test_one.py": grouped}, WORKERS="3")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "strict: 8 tests" in done.stdout
+    assert "@dear" not in done.stdout.partition("CPU s:")[2]
+    assert len([*(tmp_path / "tests").glob("pid-*")]) == 1
+
+
 def test_a_race_is_kept_and_counted(tmp_path: Path) -> None:
     """A test that passes only when run again is green where reruns are allowed, with its trace and seed on record."""
     done = run_lane(tmp_path, "brokers", {"test_one.py": FAILS_ONCE}, TOPIARIST_SEED="7")

@@ -30,6 +30,7 @@ QUICK = frozenset(
 """The tests with Spark that ``make test`` runs: one of each kind of input, output and runner."""
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups of tests in the same hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Set a longer timeout for this folder; run tests with the session in one process, most as slow ones."""
     for item in items:
