@@ -22,6 +22,9 @@ from topiarist.text import format_count, humanize_bytes, humanize_duration
 _NO_LIMIT = float("inf")
 _UNKNOWN_SETTING = "the brokers' setting is unknown and may {be} {word}: declare it in Cluster.spec.brokerConfig"
 
+UNKEYED_GROWTH = RiskAssessment(Risk.SAFE, "its messages have no keys (keyed: false)")
+"""The assessment of growth that moves no keys; all other safe changes have no explanation."""
+
 
 def assess_growth(
     configs: Iterable[Mapping[str, str]], settings: Mapping[str, str], *, keyed: bool = True
@@ -37,7 +40,7 @@ def assess_growth(
             Risk.DATA_LOSS, "keys map to other partitions: old values and tombstones stay in the old ones, uncompacted"
         )
     if not keyed:
-        return RiskAssessment(Risk.SAFE, "its messages have no keys (keyed: false)")
+        return UNKEYED_GROWTH
     return RiskAssessment(Risk.DISRUPTIVE, "keys map to other partitions")
 
 

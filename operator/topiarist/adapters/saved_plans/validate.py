@@ -34,7 +34,7 @@ from topiarist.model.plan import (
     UpdateConfig,
     config_after,
 )
-from topiarist.planning.risk import assess_deletion, assess_elections, assess_moves
+from topiarist.planning.risk import UNKEYED_GROWTH, assess_deletion, assess_elections, assess_moves
 from topiarist.text import quote
 
 _VALID_COMBINATIONS = (
@@ -131,7 +131,8 @@ def _change_errors(change: Change) -> Iterator[str]:
             yield from _replica_list_errors(replicas)
             if any(len(brokers) != len(first_replicas) for brokers in replicas):
                 yield "found new partitions with another number of replicas than partition 0"
-            yield from _risk_errors(assessment, lowest=Risk.DISRUPTIVE if keyed else Risk.SAFE, highest=Risk.DATA_LOSS)
+            if keyed or assessment != UNKEYED_GROWTH:
+                yield from _risk_errors(assessment, lowest=Risk.DISRUPTIVE, highest=Risk.DATA_LOSS)
         case MoveReplicas(moves, assessment):
             yield from _move_errors(moves)
             if assessment != assess_moves(moves):

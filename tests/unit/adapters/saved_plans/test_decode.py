@@ -23,6 +23,7 @@ from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.plan import Plan
 from topiarist.model.state import ClusterState, OwnershipRecord
 from topiarist.planning.preconditions import check_plan
+from topiarist.planning.risk import UNKEYED_GROWTH
 from topiarist.planning.simulate import simulate
 
 many = examples(300)
@@ -95,6 +96,13 @@ def test_a_plan_comes_back_to_the_byte(world: PlanInput) -> None:
     """A plan that is written, read and written again has the same bytes, for any content."""
     raw = written(world.plan())
     assert written(*parse_plan_file(raw, "plan.json")) == raw
+
+
+def test_growth_without_keys_comes_back() -> None:
+    """Growth of a topic without keys is the one safe change with an explanation, and is read back with it."""
+    made = plan(SEEN, spec("clicks", partitions=4, keyed=False))
+    (kept,) = parse_plan_file(written(made), "plan.json")
+    assert kept.topics[0].changes[0].assessment == UNKEYED_GROWTH
 
 
 @many
@@ -316,6 +324,13 @@ FORGED = {
     ),
     "safe growth": (
         _all(put("clicks", "changes", 0, "risk", to="Safe"), put("clicks", "changes", 0, "explanation", to="")),
+        "found the risk Safe",
+    ),
+    "safe growth with keys": (
+        _all(
+            put("clicks", "changes", 0, "risk", to="Safe"),
+            put("clicks", "changes", 0, "explanation", to=UNKEYED_GROWTH.explanation),
+        ),
         "found the risk Safe",
     ),
     "a key that does not change": (
