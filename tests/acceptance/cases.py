@@ -2,15 +2,16 @@
 
 ``case.yaml`` has ``about``, one sentence on the purpose of the case; ``commands``, each the arguments after
 ``topiarist`` (``< FILE`` at the end is standard input), by default ``plan .`` where there is a ``state.yaml``, else
-``validate .``; and ``manifests``, the path of the manifests for ``plan.json``, by default the whole folder (empty: no
-such plan). ``links`` are created in the copy in which a case runs. ``written`` is a folder that the commands write: its
-files are printed at the end.
+``validate .``; and ``manifests``, the paths of the manifests for a plan before the first command, by default the whole
+folder (empty: no such plan). ``validates`` stands for many small cases in one folder: each file or folder of manifests
+is validated by itself, and has its own sentence. ``links`` are created in the copy in which a case runs. ``written`` is
+a folder that the commands write: its files are printed at the end.
 
 ``state.yaml`` describes a cluster (or several, under ``clusters``), which is created in a real ZooKeeper; if there is
 only one, every command gets its address from the environment. ``expected.txt`` is the whole output of all commands with
-their exit codes; where there is a cluster, ``plan.json`` and ``plan.md`` are the plan before the first command, as JSON
-and as a comment. ``make golden`` rewrites all of them. ``ZOOKEEPER`` replaces the server's real address everywhere,
-also in manifests.
+their exit codes. Cases that ``all_forms.yaml`` names also have ``plan.json`` and ``plan.md``, the plan before the first
+command, as JSON and as a comment; ``plan_forms`` compares both forms with the plan in all other cases. ``make golden``
+rewrites all of them. ``ZOOKEEPER`` replaces the server's real address everywhere, also in manifests.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,24 +42,37 @@ from topiarist.kafka.types import Broker
 EXAMPLES = Path(__file__).parents[1] / "examples"
 ZOOKEEPER = "zookeeper.example:2181"
 
-_CASE_FILES = ("case.yaml", "state.yaml", "expected.txt", "plan.json", "plan.md")
+GOLDEN_FILES = ("expected.txt", "plan.json", "plan.md")
+"""The names of all golden files; ``compare`` in ``test_examples.py`` writes them."""
+
+_CASE_FILES = ("case.yaml", "state.yaml", *GOLDEN_FILES)
+_Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 class Case(NamedTuple):
     """A case in one folder."""
 
     folder: Path
-    about: str
+    about: tuple[str, ...]
     commands: tuple[str, ...]
     manifests: str
     links: dict[str, str]
     written: str
-    state: dict[str, Any] | None
+    has_state: bool
+    has_all_forms: bool
 
     @property
     def name(self) -> str:
         """Return the path below ``examples``."""
-        return self.folder.relative_to(EXAMPLES).as_posix()
+        return _name(self.folder)
+
+    def read_state(self) -> dict[str, Any]:
+        """Read ``state.yaml``; empty if there is no cluster."""
+        return dict(_load(self.folder / "state.yaml")) if self.has_state else {}
+
+    def golden_files(self) -> set[Path]:
+        """Return the golden files that the case may have: those of an empty output do not exist."""
+        return {self.folder / name for name in (GOLDEN_FILES if self.has_all_forms else GOLDEN_FILES[:1])}
 
     def copy(self, to: Path, address: str) -> Path:
         """Copy the case's manifests to the empty folder ``to``, with ZooKeeper's real address in them."""
@@ -71,20 +86,46 @@ class Case(NamedTuple):
         return to
 
 
-def find_cases() -> list[Case]:
+@cache
+def find_cases() -> tuple[Case, ...]:
     """Return every case: each folder that has a ``case.yaml``."""
-    return [_read_case(path.parent) for path in sorted(EXAMPLES.rglob("case.yaml"))]
+    return tuple(_read_case(path.parent) for path in sorted(EXAMPLES.rglob("case.yaml")))
+
+
+@cache
+def read_all_forms() -> Mapping[str, str]:
+    """Return the names of the cases with golden files of all forms, each with what only this case shows."""
+    return dict(_load(EXAMPLES / "all_forms.yaml"))
+
+
+def find_stale_files(folder: Path, cases: Iterable[Case]) -> list[Path]:
+    """Return the golden files below ``folder`` that none of ``cases`` writes, sorted."""
+    written = {path for case in cases for path in case.golden_files()}
+    return sorted({path for name in GOLDEN_FILES for path in folder.rglob(name)} - written)
+
+
+def _name(folder: Path) -> str:
+    return folder.relative_to(EXAMPLES).as_posix()
 
 
 def _read_case(folder: Path) -> Case:
-    state, told = _load(folder / "state.yaml"), _load(folder / "case.yaml")
-    default = ["validate ."] if state is None else ["plan ."]
-    commands, links = tuple(told.get("commands", default)), told.get("links", {})
-    return Case(folder, told["about"], commands, told.get("manifests", "."), links, told.get("written", ""), state)
+    told, has_state = _load(folder / "case.yaml"), (folder / "state.yaml").exists()
+    parts = told.get("validates", {})
+    default = [f"validate {part}" for part in parts] or ["plan ." if has_state else "validate ."]
+    return Case(
+        folder,
+        (told["about"], *parts.values()),
+        tuple(told.get("commands", default)),
+        told.get("manifests", "."),
+        told.get("links", {}),
+        told.get("written", ""),
+        has_state,
+        _name(folder) in read_all_forms(),
+    )
 
 
 def _load(path: Path) -> Any:
-    return yaml.safe_load(path.read_text()) or {} if path.exists() else None
+    return yaml.load(path.read_bytes(), _Loader) or {}
 
 
 @contextmanager
@@ -186,7 +227,7 @@ def render_plan(manifests: str, form: str) -> str:
     """Return the plan as ``plan --format FORM`` prints it; empty if there is none."""
     out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(io.StringIO()):
-        run(["plan", manifests, "--format", form, "--connect-timeout", "1"])
+        run(["plan", *shlex.split(manifests), "--format", form])
     return out.getvalue()
 
 

@@ -11,7 +11,7 @@ import pytest
 from acceptance.cases import Case, create_clusters, find_cases, run_command
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
-CASES = [case for case in find_cases() if case.state is not None and case.manifests and not case.written]
+CASES = [case for case in find_cases() if case.has_state and case.manifests and not case.written]
 
 
 def commands(case: Case) -> list[str]:
@@ -37,15 +37,15 @@ def test_the_plan_from_a_snapshot_is_the_live_one(
     """
     for name in [name for name in os.environ if name.startswith("TOPIARIST_")]:
         monkeypatch.delenv(name)
-    assert case.state is not None
     own = case.name.replace("/", "-")
     connect = f"{zookeeper.connect}/recorded-{own}"
     folder = case.copy(tmp_path / "case", zookeeper.connect)
     for path in folder.rglob("clusters.yaml"):
         path.write_text(path.read_text().replace(f"/{own}", f"/recorded-{own}"))
     monkeypatch.chdir(folder)
-    with create_clusters(case.state, connect):
-        if "clusters" not in case.state:
+    state = case.read_state()
+    with create_clusters(state, connect):
+        if "clusters" not in state:
             monkeypatch.setenv("TOPIARIST_ZOOKEEPER", connect)
         live = {command: quietly(command) for command in commands(case)}
         *said, ended, _ = quietly(f"snapshot {case.manifests}", "-q --out ../taken --connect-timeout 1")
