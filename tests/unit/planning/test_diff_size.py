@@ -325,13 +325,6 @@ def test_explicit_lists_with_unknown_brokers() -> None:
         assert refusal_reasons(plan_single_topic(state(topic()), wanted, run)) == ["UnknownBrokers"]
 
 
-def test_explicit_growth_needs_the_width_of_partition_0() -> None:
-    """New explicit lists of another width than partition 0 are refused, as Kafka does."""
-    found = plan_single_topic(state(topic()), spec(replicaAssignment=[[1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6]]))
-    assert change_kinds(found) == []
-    assert set(refusal_reasons(found)) == {"ReplicationFactorDiffers"}
-
-
 def test_explicit_lists_of_moving_partitions_are_not_compared() -> None:
     """During a reassignment, a partition's list differs from the old and the new list, and is not compared."""
     explicit = spec(replicaAssignment=[[5, 6], [2, 3], [3, 4]])
