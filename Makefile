@@ -1,22 +1,28 @@
 # How to work on topiarist. `make` alone lists what there is.
 #
 # Python 3.11, Java 17 and make are all that a machine needs: everything else goes into .venv, pinned and hashed. Two
-# variables may be set: PYTHON (the interpreter to use) and TOPIARIST_CACHE (where tools keep what they can make again).
+# variables may be set: PYTHON (the interpreter to use; without it the one of .venv, or python3) and TOPIARIST_CACHE (where
+# tools keep what they can make again). Each is for a path with blanks as well.
 
-PYTHON ?= python3
+ifeq ($(origin PYTHON),undefined)
+PYTHON := $(shell test -x .venv/bin/python && echo .venv/bin/python || echo python3)
+endif
 TOPIARIST_CACHE ?= $(CURDIR)/.cache
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
+# The cache in names of targets and in commands: a blank has a backslash in both.
+BLANK := $(subst ,, )
+CACHE := $(subst $(BLANK),\ ,$(TOPIARIST_CACHE))
 BIN := .venv/bin
 # Scripts run as modules: -P keeps their own folder, in which "operator" is not Python's module, out of the path.
 SCRIPT := PYTHONPATH=.:tests:tools $(BIN)/python -P -m
 SOURCES := operator tests tools benchmarks docs/python
-WORKERS ?= 2
+WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 SECONDS ?= 60
 WALKS ?= 1000
-FUZZ := $(TOPIARIST_CACHE)/fuzz
-BROWSER := $(TOPIARIST_CACHE)/browser
-SITE := $(TOPIARIST_CACHE)/site
-RELEASE := $(TOPIARIST_CACHE)/release
+FUZZ := $(CACHE)/fuzz
+BROWSER := $(CACHE)/browser
+SITE := $(CACHE)/site
+RELEASE := $(CACHE)/release
 RESOLVE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --upgrade --no-config \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make constraints"
 CACHES := ruff mypy pytest import-linter
@@ -31,6 +37,8 @@ WITH_BROWSER = export PYTHONPATH=$(BROWSER)/packages; TOPIARIST_CHROMIUM=$$(tool
 	export TOPIARIST_CHROMIUM;
 
 export TOPIARIST_CACHE
+# Images of containers set it, and then every start of Python compiles again: twice the time.
+unexport PYTHONDONTWRITEBYTECODE
 export RUFF_CACHE_DIR := $(TOPIARIST_CACHE)/ruff
 export MYPY_CACHE_DIR := $(TOPIARIST_CACHE)/mypy
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
@@ -46,7 +54,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
-demo: need-java .venv/ready  ## manifests planned, applied and found unchanged on a real ZooKeeper
+demo: need-java .venv/demo  ## manifests planned, applied and found unchanged on a real ZooKeeper
 	@$(SCRIPT) demo
 
 test: need-java .venv/ready  ## what a developer runs: units, contracts, examples, a real ZooKeeper, a little Spark; five minutes
@@ -56,7 +64,7 @@ test-slow: need-java .venv/ready  ## the rest that needs only Java: Spark, explo
 	@$(LANE)
 
 test-faults: need-java .venv/ready  ## every fault of docs/reliability.md, brought about on real servers
-	@TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults.json $(LANE)
+	@TOPIARIST_FAULTS=$(CACHE)/faults.json $(LANE)
 
 test-kafka: need-java .venv/ready  ## with real Kafka brokers, fetched by Maven; RELEASES="2.8.2" KRAFT_RELEASES="4.0.2" are others
 	$(SCRIPT) kafka_jars $(RELEASES) $(KRAFT_RELEASES)
@@ -73,12 +81,12 @@ kube:  ## build the API server, etcd and kubectl for these tests: some minutes, 
 	@tools/kube/build.sh
 
 soak: need-java .venv/ready  ## faults with more seeds, and the releases that test-kafka leaves out: take your time
-	@TOPIARIST_SOAK=1 TOPIARIST_FAULTS=$(TOPIARIST_CACHE)/faults-soak.json $(SCRIPT) lanes test-faults
+	@TOPIARIST_SOAK=1 TOPIARIST_FAULTS=$(CACHE)/faults-soak.json $(SCRIPT) lanes test-faults
 	@TOPIARIST_SOAK=1 $(MAKE) --no-print-directory test-kafka RELEASES="3.7.2 3.4.1 3.0.2 2.8.2 2.4.1" KRAFT_RELEASES="4.0.2 3.9.2 3.3.2"
 
 interleave: need-java .venv/ready  ## every order of requests of two runs beside other actors, explored whole; WALKS=1000 on a real ZooKeeper
 	@$(SCRIPT) interleavings.run
-	TOPIARIST_WALKS=$(WALKS) $(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ \
+	TOPIARIST_WALKS=$(WALKS) $(BIN)/python -m pytest -n $(WORKERS) -o cache_dir=$(CACHE)/pytest/$@ \
 		tests/interleavings/test_tree.py
 
 record-interleavings: .venv/ready  ## explore, and put the counts into docs/interleavings.md
@@ -86,21 +94,21 @@ record-interleavings: .venv/ready  ## explore, and put the counts into docs/inte
 	$(SCRIPT) reference
 
 record-faults: .venv/ready  ## put the figures of the last run of test-faults into docs/reliability.md
-	$(SCRIPT) fault_matrix $(TOPIARIST_CACHE)/faults.json
+	$(SCRIPT) fault_matrix $(CACHE)/faults.json
 	$(SCRIPT) reference
 
 campaign: .venv/ready  ## perturb the operator at every write and event, and try the states of the schema: four minutes
-	$(SCRIPT) campaigns.run $(TOPIARIST_CACHE)/campaigns.json
+	$(SCRIPT) campaigns.run $(CACHE)/campaigns.json
 
 record-campaigns: .venv/ready  ## put the figures of the last run of campaign into docs/operator-campaigns.md
-	$(SCRIPT) operator_campaigns $(TOPIARIST_CACHE)/campaigns.json
+	$(SCRIPT) operator_campaigns $(CACHE)/campaigns.json
 	$(SCRIPT) reference
 
 soak-day: .venv/ready  ## a day of the operator in virtual time, 1,000 Topics, three writers and outages: take your time
-	$(SCRIPT) campaigns.day $(TOPIARIST_CACHE)/soak-day.json
+	$(SCRIPT) campaigns.day $(CACHE)/soak-day.json
 
 record-soak-day: .venv/ready  ## put the figures of the last run of soak-day into docs/operator-campaigns.md
-	$(SCRIPT) operator_campaigns $(TOPIARIST_CACHE)/soak-day.json
+	$(SCRIPT) operator_campaigns $(CACHE)/soak-day.json
 	$(SCRIPT) reference
 
 check: lint test-unit budgets  ## what a commit must pass: lint, the unit tests, and the budgets of folders of tests
@@ -118,7 +126,7 @@ lint: .venv/ready  ## style, types, layers, prose, generated files
 	$(BIN)/ruff check $(wildcard $(SOURCES))
 	$(BIN)/ruff format --check $(wildcard $(SOURCES))
 	$(BIN)/mypy operator/topiarist $(wildcard tests tools benchmarks docs/python)
-	$(BIN)/lint-imports --cache-dir $(TOPIARIST_CACHE)/import-linter
+	$(BIN)/lint-imports --cache-dir $(CACHE)/import-linter
 	$(SCRIPT) prose
 	$(SCRIPT) generate --check
 	$(SCRIPT) reference --check
@@ -188,7 +196,7 @@ wheels: .venv/ready  ## ask the registry which wheels the pinned packages have: 
 	@$(SCRIPT) release.wheels
 
 golden: .venv/ready  ## write the expected outputs of the acceptance cases and the README anew
-	TOPIARIST_GOLDEN=write $(BIN)/python -m pytest -q -o cache_dir=$(TOPIARIST_CACHE)/pytest/$@ tests/acceptance \
+	TOPIARIST_GOLDEN=write $(BIN)/python -m pytest -q -o cache_dir=$(CACHE)/pytest/$@ tests/acceptance \
 		tests/repo/test_readme.py tests/repo/test_drift_page.py tests/unit/api
 
 generate: .venv/ready  ## write the files that are made from others anew
@@ -203,67 +211,48 @@ constraints: .venv/ready  ## resolve the dependencies anew and pin them
 	$(RESOLVE) --group release --output-file tools/release/constraints.txt
 
 clean:  ## remove what can be made again
-	rm -rf .venv build dist operator/topiarist.egg-info .hypothesis $(addprefix $(TOPIARIST_CACHE)/,$(CACHES)) \
-		$(FUZZ)/packages $(FUZZ)/ready $(BROWSER) $(SITE) $(RELEASE) $(TOPIARIST_CACHE)/playwright
+	rm -rf .venv build dist operator/topiarist.egg-info .hypothesis $(addprefix $(CACHE)/,$(CACHES)) \
+		$(FUZZ)/packages $(FUZZ)/ready $(BROWSER) $(SITE) $(RELEASE) $(CACHE)/playwright
 
-# The pinned packages first, with hashes; then the project, which pip does not take together with hashes. One of them
-# (PySpark) comes as source: setuptools, pinned like the rest, is installed before it and builds it without isolation,
-# since an isolated build would fetch tools that nobody pinned.
-.venv/ready: pyproject.toml constraints.txt
-	@$(MAKE) --no-print-directory need-python
-	@echo "Installing what is pinned in constraints.txt into .venv: 1.1 GB, which takes a minute or two the first time." >&2
-	$(PYTHON) -m venv .venv
-	awk '/^[^ #]/ { wanted = /^setuptools==/ } wanted' constraints.txt >.venv/setuptools.txt
-	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r .venv/setuptools.txt
-	$(BIN)/python -m pip install --quiet --require-hashes --no-deps --no-build-isolation -r constraints.txt
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --no-index --editable .
-	touch $@
+# The script knows by a key if there is anything to install, and leaves the file alone if there is not.
+.venv/demo .venv/ready: need-python
+	@"$(PYTHON)" tools/environment.py $(@F)
 
-# Not in .venv: it is not there for every system, and nothing else needs it. It fits the Python of .venv.
+# Folders beside .venv, for what few commands need. They fit the Python of .venv.
+FOLDER = $(BIN)/python tools/environment.py
+
+# Not in .venv: it is not there for every system, and nothing else needs it.
 $(FUZZ)/ready: tests/fuzz/constraints.txt .venv/ready
-	@echo "Installing what is pinned in tests/fuzz/constraints.txt into $(FUZZ)/packages." >&2
-	@rm -rf $(FUZZ)/packages
-	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: --target $(FUZZ)/packages \
-		-r tests/fuzz/constraints.txt || { \
+	@$(FOLDER) $(FUZZ) $< || { \
 		echo "Fuzzing needs atheris, which could not be installed (see above): it is there for Linux on x86-64 and Python" \
-			"3.11 to 3.13, this is $$($(BIN)/python --version); another: make clean && make PYTHON=python3.11 fuzz" >&2; \
+			"3.11 to 3.13, this is $$($(BIN)/python --version); another: make PYTHON=python3.11 fuzz" >&2; \
 		exit 1; }
-	@touch $@
 
 # Not in .venv either: large, and for these tests only. The browser is not pinned: pages are for whatever people have.
 $(BROWSER)/ready: tests/browser/constraints.txt .venv/ready
-	@echo "Installing what is pinned in tests/browser/constraints.txt into $(BROWSER)/packages." >&2
-	@rm -rf $(BROWSER)/packages
-	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: --target $(BROWSER)/packages \
-		-r tests/browser/constraints.txt
-	@touch $@
+	@$(FOLDER) $(BROWSER) $<
 
 # Not in .venv: it has its own versions of packages that topiarist uses too.
-$(SITE)/ready: tools/docs_site/constraints.txt tools/docs_site/mermaid.sh .venv/ready
-	@echo "Installing what is pinned in tools/docs_site/constraints.txt into $(SITE)/packages." >&2
-	@rm -rf $(SITE)/packages
-	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: --target $(SITE)/packages \
-		-r tools/docs_site/constraints.txt
+$(SITE)/ready: tools/docs_site/constraints.txt .venv/ready $(SITE)/mermaid.min.js
+	@$(FOLDER) $(SITE) $<
+
+$(SITE)/mermaid.min.js: tools/docs_site/mermaid.sh
+	@mkdir -p $(SITE)
 	@tools/docs_site/mermaid.sh $(SITE)/mermaid.min.js
-	@touch $@
 
 # Not in .venv: only releases need them.
 $(RELEASE)/ready: tools/release/constraints.txt .venv/ready
-	@echo "Installing what is pinned in tools/release/constraints.txt into $(RELEASE)/packages." >&2
-	@rm -rf $(RELEASE)/packages
-	@$(BIN)/python -m pip install --quiet --require-hashes --no-deps --only-binary :all: --target $(RELEASE)/packages \
-		-r tools/release/constraints.txt
-	@touch $@
+	@$(FOLDER) $(RELEASE) $<
 
 need-python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
-		echo "Python 3.11 or later is needed; '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo not there):" \
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Python 3.11 or later is needed; '$(PYTHON)' is $$("$(PYTHON)" --version 2>/dev/null || echo not there):" \
 			"install one and say which, as in: make PYTHON=python3.11" >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2>/dev/null || { \
 		echo "Python's venv module is needed and '$(PYTHON)' has none: apt install python3-venv" >&2; exit 1; }
 
 need-java:
-	@version=$$($(JAVA) -version 2>&1 | sed -n 's/.* version "\([0-9][0-9]*\).*/\1/p'); \
+	@version=$$("$(JAVA)" -version 2>&1 | sed -n 's/.* version "\([0-9][0-9]*\).*/\1/p'); \
 	test "$${version:-0}" -ge 17 || { \
 		echo "Java 17 or later is needed; '$(JAVA)' is $${version:+version }$${version:-not there}: install one (Debian" \
 			"and Ubuntu: apt install openjdk-17-jre-headless; macOS: brew install openjdk@17) or set JAVA_HOME" >&2; \

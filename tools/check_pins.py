@@ -60,12 +60,16 @@ def closure(pins_by_name: Mapping[str, Pin], roots: Iterable[str]) -> Iterator[s
     yield from sorted(reached)
 
 
-def main(extras: list[str]) -> int:
-    """Print the pins; return the exit code."""
+def select_pins(extras: Iterable[str]) -> str:
+    """Return the pins that an installation with some extras needs; raise ``KeyError`` for an unknown extra."""
     project = tomllib.loads(Path("pyproject.toml").read_text(encoding="utf-8"))["project"]
     pins = parse_pins(Path("constraints.txt").read_text(encoding="utf-8"))
-    for each in closure(pins, required_packages(project, extras)):
-        print(pins[each].text, end="")
+    return "".join(pins[each].text for each in closure(pins, required_packages(project, extras)))
+
+
+def main(extras: list[str]) -> int:
+    """Print the pins; return the exit code."""
+    print(select_pins(extras), end="")
     return 0
 
 

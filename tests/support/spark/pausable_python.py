@@ -21,7 +21,7 @@ class PausablePython:
     def __init__(self, folder: Path, options: str = "") -> None:
         self._folder = folder
         self.script = folder / "python"
-        self.script.write_text(_SCRIPT.format(folder=folder, python=f"{sys.executable} {options}"))
+        self.script.write_text(_SCRIPT.format(folder=folder, python=f'"{sys.executable}" {options}'))
         self.script.chmod(0o755)
 
     @property
