@@ -5,7 +5,6 @@ ZooKeeper.
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from kazoo.client import KazooClient
 
 from integration.test_report import apply, results
 from integration.test_writing_cli import manifests
+from support import namespaces
 from support.zookeeper import busy_cluster, write_checker
 from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.proxy import Proxy
@@ -35,18 +35,6 @@ exit $code
 """
 """A disk of 12 KiB that only this process sees, and what is on it in the end."""
 
-UNSHARED = ["unshare", "--user", "--map-root-user", "--mount"]
-
-
-def _may_mount() -> bool:
-    if shutil.which("unshare") is None:
-        return False
-    command = [*UNSHARED, "mount", "-t", "tmpfs", "none", "/mnt"]
-    return subprocess.run(command, check=False, capture_output=True).returncode == 0
-
-
-may_mount = pytest.mark.skipif(not _may_mount(), reason="this machine lets nobody mount a disk of its own")
-
 WRITERS = {
     "plan": (("plan", "{folder}", "--adopt=*", "--out", "{disk}/plan.json"), "plan.json"),
     "snapshot": (("snapshot", "{folder}", "--out", "{disk}/snapshots"), "snapshots/prod.jsonl"),
@@ -66,7 +54,7 @@ def on_a_disk(options: str, writer: str, tmp_path: Path, connect: str) -> tuple[
     folder = busy_cluster.write_manifest_folder(tmp_path / "manifests", connect)
     words = [word.format(folder=folder, disk=disk) for word in WRITERS[writer][0]]
     command = ["sh", "-c", SCRIPT, "sh", str(disk), str(kept), options, sys.executable, "-m", "topiarist", *words]
-    done = subprocess.run([*UNSHARED, *command], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([*namespaces.own_disks(), *command], capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 1, done
     assert "Traceback" not in done.stderr
     (line,) = [line for line in done.stderr.splitlines() if "cannot be written" in line]
@@ -74,7 +62,6 @@ def on_a_disk(options: str, writer: str, tmp_path: Path, connect: str) -> tuple[
     return line, kept
 
 
-@may_mount
 @pytest.mark.parametrize("writer", WRITERS)
 def test_f27_a_disk_that_may_not_be_written(mould: ClusterTemplate, proxy: Proxy, tmp_path: Path, writer: str) -> None:
     """Mounted read-only: the error has the path and the cause, the earlier file stays, and no write is sent to
@@ -90,7 +77,6 @@ def test_f27_a_disk_that_may_not_be_written(mould: ClusterTemplate, proxy: Proxy
     assert write_checker.read_nodes(connect) == before
 
 
-@may_mount
 @pytest.mark.parametrize("writer", WRITERS)
 def test_f27_a_full_disk(mould: ClusterTemplate, proxy: Proxy, tmp_path: Path, writer: str) -> None:
     """Full in the middle of the file: the error has the path and the cause, the earlier file is unchanged (a report has
