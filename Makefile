@@ -49,7 +49,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .PHONY: campaign record-campaigns soak-day record-soak-day site site-versions
 .PHONY: bench-moves bench-operator bench-drift bench-page test-slow test-unit budgets record-budgets test-browser mutants fuzz golden generate constraints clean
 .PHONY: release release-files publish-image publish-chart publish-python publish-files lint-workflows wheels
-.PHONY: pictures interleave record-interleavings need-python need-java
+.PHONY: nightly green-night namespaces pictures interleave record-interleavings need-python need-java
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -83,6 +83,12 @@ kube:  ## build the API server, etcd and kubectl for these tests: some minutes, 
 soak: need-java .venv/ready  ## faults with more seeds, and the releases that test-kafka leaves out: take your time
 	@TOPIARIST_SOAK=1 TOPIARIST_FAULTS=$(CACHE)/faults-soak.json $(SCRIPT) lanes test-faults
 	@TOPIARIST_SOAK=1 $(MAKE) --no-print-directory test-kafka RELEASES="3.7.2 3.4.1 3.0.2 2.8.2 2.4.1" KRAFT_RELEASES="4.0.2 3.9.2 3.3.2"
+
+# Each part is a job of .github/workflows/nightly.yml.
+NIGHT := test test-slow test-faults test-kafka test-kubernetes test-browser soak interleave campaign soak-day mutants \
+	fuzz bench bench-drift bench-moves
+
+nightly: $(NIGHT)  ## everything: hours
 
 interleave: need-java .venv/ready  ## every order of requests of two runs beside other actors, explored whole; WALKS=1000 on a real ZooKeeper
 	@$(SCRIPT) interleavings.run
@@ -176,6 +182,9 @@ release: .venv/ready $(RELEASE)/ready  ## commit, tag and files of VERSION=x.y.z
 release-files: .venv/ready $(RELEASE)/ready  ## the files of the tag that is checked out, checked, in dist
 	@umask 022; $(SCRIPT) release files
 
+green-night: need-python  ## fail unless the newest night of the commit was green: workflow only
+	@"$(PYTHON)" tools/release/green_night.py
+
 publish-image:  ## the image for each processor, with SBOM, provenance and signature, to the forge's registry: workflow only
 	@tools/release/publish.sh image
 
@@ -187,6 +196,9 @@ publish-python:  ## wheel and source distribution to the package index: workflow
 
 publish-files:  ## signed checksums, and the release with all files at the forge: workflow only
 	@tools/release/publish.sh files
+
+namespaces:  ## let an ordinary user make namespaces of the kernel, as some tests do: workflow only
+	@sudo -n sysctl -q -w kernel.apparmor_restrict_unprivileged_userns=0
 
 lint-workflows: .venv/ready $(RELEASE)/ready  ## the workflows by actionlint, which Go builds once, and by zizmor
 	@tools/release/actionlint.sh
