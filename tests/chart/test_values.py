@@ -90,6 +90,7 @@ def test_the_defaults_are_what_the_schema_says() -> None:
     assert found == {name: defaults(inner) for name, inner in SCHEMA["properties"].items()}
 
 
+@pytest.mark.slow
 def test_every_value_has_an_effect(everything: dict[str, Any]) -> None:
     """Every value changes the rendered output; ``everything.yaml`` and OTHERWISE differ from the default."""
     base = put(put(everything, "replicas", None), "crds.enabled", False)

@@ -224,6 +224,7 @@ def test_a_topic_that_grows_while_it_is_read_is_read_again(
     assert found["values"][0]["actual"] == "3"
 
 
+@pytest.mark.slow
 def test_few_requests_for_one_topic_of_many(cluster: SimulatedKafka, proxy: Proxy, capsys: Capture) -> None:
     """Describe reads the whole cluster in bulk, and the partitions of one topic in a few requests."""
     cluster.add_topics(*(Topic(f"topic-{number:04}", REPLICAS, {}) for number in range(2000)))

@@ -125,6 +125,7 @@ def test_without_multiread_the_same_is_read(cluster: SimulatedKafka) -> None:
     assert read(cluster.connect, multiread=False) == state
 
 
+@pytest.mark.slow
 def test_reading_writes_nothing_and_asks_little(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """A read sends only reads, at most 250 per request, and the session counts them correctly."""
     cluster.add_topics(*(Topic(f"topic-{number}", REPLICAS, {}) for number in range(1000)))

@@ -23,12 +23,13 @@ from interleavings.zookeeper import bounds
 from interleavings.zookeeper.model import ZooKeeperModel
 from interleavings.zookeeper.tree import Entry, Tree, execute, topic_of
 from interleavings.zookeeper.world import World
+from support.examples import scaled, slow_but
 from support.zookeeper.client import connect_client
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
 
-WALKS = int(os.environ.get("TOPIARIST_WALKS", "30"))
+WALKS = int(os.environ.get("TOPIARIST_WALKS") or scaled(30))
 
 _EVENTS = ("the connection drops", "its session expires", "crashes", "its session expires after the crash")
 _NOT_SENT = ("AwaitDeletion", "AwaitController", "AwaitRequest")
@@ -149,7 +150,7 @@ def own_zookeeper() -> Iterator[str]:
 
 
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("share", range(2))
+@pytest.mark.parametrize("share", slow_but([0], range(2)))
 def test_random_walks_are_those_of_a_real_server(own_zookeeper: str, share: int) -> None:
     """Each walk takes one of the small bounds from its first state to an end, by steps chosen with a seed."""
     steps, names = 0, [*bounds.SMALL]

@@ -27,7 +27,7 @@ KUBERNETES = ROOT / "docs" / "kubernetes.md"
 SITE = frozenset(find_files())
 """The files of the repository that the documentation site has."""
 
-OTHER_COMMANDS = ("zookeeper-contract.md", "changed-words.md", "CHANGELOG.md")
+OTHER_COMMANDS = ("zookeeper-contract.md", "changed-words.md", "testing.md", "CHANGELOG.md")
 
 each_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 each_page_of_ours = pytest.mark.parametrize(

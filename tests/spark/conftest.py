@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from integration.conftest import clusters, silent
+from topiarist.adapters.devcluster.zookeeper_server import FAST_START_JVM_OPTIONS
 from topiarist.drift.spark.session import create_local_session
 
 __all__ = ["clusters", "silent"]
@@ -44,9 +45,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    """Start Spark in its own JVM, with few shuffle partitions; the tests check results, not speed."""
-    started = create_local_session("1g")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """Start Spark in its own JVM, with few shuffle partitions; the tests check results, not speed.
+
+    The JVM has its quick compiler only: most of the time of small jobs is that of the other one.
+    """
+    folder = tmp_path_factory.mktemp("spark-conf")
+    options = f"spark.driver.extraJavaOptions {' '.join(FAST_START_JVM_OPTIONS)}\n"
+    (folder / "spark-defaults.conf").write_text(options)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SPARK_CONF_DIR", str(folder))
+        started = create_local_session("1g")
     started.conf.set("spark.sql.shuffle.partitions", "2")
     yield started
     started.stop()

@@ -15,6 +15,8 @@ from support.drift import drifted_fleet
 from support.spark.cluster import FAST_START_OPTIONS
 from support.spark.pausable_python import PausablePython
 
+pytestmark = pytest.mark.slow
+
 PATIENCE = 300.0
 """Seconds until output must appear."""
 

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -111,7 +112,8 @@ def load_lanes() -> Mapping[str, Lane]:
 def run_pytest(lane: Lane, tests: Sequence[str], options: Sequence[str], *, seed: int, night: bool = False) -> Run:
     """Run pytest on tests, and return its record; an exit code of at least 2 means that there is none.
 
-    The processor time is that of all processes that ended below this one, orphans included.
+    The processor time is that of all processes that ended below this one, orphans included. The record stays in the
+    cache, as ``lanes/LANE.tests.json``.
     """
     _adopt_orphans()
     with tempfile.TemporaryDirectory() as folder:
@@ -130,6 +132,9 @@ def run_pytest(lane: Lane, tests: Sequence[str], options: Sequence[str], *, seed
         if not record.exists():
             return Run(max(code, 2), {}, {}, {}, cpu_s, wall_s, 0.0, survivors)
         read = json.loads(record.read_text(encoding="utf-8"))
+        kept = CACHE / "lanes" / f"{lane.name}.tests.json"
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(record, kept)
     outcomes, traces, cpu = (
         {name: test[key] for name, test in read["tests"].items()} for key in ("outcome", "trace", "cpu_s")
     )

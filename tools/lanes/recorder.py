@@ -20,6 +20,7 @@ import pytest
 
 _CPU = "cpu_s"
 _begin = pytest.StashKey[float]()
+_is_last = pytest.StashKey[bool]()
 _GROUP = re.compile(r"(?<=[\w\]])@[^@\[\]]+$")
 
 
@@ -113,9 +114,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """Note the processor time before a test."""
     item.stash[_begin] = processor_seconds()
+    item.stash[_is_last] = nextitem is None
     return (yield)
 
 
@@ -123,8 +125,11 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add the processor time of a test to the report of its last phase."""
+    """Add the processor time of a test to the report of its last phase.
+
+    After its last test a process ends the servers of all its tests: that time belongs to none of them.
+    """
     report = yield
-    if call.when == "teardown":
+    if call.when == ("call" if item.stash[_is_last] else "teardown"):
         report.user_properties.append((_CPU, processor_seconds() - item.stash[_begin]))
     return report

@@ -146,6 +146,7 @@ def test_topics_are_read_as_strictly_as_the_judge_says(raws: list[bytes]) -> Non
         assert all(type(broker) is int for brokers in node.replicas for broker in brokers)
 
 
+@pytest.mark.slow
 def test_a_reassignment_of_many_partitions_is_looked_up_in_one_pass() -> None:
     """Each reassigned partition is looked up once, also if partition ids are missing.
 
