@@ -29,7 +29,7 @@ CACHES := ruff mypy pytest import-linter
 RELEASES ?= 3.9.2 2.4.1
 KRAFT_RELEASES ?= 4.4.0
 
-# A lane of tests/lanes.toml; PART=core, PART=night and WORKERS=4 change it.
+# A lane of tests/lanes.toml; PART=core, PART=night, PART=changed and WORKERS=4 change it.
 LANE = $(SCRIPT) lanes $@
 
 # Playwright is found by PYTHONPATH; the shell stops where there is no browser and none can be had.
@@ -80,14 +80,21 @@ test-browser: $(BROWSER)/ready $(SITE)/ready  ## reports, plans and the site in 
 kube:  ## build the API server, etcd and kubectl for these tests: some minutes, once
 	@tools/kube/build.sh
 
-soak: need-java .venv/ready  ## faults with more seeds, and the releases that test-kafka leaves out: take your time
+# The releases of a night: all of them over a week.
+WEEKDAY ?= $(shell date +%u)
+SOAK_RELEASES ?= $(word $(WEEKDAY),3.7.2 3.4.1 3.0.2 2.8.2 2.4.1 3.9.2 3.7.2)
+SOAK_KRAFT_RELEASES ?= $(word $(WEEKDAY),4.0.2 3.9.2 3.3.2 4.0.2 3.9.2 3.3.2 4.4.0)
+
+soak: need-java .venv/ready  ## faults with more seeds, and the releases of this weekday; SOAK_RELEASES= and SOAK_KRAFT_RELEASES= are others
 	@TOPIARIST_SOAK=1 TOPIARIST_FAULTS=$(CACHE)/faults-soak.json $(SCRIPT) lanes test-faults
-	@TOPIARIST_SOAK=1 $(MAKE) --no-print-directory test-kafka RELEASES="3.7.2 3.4.1 3.0.2 2.8.2 2.4.1" KRAFT_RELEASES="4.0.2 3.9.2 3.3.2"
+	@TOPIARIST_SOAK=1 $(MAKE) --no-print-directory test-kafka RELEASES="$(SOAK_RELEASES)" \
+		KRAFT_RELEASES="$(SOAK_KRAFT_RELEASES)"
 
 # Each part is a job of .github/workflows/nightly.yml.
 NIGHT := test test-slow test-faults test-kafka test-kubernetes test-browser soak interleave campaign soak-day mutants \
 	fuzz bench bench-drift bench-moves
 
+nightly: export PART := night
 nightly: $(NIGHT)  ## everything: hours
 
 interleave: need-java .venv/ready  ## every order of requests of two runs beside other actors, explored whole; WALKS=1000 on a real ZooKeeper

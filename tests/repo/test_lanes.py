@@ -66,7 +66,7 @@ def run_lane(folder: Path, lane: str, files: Mapping[str, str], **variables: str
     (folder / "pytest.ini").write_text("[pytest]\npythonpath = tools\nmarkers =\n  night\n")
     environment = {**os.environ, "PYTHONPATH": str(folder / "tools"), "TOPIARIST_CACHE": str(folder / "cache")}
     environment["WORKERS"] = "1"
-    unset = ("PART", "TOPIARIST_PARTS", "TOPIARIST_SEED", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "TOPIARIST_RECORD")
+    unset = ("PART", "TOPIARIST_SEED", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "TOPIARIST_RECORD")
     environment = {name: value for name, value in environment.items() if name not in unset}
     command = [sys.executable, "-P", "-m", "lanes", lane]
     return subprocess.run(

@@ -1,9 +1,9 @@
 """Runs a lane of tests, and says what it cost: ``python -m lanes LANE [PYTEST OPTION...]``.
 
-``PART`` in the environment is ``core``, ``whole`` (the default) or ``night``; ``.ci/run`` has the parts that a change
-can touch in the file that ``TOPIARIST_PARTS`` names. Other commands:
+``PART`` in the environment is ``core``, ``whole`` (the default), ``night``, or ``changed``: what the change can touch.
+Other commands:
 
-``parts``     print the part of each lane that a change can touch, as JSON, and on stderr what is left to the night
+``parts``     print the part of each lane that the change can touch, and what is left to the night
 ``budgets``   compare the last whole runs of two lanes with ``tests/budgets.json``; ``--write`` stores new budgets
 """
 
@@ -14,10 +14,22 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
 
 from lanes import budgets, changes
-from lanes.lane import CACHE, CORE, NIGHT, WHOLE, Lane, Part, Run, draw_seed, load_lanes, run_pytest, worker_count
+from lanes.lane import (
+    CACHE,
+    CHANGED,
+    CORE,
+    NIGHT,
+    WHOLE,
+    Lane,
+    Part,
+    Run,
+    draw_seed,
+    load_lanes,
+    run_pytest,
+    worker_count,
+)
 
 _BUDGETED = ("test", "test-unit")
 _RED, _NO_TESTS_FAILED, _SOME_TESTS_FAILED = 1, 0, 1
@@ -117,22 +129,23 @@ def _print_costs(lane: Lane, run: Run) -> None:
 
 
 def _chosen_part(lane: Lane) -> Part:
-    if path := os.environ.get("TOPIARIST_PARTS"):
-        name, areas = json.loads(Path(path).read_text(encoding="utf-8"))[lane.name]
-        return Part(name, tuple(areas))
-    return Part(os.environ.get("PART") or WHOLE)
+    name = os.environ.get("PART") or WHOLE
+    if name == CHANGED:
+        return changes.choose_parts(changes.changed_files()[0])[lane.name]
+    if name not in (CORE, WHOLE, NIGHT):
+        raise SystemExit(f"PART={name}: found no such part, wanted {CORE}, {WHOLE}, {NIGHT} or {CHANGED}")
+    return Part(name)
 
 
 def _print_parts(lanes: Mapping[str, Lane]) -> int:
     files, origin = changes.changed_files()
     parts = changes.choose_parts(files)
     changed = "unknown" if files is None else f"{len(files)} files differ"
-    print(f"base: {origin}; {changed}", file=sys.stderr)
+    print(f"base: {origin}; {changed}")
     for name, part in parts.items():
         left = sorted({*lanes[name].night} - {*part.areas})
         rest = ["all but its core"] if part.name == CORE else []
-        print(f"  {name}: {_describe(part)}; left to the night: {', '.join(rest + left) or 'nothing'}", file=sys.stderr)
-    print(json.dumps(parts))
+        print(f"  {name}: {_describe(part)}; left to the night: {', '.join(rest + left) or 'nothing'}")
     return 0
 
 

@@ -23,8 +23,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("TOPIARIST_CACHE") or ROOT / ".cache")
 
-CORE, WHOLE, NIGHT = "core", "whole", "night"
-"""The parts of a lane: what runs with every change, all but the tests of the night, and all."""
+CORE, WHOLE, NIGHT, CHANGED = "core", "whole", "night", "changed"
+"""The parts of a lane: what runs with every change, all but the tests of the night, all, what the change can touch."""
 
 _NO_FAILURE, _TESTS_FAILED = 0, 1
 _ORPHANS_END_S = float(os.environ.get("TOPIARIST_ORPHANS_END_S", "20"))
