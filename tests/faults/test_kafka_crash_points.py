@@ -120,11 +120,11 @@ def require_records(kafka: FakeKafka) -> None:
     No intent is left, but that of a creation that was given up, as long as it may still be carried out.
     """
     records = kafka.records()
-    for name, topic in kafka.cluster.topics.items():
+    for name, topic in kafka.topics.items():
         assert records.topics[name].topic_id == topic.id_text, name
     intents = {name: each.intent.kind for name, each in records.topics.items() if each.intent}
     assert set(intents.values()) <= {IntentKind.GONE}
-    assert not intents.keys() & kafka.cluster.topics.keys()
+    assert not intents.keys() & kafka.topics.keys()
     assert records.lock.run == ""
     numbers = kafka.commit_numbers()
     assert numbers == list(range(1, len(numbers) + 1))
@@ -231,7 +231,7 @@ def require_final(kafka: FakeKafka, specs: tuple[TopicSpec, ...]) -> None:
     require_converged_loosely(kafka, specs)
     require_records(kafka)
     wanted = {each.topic for each in specs if not each.absent}
-    assert wanted <= kafka.cluster.topics.keys()
+    assert wanted <= kafka.topics.keys()
 
 
 def test_k10_a_freeze_at_any_request_ends_the_run(tally: FaultStatistics) -> None:
@@ -272,7 +272,7 @@ def test_k20_other_manifests_follow_a_killed_run(tally: FaultStatistics) -> None
         kafka = prepared()
         run_with(kafka, kill_at(step, is_done=is_done), kafka.plan(*WANTED))
         require_final(kafka, OTHER)
-        if "bare" in kafka.cluster.topics:
+        if "bare" in kafka.topics:
             record = kafka.records().topics["bare"]
             assert record.record
             assert record.record.owner == "default"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import uuid
-
 import pytest
 
 from support.builders import spec
 from support.kafka.fake_cluster import answer_code
 from support.kafka.fake_kafka import FakeKafka, FakeSession, no_hook
-from support.kafka.memory_records import Fault, Killed, MemoryBroker
+from support.kafka.memory_records import RECORDS, Fault, Killed, MemoryBroker
 from topiarist.adapters.kafka_admin.records.run import RecordsRun
 from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, Records, TopicRecord
 from topiarist.errors import Reason, TopiaristError
@@ -138,15 +136,16 @@ def test_k06_another_transaction_blocks_and_hides_nothing() -> None:
     """With an open transaction of another client for ever a run ends; after three seconds it reads everything."""
     broker = MemoryBroker()
     make_change(broker)
-    broker.abandon()
+    stranger = broker.abandon()
     with pytest.raises(TopiaristError) as error:
         new_run(broker).acquire()
     assert error.value.reason is Reason.RECORDS_BLOCKED
     began = broker.now
 
     def end_later(_name: str, _number: int) -> None:
-        if broker.now > began + 3 and broker._stable() < broker._end:
-            broker.end()
+        if broker.now > began + 3 and broker.records_log.stable < broker.records_log.end:
+            broker.before = lambda name, number: None
+            stranger.end()
 
     broker.before = end_later
     assert new_run(broker).acquire().topics == {"a": AFTER, "b": BEFORE}
@@ -164,10 +163,12 @@ def test_k07_a_deleted_topic_is_lost(step: tuple[str, int]) -> None:
 
 def test_k08_records_of_another_cluster_or_a_deleting_topic_are_refused() -> None:
     """``meta`` of another cluster, and a topic without compaction, are RecordsLost before anything is written."""
-    for change in ({"cluster_id": "other"}, {"policy": "delete"}):
+    for cluster_id, policy in (("other", "compact"), ("cluster", "delete")):
         broker = MemoryBroker()
         make_change(broker)
-        vars(broker).update(change)
+        broker.cluster_id = cluster_id
+        broker.cluster.change(RECORDS, cleanup_policy=policy)
+        broker.catch_up()
         with pytest.raises(TopiaristError) as error:
             new_run(broker).acquire()
         assert error.value.reason is Reason.RECORDS_LOST
@@ -206,10 +207,8 @@ def test_k10_a_freeze_between_intents_and_request_stops_the_request() -> None:
 def test_k11_a_batch_larger_than_a_fetch_is_read() -> None:
     """Records in batches larger than a fetch, with aborted ones between them, are read whole."""
     broker = MemoryBroker(fetch_bytes=10)
-    broker.topic_id = None
     make_change(broker)
-    broker.abandon()
-    broker.end()
+    broker.abandon().end(commit=False)
     assert read(broker).topics == {"a": AFTER, "b": BEFORE}
 
 
@@ -227,10 +226,36 @@ def test_k05_a_lost_transaction_state_fences_the_run() -> None:
     assert read(broker).topics == {"a": AFTER, "b": BEFORE}
 
 
+def test_k04_a_check_of_a_fenced_run_aborts_a_commit_of_the_newer() -> None:
+    """The newer run ends without that commit, which the next run finds undone; nothing of it is half written."""
+    broker = MemoryBroker()
+    older, newer = new_run(broker), new_run(broker)
+    older.acquire()
+    older.commit({"a": BEFORE}, hold=True)
+    newer._begin()
+
+    def check(name: str, _number: int) -> None:
+        if name == "EndTxn":
+            broker.before = lambda name, number: None
+            with pytest.raises(TopiaristError):
+                older.require_fence()
+
+    broker.before = check
+    with pytest.raises(TopiaristError) as error:
+        newer.commit({"a": AFTER}, hold=False)
+    assert error.value.reason is Reason.SESSION_LOST
+    assert error.value.reason.retryable
+    assert read(broker).topics == {"a": BEFORE}
+
+
 def test_k05_too_few_replicas_in_sync_are_waited_for() -> None:
     """NOT_ENOUGH_REPLICAS for five seconds delays a commit, for ever it ends the run with nothing written."""
-    broker = MemoryBroker(always=lambda name, now: 19 if name == "Produce" and now < 5 else None)
+    broker = MemoryBroker()
+    broker.create_topic()
+    broker.cluster.stopped |= {1, 2}
+    broker.before = lambda name, number: broker.cluster.stopped.clear() if broker.now >= 5 else None
     make_change(broker)
+    assert 5 <= broker.now < 10
     before = read(broker)
     broker.always = lambda name, now: 19 if name == "Produce" else None
     with pytest.raises(TopiaristError) as error:
@@ -251,8 +276,8 @@ def test_k06_a_plan_reads_what_was_committed_before_it() -> None:
 def test_k06_a_plan_is_blocked_by_another_transaction_too() -> None:
     """With an open transaction of another client a plan ends with the offset, and is never made from old records."""
     broker = MemoryBroker()
+    broker.create_topic()
     broker.abandon()
-    broker.topic_id = uuid.uuid4()
     with pytest.raises(TopiaristError) as error:
         new_run(broker).read()
     assert error.value.reason is Reason.RECORDS_BLOCKED
@@ -267,7 +292,7 @@ def test_k11_compaction_changes_nothing() -> None:
     run.commit({"b": None}, hold=False)
     for _ in range(3):
         before = new_run(broker).read()
-        broker.compact()
+        broker.records_log.compact()
         assert new_run(broker).read() == before
         make_change(broker)
         run = new_run(broker)
@@ -306,7 +331,7 @@ def test_k12_a_request_that_is_carried_out_after_its_run_died(request_name: str,
     for _ in range(2):
         list(kafka.apply(kafka.plan(*SPECS)))
     assert not kafka.plan(*SPECS).has_changes
-    assert {name: len(topic.replicas) for name, topic in kafka.cluster.topics.items()} == {
+    assert {name: len(topic.replicas) for name, topic in kafka.topics.items()} == {
         "made": 2,
         "set": 1,
         "grown": 2,
@@ -314,7 +339,7 @@ def test_k12_a_request_that_is_carried_out_after_its_run_died(request_name: str,
     creations = [change for change in kafka.cluster.changes if change[0] in ("create", "grow", "delete")]
     assert sorted(creations) == [("create", "made"), ("delete", "old"), ("grow", "grown")]
     records = kafka.records()
-    assert all(records.topics[name].topic_id == topic.id_text for name, topic in kafka.cluster.topics.items())
+    assert all(records.topics[name].topic_id == topic.id_text for name, topic in kafka.topics.items())
 
 
 def test_k12_a_controller_that_answers_late_is_no_witness() -> None:
@@ -352,6 +377,7 @@ def run_until(kafka: FakeKafka, request_name: str, late: float) -> None:
 def test_k13_a_creation_that_is_answered_as_existing_after_a_failover() -> None:
     """The request was carried out by the controller before, and is answered with TOPIC_ALREADY_EXISTS: it is ours."""
     kafka = FakeKafka()
+    kafka.create_topic()
     kafka.cluster.on("CreateTopics", answer_code(36, "Topic 'a' already exists.", with_effect=True))
     plan = kafka.plan(spec("a"))
     assert [outcome.result for outcome in kafka.apply(plan)] == [Result.DONE]

@@ -12,6 +12,7 @@ from kafka.record.default_records import DefaultRecordBatchBuilder
 from support import snapshots as snapshot_examples
 from support import states
 from support.kafka import scripted_broker as broker_answers
+from support.kafka.releases import encode_response
 from topiarist.adapters.devcluster.seed import topic_bytes
 from topiarist.adapters.kafka_admin.read.overrides_decoder import OVERRIDE, VERSION
 from topiarist.adapters.kafka_admin.records import codec
@@ -77,7 +78,7 @@ def answer_seeds() -> Iterator[bytes]:
         (2, broker_answers.login_response(b"r=x,s=c2FsdA==,i=4096")),
     )
     for number, (version, response) in enumerate(responses):
-        yield bytes([number]) + broker_answers.encode_response(response, version, correlation_id=1)
+        yield bytes([number]) + encode_response(response, version, correlation_id=1)
     yield b"\0HTTP/1.1 400 Bad Request"
 
 
@@ -94,7 +95,7 @@ def override_seeds() -> Iterator[bytes]:
     described = result(error_code=0, resource_type=2, resource_name="orders", configs=entries)
     hidden = result(error_code=29, error_message="denied", resource_type=2, resource_name="hidden", configs=[])
     for results in ([], [described], [hidden, described]):
-        yield broker_answers.encode_response(DescribeConfigsResponse(results=results), VERSION, 1)[4:]
+        yield encode_response(DescribeConfigsResponse(results=results), VERSION, 1)[4:]
 
 
 def batch_seeds() -> Iterator[bytes]:

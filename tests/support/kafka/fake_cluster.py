@@ -9,11 +9,10 @@ from __future__ import annotations
 import uuid
 from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kafka.protocol import admin
 from kafka.protocol.admin import (
     CreatePartitionsResponse,
     CreateTopicsResponse,
@@ -21,18 +20,12 @@ from kafka.protocol.admin import (
     IncrementalAlterConfigsResponse,
 )
 
+from support.kafka import controller_checks as checks
+from support.kafka.controller_checks import ACCEPTED, Verdict
+from support.kafka.releases import NEWEST, RELEASES, Offering
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Message
+from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
 from topiarist.kafka.types import Broker, Replicas
-
-VERSIONS = {19: 7, 20: 6, 37: 3, 44: 1}
-"""The versions of the Admin requests that the brokers serve, by API key, as Kafka 4.4 does."""
-
-_RESPONSES = {
-    19: CreateTopicsResponse,
-    20: DeleteTopicsResponse,
-    37: CreatePartitionsResponse,
-    44: IncrementalAlterConfigsResponse,
-}
 
 
 @dataclass(frozen=True)
@@ -49,6 +42,8 @@ class FakeTopic:
         return urlsafe_b64encode(self.id.bytes).decode().rstrip("=")
 
 
+_DELETE = 1
+
 Fault = Callable[["FakeCluster", Message], Message]
 """A replacement of one request: it returns the answer, or raises ``Disconnected``."""
 
@@ -61,9 +56,12 @@ class FakeCluster:
 
     ``sent`` has the names of the Admin requests that arrived, and ``changes`` the topics that were changed, in order.
     ``faults`` are used up one after the other by the requests of a name. ``vetoes`` are asked for each element.
+    ``stopped`` are the brokers that are registered and do not run.
     """
 
-    def __init__(self, *, brokers: Iterable[Broker] = ()) -> None:
+    def __init__(self, *, brokers: Iterable[Broker] = (), release: str = NEWEST) -> None:
+        self.release = RELEASES[release]
+        self.stopped: set[int] = set()
         self.brokers = tuple(brokers) or tuple(Broker(each, f"rack{each}") for each in (1, 2, 3))
         self.topics: dict[str, FakeTopic] = {}
         self.sent: list[str] = []
@@ -112,22 +110,29 @@ class FakeCluster:
         return answer
 
     def _create(self, request: Message) -> Message:
-        element = CreateTopicsResponse.CreatableTopicResult
-        results, throttle = [], 0
-        for topic in request.topics:
-            code, message = self._check(topic.name, topic)
-            lists = tuple(tuple(each.broker_ids) for each in topic.assignments)
-            if not code and topic.name in self.topics:
-                code, message = 36, f"Topic '{topic.name}' already exists."
-            if not code and not {each for replicas in lists for each in replicas} <= {each.id for each in self.brokers}:
-                code, message = 39, "The manual partition assignment includes a broker that is not registered."
+        doubles = _doubles(topic.name for topic in request.topics)
+        names = {*self.topics}
+        is_large = sum(len(topic.assignments) for topic in request.topics) > checks.MAX_PARTITIONS
+        element, results, throttle = CreateTopicsResponse.CreatableTopicResult, [], 0
+        for topic in {each.name: each for each in request.topics}.values():
+            lists = {each.partition_index: tuple(each.broker_ids) for each in topic.assignments}
+            config = {each.name: each.value for each in topic.configs}
+            code, message = self._veto(topic.name, topic)
+            if not code and topic.name in doubles:
+                code, message = checks.INVALID_REQUEST, "Duplicate topic name."
+            elif not code and is_large:
+                code, message = checks.POLICY_VIOLATION, "Excessively large number of partitions per request."
+            elif not code:
+                code, message = self._check_creation(topic, lists, config, names)
             if not code and not request.validate_only and self._is_over_quota():
-                code, message, throttle = 89, "The throttling quota has been exceeded.", 20
-            topic_id = uuid.UUID(int=0)
+                code, message, throttle = (
+                    checks.THROTTLING_QUOTA_EXCEEDED,
+                    "The throttling quota has been exceeded.",
+                    20,
+                )
+            topic_id = NO_ID if code else self._new_id()
             if not code and not request.validate_only:
-                topic_id = self._new_id()
-                config = {each.name: each.value for each in topic.configs}
-                self.topics[topic.name] = FakeTopic(topic_id, lists, config)
+                self.topics[topic.name] = FakeTopic(topic_id, tuple(lists[each] for each in sorted(lists)), config)
                 self.changes.append(("create", topic.name))
             results.append(
                 element(
@@ -136,28 +141,51 @@ class FakeCluster:
                     error_code=code,
                     error_message=message or None,
                     topic_config_error_code=0,
-                    num_partitions=-1,
-                    replication_factor=-1,
+                    num_partitions=-1 if code else len(lists),
+                    replication_factor=-1 if code else len(lists[0]),
                     configs=None,
                 )
             )
         return CreateTopicsResponse(throttle_time_ms=throttle, topics=results)
 
+    def _check_creation(
+        self, topic: Any, lists: dict[int, Replicas], config: dict[str, str], names: Collection[str]
+    ) -> Verdict:
+        verdict = checks.check_name(topic.name, names)
+        if verdict == ACCEPTED:
+            verdict = checks.check_configs(config, self.release.version)
+        if verdict != ACCEPTED:
+            return verdict
+        assert lists, "topiarist names all replicas of a topic"
+        if (topic.num_partitions, topic.replication_factor) != (-1, -1):
+            return (
+                checks.INVALID_REQUEST,
+                "A manual partition assignment was specified, but a number was not set to -1.",
+            )
+        if sorted(lists) != [*range(len(topic.assignments))]:
+            message = "partitions should be a consecutive 0-based integer sequence"
+            return checks.INVALID_REPLICA_ASSIGNMENT, message
+        return self._check_lists([lists[number] for number in sorted(lists)], len(lists[0]))
+
     def _grow(self, request: Message) -> Message:
-        element = CreatePartitionsResponse.CreatePartitionsTopicResult
-        results, throttle = [], 0
-        for topic in request.topics:
-            code, message = self._check(topic.name, topic)
+        doubles = _doubles(topic.name for topic in request.topics)
+        element, results, throttle = CreatePartitionsResponse.CreatePartitionsTopicResult, [], 0
+        for topic in {each.name: each for each in request.topics}.values():
             found = self.topics.get(topic.name)
             lists = tuple(tuple(each.broker_ids) for each in topic.assignments or ())
-            if not code and found is None:
-                code, message = 3, "This server does not host this topic-partition."
-            elif not code and found and topic.count <= len(found.replicas):
-                code, message = 37, f"The topic {topic.name} currently has {len(found.replicas)} partition(s)"
-            elif not code and found and topic.count - len(lists) != len(found.replicas):
-                code, message = 39, f"Attempted to add {topic.count - len(found.replicas)} additional partition(s)"
+            code, message = self._veto(topic.name, topic)
+            if not code and topic.name in doubles:
+                code, message = checks.INVALID_REQUEST, "Duplicate topic name."
+            elif not code:
+                code, message = checks.check_growth(topic.name, found and found.replicas, topic.count, lists)
+            if not code and found:
+                code, message = self._check_lists(lists, len(found.replicas[0]))
             if not code and not request.validate_only and self._is_over_quota():
-                code, message, throttle = 89, "The throttling quota has been exceeded.", 20
+                code, message, throttle = (
+                    checks.THROTTLING_QUOTA_EXCEEDED,
+                    "The throttling quota has been exceeded.",
+                    20,
+                )
             if not code and found and not request.validate_only:
                 self.topics[topic.name] = replace(found, replicas=found.replicas + lists)
                 self.changes.append(("grow", topic.name))
@@ -165,41 +193,56 @@ class FakeCluster:
         return CreatePartitionsResponse(throttle_time_ms=throttle, results=results)
 
     def _configure(self, request: Message) -> Message:
-        element = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse
-        results = []
+        doubles = _doubles(resource.resource_name for resource in request.resources)
+        element, results = IncrementalAlterConfigsResponse.AlterConfigsResourceResponse, []
         for resource in request.resources:
             name = resource.resource_name
-            code, message = self._check(name, resource)
             found = self.topics.get(name)
+            config = dict(found.config) if found else {}
+            code, message = self._veto(name, resource)
+            if not code and (name in doubles or _doubles(each.name for each in resource.configs)):
+                code, message = checks.INVALID_REQUEST, "Each resource must appear at most once, and each key in it."
+            for each in resource.configs:
+                if each.config_operation == _DELETE:
+                    config.pop(each.name, None)
+                elif each.value is None and not code:
+                    code, message = checks.INVALID_REQUEST, f"Null value not supported for : {each.name}"
+                else:
+                    config[each.name] = each.value
+            if not code:
+                code, message = checks.check_configs(config, self.release.version)
             if not code and found is None:
-                code, message = 3, ""
+                code, message = checks.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
             if not code and found and not request.validate_only:
-                config = dict(found.config)
-                for each in resource.configs:
-                    if each.config_operation == 1:
-                        config.pop(each.name, None)
-                    else:
-                        config[each.name] = each.value
                 self.topics[name] = replace(found, config=config)
                 self.changes.append(("configure", name))
             results.append(element(error_code=code, error_message=message or None, resource_type=2, resource_name=name))
         return IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=results)
 
     def _delete(self, request: Message) -> Message:
-        element = DeleteTopicsResponse.DeletableTopicResult
         by_id = {topic.id: name for name, topic in self.topics.items()}
-        results = []
-        for topic in request.topics:
+        doubles = _doubles(topic.topic_id for topic in request.topics)
+        element, results = DeleteTopicsResponse.DeletableTopicResult, []
+        for topic in {each.topic_id: each for each in request.topics}.values():
+            assert topic.name is None, "topiarist deletes by id"
             name = by_id.get(topic.topic_id)
-            code, message = self._check(name, topic) if name else (100, "This server does not host this topic ID.")
+            code, message = self._veto(name, topic) if name else ACCEPTED
+            if topic.topic_id in doubles:
+                code, message = checks.INVALID_REQUEST, "Duplicate topic id."
+            elif not name:
+                code, message = checks.UNKNOWN_TOPIC_ID, "This server does not host this topic ID."
             if not code and name:
                 del self.topics[name]
                 self.changes.append(("delete", name))
-            results.append(element(name=name, topic_id=topic.topic_id, error_code=code, error_message=message or None))
+            shown = None if code else name
+            results.append(element(name=shown, topic_id=topic.topic_id, error_code=code, error_message=message or None))
         return DeleteTopicsResponse(throttle_time_ms=0, responses=results)
 
-    def _check(self, name: str, element: Any) -> tuple[int, str]:
-        return next((veto for each in self.vetoes if (veto := each(name, element))), (0, ""))
+    def _check_lists(self, lists: Sequence[Replicas], width: int) -> Verdict:
+        return checks.check_lists(lists, {each.id for each in self.brokers}, width=width, fenced=self.stopped)
+
+    def _veto(self, name: str, element: Any) -> Verdict:
+        return next((veto for each in self.vetoes if (veto := each(name, element))), ACCEPTED)
 
     def _is_over_quota(self) -> bool:
         if self.quota is None:
@@ -212,24 +255,17 @@ class FakeCluster:
         return uuid.UUID(int=self._next_id << 64)
 
 
-class FakeConnection:
+class FakeConnection(Offering):
     """A connection to the brokers in memory; it breaks as a socket does."""
 
     def __init__(self, cluster: FakeCluster) -> None:
-        self.cluster = cluster
+        super().__init__(cluster.release, cluster.call)
         self.timeouts: list[float | None] = []
 
-    def version_of(self, request: Message) -> int:
-        """Return the version that the brokers serve."""
-        return VERSIONS[request.API_KEY]
-
     def call(self, request: Message, *, version: int | None = None, timeout: float | None = None) -> Message:
-        """Encode the request, carry it out, and return the decoded answer."""
-        used = VERSIONS[request.API_KEY] if version is None else version
+        """Keep the timeout, and return the decoded answer."""
         self.timeouts.append(timeout)
-        received = getattr(admin, request.name).decode(request.encode(version=used), version=used)
-        answer = self.cluster.call(received)
-        return _RESPONSES[request.API_KEY].decode(answer.encode(version=used), version=used)
+        return super().call(request, version=version, timeout=timeout)
 
 
 class FakeAdminSession:
@@ -304,3 +340,8 @@ def leave_out_ids(cluster: FakeCluster, request: Message) -> Message:
     for each in answer.topics:
         each.topic_id = uuid.UUID(int=0)
     return answer
+
+
+def _doubles(names: Iterable[Any]) -> set[Any]:
+    """Return the names that a request has more than once."""
+    return {name for name, count in Counter(names).items() if count > 1}

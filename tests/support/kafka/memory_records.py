@@ -1,33 +1,52 @@
-"""The records topic and its transaction coordinator in memory, at the level of requests, with faults on demand.
+"""Brokers in memory at the level of requests: topics, the logs of the records, transactions; with faults on demand.
 
     broker = MemoryBroker()
     broker.faults["EndTxn", 1] = Fault(code=-1, is_done=True)  # the first EndTxn is carried out, and answered with -1
 
-Time is virtual: it advances only by the pauses of the code under test.
+Time is virtual: it advances only by the pauses of the code under test. The brokers' metadata is behind the controller
+until that code pauses, or asks for the epoch of the metadata twice.
 """
 
 from __future__ import annotations
 
-import math
-import struct
 import uuid
-from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from types import SimpleNamespace
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
-from kafka.record.util import calc_crc32c
+from kafka.protocol.admin import (
+    DescribeClusterResponse,
+    DescribeConfigsResponse,
+    DescribeQuorumResponse,
+    ListPartitionReassignmentsResponse,
+)
+from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
+from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
+from kafka.protocol.producer import AddPartitionsToTxnResponse, EndTxnResponse, InitProducerIdResponse, ProduceResponse
 
+from support.kafka.fake_cluster import FakeCluster, FakeTopic
+from support.kafka.memory_coordinator import MemoryCoordinator
+from support.kafka.memory_log import MemoryLog, producer_of
+from support.kafka.releases import NEWEST, RELEASES, Offering
+from support.kafka.requests import PRODUCE, Epoch, TransactionClient
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Message
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
+from topiarist.adapters.kafka_admin.records import topic as records_topic
 from topiarist.adapters.kafka_admin.records.constants import Clock
 from topiarist.errors import TopiaristError
+from topiarist.kafka.config_rules import is_supported, kafka_default
+from topiarist.kafka.config_table import TOPIC_CONFIGS
+from topiarist.kafka.config_values import canonical_text
+from topiarist.model.access import DEFAULT_RECORDS_TOPIC
 
-TRANSACTION_TIMEOUT_S = 10.0
-PRODUCER_FENCED, CONCURRENT_TRANSACTIONS, UNKNOWN_TOPIC, INVALID_PRODUCER_ID_MAPPING = 90, 51, 3, 49
-_ATTRIBUTES, _CRC = 21, 17
+UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID, NOT_ENOUGH_REPLICAS = 3, 100, 19
+RECORDS = DEFAULT_RECORDS_TOPIC.name
+STRANGER = "another"
+
+_OVERRIDE, _DEFAULT = 1, 5
+_CONFIG_TYPES = {"boolean": 1, "word": 2, "version": 2, "int": 3, "long": 5, "double": 6, "words": 7, "throttle": 7}
 
 
 class Killed(BaseException):
@@ -45,50 +64,14 @@ class Fault(NamedTuple):
     kill: bool = False
 
 
-@dataclass
-class _Transaction:
-    producer_id: int
-    epoch: int
-    last_epoch: int = -1
-    first_offset: int | None = None
-    is_committed: bool = False
-    ends_at: float = math.inf
+class MemorySession(Offering):
+    """A session whose connections are all itself."""
 
-
-@dataclass
-class MemoryBroker:
-    """One broker. ``faults`` are by name and number of a request; ``calls`` has the names in their order.
-
-    A commit is answered, and its records can be read ``marker_delay`` seconds later.
-    """
-
-    faults: dict[tuple[str, int], Fault] = field(default_factory=dict)
-    always: Callable[[str, float], int | None] = lambda name, now: None
-    before: Callable[[str, int], None] = lambda name, number: None
-    now: float = 0.0
-    topic_id: uuid.UUID | None = None
-    cluster_id: str = "cluster"
-    policy: str = "compact"
-    fetch_bytes: int = 1 << 20
-    marker_delay: float = 0.0
-    calls: list[str] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.clock = Clock(lambda: self.now, self._advance, lambda: 0.5)
-        self._log: list[tuple[int, bytes]] = []
-        self._end = 0
-        self._aborted: list[tuple[int, int]] = []
-        self._transactions: dict[str, _Transaction] = {}
-        self._next_id = 1000
-        self._counts: Counter[str] = Counter()
-        self.versions: dict[int, tuple[int, int]] = {}
-
-    # The session.
     def any_broker(self) -> Any:
+        """Return this connection; so do the next methods."""
         return self
 
-    def controller(self) -> Any:
-        return self
+    controller = any_broker
 
     def leader(self, topic: str, partition: int = 0, patience: float = 0) -> Any:
         return self
@@ -96,32 +79,135 @@ class MemoryBroker:
     def coordinator(self, transactional_id: str, patience: float = 0) -> Any:
         return self
 
-    def read_metadata(self, names: Any = None, ids: Any = ()) -> Any:
-        topic_id = self.topic_id
-        topic = SimpleNamespace(
-            name=next(iter(names)),
-            error_code=0 if topic_id else UNKNOWN_TOPIC,
-            topic_id=topic_id,
-            partitions=[SimpleNamespace()] if topic_id else [],
-        )
-        brokers = [SimpleNamespace(node_id=number, rack=rack) for number, rack in ((1, "a"), (2, "b"), (3, "c"))]
-        return SimpleNamespace(topics=[topic], brokers=brokers, cluster_id=self.cluster_id)
+    def read(self, request: Message) -> Message:
+        """Return the answer to a request that changes nothing."""
+        return self.call(request)
+
+    def read_metadata(self, names: Any = None, ids: Any = ()) -> Message:
+        """Return the metadata of some topics, with the request that a real session sends."""
+        self._brokers: Any = {}
+        return Session.read_metadata(self, names, ids)  # type: ignore[arg-type]
 
     def error_of(self, code: int, what: str, right: str, message: str | None = None) -> TopiaristError:
+        """Return the error for a code that ends a run."""
         return error_codes.error_of(code, what, right=right, principal="me", message=message)
 
-    # The connection.
-    def version_of(self, request: Any, at_most: int | None = None) -> int:
-        return at_most or 0
 
-    def call(self, request: Any, *, version: int | None = None, timeout: float | None = None) -> Any:
-        name = type(request).__name__.removesuffix("Request")
+class MemoryBroker(MemorySession):
+    """Three brokers with one connection.
+
+    ``faults`` are by name and number of a request; ``calls`` has the names in their order. ``always`` returns a code
+    with which every request of a name is answered, and ``before`` is called before each. ``fetch_bytes`` limits all
+    fetches. A commit is answered, and its records can be read ``marker_delay`` seconds later. ``leader_epoch`` is that
+    of the controller.
+    """
+
+    def __init__(
+        self,
+        faults: Mapping[tuple[str, int], Fault] | None = None,
+        *,
+        release: str = NEWEST,
+        cluster_id: str = "cluster",
+        marker_delay: float = 0.0,
+        fetch_bytes: int = 1 << 30,
+        always: Callable[[str, float], int | None] = lambda name, now: None,
+    ) -> None:
+        super().__init__(RELEASES[release], self._carry_out)
+        self.release = RELEASES[release]
+        self.cluster = FakeCluster(release=release)
+        self.cluster_id = cluster_id
+        self.faults = dict(faults or {})
+        self.always = always
+        self.before: Callable[[str, int], None] = lambda name, number: None
+        self.fetch_bytes = fetch_bytes
+        self.now = 0.0
+        self.clock = Clock(lambda: self.now, self._advance, lambda: 0.5)
+        self.calls: list[str] = []
+        self.leader_epoch = 1
+        self.coordinator_state = MemoryCoordinator(self._mark, keeps_last_epoch=self.release.keeps_last_epoch)
+        self.coordinator_state.marker_delay = marker_delay
+        self._logs: defaultdict[uuid.UUID, MemoryLog] = defaultdict(MemoryLog)
+        self._counts: Counter[str] = Counter()
+        self._metadata_offset = 1
+        self._committed: dict[str, FakeTopic] = {}
+        self._image: dict[str, FakeTopic] = {}
+
+    def read_versions(self, timeout: float | None = None) -> Message:
+        """Return what the release offers, and the offset of the metadata that the broker serves."""
+        offset = self._commit_metadata()
+        epoch = offset if self._image == self._committed else offset - 1
+        self.catch_up()
+        supported = ApiVersionsResponse.SupportedFeatureKey
+        level = supported(name="metadata.version", min_version=1, max_version=self.release.metadata_level)
+        offered = [
+            ApiVersionsResponse.ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in self.versions.items()
+        ]
+        return ApiVersionsResponse(
+            error_code=0, api_keys=offered, finalized_features_epoch=epoch, supported_features=[level]
+        )
+
+    # What other clients and the brokers themselves do.
+    def create_topic(self) -> None:
+        """Create the topic of records as another run does."""
+        self.cluster.call(records_topic._create_request(RECORDS, (1, 2, 3)))
+        self.catch_up()
+
+    def delete_topic(self) -> None:
+        """Delete the topic of records with all its records, and create it anew."""
+        self.cluster.topics.pop(RECORDS, None)
+        self.create_topic()
+
+    @property
+    def records_log(self) -> MemoryLog:
+        """Return the log of the topic of records."""
+        return self._logs[self.cluster.topics[RECORDS].id]
+
+    def abandon(self) -> TransactionClient:
+        """Leave the transaction of another client open on the records, and return that client."""
+        stranger = TransactionClient(self, RECORDS, STRANGER)
+        stranger.begin(timeout_ms=900_000)
+        stranger.add()
+        stranger.produce(0, "topic/foreign")
+        return stranger
+
+    def lose_transactions(self) -> None:
+        """Forget all transactional ids, as after a loss of ``__transaction_state``."""
+        self.coordinator_state.forget()
+
+    def catch_up(self) -> None:
+        """Serve the metadata of the controller."""
+        self._commit_metadata()
+        self._image = self._committed
+
+    def _commit_metadata(self) -> int:
+        if self._committed != self.cluster.topics:
+            self._committed = dict(self.cluster.topics)
+            self._metadata_offset += 1
+        return self._metadata_offset
+
+    def _advance(self, seconds: float) -> None:
+        self.now += max(seconds, 0.001)
+        self.coordinator_state.advance(self.now)
+        self.catch_up()
+
+    def _mark(self, topic: str, epoch: Epoch, commit: bool) -> None:
+        if topic in self.cluster.topics:
+            self._logs[self.cluster.topics[topic].id].mark(epoch, commit=commit)
+
+    def _log_of(self, topic: str) -> MemoryLog | None:
+        found = self.cluster.topics.get(topic) if topic in self._image else None
+        return self._logs[found.id] if found else None
+
+    # The requests.
+    def _carry_out(self, request: Message) -> Message:
+        name = request.name.removesuffix("Request")
         self._counts[name] += 1
         self.calls.append(name)
         self.before(name, self._counts[name])
         fault = self.faults.get((name, self._counts[name]))
         code = self.always(name, self.now)
-        handler = getattr(self, "_on_" + name)
+        handler = getattr(self, "_on_" + name, self._on_admin)
         if code is not None:
             return handler(request, code)
         if fault is None:
@@ -133,181 +219,199 @@ class MemoryBroker:
             raise Disconnected("cut", was_sent=True)
         return handler(request, fault.code) if answer is None or fault.code else answer
 
-    def abandon(self, transactional_id: str = "another") -> None:
-        """Leave the transaction of another client open."""
-        self._transactions[transactional_id] = _Transaction(1, 0, first_offset=self._end)
-        self._append(_build(1, 0, 0, [(b"topic/foreign", b"{}")]))
-
-    def end(self, transactional_id: str = "another", *, commit: bool = False) -> None:
-        """End an open transaction."""
-        self._mark(self._transactions[transactional_id], commit=commit)
-
-    def committed_values(self, key: bytes) -> list[bytes]:
-        """Return all values of a key in committed transactions, in their order, also those that compaction removes."""
-        aborted = sorted(self._aborted)
-        aborting: set[int] = set()
-        values = []
-        for base, data in self._log:
-            if base >= self._stable():
-                break
-            batch = DefaultRecordBatch(data)
-            while aborted and aborted[0][0] <= base:
-                aborting.add(aborted.pop(0)[1])
-            if batch.is_control_batch:
-                aborting.discard(batch.producer_id)
-            elif batch.producer_id not in aborting:
-                values += [record.value for record in batch if record.key == key]
-        return values
-
-    def compact(self) -> None:
-        """Remove all batches with nothing but old values and tombstones, as Kafka does in time."""
-        newest: dict[bytes, int] = {}
-        for base, data in self._log:
-            batch = DefaultRecordBatch(data)
-            if not batch.is_control_batch:
-                newest.update({record.key: base for record in batch})
-        self._log = [
-            (base, data)
-            for base, data in self._log
-            if (batch := DefaultRecordBatch(data)).is_control_batch
-            or any(record.value is not None and newest[record.key] == base for record in batch)
-        ]
-
-    def lose_transactions(self) -> None:
-        """Forget all transactional ids, as after a loss of ``__transaction_state``."""
-        self._transactions.clear()
-        self._next_id += 1000
-
-    def delete_topic(self) -> None:
-        """Delete the topic with all its records, and create it anew."""
-        self.topic_id, self._log, self._end = uuid.uuid4(), [], 0
-
-    def _advance(self, seconds: float) -> None:
-        self.now += max(seconds, 0.001)
-        for transaction in self._transactions.values():
-            if transaction.first_offset is not None and transaction.ends_at <= self.now:
-                self._mark(transaction, commit=transaction.is_committed)
-                transaction.epoch += not transaction.is_committed
-
-    def _append(self, batch: bytes) -> None:
-        head = DefaultRecordBatch(batch)
-        self._log.append((self._end, struct.pack(">q", self._end) + batch[8:]))
-        self._end += head.last_offset_delta + 1
-
-    def _mark(self, transaction: _Transaction, *, commit: bool) -> None:
-        if transaction.first_offset is None:
-            return
-        if not commit:
-            self._aborted.append((transaction.first_offset, transaction.producer_id))
-        marker = bytearray(
-            _build(transaction.producer_id, transaction.epoch, -1, [(struct.pack(">hh", 0, int(commit)), b"\0" * 6)])
-        )
-        marker[_ATTRIBUTES + 1] |= 0x20
-        marker[_CRC : _CRC + 4] = struct.pack(">I", calc_crc32c(bytes(marker[_ATTRIBUTES:])))
-        self._append(bytes(marker))
-        transaction.first_offset = None
-
-    def _stable(self) -> int:
-        opened = [each.first_offset for each in self._transactions.values() if each.first_offset is not None]
-        return min([self._end, *opened])
-
-    def _of(self, request: Any, producer_id: int, epoch: int) -> _Transaction | None:
-        found = self._transactions.get(request)
-        return found if found and (found.producer_id, found.epoch) == (producer_id, epoch) else None
-
-    def _unknown_code(self, transactional_id: str) -> int:
-        return PRODUCER_FENCED if transactional_id in self._transactions else INVALID_PRODUCER_ID_MAPPING
-
-    def _on_CreateTopics(self, request: Any, code: int) -> Any:  # noqa: N802
-        if not code:
-            self.topic_id = uuid.uuid4()
-        return SimpleNamespace(topics=[SimpleNamespace(error_code=code, error_message=None)])
-
-    def _on_DescribeConfigs(self, request: Any, code: int) -> Any:  # noqa: N802
-        config = SimpleNamespace(name="cleanup.policy", value=self.policy)
-        return SimpleNamespace(results=[SimpleNamespace(error_code=code, configs=[config])])
-
-    def _on_InitProducerId(self, request: Any, code: int) -> Any:  # noqa: N802
-        key = request.transactional_id
-        old = self._transactions.get(key)
+    def _on_admin(self, request: Message, code: int) -> Message:
         if code:
-            return SimpleNamespace(error_code=code)
-        if old and old.is_committed and old.first_offset is not None:
-            return SimpleNamespace(error_code=CONCURRENT_TRANSACTIONS)
-        if request.producer_id >= 0:
-            if old is None:
-                return SimpleNamespace(error_code=INVALID_PRODUCER_ID_MAPPING)
-            if old.producer_id != request.producer_id:
-                return SimpleNamespace(error_code=PRODUCER_FENCED)
-            if old.last_epoch == request.producer_epoch:  # asked again
-                return SimpleNamespace(error_code=0, producer_id=old.producer_id, producer_epoch=old.epoch)
-            if old.epoch != request.producer_epoch:
-                return SimpleNamespace(error_code=PRODUCER_FENCED)
-        if old:
-            self._mark(old, commit=False)
-        else:
-            self._next_id += 1
-        last = request.producer_epoch if request.producer_id >= 0 else -1
-        new = _Transaction(old.producer_id if old else self._next_id, old.epoch + 1 if old else 0, last)
-        self._transactions[key] = new
-        return SimpleNamespace(error_code=0, producer_id=new.producer_id, producer_epoch=new.epoch)
+            self.cluster.vetoes.insert(0, lambda name, element: (code, ""))
+        try:
+            return self.cluster.call(request)
+        finally:
+            if code:
+                self.cluster.vetoes.pop(0)
 
-    def _on_AddPartitionsToTxn(self, request: Any, code: int) -> Any:  # noqa: N802
-        found = self._of(
+    def _on_InitProducerId(self, request: Message, code: int) -> Message:  # noqa: N802
+        epoch = Epoch()
+        if not code:
+            asked = Epoch(request.producer_id, request.producer_epoch)
+            code, epoch = self.coordinator_state.init(
+                request.transactional_id, asked, request.transaction_timeout_ms, self.now
+            )
+        return InitProducerIdResponse(error_code=code, producer_id=epoch.id, producer_epoch=epoch.number)
+
+    def _on_AddPartitionsToTxn(self, request: Message, code: int) -> Message:  # noqa: N802
+        (topic,) = request.v3_and_below_topics
+        if not code and self._log_of(topic.name) is None:
+            code = UNKNOWN_TOPIC
+        code = code or self.coordinator_state.add(
             request.v3_and_below_transactional_id,
-            request.v3_and_below_producer_id,
-            request.v3_and_below_producer_epoch,
+            Epoch(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch),
+            [topic.name],
+            self.now,
         )
-        code = code or (0 if found else self._unknown_code(request.v3_and_below_transactional_id))
-        if found and found.is_committed and found.first_offset is not None:
-            code, found = CONCURRENT_TRANSACTIONS, None
-        if found and not code:
-            found.is_committed = False
-        partition = SimpleNamespace(partition_error_code=code)
-        return SimpleNamespace(results_by_topic_v3_and_below=[SimpleNamespace(results_by_partition=[partition])])
+        result = AddPartitionsToTxnResponse.AddPartitionsToTxnTopicResult
+        partition = result.AddPartitionsToTxnPartitionResult(partition_index=0, partition_error_code=code)
+        answer = result(name=topic.name, results_by_partition=[partition])
+        return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=[answer])
 
-    def _on_Produce(self, request: Any, code: int) -> Any:  # noqa: N802
-        batch = bytes(request.topic_data[0].partition_data[0].records)
-        head = DefaultRecordBatch(batch)
-        found = self._of(request.transactional_id, head.producer_id, head.producer_epoch)
-        code = code or (0 if found else 47)
-        same = any(data[8:] == batch[8:] for _, data in self._log)
-        if found and not code and not same:
-            if found.first_offset is None:
-                found.first_offset, found.ends_at = self._end, self.now + TRANSACTION_TIMEOUT_S
-            self._append(batch)
-        partition = SimpleNamespace(error_code=code)
-        return SimpleNamespace(responses=[SimpleNamespace(partition_responses=[partition])])
+    def _on_Produce(self, request: Message, code: int) -> Message:  # noqa: N802
+        assert request.API_VERSION in (None, *range(PRODUCE + 1)), "from version 12 on, brokers add the partition"
+        (topic,) = request.topic_data
+        data, offset = bytes(topic.partition_data[0].records), -1
+        if not code:
+            code, offset = self._append(request.transactional_id, topic.name, data)
+        response = ProduceResponse.TopicProduceResponse
+        partition = response.PartitionProduceResponse(index=0, error_code=code, base_offset=offset)
+        return ProduceResponse(responses=[response(name=topic.name, partition_responses=[partition])])
 
-    def _on_EndTxn(self, request: Any, code: int) -> Any:  # noqa: N802
-        found = self._of(request.transactional_id, request.producer_id, request.producer_epoch)
-        code = code or (0 if found else self._unknown_code(request.transactional_id))
-        if found and not code and not found.is_committed:
-            found.is_committed, found.ends_at = True, self.now + self.marker_delay
-            if not self.marker_delay:
-                self._mark(found, commit=True)
-        return SimpleNamespace(error_code=code)
+    def _append(self, transactional_id: str, name: str, data: bytes) -> tuple[int, int]:
+        log = self._log_of(name)
+        if log is None:
+            return UNKNOWN_TOPIC, -1
+        found, epoch = self.cluster.topics[name], producer_of(data)
+        if self.release.verifies_producers and not log.is_open(epoch):
+            code = self.coordinator_state.verify(transactional_id, epoch, name)
+            if code:
+                return code, -1
+        replicas = found.replicas[0]
+        in_sync = [broker for broker in replicas if broker not in self.cluster.stopped]
+        if len(in_sync) < min(int(found.config.get("min.insync.replicas", "1")), len(replicas)):
+            return NOT_ENOUGH_REPLICAS, -1
+        max_bytes = int(found.config.get("max.message.bytes", kafka_default("max.message.bytes")))
+        return log.append(data, max_bytes=max_bytes, needs_keys=found.config.get("cleanup.policy") == "compact")
 
-    def _on_ListOffsets(self, request: Any, code: int) -> Any:  # noqa: N802
-        offset = self._stable() if request.isolation_level else self._end
-        return SimpleNamespace(topics=[SimpleNamespace(partitions=[SimpleNamespace(error_code=code, offset=offset)])])
+    def _on_EndTxn(self, request: Message, code: int) -> Message:  # noqa: N802
+        epoch = Epoch(request.producer_id, request.producer_epoch)
+        code = code or self.coordinator_state.end(request.transactional_id, epoch, self.now, commit=request.committed)
+        return EndTxnResponse(error_code=code)
 
-    def _on_Fetch(self, request: Any, code: int) -> Any:  # noqa: N802
-        position, data = request.topics[0].partitions[0].fetch_offset, b""
-        for base, batch in self._log:
-            if base + DefaultRecordBatch(batch).last_offset_delta >= position and base < self._stable():
-                if data and len(data) + len(batch) > self.fetch_bytes:
-                    break
-                data += batch
-        aborted = [SimpleNamespace(first_offset=first, producer_id=producer) for first, producer in self._aborted]
-        partition = SimpleNamespace(
-            error_code=code, records=data, aborted_transactions=aborted, last_stable_offset=self._stable()
+    def _on_ListOffsets(self, request: Message, code: int) -> Message:  # noqa: N802
+        (topic,) = request.topics
+        log = self._log_of(topic.name)
+        code = code or (0 if log else UNKNOWN_TOPIC)
+        offset = -1 if code or log is None else log.stable if request.isolation_level else log.end
+        result = ListOffsetsResponse.ListOffsetsTopicResponse
+        partition = result.ListOffsetsPartitionResponse(
+            partition_index=0, error_code=code, timestamp=-1, offset=offset, leader_epoch=0
         )
-        return SimpleNamespace(error_code=0, responses=[SimpleNamespace(partitions=[partition])])
+        return ListOffsetsResponse(topics=[result(name=topic.name, partitions=[partition])])
 
+    def _on_Fetch(self, request: Message, code: int) -> Message:  # noqa: N802
+        (topic,) = request.topics
+        (wanted,) = topic.partitions
+        log = self._log_of(topic.topic)
+        code = code or (0 if log else UNKNOWN_TOPIC)
+        limit = min(self.fetch_bytes, request.max_bytes, wanted.partition_max_bytes)
+        is_committed = request.isolation_level == 1
+        found = log.fetch(wanted.fetch_offset, limit, is_committed=is_committed) if log and not code else None
+        code = code or (found.code if found else 0)
+        result = FetchResponse.FetchableTopicResponse
+        aborted = result.PartitionData.AbortedTransaction
+        partition = result.PartitionData(
+            partition_index=0,
+            error_code=code,
+            high_watermark=-1 if code or log is None else log.end,
+            last_stable_offset=-1 if code or log is None else log.stable,
+            log_start_offset=-1 if code else 0,
+            aborted_transactions=[
+                aborted(producer_id=each.producer_id, first_offset=each.first)
+                for each in (found.aborted if found else ())
+            ],
+            preferred_read_replica=-1,
+            records=found.data if found else b"",
+        )
+        return FetchResponse(error_code=0, responses=[result(topic=topic.topic, partitions=[partition])])
 
-def _build(producer_id: int, epoch: int, sequence: int, records: list[tuple[bytes, bytes]]) -> bytes:
-    builder = DefaultRecordBatchBuilder(2, 0, True, producer_id, epoch, sequence, 1 << 30)
-    for number, (key, value) in enumerate(records):
-        builder.append(number, 0, key, value, [])
-    return bytes(builder.build())
+    def _on_Metadata(self, request: Message, code: int) -> Message:  # noqa: N802
+        by_id = {topic.id: name for name, topic in self._image.items()}
+        wanted = [(name, NO_ID) for name in self._image]
+        if request.topics is not None:
+            wanted = [(each.name or by_id.get(each.topic_id), each.topic_id) for each in request.topics]
+        broker = MetadataResponse.MetadataResponseBroker
+        return MetadataResponse(
+            brokers=[
+                broker(node_id=each.id, host="fake", port=9092, rack=each.rack)
+                for each in self.cluster.brokers
+                if each.id not in self.cluster.stopped
+            ],
+            cluster_id=self.cluster_id,
+            controller_id=1,
+            topics=[self._describe(name, topic_id) for name, topic_id in wanted],
+            error_code=code,
+        )
+
+    def _describe(self, name: str | None, topic_id: uuid.UUID | None) -> Any:
+        element = MetadataResponse.MetadataResponseTopic
+        found = self._image.get(name or "")
+        if found is None:
+            code = UNKNOWN_TOPIC if name else UNKNOWN_TOPIC_ID
+            return element(error_code=code, name=name, topic_id=topic_id or NO_ID, is_internal=False, partitions=[])
+        partitions = []
+        for number, replicas in enumerate(found.replicas):
+            running = [broker for broker in replicas if broker not in self.cluster.stopped]
+            partitions.append(
+                element.MetadataResponsePartition(
+                    error_code=0,
+                    partition_index=number,
+                    leader_id=running[0] if running else -1,
+                    leader_epoch=0,
+                    replica_nodes=list(replicas),
+                    isr_nodes=running,
+                    offline_replicas=[broker for broker in replicas if broker in self.cluster.stopped],
+                )
+            )
+        return element(error_code=0, name=name, topic_id=found.id, is_internal=False, partitions=partitions)
+
+    def _on_DescribeConfigs(self, request: Message, code: int) -> Message:  # noqa: N802
+        result = DescribeConfigsResponse.DescribeConfigsResult
+        results = []
+        for each in request.resources:
+            found = self._image.get(each.resource_name)
+            failed = code or (0 if found else UNKNOWN_TOPIC)
+            asked = TOPIC_CONFIGS if each.configuration_keys is None else each.configuration_keys
+            entries = [
+                self._describe_config(key, found.config.get(key))
+                for key in asked
+                if found and not failed and is_supported(key, self.release.version)
+            ]
+            results.append(
+                result(error_code=failed, resource_type=2, resource_name=each.resource_name, configs=entries)
+            )
+        return DescribeConfigsResponse(results=results)
+
+    def _describe_config(self, key: str, override: str | None) -> Any:
+        default = kafka_default(key, self.release.version)
+        return DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult(
+            name=key,
+            value=default if override is None else canonical_text(key, override),
+            read_only=False,
+            config_source=_DEFAULT if override is None else _OVERRIDE,
+            is_sensitive=False,
+            synonyms=[],
+            config_type=_CONFIG_TYPES[TOPIC_CONFIGS[key].type],
+        )
+
+    def _on_DescribeQuorum(self, request: Message, code: int) -> Message:  # noqa: N802
+        topic = DescribeQuorumResponse.TopicData
+        state = topic.PartitionData(
+            partition_index=0,
+            error_code=code,
+            leader_id=3000,
+            leader_epoch=self.leader_epoch,
+            high_watermark=self._commit_metadata() + 1,
+            current_voters=[],
+            observers=[],
+        )
+        return DescribeQuorumResponse(error_code=0, topics=[topic(topic_name="__cluster_metadata", partitions=[state])])
+
+    def _on_DescribeCluster(self, request: Message, code: int) -> Message:  # noqa: N802
+        broker = DescribeClusterResponse.DescribeClusterBroker
+        brokers = [
+            broker(broker_id=each.id, host="fake", port=9092, rack=each.rack, is_fenced=each.id in self.cluster.stopped)
+            for each in self.cluster.brokers
+            if request.include_fenced_brokers or each.id not in self.cluster.stopped
+        ]
+        return DescribeClusterResponse(
+            error_code=code, endpoint_type=1, cluster_id=self.cluster_id, controller_id=1, brokers=brokers
+        )
+
+    def _on_ListPartitionReassignments(self, request: Message, code: int) -> Message:  # noqa: N802
+        return ListPartitionReassignmentsResponse(error_code=code, topics=[])

@@ -1,6 +1,6 @@
 """A process that commits records in a loop, for tests of several runs on one cluster.
 
-    python -m support.kafka.records_process BOOTSTRAP OWNER SECONDS [STEP]
+    python -m support.kafka.records_process BOOTSTRAP TOPIC OWNER SECONDS [STEP]
 
 Each round acquires the records, reads a counter, commits an intent with the lock held, checks the fence twice, and
 commits the counter plus one. With a step (acquired, intents, fenced), the process kills itself there. It prints the
@@ -21,7 +21,7 @@ from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.records.run import RecordsRun
 from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, TopicRecord
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.access import KafkaAccess
+from topiarist.model.access import KafkaAccess, RecordsTopic
 from topiarist.model.state import AppliedSpec, OwnershipRecord
 
 TOPIC = "counter"
@@ -33,7 +33,7 @@ def count_of(record: TopicRecord | None) -> int:
     return int(applied.partitions or 0) if applied else 0
 
 
-def main(bootstrap: str, owner: str, seconds: str, step: str = "") -> None:
+def main(bootstrap: str, topic: str, owner: str, seconds: str, step: str = "") -> None:
     """Run rounds for some seconds, and print the result as JSON."""
     end, written, lost, longest = time.monotonic() + float(seconds), [], 0, 0.0
     session = Session(KafkaAccess(bootstrap), 5.0)
@@ -44,7 +44,7 @@ def main(bootstrap: str, owner: str, seconds: str, step: str = "") -> None:
 
     while time.monotonic() < end:
         began = time.monotonic()
-        run = RecordsRun(session, owner, look=lambda names: dict.fromkeys(names), leader_epoch=lambda: 1)
+        run = RecordsRun(session, owner, look=dict.fromkeys, leader_epoch=lambda: 1, topic=RecordsTopic(topic))
         try:
             record = run.acquire(timeout=120).topics.get(TOPIC)
             reach("acquired")

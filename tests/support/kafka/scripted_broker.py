@@ -4,7 +4,7 @@
         broker.answers[MetadataRequest.API_KEY] = [close, answer_with(metadata_response(broker.port))]
 
 The answers of a request are used in their order, the last one for ever. Without a script, the broker answers as one of
-Kafka 3.9 without topics does.
+Kafka 3.9 without topics does. As a real one, it closes the connection at a version that it has not named as served.
 """
 
 from __future__ import annotations
@@ -20,16 +20,14 @@ from typing import Any, NamedTuple
 from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.sasl import SaslAuthenticateResponse, SaslHandshakeResponse
 
+from support.kafka.releases import RELEASES, encode_response
 from support.network.listener import Listener
 
 API_VERSIONS, METADATA, FIND_COORDINATOR, SASL_HANDSHAKE, SASL_AUTHENTICATE = 18, 3, 10, 17, 36
 
 SERVED: dict[int, tuple[int, int]] = {
-    METADATA: (0, 12),
-    FIND_COORDINATOR: (0, 4),
-    SASL_HANDSHAKE: (0, 1),
-    API_VERSIONS: (0, 3),
-    SASL_AUTHENTICATE: (0, 2),
+    key: RELEASES["3.9.2"].offered[key]
+    for key in (METADATA, FIND_COORDINATOR, SASL_HANDSHAKE, API_VERSIONS, SASL_AUTHENTICATE)
 }
 """The requests that the broker names as served, with their versions."""
 
@@ -53,6 +51,7 @@ class ScriptedBroker(Listener):
     def __init__(self) -> None:
         super().__init__()
         self.requests: Counter[int] = Counter()
+        self.served: dict[int, tuple[int, int]] = SERVED
         self.answers: dict[int, list[Answer]] = {
             API_VERSIONS: [answer_with(versions_response())],
             METADATA: [
@@ -85,6 +84,9 @@ class ScriptedBroker(Listener):
                 frame = _receive(client, size)
                 api_key, version, correlation_id = struct.unpack_from(">hhi", frame)
                 request = Request(api_key, version, correlation_id, frame)
+                low, high = self.served.get(api_key, (0, -1))
+                if api_key != API_VERSIONS and not low <= version <= high:
+                    return
                 self.requests[request.api_key] += 1
                 script = self.answers[request.api_key]
                 answer = script.pop(0) if len(script) > 1 else script[0]
@@ -94,21 +96,12 @@ class ScriptedBroker(Listener):
 def answer_with(response: Any) -> Answer:
     """Return an answer with this response."""
 
-    def answer(_broker: ScriptedBroker, peer: socket.socket, request: Request) -> None:
+    def answer(broker: ScriptedBroker, peer: socket.socket, request: Request) -> None:
+        if response.API_KEY == API_VERSIONS and not response.error_code:
+            broker.served = {each.api_key: (each.min_version, each.max_version) for each in response.api_keys}
         peer.sendall(encode_response(response, request.version, request.correlation_id))
 
     return answer
-
-
-def encode_response(response: Any, version: int, correlation_id: int) -> bytes:
-    """Return a response as a broker sends it; the library encodes the headers of requests only."""
-    is_versions = response.API_KEY == API_VERSIONS
-    # The answer to ApiVersions has the old header in every version, and with an error the oldest body.
-    tags = b"" if is_versions or not type(response).flexible_version_q(version) else b"\0"
-    body: bytes = response.encode(
-        version=0 if is_versions and response.error_code else version, header=False, framed=False
-    )
-    return struct.pack(">ii", 4 + len(tags) + len(body), correlation_id) + tags + body
 
 
 def send_raw(data: bytes) -> Answer:

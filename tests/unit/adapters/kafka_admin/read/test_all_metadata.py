@@ -7,7 +7,7 @@ from typing import Any
 
 from kafka.protocol.metadata import MetadataRequest, MetadataResponse
 
-from support.kafka.scripted_broker import encode_response
+from support.kafka.releases import encode_response
 from topiarist.adapters.kafka_admin.read.metadata import AllMetadata, decode_metadata
 
 VERSION = 12

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.admin import DescribeConfigsResponse
 
-from support.kafka.scripted_broker import encode_response
+from support.kafka.releases import encode_response
 from topiarist.adapters.kafka_admin.read.overrides_decoder import (
     OVERRIDE,
     VERSION,

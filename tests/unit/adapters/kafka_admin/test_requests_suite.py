@@ -1,0 +1,24 @@
+"""Brokers in memory answer single requests as real brokers of each release do (``tests/brokers/test_records.py``)."""
+
+from __future__ import annotations
+
+import pytest
+
+from support.kafka.memory_records import MemoryBroker
+from support.kafka.releases import RELEASES
+from support.kafka.requests_suite import SUITE
+
+globals().update(SUITE)
+
+
+@pytest.fixture(params=RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    """Return a release as which the brokers answer."""
+    found: str = request.param
+    return found
+
+
+@pytest.fixture
+def session(release: str) -> MemoryBroker:
+    """Return brokers without topics; the marker of a transaction is written a little after its end."""
+    return MemoryBroker(release=release, marker_delay=0.05)
