@@ -226,6 +226,23 @@ def test_k05_a_lost_transaction_state_fences_the_run() -> None:
     assert read(broker).topics == {"a": AFTER, "b": BEFORE}
 
 
+def test_k05_a_lost_transaction_state_does_not_bring_back_a_fenced_run() -> None:
+    """The coordinator knows no epoch any more, and gives the older run a new producer: its check fails all the same."""
+    broker = MemoryBroker()
+    older, newer = new_run(broker), new_run(broker)
+    older.acquire()
+    older.commit({"a": BEFORE}, hold=True)
+    newer._begin()
+    newer.commit({"a": AFTER}, hold=False)
+    broker.lose_transactions()
+    with pytest.raises(TopiaristError) as error:
+        older.require_fence()
+    assert error.value.reason is Reason.SESSION_LOST
+    with pytest.raises(TopiaristError):
+        older.commit({"a": BEFORE}, hold=False)
+    assert read(broker).topics == {"a": AFTER}
+
+
 def test_k04_a_check_of_a_fenced_run_aborts_a_commit_of_the_newer() -> None:
     """The newer run ends without that commit, which the next run finds undone; nothing of it is half written."""
     broker = MemoryBroker()

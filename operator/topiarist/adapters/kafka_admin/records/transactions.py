@@ -29,6 +29,7 @@ AGAIN_CODES = frozenset({51, 14, 15, 16, 6, 3, 5})
 
 _REPEATABLE_PRODUCE_CODES = AGAIN_CODES | {7, 19, 20}  # the sequence number makes a second append the same
 _DUPLICATE_SEQUENCE = 46
+_LAST_EPOCH = 32_766  # the coordinator gives another producer id after it
 _INIT_VERSION, _ADD_VERSION, _PRODUCE_VERSION, _END_VERSION = 4, 3, 11, 4
 
 
@@ -76,7 +77,11 @@ class Producer:
 
         Raises ``Fenced``, ``OutcomeUnknown`` and ``TopiaristError``.
         """
-        self._init(self._producer_id, self._epoch)
+        producer_id, epoch = self._producer_id, self._epoch
+        self._init(producer_id, epoch)
+        if self._producer_id != producer_id and epoch < _LAST_EPOCH:
+            # A coordinator that has lost its state accepts any epoch, that of a fenced run too.
+            raise Fenced("the coordinator has lost the state of the transactional id")
 
     def commit(self, values: Mapping[bytes, bytes | None]) -> None:
         """Write all values in one transaction. Raises ``Fenced``, ``OutcomeUnknown`` and ``TopiaristError``."""
