@@ -11,7 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from types import SimpleNamespace
 from typing import Any
 
-from interleavings.kafka.world import AdminRequest, Run, Topic, World, state_of, topic_id
+from interleavings.kafka.world import BROKERS, AdminRequest, Run, Topic, World, state_of, topic_id
+from support.kafka import controller_checks as checks
 from topiarist.adapters.kafka_admin.moves.look import MoveLook, PresentThrottles
 from topiarist.adapters.kafka_admin.write import answers
 from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
@@ -183,6 +184,9 @@ def begin_move(world: World, name: str, partition: int, target: Replicas) -> tup
     topic = world.topic(name)
     if topic is None or partition >= len(topic.replicas):
         return world, answers.UNKNOWN_TOPIC
+    code, _ = checks.check_lists([target], BROKERS, width=len(target))
+    if code:
+        return world, code
     in_sync = dict(topic.isrs).get(partition, topic.replicas[partition])
     moving = {**dict(topic.moving), partition: target}
     isrs = {**dict(topic.isrs), partition: in_sync}
@@ -205,7 +209,9 @@ def _set_throttles(world: World, entity: str, values: Mapping[str, str | None]) 
         topic = world.topic(name)
         if topic is None:
             return world, answers.UNKNOWN_TOPIC
-        return world.with_topic(name, topic._replace(config=_merge(topic.config, values))), answers.NONE
+        config = _merge(topic.config, values)
+        code, _ = checks.check_configs(dict(config))
+        return (world, code) if code else (world.with_topic(name, topic._replace(config=config)), answers.NONE)
     brokers = dict(world.brokers)
     merged = _merge(brokers.get(int(name), ()), values)
     kept = {broker: config for broker, config in {**brokers, int(name): merged}.items() if config}

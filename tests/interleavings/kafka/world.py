@@ -1,8 +1,8 @@
 """The states that the explorer visits through Kafka's own API: topics, records, runs, time, what may still go wrong.
 
-Written by hand: what brokers answer to Admin requests, and the records as a value that one transaction replaces. The
-transactional producer is reduced to one fact: which run is the newest. Only a newer run's ``init`` changes it, and a
-transaction of a run that is not the newest changes nothing.
+Admin requests are checked by ``controller_checks``, as in all brokers in memory. Written by hand are the records, as a
+value that one transaction replaces. The transactional producer is reduced to one fact: which run is the newest. Only a
+newer run's ``init`` changes it, and a transaction of a run that is not the newest changes nothing.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from interleavings.replay import RunSpec
+from support.kafka import controller_checks as checks
 from topiarist.adapters.kafka_admin.connection.topic_ids import encode_topic_id
 from topiarist.adapters.kafka_admin.records import codec
 from topiarist.adapters.kafka_admin.records.values import Meta, Records, TopicRecord
@@ -21,6 +22,9 @@ from topiarist.kafka.types import Replicas
 from topiarist.model.state import OwnershipRecord, TopicState
 
 META = Meta("cluster", "records")
+
+BROKERS = frozenset({1, 2, 3})
+"""The registered brokers."""
 
 FORWARDING_S = 60.0
 """Seconds for which a broker keeps a request while there is no controller."""
@@ -183,30 +187,34 @@ def carry_out(world: World, request: AdminRequest) -> tuple[World, tuple[tuple[s
 
 
 def _create(world: World, name: str, wanted: Any) -> tuple[World, int, int]:
-    if world.topic(name):
-        return world, answers.TOPIC_EXISTS, 0
-    number, (replicas, config) = world.next_number, wanted
+    replicas, config = wanted
+    code, _ = checks.check_name(name, [each for each, _ in world.topics])
+    code = code or checks.check_configs(dict(config))[0]
+    code = code or checks.check_lists(replicas, BROKERS, width=len(replicas[0]))[0]
+    if code:
+        return world, code, 0
+    number = world.next_number
     after = world.with_topic(name, Topic(number, replicas, tuple(sorted(config))))
     return after._replace(next_number=number + 1), answers.NONE, number
 
 
 def _configure(world: World, name: str, wanted: Any) -> tuple[World, int, int]:
     topic = world.topic(name)
-    if topic is None:
-        return world, answers.UNKNOWN_TOPIC, 0
-    config = {**dict(topic.config), **dict(wanted)}
+    config = {**(dict(topic.config) if topic else {}), **dict(wanted)}
     kept = tuple(sorted((key, value) for key, value in config.items() if value is not None))
+    code, _ = checks.check_configs(dict(kept))
+    if code or topic is None:
+        return world, code or answers.UNKNOWN_TOPIC, 0
     return world.with_topic(name, topic._replace(config=kept)), answers.NONE, 0
 
 
 def _grow(world: World, name: str, wanted: Any) -> tuple[World, int, int]:
     topic, (total, replicas) = world.topic(name), wanted
-    if topic is None:
-        return world, answers.UNKNOWN_TOPIC, 0
-    if total <= len(topic.replicas):
-        return world, answers.INVALID_PARTITIONS, 0
-    if total != len(topic.replicas) + len(replicas):
-        return world, answers.INVALID_ASSIGNMENT, 0
+    code, _ = checks.check_growth(name, topic and topic.replicas, total, replicas)
+    if not code and topic:
+        code, _ = checks.check_lists(replicas, BROKERS, width=len(topic.replicas[0]))
+    if code or topic is None:
+        return world, code, 0
     return world.with_topic(name, topic._replace(replicas=(*topic.replicas, *replicas))), answers.NONE, 0
 
 
