@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,22 @@ globals().update(records_suite.SUITE | requests_suite.SUITE)
 def release(kraft_release: str) -> str:
     """Return the release of the brokers, for the tables of the suite."""
     return kraft_release
+
+
+@pytest.fixture
+def without_broker(kraft: KraftFixture) -> Callable[[int], AbstractContextManager[None]]:
+    """Return a context in which a broker is suspended; afterwards all brokers are registered again."""
+
+    @contextmanager
+    def suspend(broker: int) -> Iterator[None]:
+        kraft.kafka.pause(broker)
+        try:
+            yield
+        finally:
+            kraft.kafka.resume(broker)
+            kraft.kafka.wait(lambda: broker in kraft.registered(), f"broker {broker} to be back")
+
+    return suspend
 
 
 @pytest.fixture

@@ -177,7 +177,7 @@ class FakeCluster:
             if not code and topic.name in doubles:
                 code, message = checks.INVALID_REQUEST, "Duplicate topic name."
             elif not code:
-                code, message = checks.check_growth(topic.name, found and found.replicas, topic.count, lists)
+                code, message = checks.check_growth(topic.name, found.replicas if found else None, topic.count, lists)
             if not code and found:
                 code, message = self._check_lists(lists, len(found.replicas[0]))
             if not code and not request.validate_only and self._is_over_quota():

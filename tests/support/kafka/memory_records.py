@@ -12,6 +12,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from kafka.protocol.admin import (
@@ -39,6 +40,7 @@ from topiarist.errors import TopiaristError
 from topiarist.kafka.config_rules import is_supported, kafka_default
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.config_values import canonical_text
+from topiarist.kafka.types import KafkaVersion
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC
 
 UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID, NOT_ENOUGH_REPLICAS = 3, 100, 19
@@ -322,7 +324,7 @@ class MemoryBroker(MemorySession):
 
     def _on_Metadata(self, request: Message, code: int) -> Message:  # noqa: N802
         by_id = {topic.id: name for name, topic in self._image.items()}
-        wanted = [(name, NO_ID) for name in self._image]
+        wanted: list[tuple[str | None, Any]] = [(name, NO_ID) for name in self._image]
         if request.topics is not None:
             wanted = [(each.name or by_id.get(each.topic_id), each.topic_id) for each in request.topics]
         broker = MetadataResponse.MetadataResponseBroker
@@ -366,28 +368,21 @@ class MemoryBroker(MemorySession):
         for each in request.resources:
             found = self._image.get(each.resource_name)
             failed = code or (0 if found else UNKNOWN_TOPIC)
-            asked = TOPIC_CONFIGS if each.configuration_keys is None else each.configuration_keys
-            entries = [
-                self._describe_config(key, found.config.get(key))
-                for key in asked
-                if found and not failed and is_supported(key, self.release.version)
-            ]
+            defaults = _default_entries(self.release.version)
+            entries: list[Any] = []
+            if found and not failed:
+                asked = defaults if each.configuration_keys is None else each.configuration_keys
+                entries = [
+                    _config_entry(key, canonical_text(key, found.config[key]), _OVERRIDE)
+                    if key in found.config
+                    else defaults[key]
+                    for key in asked
+                    if key in defaults
+                ]
             results.append(
                 result(error_code=failed, resource_type=2, resource_name=each.resource_name, configs=entries)
             )
         return DescribeConfigsResponse(results=results)
-
-    def _describe_config(self, key: str, override: str | None) -> Any:
-        default = kafka_default(key, self.release.version)
-        return DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult(
-            name=key,
-            value=default if override is None else canonical_text(key, override),
-            read_only=False,
-            config_source=_DEFAULT if override is None else _OVERRIDE,
-            is_sensitive=False,
-            synonyms=[],
-            config_type=_CONFIG_TYPES[TOPIC_CONFIGS[key].type],
-        )
 
     def _on_DescribeQuorum(self, request: Message, code: int) -> Message:  # noqa: N802
         topic = DescribeQuorumResponse.TopicData
@@ -415,3 +410,25 @@ class MemoryBroker(MemorySession):
 
     def _on_ListPartitionReassignments(self, request: Message, code: int) -> Message:  # noqa: N802
         return ListPartitionReassignmentsResponse(error_code=code, topics=[])
+
+
+@cache
+def _default_entries(version: KafkaVersion) -> Mapping[str, Any]:
+    """Return the configs of a topic without overrides, by key."""
+    return {
+        key: _config_entry(key, kafka_default(key, version), _DEFAULT)
+        for key in TOPIC_CONFIGS
+        if is_supported(key, version)
+    }
+
+
+def _config_entry(key: str, value: str, source: int) -> Any:
+    return DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult(
+        name=key,
+        value=value,
+        read_only=False,
+        config_source=source,
+        is_sensitive=False,
+        synonyms=[],
+        config_type=_CONFIG_TYPES[TOPIC_CONFIGS[key].type],
+    )

@@ -1,6 +1,7 @@
 """Single requests that brokers in memory and real brokers must both answer alike: a fake is as strict as a broker.
 
-A module that imports ``SUITE`` has two fixtures: ``session``, and ``release`` with the name of the brokers' release.
+A module that imports ``SUITE`` has three fixtures: ``session``, ``release`` with the name of the brokers' release, and
+``without_broker``, a context in which a broker does not run.
 The tables have a row for each request in a state, with the answer of the brokers. Every test has topics and
 transactional ids of its own, so that all of them can share one cluster.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -292,6 +294,33 @@ def test_a_reader_of_commits_sees_what_is_decided(client: TransactionClient) -> 
     assert sizes[2] == sizes[3] > sizes[4] > sizes[5] == 0
     assert len(client.fetch(2, size=1).data) == sizes[2] - sizes[4]
     assert client.fetch(6).code == 1
+
+
+def test_too_few_replicas_in_sync_take_nothing(
+    session: Any, without_broker: Callable[[int], AbstractContextManager[None]]
+) -> None:
+    """A batch is refused while a replica that it needs is not in sync, and is appended once when it is."""
+    client = TransactionClient(session, unique("log"), unique("id"))
+    config = {"cleanup.policy": "compact", "min.insync.replicas": "3"}
+    assert create(session, new_topic(client.topic, (1, 2, 3), config=config)) == {client.topic: 0}
+    wait_for_topic(session, client.topic)
+    client.begin(timeout_ms=900_000)
+    assert client.settle(client.add) == 0
+    coordinating = session.read_metadata(["__transaction_state"]).topics[0].partitions
+    follower = 2 if coordinating and coordinating[0].leader_id == 3 else 3
+    with without_broker(follower):
+        wait_until(lambda: follower not in in_sync(session, client.topic), f"broker {follower} to be out of sync")
+        found = client.settle(lambda: client.produce(0), LOOKUP_CODES)
+        assert found == (19, -1), found
+    wait_until(lambda: follower in in_sync(session, client.topic), f"broker {follower} to be in sync")
+    assert client.settle(lambda: client.produce(0), LOOKUP_CODES | {19}) == (0, 0)
+    assert client.end() == 0
+
+
+def in_sync(session: Any, topic: str) -> set[int]:
+    """Return the replicas in sync of a topic with one partition."""
+    (found,) = session.read_metadata([topic]).topics
+    return set(found.partitions[0].isr_nodes)
 
 
 def test_a_topic_that_does_not_exist_takes_nothing(session: Any) -> None:

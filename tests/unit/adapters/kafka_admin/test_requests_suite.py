@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
 import pytest
 
 from support.kafka.memory_records import MemoryBroker
@@ -22,3 +25,16 @@ def release(request: pytest.FixtureRequest) -> str:
 def session(release: str) -> MemoryBroker:
     """Return brokers without topics; the marker of a transaction is written a little after its end."""
     return MemoryBroker(release=release, marker_delay=0.05)
+
+
+@pytest.fixture
+def without_broker(session: MemoryBroker) -> Callable[[int], AbstractContextManager[None]]:
+    """Return a context in which a broker does not run."""
+
+    @contextmanager
+    def stop(broker: int) -> Iterator[None]:
+        session.cluster.stopped.add(broker)
+        yield
+        session.cluster.stopped.remove(broker)
+
+    return stop
