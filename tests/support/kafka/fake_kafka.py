@@ -51,7 +51,7 @@ class FakeKafka(MemoryBroker):
     """
 
     def __init__(self, release: str = NEWEST) -> None:
-        super().__init__(cluster_id="ID", release=release)
+        super().__init__(cluster_id="ID", release=release, marker_delay=0.05)
         self.hook: Hook = no_hook
         self.delayed: list[tuple[float, Any]] = []
 

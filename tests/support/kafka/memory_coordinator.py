@@ -51,8 +51,8 @@ class _Transaction:
 class MemoryCoordinator:
     """The coordinator. ``write_marker`` ends a transaction in a topic; every method takes the time as ``now``.
 
-    Markers are written ``marker_delay`` seconds after a transaction has ended. ``keeps_last_epoch``: a producer whose
-    transaction was aborted gets the new epoch for its old one, as from Kafka 4.0 on.
+    Markers are written ``marker_delay`` seconds after a transaction has ended. With ``keeps_last_epoch``, a
+    producer gets the new epoch for its old one after an abort by the coordinator, as from Kafka 4.0 on.
     """
 
     def __init__(self, write_marker: Callable[[str, Epoch, bool], None], *, keeps_last_epoch: bool) -> None:
@@ -117,7 +117,7 @@ class MemoryCoordinator:
         return NONE
 
     def verify(self, key: str, epoch: Epoch, topic: str) -> int:
-        """Return the code for a batch of a producer whose transaction has no batch in the topic yet."""
+        """Return the code for the first batch of a transaction in a topic."""
         found = self._transactions.get(key)
         code = _check(found, epoch)
         if code == PRODUCER_FENCED:

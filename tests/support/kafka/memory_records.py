@@ -67,7 +67,7 @@ class Fault(NamedTuple):
 
 
 class MemorySession(Offering):
-    """A session whose connections are all itself."""
+    """A session that is its only connection."""
 
     def any_broker(self) -> Any:
         """Return this connection; so do the next methods."""

@@ -22,7 +22,7 @@ class Release(NamedTuple):
     """What a release offers: the versions of its requests by API key, and the level of ``metadata.version``.
 
     With ``verifies_producers``, a leader accepts a batch only in a transaction that its partition was added to.
-    ``keeps_last_epoch``: a producer whose transaction was aborted gets the new epoch for its old one.
+    With ``keeps_last_epoch``, a producer gets the new epoch for its old one after an abort by the coordinator.
     """
 
     version: KafkaVersion
