@@ -214,10 +214,10 @@ def test_a_folder_is_replaced_whole(installer: Installer) -> None:
 def test_pip_settings_are_for_uv_too(monkeypatch: pytest.MonkeyPatch) -> None:
     """An index and certificates that pip is configured with, by a file or a variable, are used."""
     monkeypatch.setattr(environment, "PYTHON", Path(sys.executable))
-    monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.example/simple")
+    monkeypatch.setenv("PIP_INDEX_URL", "https://localhost/simple")
     monkeypatch.setenv("PIP_CERT", "/etc/own certificates.pem")
     assert environment.pip_settings() == {
-        "UV_DEFAULT_INDEX": "https://mirror.example/simple",
+        "UV_DEFAULT_INDEX": "https://localhost/simple",
         "SSL_CERT_FILE": "/etc/own certificates.pem",
     }
 
