@@ -32,9 +32,9 @@ def guarantee_rows() -> Iterator[Sequence[str]]:
         if name.startswith("unit/"):
             units["/".join(name.split("/")[:-1])].append(path)
         else:
-            yield f"`{name}`", _sentence(path), ", ".join(_lanes_of([path], lanes))
+            yield f"`tests/{name}`", _sentence(path), ", ".join(_lanes_of([path], lanes))
     for folder, paths in units.items():
-        yield f"`{folder}` ({len(paths)} files)", _package_sentence(folder), ", ".join(_lanes_of(paths, lanes))
+        yield f"`tests/{folder}` ({len(paths)} files)", _package_sentence(folder), ", ".join(_lanes_of(paths, lanes))
 
 
 def _sentence(path: Path) -> str:
