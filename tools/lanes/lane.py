@@ -144,7 +144,7 @@ def run_pytest(lane: Lane, tests: Sequence[str], options: Sequence[str], *, seed
 def worker_count(lane: Lane) -> int:
     """Return the number of worker processes: ``WORKERS`` in the environment stands for the cores."""
     cores = int(os.environ.get("WORKERS") or os.cpu_count() or 2)
-    return {"cores": cores, "cores + 1": cores + 1, "2 * cores": 2 * cores}[lane.workers]
+    return {"1": 1, "cores": cores, "cores + 1": cores + 1, "2 * cores": 2 * cores}[lane.workers]
 
 
 def draw_seed() -> int:
