@@ -19,6 +19,8 @@ SOURCES := operator tests tools benchmarks docs/python
 WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 SECONDS ?= 60
 WALKS ?= 1000
+SAMPLE ?= 300
+SEED ?= 1
 FUZZ := $(CACHE)/fuzz
 BROWSER := $(CACHE)/browser
 SITE := $(CACHE)/site
@@ -168,8 +170,8 @@ bench-moves: need-java .venv/ready  ## figures of moves for 100,000 partitions, 
 bench-page: $(BROWSER)/ready  ## how quick the pages of 20,000 findings and of 20,000 topics are at every key, as JSON
 	@$(WITH_BROWSER) PYTHONPATH=.:tests:$$PYTHONPATH $(BIN)/python -P -m benchmarks.drift.html
 
-mutants: need-java .venv/ready  ## take away each guard of the write path in turn: some test turns red (MUTANTS="text...")
-	$(SCRIPT) mutation.run $(MUTANTS)
+mutants: need-java .venv/ready  ## take away each guard of the write path in turn: some test turns red (MUTANTS="text..."); or small changes of a package, drawn at random (GROUP=drift SAMPLE=300 SEED=1)
+	$(SCRIPT) $(if $(GROUP),mutation.draw $(GROUP) --sample $(SAMPLE) --seed $(SEED),mutation.run $(MUTANTS))
 
 fuzz: .venv/ready $(FUZZ)/ready  ## fuzz what reads bytes from outside, SECONDS for each of TARGETS (SECONDS=60, all)
 	@PYTHONPATH=$(FUZZ)/packages:tests $(BIN)/python -P -m fuzz.run --seconds $(SECONDS) $(TARGETS)

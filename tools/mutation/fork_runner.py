@@ -18,11 +18,11 @@ from contextlib import suppress
 from typing import Any
 
 LIBRARIES = (
-    *("click", "hypothesis.internal.conjecture.engine", "hypothesis.strategies", "jsonschema", "kazoo.client"),
-    *("pytest", "yaml"),
+    *("click", "hypothesis.internal.conjecture.engine", "hypothesis.strategies", "jsonschema_rs", "kazoo.client"),
+    *("kafka", "pytest", "yaml"),
 )
 
-_POLL_INTERVAL_S = 0.01
+_POLL_INTERVAL_S = 0.005
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
         child = os.fork()
         if child == 0:
             sys.exit(_run_tests(request))
-        print(_wait_for(child, request["seconds"]), flush=True)
+        print(wait_for(child, request["seconds"]), flush=True)
 
 
 def _run_tests(request: Mapping[str, Any]) -> int:
@@ -49,7 +49,8 @@ def _run_tests(request: Mapping[str, Any]) -> int:
     return int(pytest.main(request["words"]))
 
 
-def _wait_for(child: int, seconds: float) -> str:
+def wait_for(child: int, seconds: float) -> str:
+    """Return the exit code of a child process, or ``hangs`` after ending it with its process group."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         pid, status = os.waitpid(child, os.WNOHANG)

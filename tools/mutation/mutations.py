@@ -44,10 +44,12 @@ class Mutation(NamedTuple):
     line: int
 
 
-def find_mutations(function: Function) -> Iterator[Mutation]:
+def find_mutations(function: ast.AST) -> Iterator[Mutation]:
     """Yield all guards of a function."""
     for node in ast.walk(function):
-        line = (node.target if isinstance(node, ast.comprehension) else node).__dict__.get("lineno", function.lineno)
+        line = (node.target if isinstance(node, ast.comprehension) else node).__dict__.get(
+            "lineno", getattr(function, "lineno", 0)
+        )
         yield from (Mutation(what, remove, line) for what, remove in _node_mutations(node))
         yield from _statement_mutations(node)
 
@@ -55,37 +57,37 @@ def find_mutations(function: Function) -> Iterator[Mutation]:
 def _node_mutations(node: ast.AST) -> Iterator[tuple[str, Callable[[], None]]]:
     """Yield the guards of one node."""
     if isinstance(node, ast.If):
-        yield f"without the guard: {_unparse(node.test)}", partial(setattr, node, "test", ast.Constant(value=False))
+        yield f"without the guard: {unparse(node.test)}", partial(setattr, node, "test", ast.Constant(value=False))
     elif isinstance(node, ast.BoolOp) and not isinstance(node.values[-1], ast.Constant):
         for operand in node.values:
-            yield f"without {_unparse(operand)} in: {_unparse(node)}", partial(node.values.remove, operand)
+            yield f"without {unparse(operand)} in: {unparse(node)}", partial(node.values.remove, operand)
     elif isinstance(node, ast.comprehension):
         for wanted in node.ifs:
-            yield f"without the filter: {_unparse(wanted)}", partial(node.ifs.remove, wanted)
+            yield f"without the filter: {unparse(wanted)}", partial(node.ifs.remove, wanted)
     elif isinstance(node, ast.Compare):
         yield from _comparison_mutations(node)
-    elif isinstance(node, ast.Call) and _unparse(node.func) in ("max", "min") and len(node.args) > 1:
+    elif isinstance(node, ast.Call) and unparse(node.func) in ("max", "min") and len(node.args) > 1:
         for bound in node.args:
             rest = [other for other in node.args if other is not bound]
-            yield f"without {_unparse(bound)} in: {_unparse(node)}", partial(setattr, node, "args", [*rest, rest[0]])
+            yield f"without {unparse(bound)} in: {unparse(node)}", partial(setattr, node, "args", [*rest, rest[0]])
     elif isinstance(node, ast.Match):
         for case in node.cases:
-            yield f"without the case: {_unparse(case.pattern)}", partial(node.cases.remove, case)
+            yield f"without the case: {unparse(case.pattern)}", partial(node.cases.remove, case)
     elif isinstance(node, ast.Dict) and len(node.keys) > 1:
         for index, (key, value) in enumerate(zip(node.keys, node.values, strict=True)):
-            what = _unparse(key) if key else f"**{_unparse(value)}"
+            what = unparse(key) if key else f"**{unparse(value)}"
             yield f"without the field {what}", partial(_delete_index, (node.keys, node.values), index)
     elif isinstance(node, ast.Assign) and _is_path_tuple(node.value):
-        yield f"the other way round: {_unparse(node)}", partial(node.value.elts.reverse)
+        yield f"the other way round: {unparse(node)}", partial(node.value.elts.reverse)
     elif isinstance(node, ast.List | ast.Tuple) and isinstance(node.ctx, ast.Load):
         for element in node.elts:
             if isinstance(element, ast.Call | ast.Starred):
-                yield f"without {_unparse(element)}", partial(node.elts.remove, element)
+                yield f"without {unparse(element)}", partial(node.elts.remove, element)
 
 
 def _is_path_tuple(node: ast.AST) -> TypeGuard[ast.Tuple]:
     """Return whether a node is a tuple of path names."""
-    return isinstance(node, ast.Tuple) and all(_unparse(each).startswith(("paths.", "*_")) for each in node.elts)
+    return isinstance(node, ast.Tuple) and all(unparse(each).startswith(("paths.", "*_")) for each in node.elts)
 
 
 def _comparison_mutations(node: ast.Compare) -> Iterator[tuple[str, Callable[[], None]]]:
@@ -93,7 +95,7 @@ def _comparison_mutations(node: ast.Compare) -> Iterator[tuple[str, Callable[[],
     sides = [side.elts for side in (node.left, *node.comparators) if isinstance(side, ast.Tuple)]
     if len(sides) == 2 and len(sides[0]) == len(sides[1]):
         for index, element in enumerate(sides[0]):
-            yield f"without {_unparse(element)} in: {_unparse(node)}", partial(_delete_index, sides, index)
+            yield f"without {unparse(element)} in: {unparse(node)}", partial(_delete_index, sides, index)
 
 
 def _statement_mutations(node: ast.AST) -> Iterator[Mutation]:
@@ -105,16 +107,15 @@ def _statement_mutations(node: ast.AST) -> Iterator[Mutation]:
             ):
                 replacement = ast.copy_location(ast.Pass(), each)
                 yield Mutation(
-                    f"without: {_unparse(each)}", partial(_replace_child, node, name, index, replacement), each.lineno
+                    f"without: {unparse(each)}", partial(replace_child, node, name, index, replacement), each.lineno
                 )
-            elif (
-                isinstance(each, ast.Call) and each.args and _unparse(each.func).rpartition(".")[2] in FILTER_FUNCTIONS
-            ):
-                remove_filter = partial(_replace_child, node, name, index, each.args[0])
-                yield Mutation(f"not through: {_unparse(each)}", remove_filter, each.lineno)
+            elif isinstance(each, ast.Call) and each.args and unparse(each.func).rpartition(".")[2] in FILTER_FUNCTIONS:
+                remove_filter = partial(replace_child, node, name, index, each.args[0])
+                yield Mutation(f"not through: {unparse(each)}", remove_filter, each.lineno)
 
 
-def _replace_child(node: ast.AST, name: str, index: int, other: ast.AST) -> None:
+def replace_child(node: ast.AST, name: str, index: int, other: ast.AST) -> None:
+    """Replace the child of a node in a field; ``index`` is its place if the field is a list."""
     value = getattr(node, name)
     if isinstance(value, list):
         value[index] = other
@@ -127,5 +128,6 @@ def _delete_index(lists: Sequence[list[Any]], index: int) -> None:
         del elements[index]
 
 
-def _unparse(node: ast.AST) -> str:
+def unparse(node: ast.AST) -> str:
+    """Return the source text of a node in one line."""
     return " ".join(ast.unparse(node).split())

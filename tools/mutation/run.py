@@ -5,7 +5,10 @@ tests that must fail without them. A mutant that no test kills has survived: fix
 why the mutant changes nothing. A mutant is first run against the test that killed it in an earlier run
 (``results.py``), if any. For the remaining mutants all tests are run once without a mutant to trace the statements that
 each test executes (``traces.py``). The tests that execute a mutant's statement are then run until one fails: first
-those that killed another mutant, then the fastest.
+those that killed another mutant, then the fastest. A function that no import calls is replaced in memory, in a fork of
+a process that has collected all tests (``pytest_plugin.py``); for any other mutant everything is imported anew.
+
+``draw.py`` runs samples of other changes of whole packages in the same way.
 
 Usage: ``python tools/mutation/run.py [TEXT...]`` (only the mutants with one of these texts in their name); ``--list``
 names the mutants and runs nothing. ``WORKERS`` (default 2) mutants are run in parallel. Exits with 1 if a mutant
@@ -15,6 +18,7 @@ survives, or if a mutant declared as equivalent is killed.
 from __future__ import annotations
 
 import ast
+import hashlib
 import os
 import shutil
 import sys
@@ -22,17 +26,18 @@ import tempfile
 import time
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
 
-from mutation.mutations import Function, find_mutations
+from mutation.mutations import Function, Mutation, find_mutations
 from mutation.results import MutantResults
-from mutation.traces import CoverageTraces, file_of_test, statement_line, tracing_transforms
+from mutation.traces import CoverageTraces, TraceCache, file_of_test, statement_line, tracing_transforms
 from mutation.workspace import COPIED_PATHS, HUNG_SUFFIX, ROOT, SOURCE, Workspace, copy_tree
 
 
@@ -65,22 +70,26 @@ def load_settings() -> MutationSettings:
 
 
 class Mutant(NamedTuple):
-    """A removed guard: the n-th of its function, with a name.
+    """A change of one place of a module: the n-th that ``find`` finds, with a name.
 
-    The name stays the same while the code around the guard moves.
+    The name stays the same while the code around the place moves. ``uses`` are the statements that a test must execute
+    to see the change, as module and line.
     """
 
     name: str
     module: str
     function: str
     number: int
-    line: int
+    uses: Sequence[tuple[str, int]]
     tests: Sequence[str]
+    find: Callable[[ast.Module], Sequence[Mutation]]
+    is_body: bool = True
+    line: int = 0
 
     def mutated_source(self, original: str) -> str:
-        """Return the module's source without the guard."""
+        """Return the module's source with the change."""
         tree = ast.parse(original)
-        list(find_mutations(_find_function(tree, self.function, self.module)))[self.number].apply()
+        self.find(tree)[self.number].apply()
         return ast.unparse(tree)
 
 
@@ -91,12 +100,21 @@ def list_mutants(targets: Sequence[Target]) -> Iterator[Mutant]:
         tree = ast.parse((ROOT / SOURCE / target.module).read_text(encoding="utf-8"))
         for function in target.functions:
             node = _find_function(tree, function, target.module)
+            find = partial(_find_guards, function, target.module)
             for number, guard in enumerate(find_mutations(node)):
-                name = f"{target.module}:{function}: {guard.description}"
-                names[name] += 1
-                name += f" [{names[name]}]" if names[name] > 1 else ""
-                line = statement_line(node, guard.line)
-                yield Mutant(name, target.module, function, number, line, target.tests)
+                name = unique_name(f"{target.module}:{function}: {guard.description}", names)
+                uses = ((target.module, statement_line(node, guard.line)),)
+                yield Mutant(name, target.module, function, number, uses, target.tests, find)
+
+
+def unique_name(name: str, names: Counter[str]) -> str:
+    """Return a name, from its second use on with a number."""
+    names[name] += 1
+    return f"{name} [{names[name]}]" if names[name] > 1 else name
+
+
+def _find_guards(function: str, module: str, tree: ast.Module) -> Sequence[Mutation]:
+    return [*find_mutations(_find_function(tree, function, module))]
 
 
 def _find_function(tree: ast.Module, name: str, module: str) -> Function:
@@ -110,14 +128,17 @@ class WorkspacePool:
     """A pool of parallel workspaces, with the traces of the tests and the killing tests of each module."""
 
     def __init__(
-        self, scratch: Path, executor: ThreadPoolExecutor, workers: int, previous_results: MutantResults
+        self, scratch: Path, executor: ThreadPoolExecutor, workers: int, limits: Mapping[str, str], root: Path = ROOT
     ) -> None:
-        self._previous_results = previous_results
+        self._cache = Path(os.environ.get("TOPIARIST_CACHE") or ROOT / ".cache")
+        self._previous_results = MutantResults(self._cache / "killers.json")
+        self._is_served = False
+        self._root = root
         self._killing_tests: defaultdict[str, list[str]] = defaultdict(list)
         for name in COPIED_PATHS:
-            copy_tree(ROOT / name, scratch / "0" / name)
+            copy_tree(root / name, scratch / "0" / name)
         copies = [shutil.copytree(scratch / "0", scratch / str(number), symlinks=True) for number in range(1, workers)]
-        self._workspaces = [*map(Workspace, [scratch / "0", *copies])]
+        self._workspaces = [Workspace(folder, limits) for folder in (scratch / "0", *copies)]
         self._free_workspaces: SimpleQueue[Workspace] = SimpleQueue()
         for workspace in self._workspaces:
             self._free_workspaces.put(workspace)
@@ -137,14 +158,26 @@ class WorkspacePool:
         functions: defaultdict[str, set[str]] = defaultdict(set)
         for mutant in chosen:
             functions[mutant.module].add(mutant.function)
+        words = dict.fromkeys(chain(*(each.tests for each in chosen)))
+        patterns = [*map(self._workspaces[0].expand_patterns, words)]
+        contents = [
+            self._workspaces[0].read_contents([*chain(*patterns)]),
+            sorted((module, *sorted(names)) for module, names in functions.items()),
+        ]
+        name = hashlib.sha256("".join(words).encode()).hexdigest()[:12]
+        cache = TraceCache(self._cache / "traces" / f"{name}.json", contents)
+        if stored := cache.read():
+            self._traces = stored
+            return ()
         with ExitStack() as stack:
             for workspace in self._workspaces:
                 stack.enter_context(workspace.change_sources(tracing_transforms(functions, workspace.trace_log)))
-            words = dict.fromkeys(chain(*(each.tests for each in chosen)))
-            results = self._executor.map(self._run_unmutated, map(self._workspaces[0].expand_patterns, words))
-            failures = [*filter(None, results)]
+            failures = [*filter(None, self._executor.map(self._run_unmutated, patterns))]
         seconds = {test: took for workspace in self._workspaces for test, took in workspace.test_durations().items()}
-        self._traces = CoverageTraces([workspace.trace_log for workspace in self._workspaces], seconds)
+        log = [*chain(*(workspace.read_traces() for workspace in self._workspaces))]
+        self._traces = CoverageTraces(log, seconds)
+        if not failures:
+            cache.write(log, seconds)
         return failures
 
     def recheck_known_killers(self, chosen: Sequence[Mutant]) -> Iterator[tuple[Mutant, str]]:
@@ -152,7 +185,9 @@ class WorkspacePool:
 
         Raises ``SystemExit`` if such a test fails without a mutant.
         """
-        known = [(each, [test]) for each in chosen if (test := self._previous_results.killing_test(each.name, ROOT))]
+        known = [
+            (each, [test]) for each in chosen if (test := self._previous_results.killing_test(each.name, self._root))
+        ]
         if failed := self._run_unmutated([*dict.fromkeys(test for _, (test,) in known)]):
             raise SystemExit(f"{failed} fails without any mutant: fix it first")
         for (mutant, _), found in zip(
@@ -161,21 +196,55 @@ class WorkspacePool:
             if found:
                 yield mutant, found
 
+    def serve_tests(self, chosen: Sequence[Mutant]) -> None:
+        """Collect the tests of all mutants once in each workspace; from now on functions are replaced in memory."""
+        words = dict.fromkeys(chain(*(each.tests for each in chosen)))
+        files = dict.fromkeys(chain(*map(self._workspaces[0].expand_patterns, words)))
+        for workspace in self._workspaces:
+            workspace.serve([*files])
+        self._is_served = True
+
     def find_killing_test(self, mutant: Mutant) -> str | None:
-        """Return the first test that fails under a mutant; None if all tests of its statement pass."""
-        candidates = self._traces.tests_at(mutant.module, mutant.line)
-        files = [file for words in mutant.tests for file in self._workspaces[0].expand_patterns(words)]
-        places = {file: place for place, file in enumerate(files)}
-        candidates = sorted(
-            (test for test in candidates if file_of_test(test) in places), key=lambda test: places[file_of_test(test)]
-        )
-        killers = [killer for killer in self._killing_tests[mutant.module] if killer in candidates]
-        return self._run_mutant(mutant, [*dict.fromkeys([*killers, *candidates])])
+        """Return the first test that fails under a mutant; None if all tests of its statement pass.
+
+        A statement that is executed at import is first run against the tests that execute its uses, then all tests.
+        """
+        places = {
+            file: place
+            for place, words in enumerate(mutant.tests)
+            for file in self._workspaces[0].expand_patterns(words)
+        }
+        known = [test for test in self._traces.tests if file_of_test(test) in places]
+        found = {test for use in mutant.uses for test in self._traces.tests_at(*use)}
+        candidates = sorted((test for test in known if test in found), key=lambda test: places[file_of_test(test)])
+        killers = [self._previous_results.killing_test(mutant.name, self._root), *self._killing_tests[mutant.module]]
+        first = [killer for killer in killers if killer in found]
+        failure = self._run_mutant(mutant, [*dict.fromkeys([*first, *candidates])])
+        if failure or mutant.is_body:
+            return failure
+        return self._run_mutant(mutant, [test for test in known if test not in found])
+
+    def find_killing_tests(self, mutants: Sequence[Mutant]) -> Iterator[str | None]:
+        """Yield the first test that fails under each mutant, or None; the mutants are run in parallel."""
+        return self._executor.map(self.find_killing_test, mutants)
+
+    def is_test(self, failure: str) -> bool:
+        """Return whether a failure is a test that failed or did not end, and no error at import or collection."""
+        return "::" in failure.partition("[")[0] and not failure.startswith("ends with")
 
     def _run_mutant(self, mutant: Mutant, tests: Sequence[str]) -> str | None:
         """Return the first of the tests that fails under a mutant; None if all pass."""
-        with self._borrow_workspace() as workspace, workspace.change_sources({mutant.module: mutant.mutated_source}):
-            failure = workspace.first_failure(tests)
+        if not tests:
+            return None
+        at_import = not mutant.is_body or any(self._traces.is_imported(*use) for use in mutant.uses)
+        with self._borrow_workspace() as workspace:
+            original = workspace.read_source(mutant.module)
+            mutated = mutant.mutated_source(original)
+            with workspace.change_sources({mutant.module: lambda _: mutated}):
+                if self._is_served and not at_import:
+                    failure = workspace.first_failure_of_functions(tests, mutant.module, (original, mutated))
+                else:
+                    failure = workspace.first_failure(tests)
         # A failure that is no single test (a file that cannot be loaded, a process that ended) cannot be rerun.
         if failure and (name := failure.removesuffix(HUNG_SUFFIX)) in tests:
             # The last one first: guards of one function are neighbors, so the same test often kills the next one too.
@@ -216,11 +285,10 @@ def main(words: Sequence[str]) -> int:
         counts[mutant.module][result] += 1
         print(f"{mutant.name}\n    {result}: {killer or known or 'by no test'}", flush=True)
 
-    previous_results = MutantResults(Path(os.environ.get("TOPIARIST_CACHE") or ROOT / ".cache") / "killers.json")
     with (
         tempfile.TemporaryDirectory() as scratch,
         ThreadPoolExecutor(workers) as pool,
-        closing(WorkspacePool(Path(scratch), pool, workers, previous_results)) as workspaces,
+        closing(WorkspacePool(Path(scratch), pool, workers, {})) as workspaces,
     ):
         remaining = {mutant.name: mutant for mutant in chosen}
         for mutant, killer in workspaces.recheck_known_killers(chosen):
@@ -228,6 +296,7 @@ def main(words: Sequence[str]) -> int:
             del remaining[mutant.name]
         if failures := workspaces.trace_tests([*remaining.values()]):
             raise SystemExit("\n".join(f"{test} fails without any mutant: fix it first" for test in failures))
+        workspaces.serve_tests([*remaining.values()])
         for mutant, found in zip(
             remaining.values(), pool.map(workspaces.find_killing_test, remaining.values()), strict=True
         ):

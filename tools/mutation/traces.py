@@ -8,10 +8,11 @@ with such modules.
 from __future__ import annotations
 
 import ast
+import hashlib
+import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from itertools import chain
 from pathlib import Path
 
 from mutation.mutations import Function
@@ -56,26 +57,50 @@ def statement_line(function: Function, line: int) -> int:
 class CoverageTraces:
     """The logged traces: the tests that execute a statement."""
 
-    def __init__(self, logs: Iterable[Path], seconds: Mapping[str, float]) -> None:
+    def __init__(self, log: Iterable[str], seconds: Mapping[str, float]) -> None:
         self._tests: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
         self._seconds = seconds
-        for logged in chain(*(log.read_text(encoding="utf-8").splitlines() for log in logs if log.exists())):
+        for logged in log:
             module, line, test = logged.split("\t", 2)
             for phase in _PHASE_SUFFIXES:
                 test = test.removesuffix(phase)
             self._tests[module, int(line)].add(test)
 
-    def tests_at(self, module: str, line: int) -> list[str]:
-        """Return the tests that execute a statement: by file, the fastest first.
+    @property
+    def tests(self) -> list[str]:
+        """Return all tests, the fastest first."""
+        return sorted(self._seconds, key=self._seconds.__getitem__)
 
-        A statement that runs outside any test, while a test file is loaded, counts for all tests.
+    def is_imported(self, module: str, line: int) -> bool:
+        """Return whether a statement runs outside any test, while a module or test file is loaded."""
+        return "" in self._tests[module, line]
+
+    def tests_at(self, module: str, line: int) -> list[str]:
+        """Return the tests that execute a statement, the fastest first.
+
+        A statement that runs outside any test counts for all tests.
         """
-        files: defaultdict[str, list[str]] = defaultdict(list)
         logged = self._tests[module, line]
-        found = self._seconds.keys() if "" in logged else logged & self._seconds.keys()
-        for test in sorted(found, key=lambda test: self._seconds[test]):
-            files[file_of_test(test)].append(test)
-        return [*chain(*files.values())]
+        return self.tests if "" in logged else [test for test in self.tests if test in logged]
+
+
+class TraceCache:
+    """The traces of the last run, valid while the package, the tests and the traced functions are the same."""
+
+    def __init__(self, path: Path, contents: Iterable[object]) -> None:
+        self._path = path
+        self._key = hashlib.sha256("\n".join(map(str, contents)).encode()).hexdigest()
+
+    def read(self) -> CoverageTraces | None:
+        """Return the stored traces, or None if there are none or something was changed since."""
+        stored = json.loads(self._path.read_text(encoding="utf-8")) if self._path.exists() else {}
+        return CoverageTraces(stored["log"], stored["seconds"]) if stored.get("key") == self._key else None
+
+    def write(self, log: Iterable[str], seconds: Mapping[str, float]) -> None:
+        """Store the logged lines and the durations of the tests."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        content = {"key": self._key, "log": sorted(set(log)), "seconds": seconds}
+        self._path.write_text(json.dumps(content), encoding="utf-8")
 
 
 def file_of_test(test: str) -> str:

@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from py_compile import PycInvalidationMode
 
+from mutation.traces import file_of_test
+
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path("operator/topiarist")
 COPIED_PATHS = ("operator", "schemas", "manifests", "tests", "tools", "benchmarks", "pyproject.toml")
@@ -28,48 +30,6 @@ Each test also has its own limit, which detects a mutant that hangs.
 
 HUNG_SUFFIX = " (did not end)"
 
-PYTEST_PLUGIN = """
-import os
-
-from hypothesis import Phase, settings
-
-phases = (Phase.explicit, Phase.generate)
-settings.register_profile("one-example", deadline=None, derandomize=True, database=None, phases=phases)
-
-order = os.environ["ORDER"].split("\\n")
-seconds = {}
-
-
-def pytest_collection_modifyitems(items):
-    known = {test: place for place, test in enumerate(order)}
-    items.sort(key=lambda item: (known.get(item.nodeid, len(known)), item.get_closest_marker("hypothesis") is not None))
-
-
-def pytest_runtest_logreport(report):
-    seconds[report.nodeid] = seconds.get(report.nodeid, 0.0) + report.duration
-    note(report)
-
-
-def pytest_collectreport(report):
-    note(report)
-
-
-def note(report):
-    if report.failed:
-        with open(os.environ["RED"], "a", encoding="utf-8") as log:
-            log.write(f"{report.nodeid}\\n")
-
-
-def pytest_sessionfinish():
-    with open(os.environ["SECONDS"], "a", encoding="utf-8") as log:
-        log.writelines(f"{took}\\t{test}\\n" for test, took in seconds.items())
-"""
-"""A pytest plugin that orders the tests and logs failures and durations.
-
-Single tests run in the requested order; within a file, literal cases run before properties. Properties have the same
-examples in each run, and the first failing example is enough, however large it is.
-"""
-
 
 class Workspace:
     """A copy of the tree in which mutants are tested, by a process that has pytest loaded.
@@ -78,25 +38,37 @@ class Workspace:
     have the same time and size.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, limits: Mapping[str, str]) -> None:
         self._folder = folder
+        # pytest cannot rewrite the assertions of libraries that are loaded already, and no test needs that.
+        self._options = [
+            *("-x", "-q", "-n", "0", "--no-header", "-p", "no:cacheprovider", "-p", "mutation.pytest_plugin"),
+            *("--hypothesis-profile", "one-example", "-W", "ignore::pytest.PytestAssertRewriteWarning"),
+        ]
         compileall.compile_dir(folder / SOURCE, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
-        (folder / "one_example.py").write_text(PYTEST_PLUGIN, encoding="utf-8")
-        path = os.pathsep.join(map(str, (folder / SOURCE.parent, folder)))
-        environment = {**os.environ, "PYTHONPATH": path}
-        environment.pop("TOPIARIST_GOLDEN", None)
+        path = os.pathsep.join(map(str, (folder / SOURCE.parent, folder, ROOT / "tools")))
+        logs = {"SECONDS": str(folder / "seconds"), "RED": str(folder / "red")}
+        self._environment = {**os.environ, **limits, **logs, "PYTHONPATH": path}
+        self._environment.pop("TOPIARIST_GOLDEN", None)
+        self._server: _TestServer | None = None
         self._runner = subprocess.Popen(
             [sys.executable, ROOT / "tools/mutation/fork_runner.py"],
             cwd=folder,
-            env=environment,
+            env=self._environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
 
     def close(self) -> None:
-        """End the process."""
+        """End the processes."""
         self._runner.communicate()
+        if self._server:
+            self._server.close()
+
+    def serve(self, files: Sequence[str]) -> None:
+        """Collect the tests of some files once, so that ``first_failure`` under changed functions starts at once."""
+        self._server = _TestServer([*self._options, *files], self._folder, self._environment)
 
     @contextmanager
     def change_sources(self, changes: Mapping[str, Callable[[str], str]]) -> Iterator[None]:
@@ -111,42 +83,70 @@ class Workspace:
             for path, original in originals.items():
                 path.write_text(original, encoding="utf-8")
 
-    def first_failure(self, tests: Sequence[str]) -> str | None:
+    def first_failure(self, tests: Sequence[str], seconds: float = TEST_RUN_TIMEOUT_S) -> str | None:
         """Run files or single tests in this order, and return the first that fails.
 
-        Returns None if all pass.
+        Returns None if all pass. Everything is imported and collected in this run.
         """
         if not tests:
             return None
-        options = ["-x", "-q", "-n", "0", "--no-header", "-p", "no:cacheprovider", "-p", "one_example"]
-        # pytest cannot rewrite the assertions of libraries that are loaded already, and no test needs that.
-        options += ["--hypothesis-profile", "one-example", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
-        output, red = self._folder / "output", self._folder / "red"
-        for file in (output, red):
-            file.write_text("", encoding="utf-8")
-        variables = {"ORDER": "\n".join(tests), "SECONDS": str(self._folder / "seconds"), "RED": str(red)}
+        output = self._folder / "output"
+        self._clear(output)
         request = {
-            "words": [*options, *tests],
-            "variables": variables,
+            "words": [*self._options, *dict.fromkeys(map(file_of_test, tests))],
+            "variables": {"ORDER": "\n".join(tests)},
             "output": str(output),
-            "seconds": TEST_RUN_TIMEOUT_S,
+            "seconds": seconds,
         }
         assert self._runner.stdin
         assert self._runner.stdout
         print(json.dumps(request), file=self._runner.stdin, flush=True)
-        code = self._runner.stdout.readline().strip()
+        return self._find_failure(tests, self._runner.stdout.readline().strip(), output)
+
+    def first_failure_of_functions(self, tests: Sequence[str], module: str, sources: tuple[str, str]) -> str | None:
+        """Run single tests that ``serve`` has collected, with the functions of a module as in its second source.
+
+        Returns None if all pass. The first source is the one that was imported.
+        """
+        assert self._server
+        self._clear()
+        code = self._server.run(tests, str(self._folder / SOURCE / module), sources)
+        return self._find_failure(tests, code)
+
+    def _clear(self, *more: Path) -> None:
+        for file in (self._folder / "red", *more):
+            file.write_text("", encoding="utf-8")
+
+    def _find_failure(self, tests: Sequence[str], code: str, output: Path | None = None) -> str | None:
         if code == "0":
             return None
-        text = output.read_text(encoding="utf-8", errors="replace")
-        if failures := red.read_text(encoding="utf-8").splitlines():
-            return failures[0] + HUNG_SUFFIX * ("Failed: Timeout" in text)
-        message = "does not end" if code == "hangs" else f"ends with {code}: {text.strip()[-200:]}"
-        return f"{' '.join(tests[:3])} {message}"
+        if failures := (self._folder / "red").read_text(encoding="utf-8").splitlines():
+            return failures[0]
+        text = output.read_text(encoding="utf-8", errors="replace") if output else ""
+        return tests[0] + HUNG_SUFFIX if code == "hangs" else f"ends with {code}: {text.strip()[-200:]}"
+
+    def read_source(self, module: str) -> str:
+        """Return the present source of a module."""
+        return (self._folder / SOURCE / module).read_text(encoding="utf-8")
 
     @property
     def trace_log(self) -> Path:
         """The file in which traced modules log their statements."""
         return self._folder / "traces"
+
+    def read_traces(self) -> list[str]:
+        """Return the lines that traced modules have logged."""
+        return self.trace_log.read_text(encoding="utf-8").splitlines() if self.trace_log.exists() else []
+
+    def read_contents(self, files: Sequence[str]) -> list[str]:
+        """Return the texts of the package, of the code that all tests share, and of some test files."""
+        shared = [*self._folder.glob(f"{SOURCE}/**/*.*"), *self._folder.glob("tests/support/**/*.py")]
+        paths = [*shared, self._folder / "tests/conftest.py", *(self._folder / file for file in files)]
+        return [
+            path.read_text(encoding="utf-8", errors="replace")
+            for path in sorted(paths)
+            if path.is_file() and path.suffix != ".pyc"
+        ]
 
     def test_durations(self) -> Mapping[str, float]:
         """Return the seconds that each test took when it last ran in this workspace."""
@@ -158,6 +158,42 @@ class Workspace:
         """Return the files that match the patterns, as pytest names them."""
         found = (path for word in words.split() for path in sorted(self._folder.glob(word)))
         return [*dict.fromkeys(str(path.relative_to(self._folder)) for path in found)]
+
+
+class _TestServer:
+    """A process that has collected tests, and forks for each mutant; see ``pytest_plugin.py``."""
+
+    def __init__(self, words: Sequence[str], folder: Path, environment: Mapping[str, str]) -> None:
+        child_in, requests = os.pipe()
+        answers, child_out = os.pipe()
+        output = folder / "server-output"
+        with output.open("w", encoding="utf-8") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "pytest", *words],
+                cwd=folder,
+                env={**environment, "SERVE": f"{child_in},{child_out}"},
+                pass_fds=(child_in, child_out),
+                stdout=log,
+                stderr=log,
+            )
+        for end in (child_in, child_out):
+            os.close(end)
+        self._requests = os.fdopen(requests, "w", encoding="utf-8")
+        self._answers = os.fdopen(answers, encoding="utf-8")
+        if not self._answers.readline():
+            raise SystemExit(f"pytest cannot collect the tests:\n{output.read_text(encoding='utf-8')[-2000:]}")
+
+    def run(self, tests: Sequence[str], path: str, sources: tuple[str, str]) -> str:
+        """Run tests with the functions of a changed source, and return the exit code."""
+        request = {"tests": tests, "path": path, "sources": sources, "seconds": TEST_RUN_TIMEOUT_S}
+        print(json.dumps(request), file=self._requests, flush=True)
+        return self._answers.readline().strip()
+
+    def close(self) -> None:
+        """End the process."""
+        self._requests.close()
+        self._process.wait()
+        self._answers.close()
 
 
 def copy_tree(source: Path, target: Path) -> None:
