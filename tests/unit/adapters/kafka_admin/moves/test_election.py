@@ -1,0 +1,140 @@
+"""Elections over brokers in memory: what is requested, and what each answer means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from topiarist.adapters.kafka_admin.moves.run import move
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.moves import LeaderChange
+from topiarist.model.outcome import Outcome, Result
+from unit.adapters.kafka_admin.moves.moving_brokers import MovingBrokers, make_brokers
+from unit.adapters.kafka_admin.scripted_session import LOST, NOT_SENT, reply
+
+FIRST, SECOND = LeaderChange(0, 2, 1), LeaderChange(1, 3, 2)
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> MovingBrokers:
+    """Return brokers with a topic that two other brokers lead."""
+    brokers = make_brokers(monkeypatch)
+    brokers.create("a", (1, 2), (2, 3))
+    brokers.topics["a"][0].leader, brokers.topics["a"][1].leader = 2, 3
+    return brokers
+
+
+def test_preferred_leaders_are_elected(brokers: MovingBrokers) -> None:
+    """One request has all partitions, and the lock is given up; a second run has nothing to do."""
+    plan = brokers.election_plan("a", FIRST, SECOND)
+    assert brokers.elect(plan) == [Outcome("a", Result.DONE)]
+    assert [part.leader for part in brokers.topics["a"].values()] == [1, 2]
+    assert [
+        [(each.topic, each.partitions) for each in sent.request.topic_partitions]
+        for sent in brokers.session.sent
+        if sent.name == "ElectLeaders"
+    ] == [[("a", [0, 1])]]
+    assert not brokers.records.is_held
+    assert brokers.elect(plan) == [Outcome("a", Result.UNCHANGED)]
+    assert brokers.session.names().count("ElectLeaders") == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (80, "the controller cannot elect broker 1 as the leader of partition 0: it is not in sync"),
+        (42, "the controller did not elect broker 1 as the leader of partition 0: INVALID_REQUEST (42): why"),
+        (None, "the controller did not elect broker 1 as the leader of partition 0: no answer"),
+        (84, "the controller elected broker 1 as the leader of partition 0, and another broker leads it again"),
+    ],
+)
+def test_a_partition_that_is_not_elected(brokers: MovingBrokers, code: int | None, message: str) -> None:
+    """The leaders that are read count; the code is the cause."""
+    brokers.refusals["a", 0] = (code, "why")
+    (outcome,) = brokers.elect(brokers.election_plan("a", FIRST, SECOND))
+    assert outcome.result is Result.PENDING
+    assert message in (outcome.message or "")
+    assert brokers.topics["a"][1].leader == 2
+
+
+def test_a_leader_that_changes_back(brokers: MovingBrokers) -> None:
+    """The controller has elected it, and another broker leads again when it is read."""
+    brokers.session.script["ElectLeaders"] = lambda broker, request: reply(
+        error_code=0,
+        replica_election_results=[
+            reply(topic="a", partition_result=[reply(partition_id=0, error_code=0, error_message=None)])
+        ],
+    )
+    (outcome,) = brokers.elect(brokers.election_plan("a", FIRST))
+    assert "and another broker leads it again" in (outcome.message or "")
+
+
+@pytest.mark.parametrize("code", [29, 31])
+def test_without_the_right(brokers: MovingBrokers, code: int) -> None:
+    """The run ends with the right that is missing."""
+    brokers.refusals["a", 0] = (code, "why")
+    with pytest.raises(TopiaristError, match="it needs the right Alter on the cluster") as caught:
+        brokers.elect(brokers.election_plan("a", FIRST))
+    assert caught.value.reason is Reason.NO_PERMISSION
+    assert f"({code}): why" in caught.value.args[0]
+
+
+def test_an_error_of_the_whole_answer(brokers: MovingBrokers) -> None:
+    """It is that of each partition."""
+    brokers.session.script["ElectLeaders"] = reply(error_code=42, replica_election_results=[])
+    (outcome,) = brokers.elect(brokers.election_plan("a", FIRST))
+    assert "INVALID_REQUEST (42)" in (outcome.message or "")
+
+
+def test_a_lost_answer(brokers: MovingBrokers) -> None:
+    """It is not repeated: the leaders that are read tell."""
+    brokers.session.script["ElectLeaders"] = LOST
+    (outcome,) = brokers.elect(brokers.election_plan("a", FIRST))
+    assert "no answer" in (outcome.message or "")
+    assert brokers.session.names().count("ElectLeaders") == 1
+
+
+def test_a_request_that_cannot_be_sent(brokers: MovingBrokers) -> None:
+    """The error ends the run after the outcomes, and the lock is free."""
+    brokers.session.script["ElectLeaders"] = NOT_SENT
+    plan, outcomes = brokers.election_plan("a", FIRST), list[Outcome]()
+    run = move(brokers.session, brokers.reader(), brokers.records, plan, brokers.options(), lambda: False)
+    with pytest.raises(TopiaristError) as caught:
+        outcomes.extend(run)
+    assert caught.value.reason is Reason.UNREACHABLE
+    assert [(each.result, each.reason) for each in outcomes] == [(Result.UNKNOWN, Reason.OUTCOME_UNKNOWN)]
+    assert not brokers.records.is_held
+
+
+def test_a_stopped_run(brokers: MovingBrokers) -> None:
+    """Nothing is requested, and the topic is skipped."""
+    assert brokers.elect(brokers.election_plan("a", FIRST), stop=lambda: True) == [Outcome("a", Result.SKIPPED)]
+    assert "ElectLeaders" not in brokers.session.names()
+
+
+def test_a_stop_while_the_lock_is_awaited(brokers: MovingBrokers) -> None:
+    """Nothing is requested then either."""
+    stops = iter([False, True, True, True])
+    assert brokers.elect(brokers.election_plan("a", FIRST), stop=lambda: next(stops)) == [Outcome("a", Result.SKIPPED)]
+    assert "ElectLeaders" not in brokers.session.names()
+
+
+def test_an_unhealthy_leader_is_not_requested(brokers: MovingBrokers) -> None:
+    """A preferred leader that is not in sync is held with its cause."""
+    brokers.topics["a"][0].isr = (2,)
+    (outcome,) = brokers.elect(brokers.election_plan("a", FIRST))
+    assert outcome.result is Result.PENDING
+    assert "ElectLeaders" not in brokers.session.names()
+
+
+def test_moves_come_before_elections(brokers: MovingBrokers) -> None:
+    """A plan with both moves first; a plan of elections alone does not wait for other clients."""
+    brokers.create("b", (1, 2))
+    brokers.reassign("b", 0, (1, 3))
+    brokers.copies_at_sleep = False
+    plan: Any = brokers.election_plan("a", FIRST, SECOND)
+    assert [*move(brokers.session, brokers.reader(), brokers.records, plan, brokers.options(), lambda: False)] == [
+        Outcome("a", Result.DONE)
+    ]
+    assert brokers.clock.slept == []

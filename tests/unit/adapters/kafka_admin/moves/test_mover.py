@@ -1,0 +1,506 @@
+"""Moves over brokers in memory: what is sent when, what is waited for, and what each answer means for its topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from topiarist.adapters.kafka_admin.moves.clear import clear_moves
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.moves import BatchLimits, BatchRecord, OwnValue, ReplicaMove
+from topiarist.model.outcome import Outcome, Result
+from unit.adapters.kafka_admin.moves.moving_brokers import LISTS, OWNER, RATE, RATES, MovingBrokers, make_brokers
+from unit.adapters.kafka_admin.scripted_session import LOST, NOT_SENT, reply
+
+ONE = BatchLimits(partitions=1)
+
+
+@pytest.fixture
+def brokers(monkeypatch: pytest.MonkeyPatch) -> MovingBrokers:
+    """Return four brokers without topics."""
+    return make_brokers(monkeypatch)
+
+
+def test_all_kinds_of_moves(brokers: MovingBrokers) -> None:
+    """Each move is sent once, throttles are there meanwhile, and nothing is left; a second run has nothing to do."""
+    brokers.create("drained", (3, 1), (1, 2))
+    brokers.create("reordered", (1, 2))
+    brokers.create("raised", (1,), (2,))
+    targets = {"drained": [(2, 1), (1, 2)], "raised": [(1, 2), (2, 3)], "reordered": [(2, 1)]}
+    plan = brokers.plan(targets)
+    assert sorted(brokers.run(plan)) == [Outcome(name, Result.DONE) for name in sorted(targets)]
+    assert {name: brokers.lists(name) for name in targets} == targets
+    assert brokers.throttles() == {}
+    assert brokers.records.batch is None
+    assert not brokers.records.is_held
+    sent = [each for each in brokers.session.sent if each.name == "AlterPartitionReassignments"]
+    assert [(topic.name, len(topic.partitions)) for topic in sent[0].request.topics] == [
+        ("drained", 1),
+        ("raised", 2),
+        ("reordered", 1),
+    ]
+    assert len(sent) == 1
+    assert sent[0].broker == 4
+    assert sent[0].timeout == 70
+    assert sorted(brokers.run(plan)) == [Outcome(name, Result.UNCHANGED) for name in sorted(targets)]
+
+
+def test_the_record_and_the_throttles_of_a_batch(brokers: MovingBrokers) -> None:
+    """While brokers copy, the record names the moves and the values, and the lock is free."""
+    brokers.create("a", (1, 2))
+    seen: list[Any] = []
+
+    def stop() -> bool:
+        if brokers.seen and brokers.seen[-1].copying and not seen:
+            seen.extend((brokers.records.batch, {key: dict(value) for key, value in brokers.throttles().items()}))
+            assert not brokers.records.is_held
+        return False
+
+    brokers.run(brokers.plan({"a": [(1, 3)]}), stop=stop)
+    rates = dict.fromkeys(RATES, str(RATE))
+    assert seen[1] == {
+        "topics/a": {LISTS[0]: "0:3", LISTS[1]: "0:1,0:2"},
+        **{f"brokers/{broker}": rates for broker in (1, 2, 3)},
+    }
+    record = seen[0]
+    assert (record.owner, record.batch, record.batches) == (OWNER, 1, 1)
+    assert record.moves == (ReplicaMove("a", 0, (1, 2), (1, 3)),)
+    assert record.throttles["brokers/3"] == {key: OwnValue(None, str(RATE)) for key in RATES}
+    assert record.replaced == {}
+    # Before the throttles are put back, the record has the values that they have; then it is deleted.
+    assert [each and len(each.moves) for each in brokers.records.commits] == [1, 0, None]
+
+
+def test_batches_and_polls(brokers: MovingBrokers) -> None:
+    """One partition at a time is in flight; progress counts the batches, and the polls begin quick."""
+    brokers.create("a", (1, 2), (1, 2), (1, 2))
+    assert brokers.run(brokers.plan({"a": [(1, 3)] * 3}), batch=ONE) == [Outcome("a", Result.DONE)]
+    assert max(len(each.copying) for each in brokers.seen) == 1
+    assert [(each.batch, each.batches) for each in brokers.seen if each.copying][::2] == [(1, 3), (2, 3), (3, 3)]
+    assert {(each.done, each.total) for each in brokers.seen} >= {(0, 3), (1, 3), (2, 3), (3, 3)}
+
+
+def test_the_pauses_of_a_long_copy(brokers: MovingBrokers) -> None:
+    """Two quick polls, then one each second, then one each three seconds; further moves begin anew."""
+    brokers.create("a", (1, 2))
+    brokers.copies_at_sleep = False
+    waits: list[float] = []
+
+    def stop() -> bool:
+        if brokers.seen and brokers.seen[-1].copying:
+            waits.append(brokers.clock.current)
+        if len(brokers.seen) > 25:
+            brokers.finish()
+        return False
+
+    assert brokers.run(brokers.plan({"a": [(1, 3)]}), stop=stop) == [Outcome("a", Result.DONE)]
+    times = sorted(set(waits))
+    total = times[-1] - times[0]
+    assert total == pytest.approx(2 * 0.1 + 17 * 1.0 + 5 * 3.0, abs=3.5)
+    assert max(brokers.clock.slept) <= 0.1 + 1e-6
+
+
+def test_a_stop_while_brokers_copy(brokers: MovingBrokers) -> None:
+    """What is in flight continues, with its throttles and its record; the next run finishes it."""
+    brokers.create("a", (1, 2))
+    plan = brokers.plan({"a": [(1, 3)]})
+    brokers.copies_at_sleep = False
+    (outcome,) = brokers.run(plan, stop=lambda: bool(brokers.seen and brokers.seen[-1].copying))
+    assert (outcome.result, outcome.reason) == (Result.PENDING, Reason.MOVES_UNFINISHED)
+    assert brokers.throttles()
+    assert brokers.records.batch
+    with pytest.raises(TopiaristError, match="1 partition in flight") as caught:
+        clear_moves(brokers.session, brokers.reader(), brokers.records)
+    assert caught.value.reason is Reason.REASSIGNMENT_IN_PROGRESS
+    assert not brokers.records.is_held
+    brokers.copies_at_sleep = True
+    assert brokers.run(plan) == [Outcome("a", Result.DONE)]
+    assert brokers.throttles() == {}
+    assert brokers.records.batch is None
+    assert brokers.session.names().count("AlterPartitionReassignments") == 1
+
+
+def test_clear_after_a_killed_run(brokers: MovingBrokers) -> None:
+    """Throttles are put back by value, and the record is deleted; without a record nothing is written."""
+    assert clear_moves(brokers.session, brokers.reader(), brokers.records) is None
+    brokers.create("a", (1, 2))
+    brokers.copies_at_sleep = False
+    brokers.run(brokers.plan({"a": [(1, 3)]}), stop=lambda: bool(brokers.seen and brokers.seen[-1].copying))
+    record = brokers.records.batch
+    brokers.finish()
+    brokers.session.unreachable.add(2)
+    cleared = clear_moves(brokers.session, brokers.reader(), brokers.records)
+    assert cleared is not None
+    assert cleared.record == record
+    assert cleared.remarks == ("brokers/2: its throttle cannot be changed now: broker 2 cannot be reached",)
+    assert [*brokers.throttles()] == ["brokers/2"]
+    left = brokers.records.batch
+    assert left is not None
+    assert ([*left.throttles], left.moves, left.replaced) == (["brokers/2"], (), {})
+    brokers.session.unreachable.clear()
+    assert clear_moves(brokers.session, brokers.reader(), brokers.records)
+    assert brokers.throttles() == {}
+    assert brokers.records.batch is None
+
+
+def test_a_throttle_of_another_client_stays(brokers: MovingBrokers) -> None:
+    """A rate that is set is not replaced, with a remark, and is there at the end."""
+    brokers.create("a", (1, 2))
+    brokers.configs["brokers/3"] = {RATES[0]: "7"}
+    brokers.run(brokers.plan({"a": [(1, 3)]}))
+    assert brokers.throttles() == {"brokers/3": {RATES[0]: "7"}}
+    assert any("is 7 already" in remark for each in brokers.seen for remark in each.remarks)
+
+
+@pytest.mark.parametrize(("throttle", "target"), [(None, (2, 1)), (0, (1, 3))])
+def test_moves_without_a_rate(brokers: MovingBrokers, throttle: int | None, target: Any) -> None:
+    """A move that copies nothing needs no rate, and the rate 0 sets no throttle."""
+    brokers.create("a", (1, 2))
+    assert brokers.run(brokers.plan({"a": [target]}), throttle=throttle) == [Outcome("a", Result.DONE)]
+    assert "IncrementalAlterConfigs" not in brokers.session.names()
+
+
+def test_a_copy_without_a_declared_throttle(brokers: MovingBrokers) -> None:
+    """Nothing is sent, and the error counts the replicas."""
+    brokers.create("a", (1, 2), (2, 1))
+    with pytest.raises(TopiaristError, match="2 replicas to copy, and no throttle is declared") as caught:
+        brokers.run(brokers.plan({"a": [(1, 3), (2, 3)]}), throttle=None)
+    assert caught.value.reason is Reason.THROTTLE_MISSING
+    assert "AlterPartitionReassignments" not in brokers.session.names()
+
+
+@pytest.mark.parametrize(
+    ("code", "result", "reason"),
+    [
+        (3, Result.CONFLICT, Reason.STATE_CONFLICT),
+        (38, Result.CONFLICT, Reason.STATE_CONFLICT),
+        (39, Result.REFUSED, Reason.UNKNOWN_BROKERS),
+        (60, Result.REFUSED, Reason.REASSIGNMENT_IN_PROGRESS),
+        (29, Result.FAILED, Reason.NO_PERMISSION),
+        (31, Result.FAILED, Reason.NO_PERMISSION),
+        (42, Result.FAILED, Reason.WRITE_FAILED),
+        (89, Result.FAILED, Reason.WRITE_FAILED),
+        (41, Result.FAILED, Reason.WRITE_FAILED),
+    ],
+)
+def test_refused_partitions(brokers: MovingBrokers, code: int, result: Result, reason: Reason) -> None:
+    """A refusal closes its topic with the reason of its code; another topic is moved, and throttles are put back."""
+    brokers.create("a", (1, 2))
+    brokers.create("b", (1, 2))
+    brokers.refusals["a", 0] = (code, "said the broker")
+    outcomes = {each.topic: each for each in brokers.run(brokers.plan({"a": [(1, 3)], "b": [(1, 3)]}))}
+    assert outcomes["b"] == Outcome("b", Result.DONE)
+    assert (outcomes["a"].result, outcomes["a"].reason) == (result, reason)
+    assert f"({code}): said the broker" in (outcomes["a"].message or "")
+    assert "partition 0" in (outcomes["a"].message or "")
+    assert ("needs the right Alter on the cluster" in (outcomes["a"].message or "")) is (code in (29, 31))
+    assert brokers.throttles() == {}
+
+
+@pytest.mark.parametrize("code", [None, 7, 13, -1])
+def test_a_partition_in_doubt_that_was_moved(brokers: MovingBrokers, code: int | None) -> None:
+    """No element, a timeout and a server error leave it open whether the move began: the cluster tells."""
+    brokers.create("a", (1, 2))
+    plan = brokers.plan({"a": [(1, 3)]})
+
+    def alter(_broker: int, request: Any) -> Any:
+        brokers.reassign("a", 0, (1, 3))
+        brokers.refusals["a", 0] = (code, "")
+        return brokers.on_alter(_broker, request)
+
+    brokers.session.script["AlterPartitionReassignments"] = alter
+    assert brokers.run(plan) == [Outcome("a", Result.DONE)]
+    assert brokers.session.names().count("AlterPartitionReassignments") == 1
+
+
+@pytest.mark.parametrize("code", [None, 7, 13, -1])
+def test_a_partition_in_doubt_that_was_not_moved(brokers: MovingBrokers, code: int | None) -> None:
+    """It is sent again only when the request cannot be carried out any more."""
+    brokers.create("a", (1, 2))
+    plan = brokers.plan({"a": [(1, 3)]})
+    sent_at: list[float] = []
+
+    def alter(broker: int, request: Any) -> Any:
+        sent_at.append(brokers.clock.current)
+        brokers.refusals["a", 0] = (code if len(sent_at) == 1 else 0, "")
+        return brokers.on_alter(broker, request)
+
+    brokers.session.script["AlterPartitionReassignments"] = alter
+    assert brokers.run(plan) == [Outcome("a", Result.DONE)]
+    assert len(sent_at) == 2
+    assert 70 <= sent_at[1] - sent_at[0] <= 75
+
+
+@pytest.mark.parametrize(
+    ("failure", "requests", "result"),
+    [(NOT_SENT, 2, Result.DONE), (LOST, 2, Result.DONE), (reply(error_code=41), 2, Result.DONE)],
+)
+def test_a_request_that_fails_once(brokers: MovingBrokers, failure: Any, requests: int, result: Result) -> None:
+    """What was not sent, or reached another broker than the controller, is sent again at once."""
+    brokers.create("a", (1, 2))
+    plan, began = brokers.plan({"a": [(1, 3)]}), brokers.clock.current
+    brokers.session.script["AlterPartitionReassignments"] = [failure, brokers.on_alter]
+    assert [each.result for each in brokers.run(plan)] == [result]
+    assert brokers.session.names().count("AlterPartitionReassignments") == requests
+    assert brokers.session.forgotten == (0 if failure is LOST else 1)
+    assert (brokers.clock.current - began > 60) is (failure is LOST)
+
+
+def test_a_request_that_cannot_be_sent(brokers: MovingBrokers) -> None:
+    """After two attempts the run ends; the next one continues."""
+    brokers.create("a", (1, 2))
+    plan = brokers.plan({"a": [(1, 3)]})
+    brokers.session.script["AlterPartitionReassignments"] = NOT_SENT
+    with pytest.raises(TopiaristError, match="cannot send to the brokers") as caught:
+        brokers.run(plan)
+    assert caught.value.reason is Reason.UNREACHABLE
+    assert brokers.session.names().count("AlterPartitionReassignments") == 2
+    brokers.session.script["AlterPartitionReassignments"] = brokers.on_alter
+    assert brokers.run(plan) == [Outcome("a", Result.DONE)]
+    assert brokers.throttles() == {}
+
+
+def test_no_controller_at_all(brokers: MovingBrokers) -> None:
+    """A second broker that is not the controller refuses each partition."""
+    brokers.create("a", (1, 2))
+    plan = brokers.plan({"a": [(1, 3)]})
+    brokers.session.script["AlterPartitionReassignments"] = reply(error_code=41, error_message="no")
+    (outcome,) = brokers.run(plan)
+    assert (outcome.result, outcome.reason) == (Result.FAILED, Reason.WRITE_FAILED)
+    assert "NOT_CONTROLLER (41): no" in (outcome.message or "")
+
+
+def test_a_move_that_another_client_cancels(brokers: MovingBrokers) -> None:
+    """It is reported as dropped, and is not sent again."""
+    brokers.create("a", (1, 2))
+    brokers.copies_at_sleep = False
+
+    def stop() -> bool:
+        part = brokers.topics["a"][0]
+        if part.target and brokers.seen and brokers.seen[-1].copying:
+            part.replicas, part.target = (1, 2), ()
+        return False
+
+    (outcome,) = brokers.run(brokers.plan({"a": [(1, 3)]}), stop=stop)
+    assert (outcome.result, outcome.reason) == (Result.FAILED, Reason.MOVE_DROPPED)
+    assert brokers.session.names().count("AlterPartitionReassignments") == 1
+    assert brokers.throttles() == {}
+
+
+def test_a_reassignment_of_another_client(brokers: MovingBrokers) -> None:
+    """Its partition is a conflict, its copies count for the limits, and its throttles stay."""
+    brokers.create("ours", (1, 2))
+    brokers.create("theirs", (1, 2))
+    plan = brokers.plan({"ours": [(1, 3)], "theirs": [(2, 3)]})
+    brokers.configs["topics/theirs"] = {LISTS[0]: "*"}
+    brokers.reassign("theirs", 0, (1, 3))
+    outcomes = {each.topic: each for each in brokers.run(plan, batch=BatchLimits(5, 1, 5))}
+    assert outcomes["theirs"].result is Result.CONFLICT
+    assert outcomes["ours"] == Outcome("ours", Result.DONE)
+    assert "a reassignment of 1 partition by another client" in {each.waiting_for for each in brokers.seen}
+    assert brokers.throttles() == {"topics/theirs": {LISTS[0]: "*"}}
+
+
+def test_a_topic_that_is_deleted_meanwhile(brokers: MovingBrokers) -> None:
+    """The other topic is moved, and a remark names the throttle that was deleted with the topic."""
+    brokers.create("a", (1, 2))
+    brokers.create("b", (1, 2))
+
+    def stop() -> bool:
+        if brokers.seen and brokers.seen[-1].copying:
+            brokers.topics.pop("a", None)
+        return False
+
+    outcomes = {
+        each.topic: each.result for each in brokers.run(brokers.plan({"a": [(1, 3)], "b": [(1, 3)]}), stop=stop)
+    }
+    assert outcomes == {"a": Result.CONFLICT, "b": Result.DONE}
+    assert any("topics/a was deleted, with its throttle" in remark for each in brokers.seen for remark in each.remarks)
+
+
+def test_without_wait_one_batch_is_sent(brokers: MovingBrokers) -> None:
+    """Each run sends one batch and returns, with the number of the batch; nothing is sent while one is in flight."""
+    brokers.create("a", (1, 2), (1, 2))
+    plan = brokers.plan({"a": [(1, 3)] * 2})
+    (outcome,) = brokers.run(plan, wait=False, batch=ONE)
+    assert outcome.result is Result.PENDING
+    assert brokers.clock.slept == []
+    assert brokers.session.names().count("AlterPartitionReassignments") == 1
+    (outcome,) = brokers.run(plan, wait=False, batch=ONE)
+    assert outcome.result is Result.PENDING
+    assert brokers.session.names().count("AlterPartitionReassignments") == 1
+    brokers.finish()
+    brokers.seen.clear()
+    brokers.run(plan, wait=False, batch=ONE)
+    assert brokers.session.names().count("AlterPartitionReassignments") == 2
+    assert brokers.records.batch
+    assert (brokers.records.batch.batch, brokers.records.batch.batches) == (2, 2)
+    assert (brokers.seen[-1].batch, brokers.seen[-1].batches) == (2, 2)
+    brokers.finish()
+    assert brokers.run(plan, wait=False, batch=ONE) == [Outcome("a", Result.UNCHANGED)]
+    assert brokers.throttles() == {}
+
+
+def interrupted(brokers: MovingBrokers, owner: str = OWNER) -> Any:
+    """Leave a move in flight with its record, of this or another owner; return the plan."""
+    brokers.create("a", (1, 2))
+    plan = brokers.plan({"a": [(1, 3)]})
+    brokers.copies_at_sleep = False
+    brokers.run(plan, stop=lambda: bool(brokers.seen and brokers.seen[-1].copying))
+    brokers.seen.clear()
+    if owner != OWNER:
+        assert brokers.records.batch
+        brokers.records.batch = brokers.records.batch._replace(owner=owner)
+    return plan
+
+
+def test_another_rate_of_a_batch_in_flight(brokers: MovingBrokers) -> None:
+    """The next run gives the moves of the earlier one the declared rate, once; equal rates write nothing."""
+    plan = interrupted(brokers)
+    commits = len(brokers.records.commits)
+    brokers.run(plan, stop=lambda: len(brokers.seen) > 1)
+    assert len(brokers.records.commits) == commits
+    brokers.seen.clear()
+    brokers.run(plan, throttle=5, stop=lambda: len(brokers.seen) > 1)
+    assert brokers.throttles()["brokers/3"] == dict.fromkeys(RATES, "5")
+    assert len(brokers.records.commits) == commits + 1
+    assert not brokers.records.is_held
+    brokers.copies_at_sleep = True
+    assert brokers.run(plan, throttle=5) == [Outcome("a", Result.DONE)]
+    assert brokers.throttles() == {}
+
+
+def test_a_batch_of_another_owner(brokers: MovingBrokers) -> None:
+    """Nothing joins it and its rate stays; the run waits for it by name, and sends its own moves afterwards."""
+    interrupted(brokers, "other")
+    brokers.create("b", (1, 2))
+    plan = brokers.plan({"b": [(1, 3)]})
+
+    def stop() -> bool:
+        brokers.copies_at_sleep = len(brokers.seen) > 3
+        return False
+
+    assert brokers.run(plan, throttle=5, stop=stop) == [Outcome("b", Result.DONE)]
+    assert brokers.seen[0].waiting_for == "1 partition of owner other"
+    sent = [each for each in brokers.session.sent if each.name == "AlterPartitionReassignments"]
+    assert len(sent) == 2
+
+
+def test_a_batch_of_an_earlier_run_of_the_owner(brokers: MovingBrokers) -> None:
+    """A plan without its topic waits for it, and ends it with its throttles."""
+    interrupted(brokers)
+    brokers.create("b", (1, 2))
+    brokers.copies_at_sleep = True
+    assert brokers.run(brokers.plan({"b": [(1, 2)]})) == []
+    assert brokers.seen[0].waiting_for == "1 partition of an earlier run"
+    assert brokers.throttles() == {}
+    assert brokers.records.batch is None
+
+
+def test_moves_that_do_not_end(brokers: MovingBrokers) -> None:
+    """After the declared time without progress the run ends, and names the broker."""
+    brokers.create("a", (1, 2))
+    brokers.copies_at_sleep = False
+    began = brokers.clock.current
+    with pytest.raises(TopiaristError, match="no progress for 20 s") as caught:
+        brokers.run(brokers.plan({"a": [(1, 3)]}), stall_after=20)
+    assert caught.value.reason is Reason.MOVES_STALLED
+    assert 20 <= brokers.clock.current - began <= 25
+
+
+def test_an_unhealthy_partition_is_held(brokers: MovingBrokers) -> None:
+    """A partition without all replicas in sync is waited for, and refused at last."""
+    brokers.create("a", (1, 2))
+    plan = brokers.plan({"a": [(1, 3)]})
+    brokers.topics["a"][0].isr = (1,)
+    brokers.configs["topics/a"]["min.insync.replicas"] = "2"
+    (outcome,) = brokers.run(plan)
+    assert outcome.result is Result.REFUSED
+    assert brokers.seen[0].waiting_for
+    assert "AlterPartitionReassignments" not in brokers.session.names()
+    began = brokers.clock.current
+    (outcome,) = brokers.run(plan, wait=False)
+    assert outcome.result is Result.REFUSED
+    assert brokers.clock.current == began
+
+
+def test_a_stop_before_anything(brokers: MovingBrokers) -> None:
+    """Nothing is sent, and nothing is known of the moves."""
+    brokers.create("a", (1, 2))
+    assert brokers.run(brokers.plan({"a": [(1, 3)]}), stop=lambda: True) == [Outcome("a", Result.SKIPPED)]
+    assert "AlterPartitionReassignments" not in brokers.session.names()
+
+
+def test_a_throttle_that_brokers_refuse(brokers: MovingBrokers) -> None:
+    """The moves are not sent, and the error names entity, right and answer."""
+    brokers.create("a", (1, 2))
+    plan = brokers.plan({"a": [(1, 3)]})
+    words: Mapping[str, tuple[int | None, Reason, str]] = {
+        "topics/a": (29, Reason.NO_PERMISSION, "it needs the right AlterConfigs on the topic: TOPIC_AUTHORIZATION"),
+        "brokers/1": (31, Reason.NO_PERMISSION, "it needs the right AlterConfigs on the cluster: CLUSTER_AUTHORIZ"),
+        "brokers/2": (42, Reason.WRITE_FAILED, "the throttle of brokers/2 was not written: INVALID_REQUEST (42)"),
+        "brokers/3": (None, Reason.WRITE_FAILED, "the throttle of brokers/3 was not written: no answer"),
+    }
+    for entity, (code, reason, message) in words.items():
+        brokers.refusals = {(entity, 0): (code, "")}
+        with pytest.raises(TopiaristError) as caught:
+            brokers.run(plan)
+        assert caught.value.reason is reason
+        assert message in caught.value.args[0]
+    assert "AlterPartitionReassignments" not in brokers.session.names()
+
+
+def test_a_lost_answer_to_throttles(brokers: MovingBrokers) -> None:
+    """The run ends: it is not known whether they are there; the next one continues."""
+    brokers.create("a", (1, 2))
+    plan = brokers.plan({"a": [(1, 3)]})
+    brokers.session.script["IncrementalAlterConfigs"] = [LOST, brokers.on_configure]
+    with pytest.raises(TopiaristError, match="no answer to the throttles of topics/a") as caught:
+        brokers.run(plan)
+    assert caught.value.reason is Reason.UNREACHABLE
+    assert brokers.run(plan) == [Outcome("a", Result.DONE)]
+    assert brokers.throttles() == {}
+
+
+def test_k21_a_run_that_ends_at_any_request(brokers: MovingBrokers) -> None:
+    """The next run, or ``moves clear``, finds every throttle that was written, and nothing is moved twice."""
+
+    class Ended(Exception):
+        pass
+
+    brokers.create("a", (1, 2), (2, 1))
+    number, is_back = 1, False
+    while True:
+        targets = [(1, 2), (2, 1)] if is_back else [(3, 2), (2, 3)]
+        plan, count = brokers.plan({"a": targets}), 0
+
+        def end(last: int = number) -> None:
+            nonlocal count
+            count += 1
+            if count == last:
+                raise Ended
+
+        brokers.records.before_request = end
+        try:
+            brokers.run(plan, batch=ONE)
+        except Ended:
+            brokers.records.before_request = lambda: None
+        else:
+            break
+        (outcome,) = brokers.run(plan)
+        assert outcome.result in (Result.DONE, Result.UNCHANGED), number
+        assert (brokers.throttles(), brokers.records.batch) == ({}, None), number
+        assert brokers.lists("a") == targets
+        number, is_back = number + 1, not is_back
+    assert number > 8
+
+
+def test_a_record_is_given_up_by_its_owner_only(brokers: MovingBrokers) -> None:
+    """A run without moves leaves the record of another owner as it is."""
+    brokers.create("a", (1, 2))
+    record = BatchRecord("other", 1, 1, (), {})
+    brokers.records.batch = record
+    assert brokers.run(brokers.plan({"a": [(1, 2)]})) == []
+    assert brokers.records.batch is record

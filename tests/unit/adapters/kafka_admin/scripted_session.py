@@ -1,0 +1,207 @@
+"""A session over brokers in memory that answer by a script, and a clock that only a sleep moves.
+
+Requests pass through the encoder and the decoder of the protocol, so that only fields that reach a broker count.
+
+    session = ScriptedSession({"ListGroups": [Disconnected("gone", was_sent=True), reply(error_code=0, groups=[])]})
+    session.broker(1).call(ListGroupsRequest(...))
+    assert session.sent[0].name == "ListGroups"
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+from topiarist.adapters.kafka_admin.connection import error_codes
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
+from topiarist.errors import TopiaristError
+
+LOST = Disconnected("the answer was lost", was_sent=True)
+NOT_SENT = Disconnected("the connection was closed", was_sent=False)
+UNSUPPORTED = UnsupportedRequest("the broker does not offer it")
+
+
+def reply(**fields: Any) -> Any:
+    """Return an answer, or a part of one."""
+    return SimpleNamespace(**fields)
+
+
+class Sent(NamedTuple):
+    """A request as it arrived at a broker."""
+
+    broker: int
+    name: str
+    version: int
+    request: Any
+    timeout: float | None
+
+
+Script = Any
+"""An answer, an error to raise, a function of broker and request, or a list of these: the last one is repeated."""
+
+
+class FakeTime:
+    """A clock for ``time`` of a module, and for the clock of the records; ``slept`` has the pauses."""
+
+    def __init__(self, start: float = 1_000_000.0) -> None:
+        self.current = start
+        self.slept: list[float] = []
+
+    def monotonic(self) -> float:
+        """Return the time in seconds."""
+        return self.current
+
+    time = now = monotonic
+
+    def sleep(self, seconds: float) -> None:
+        """Move the clock."""
+        self.slept.append(seconds)
+        self.current += seconds
+
+    def random(self) -> float:
+        """Return the middle of the range."""
+        return 0.5
+
+
+class ScriptedConnection:
+    """The connection to one broker; ``unsupported`` requests and ``versions`` are by name without ``Request``."""
+
+    def __init__(self, session: ScriptedSession, broker: int) -> None:
+        self._session = session
+        self._broker = broker
+
+    def version_of(self, request: Any, at_most: int | None = None) -> int:
+        """Return the highest version that both sides know."""
+        name = _name_of(request)
+        if name in self._session.unsupported:
+            raise UNSUPPORTED
+        known = self._session.versions.get(name, request.max_version)
+        return int(min(known, request.max_version, known if at_most is None else at_most))
+
+    def call(self, request: Any, *, version: int | None = None, timeout: float | None = None) -> Any:
+        """Return the next answer of the script."""
+        chosen = self.version_of(request) if version is None else version
+        arrived = type(request).decode(request.encode(version=chosen), version=chosen)
+        return self._session.answer(Sent(self._broker, _name_of(request), chosen, arrived, timeout))
+
+
+class ScriptedSession:
+    """A session; ``sent`` has all requests, ``forgotten`` counts the calls of ``forget_controller``."""
+
+    hosts = "kafka:9092"
+
+    def __init__(self, script: Mapping[str, Script], *, brokers: Iterable[int] = (1, 2, 3)) -> None:
+        self.script: dict[str, Script] = dict(script)
+        self.sent: list[Sent] = []
+        self.versions: dict[str, int] = {}
+        self.unsupported: set[str] = set()
+        self.unreachable: set[int] = set()
+        self.brokers = tuple(brokers)
+        self.forgotten = 0
+        self.requests: Counter[tuple[str, str]] = Counter()
+
+    def answer(self, sent: Sent) -> Any:
+        """Return the next answer to a request of this name."""
+        self.sent.append(sent)
+        found = self.script[sent.name]
+        if isinstance(found, list):
+            found = found.pop(0) if len(found) > 1 else found[0]
+        if isinstance(found, Exception):
+            raise found
+        return found(sent.broker, sent.request) if isinstance(found, Callable) else found  # type: ignore[arg-type]
+
+    def names(self) -> list[str]:
+        """Return the names of the requests that arrived."""
+        return [each.name for each in self.sent]
+
+    def broker(self, broker_id: int) -> Any:
+        """Return the connection to one broker; raise ``Disconnected`` for an unreachable one."""
+        if broker_id in self.unreachable:
+            raise Disconnected(f"broker {broker_id} cannot be reached", was_sent=False)
+        return ScriptedConnection(self, broker_id)
+
+    def any_broker(self) -> Any:
+        """Return the connection to the first broker."""
+        return self.broker(self.brokers[0])
+
+    def controller(self) -> Any:
+        """Return the connection to the last broker."""
+        return self.broker(self.brokers[-1])
+
+    def forget_controller(self) -> None:
+        """Count the call."""
+        self.forgotten += 1
+
+    def leader(self, topic: str, partition: int = 0, patience: float = 0) -> Any:
+        """Return the connection to the first broker."""
+        return self.any_broker()
+
+    def coordinator(self, transactional_id: str, patience: float = 0) -> Any:
+        """Return the connection to the second broker."""
+        return self.broker(self.brokers[1])
+
+    def read_metadata(self, names: Iterable[str] | None = None, ids: Iterable[Any] = ()) -> Any:
+        """Return the answer of the script to ``Metadata``."""
+        request = reply(names=None if names is None else list(names), ids=list(ids))
+        return self.answer(Sent(self.brokers[0], "Metadata", 12, request, None))
+
+    def error_of(self, code: int, what: str, right: str, message: str | None = None) -> TopiaristError:
+        """Return the error for a code, as a session without a login does."""
+        return error_codes.error_of(code, what, right=right, principal="User:ANONYMOUS", message=message)
+
+    def open_another(self, connection: Any) -> Any:
+        """Return None: there is no further connection."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+def metadata(
+    topics: Mapping[str, Any] | None = None,
+    *,
+    brokers: Iterable[int] = (1, 2, 3),
+    racks: Mapping[int, str] | None = None,
+    cluster_id: str | None = "cluster",
+    controller: int = 3,
+) -> Any:
+    """Return an answer to ``Metadata``: topics by name, with an error code or with partitions from ``partition``."""
+    described = [
+        reply(
+            name=name,
+            topic_id=NO_ID,
+            is_internal=False,
+            error_code=found if isinstance(found, int) else 0,
+            partitions=[] if isinstance(found, int) else list(found),
+        )
+        for name, found in (topics or {}).items()
+    ]
+    return reply(
+        brokers=[reply(node_id=each, host=f"b{each}", port=9092, rack=(racks or {}).get(each)) for each in brokers],
+        cluster_id=cluster_id,
+        controller_id=controller,
+        topics=described,
+        error_code=0,
+    )
+
+
+def partition(number: int, *replicas: int, leader: int | None = None, isr: Iterable[int] | None = None) -> Any:
+    """Return a partition of an answer to ``Metadata``; its first replica leads it, and all are in sync."""
+    return reply(
+        error_code=0,
+        partition_index=number,
+        leader_id=replicas[0] if leader is None else leader,
+        leader_epoch=7,
+        replica_nodes=list(replicas),
+        isr_nodes=list(replicas if isr is None else isr),
+        offline_replicas=[],
+    )
+
+
+def _name_of(request: Any) -> str:
+    return str(request.name).removesuffix("Request")
+
+
+Answerer = Callable[[int, Any], Any]
