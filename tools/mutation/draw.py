@@ -4,7 +4,7 @@ A group is a folder or module of the package, such as ``drift`` or ``adapters/ka
 ``tests/unit`` with the same path. ``operators.py`` defines the changes. The sample is spread over the group: all
 changes are put in an order by function, and drawn at equal distances from a random start. A change with which the
 package cannot be imported is not counted; another one is drawn instead. A test that takes more
-than ten CPU seconds has failed.
+than ten CPU seconds, or a minute, has failed.
 
 A survivor is a change that no test of the group notices. Write the test that states what the code means, or list the
 survivor with its reason in ``survivors/<group>.toml``: ``[equivalent]`` if the change cannot be seen, ``[cosmetic]`` if
@@ -40,8 +40,8 @@ from mutation.traces import statement_line
 from mutation.workspace import HUNG_SUFFIX, ROOT, SOURCE
 
 REQUIRED_SHARE = 0.9
-LIMITS = {"EXAMPLES": "20", "TEST_CPU_S": "10"}
-"""For ``pytest_plugin.py``: a test that takes more CPU seconds is a test of a mutant that hangs."""
+LIMITS = {"EXAMPLES": "20", "TEST_CPU_S": "10", "TEST_WALL_S": "60"}
+"""For ``pytest_plugin.py``: a test that takes more CPU seconds, or waits for longer, has failed: its mutant hangs."""
 
 
 class Result(NamedTuple):
@@ -161,12 +161,22 @@ def run_group(group: str, sample: int, seed: int, workers: int, root: Path = ROO
         if failures := pool.trace_tests(mutants):
             raise SystemExit("\n".join(f"{test} fails without any mutant: fix it first" for test in failures))
         pool.serve_tests(mutants)
-        results = [*run_sample(pool, mutants, sample, seed)]
+        results = []
+        for result in run_sample(pool, mutants, sample, seed):
+            results.append(result)
+            if not result.killer:
+                print_survivor(result.mutant, survivors)
     return report(group, results, survivors)
 
 
+def print_survivor(mutant: Mutant, survivors: Mapping[str, str]) -> None:
+    """Print the place, the name and the reason of a survivor."""
+    print(f"{SOURCE / mutant.module}:{mutant.line}: SURVIVED")
+    print(f"    {mutant.name}\n    {survivors.get(mutant.name, 'no test fails, and no reason is listed')}", flush=True)
+
+
 def report(group: str, results: Sequence[Result], survivors: Mapping[str, str]) -> bool:
-    """Print the survivors and the totals of a sample; return whether it is as good as required.
+    """Print the wrong entries of the list and the totals of a sample; return whether it is as good as required.
 
     Raises ``SystemExit`` if there are no results, or no test was run for any of them.
     """
@@ -174,9 +184,6 @@ def report(group: str, results: Sequence[Result], survivors: Mapping[str, str]) 
     if not killed:
         raise SystemExit(f"{group}: no test failed under any of {len(results)} mutants: the tests are not run")
     alive = [result.mutant for result in results if not result.killer]
-    for mutant in sorted(alive, key=lambda mutant: (mutant.module, mutant.line)):
-        print(f"{SOURCE / mutant.module}:{mutant.line}: SURVIVED")
-        print(f"    {mutant.name}\n    {survivors.get(mutant.name, 'no test fails, and no reason is listed')}")
     wrong = [result for result in killed if result.mutant.name in survivors]
     for result in wrong:
         print(f"{result.mutant.name}\n    NOT {survivors[result.mutant.name]}: killed by {result.killer}")

@@ -241,9 +241,10 @@ class WorkspacePool:
             original = workspace.read_source(mutant.module)
             mutated = mutant.mutated_source(original)
             with workspace.change_sources({mutant.module: lambda _: mutated}):
-                if self._is_served and not at_import:
+                failure = None
+                if is_in_memory := self._is_served and not at_import:
                     failure = workspace.first_failure_of_functions(tests, mutant.module, (original, mutated))
-                else:
+                if not is_in_memory or (failure and not self.is_test(failure)):
                     failure = workspace.first_failure(tests)
         # A failure that is no single test (a file that cannot be loaded, a process that ended) cannot be rerun.
         if failure and (name := failure.removesuffix(HUNG_SUFFIX)) in tests:

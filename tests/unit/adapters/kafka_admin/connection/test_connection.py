@@ -1,0 +1,266 @@
+"""A connection over a socket in memory: deadlines, sizes and ids of answers, and when a login is renewed."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kafka.protocol.metadata import ApiVersionsResponse, MetadataRequest
+from kafka.protocol.metadata.api_versions import ApiVersionsRequest
+
+from topiarist.adapters.kafka_admin.connection import connection as connection_module
+from topiarist.adapters.kafka_admin.connection.connection import (
+    MAX_ANSWER_BYTES,
+    Connection,
+    Disconnected,
+    UnsupportedRequest,
+    translate_errors,
+)
+from topiarist.errors import Reason, TopiaristError
+from unit.adapters.kafka_admin.scripted_session import FakeTime
+
+METADATA = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+
+
+class FakeSocket:
+    """A socket whose peer answers each frame with bytes; ``chunk`` is the most that one read returns."""
+
+    def __init__(self, answer: Callable[[bytes], bytes | OSError], clock: FakeTime) -> None:
+        self.answer = answer
+        self.clock = clock
+        self.sent: list[bytes] = []
+        self.timeouts: list[float] = []
+        self.unread = b""
+        self.is_closed = False
+        self.chunk = 1 << 30
+        self.seconds_per_read = 0.0
+
+    def settimeout(self, seconds: float) -> None:
+        self.timeouts.append(seconds)
+
+    def sendall(self, frame: bytes) -> None:
+        self.sent.append(frame)
+        answer = self.answer(frame)
+        if isinstance(answer, OSError):
+            raise answer
+        self.unread = answer
+
+    def recv_into(self, view: memoryview) -> int:
+        self.clock.current += self.seconds_per_read
+        if self.timeouts[-1] <= 0.001:
+            raise TimeoutError
+        part = self.unread[: min(len(view), self.chunk)]
+        view[: len(part)] = part
+        self.unread = self.unread[len(part) :]
+        return len(part)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    """Replace the time of the connection."""
+    clock = FakeTime()
+    monkeypatch.setattr(connection_module, "time", clock)
+    return clock
+
+
+def correlation_id(frame: bytes) -> int:
+    """Return the id of a request."""
+    return int(struct.unpack_from(">i", frame, 8)[0])
+
+
+def framed(frame: bytes, payload: bytes = b"payload", shift: int = 0) -> bytes:
+    """Return an answer to a request; ``shift`` makes its id another one."""
+    return struct.pack(">ii", 4 + len(payload), correlation_id(frame) + shift) + payload
+
+
+def open_over(answer: Callable[[bytes], bytes | OSError], clock: FakeTime, **options: Any) -> tuple[Connection, FakeSocket]:
+    """Return a connection and its socket."""
+    peer = FakeSocket(answer, clock)
+    return Connection(peer, timeout=5.0, **options), peer  # type: ignore[arg-type]
+
+
+def test_an_answer_in_parts(clock: FakeTime) -> None:
+    """Bytes are collected; the frame has the id, the version and the client; requests and bytes are counted."""
+    requests: Counter[tuple[str, str]] = Counter()
+    connection, peer = open_over(framed, clock, requests=requests)
+    peer.chunk = 3
+    assert connection.call_raw(METADATA, 9)[4:] == b"payload"
+    assert connection.call_raw(METADATA, 9)[:4] == struct.pack(">i", 2)
+    size, key, version, number = struct.unpack_from(">ihhi", peer.sent[0])
+    assert (size, key, version, number) == (len(peer.sent[0]) - 4, 3, 9, 1)
+    assert b"topiarist" in peer.sent[0]
+    assert requests == {("Metadata", "ok"): 2}
+    assert connection.bytes_received == 2 * (4 + 4 + 7)
+    assert connection.is_open
+    assert peer.timeouts[0] == 5.0
+
+
+def test_the_deadline_is_for_the_whole_answer(clock: FakeTime) -> None:
+    """Parts that arrive do not extend it; a deadline of the caller replaces that of the connection."""
+    connection, peer = open_over(framed, clock)
+    peer.chunk, peer.seconds_per_read = 4, 1.0
+    connection.call_raw(METADATA, 9)
+    assert peer.timeouts == pytest.approx([5.0, 5.0, 4.0, 3.0, 2.0])
+    with pytest.raises(Disconnected, match=r"no answer to Metadata within 2 s") as caught:
+        connection.call_raw(METADATA, 9, timeout=2)
+    assert caught.value.was_sent
+    assert peer.is_closed
+    assert not connection.is_open
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (lambda frame: framed(frame, shift=1), "it answered request 2, wanted 1"),
+        (lambda frame: struct.pack(">i", 3) + b"abc", "it announced an answer of 3 bytes"),
+        (lambda frame: struct.pack(">i", -1), "it announced an answer of -1 bytes"),
+        (lambda frame: struct.pack(">i", MAX_ANSWER_BYTES + 1), "it announced an answer of 268,435,457 bytes"),
+        (lambda frame: struct.pack(">i", MAX_ANSWER_BYTES), "the broker closed the connection"),
+        (lambda frame: b"HTTP/1.1 400", "a web server answered: use the brokers' port"),
+        (lambda frame: b"", "the broker closed the connection"),
+        (lambda frame: framed(frame)[:-1], "the broker closed the connection"),
+        (lambda frame: OSError("reset"), "reset"),
+        (lambda frame: ConnectionResetError(), "ConnectionResetError"),
+    ],
+)
+def test_what_is_no_answer(answer: Callable[[bytes], bytes | OSError], message: str, clock: FakeTime) -> None:
+    """The connection is closed, the outcome of the request is unknown, and the next one is not sent."""
+    connection, peer = open_over(answer, clock)
+    with pytest.raises(Disconnected, match=message) as caught:
+        connection.call_raw(METADATA, 9)
+    assert caught.value.was_sent
+    assert connection.requests == {("Metadata", "lost"): 1}
+    assert peer.is_closed
+    with pytest.raises(Disconnected, match=message) as caught:
+        connection.call_raw(METADATA, 9)
+    assert not caught.value.was_sent
+    assert len(peer.sent) == 1
+    connection.close()
+    with pytest.raises(Disconnected, match=message):
+        connection.call_raw(METADATA, 9)
+
+
+def test_an_answer_without_content(clock: FakeTime) -> None:
+    """Four bytes are the least that an answer has."""
+    connection, _ = open_over(lambda frame: framed(frame, b""), clock)
+    assert connection.call_raw(METADATA, 9) == struct.pack(">i", 1)
+
+
+def test_a_large_answer(clock: FakeTime) -> None:
+    """The buffer grows with what arrives."""
+    payload = bytes(range(256)) * (9 << 10)
+    connection, _ = open_over(lambda frame: framed(frame, payload), clock)
+    assert connection.call_raw(METADATA, 9)[4:] == payload
+
+
+def test_versions(clock: FakeTime) -> None:
+    """The highest version of both sides is sent; without one nothing is."""
+    connection, peer = open_over(framed, clock)
+    connection.versions = {3: (4, 7)}
+    assert connection.version_of(METADATA) == 7
+    assert connection.version_of(METADATA, 5) == 5
+    assert connection.version_of(METADATA, 4) == 4
+    with pytest.raises(UnsupportedRequest, match="does not offer MetadataRequest in a version"):
+        connection.version_of(METADATA, 3)
+    connection.versions = {3: (0, 99)}
+    assert connection.version_of(METADATA) == METADATA.max_version
+    connection.versions = {}
+    with pytest.raises(UnsupportedRequest):
+        connection.call(METADATA)
+    assert peer.sent == []
+
+
+def versions_answer(code: int) -> Callable[[bytes], bytes]:
+    """Return an answerer of ApiVersions."""
+    key = ApiVersionsResponse.ApiVersion(api_key=3, min_version=1, max_version=12)
+    answer = ApiVersionsResponse(error_code=code, api_keys=[key], throttle_time_ms=0)
+    return lambda frame: framed(frame, answer.encode(version=0 if code else 3))
+
+
+def test_the_versions_of_a_broker_are_kept(clock: FakeTime) -> None:
+    """The request says which client asks; an answer with an error has no versions."""
+    connection, peer = open_over(versions_answer(0), clock)
+    assert connection.read_versions(2.0).error_code == 0
+    assert connection.versions == {3: (1, 12)}
+    sent = ApiVersionsRequest.decode(peer.sent[0][4:], version=3, header=True)
+    assert (sent.client_software_name, bool(sent.client_software_version)) == ("topiarist", True)
+    assert peer.timeouts[0] == 2.0
+    connection, _ = open_over(versions_answer(35), clock)
+    assert connection.read_versions().error_code == 35
+    assert connection.versions == {}
+
+
+def test_an_answer_that_cannot_be_decoded(clock: FakeTime) -> None:
+    """The connection is closed."""
+    connection, peer = open_over(lambda frame: framed(frame, b"\xff" * 9), clock)
+    with pytest.raises(Disconnected, match="an answer to MetadataRequest cannot be decoded") as caught:
+        connection.call(METADATA, version=9)
+    assert caught.value.was_sent
+    assert peer.is_closed
+
+
+def test_a_closed_connection(clock: FakeTime) -> None:
+    """It sends nothing."""
+    connection, peer = open_over(framed, clock)
+    connection.close()
+    with pytest.raises(Disconnected, match="it was closed") as caught:
+        connection.call_raw(METADATA, 9)
+    assert not caught.value.was_sent
+    assert peer.sent == []
+
+
+def test_a_login_is_renewed_in_time(clock: FakeTime) -> None:
+    """It is renewed before the first request after its time, not before, and then at the next time."""
+    connection, _ = open_over(framed, clock)
+    logins: list[float] = []
+
+    def log_in() -> float | None:
+        logins.append(clock.current)
+        connection.call_raw(METADATA, 9)  # the login itself renews nothing
+        return clock.current + 100 if len(logins) == 1 else None
+
+    start = clock.current
+    connection.log_in_again, connection.log_in_again_at = log_in, start + 10
+    for seconds in (0, 9, 10, 109, 110, 500):
+        clock.current = start + seconds
+        connection.call_raw(METADATA, 9)
+    assert [each - start for each in logins] == [10, 110]
+
+
+@pytest.mark.parametrize("error", [Disconnected("reset", was_sent=True), TopiaristError(Reason.AUTHENTICATION_FAILED, "no")])
+def test_a_login_that_cannot_be_renewed(error: Exception, clock: FakeTime) -> None:
+    """The request itself was not sent, and the connection is closed."""
+    connection, peer = open_over(framed, clock)
+
+    def log_in() -> float | None:
+        raise error
+
+    connection.log_in_again, connection.log_in_again_at = log_in, clock.current
+    with pytest.raises((Disconnected, TopiaristError)) as caught:
+        connection.call_raw(METADATA, 9)
+    if isinstance(caught.value, Disconnected):
+        assert str(caught.value) == "the login could not be renewed: reset"
+        assert not caught.value.was_sent
+    assert peer.is_closed
+    assert peer.sent == []
+
+
+@pytest.mark.parametrize(
+    ("error", "reason", "message", "hint"),
+    [
+        (Disconnected("reset", was_sent=True), Reason.UNREACHABLE, "the connection to a broker broke: reset", "run again"),
+        (UnsupportedRequest("not offered"), Reason.PREREQUISITE_MISSING, "not offered", ""),
+    ],
+)
+def test_errors_of_users(error: Exception, reason: Reason, message: str, hint: str) -> None:
+    """A broken connection and an unsupported request become errors with a reason."""
+    with pytest.raises(TopiaristError) as caught, translate_errors():
+        raise error
+    assert (caught.value.reason, caught.value.args[0], caught.value.hint or "") == (reason, message, hint)
+    assert caught.value.__cause__ is error

@@ -1,0 +1,205 @@
+"""What follows from each error code of Kafka's protocol: every code that Kafka has, and some that it has not."""
+
+from __future__ import annotations
+
+import pytest
+
+from topiarist.adapters.kafka_admin.connection import error_codes
+from topiarist.adapters.kafka_admin.moves import look
+from topiarist.adapters.kafka_admin.read.topic_reader import absent_or_error
+from topiarist.adapters.kafka_admin.write import answers
+from topiarist.adapters.kafka_admin.write.answers import Certainty, Element, Right, not_made_outcome
+from topiarist.errors import Reason
+from topiarist.model.outcome import Result
+
+CODES = range(-1, 130)
+
+LOOKUPS = {3, 5, 6, 14, 15, 16}
+RETRYABLE = {-1, 3, 5, 6, 7, 8, 13, 14, 15, 16, 19, 20, 41, 51, 56, 74, 75, 78, 89}
+RIGHTS = {29, 30, 31, 53, 65}
+
+NAMES = {
+    -1: "UNKNOWN_SERVER_ERROR",
+    0: "NONE",
+    3: "UNKNOWN_TOPIC_OR_PARTITION",
+    4: "INVALID_FETCH_SIZE",
+    5: "LEADER_NOT_AVAILABLE",
+    6: "NOT_LEADER_OR_FOLLOWER",
+    7: "REQUEST_TIMED_OUT",
+    10: "MESSAGE_TOO_LARGE",
+    13: "NETWORK_EXCEPTION",
+    14: "COORDINATOR_LOAD_IN_PROGRESS",
+    15: "COORDINATOR_NOT_AVAILABLE",
+    16: "NOT_COORDINATOR",
+    17: "INVALID_TOPIC_EXCEPTION",
+    19: "NOT_ENOUGH_REPLICAS",
+    20: "NOT_ENOUGH_REPLICAS_AFTER_APPEND",
+    29: "TOPIC_AUTHORIZATION_FAILED",
+    30: "GROUP_AUTHORIZATION_FAILED",
+    31: "CLUSTER_AUTHORIZATION_FAILED",
+    33: "UNSUPPORTED_SASL_MECHANISM",
+    34: "ILLEGAL_SASL_STATE",
+    35: "UNSUPPORTED_VERSION",
+    36: "TOPIC_ALREADY_EXISTS",
+    37: "INVALID_PARTITIONS",
+    38: "INVALID_REPLICATION_FACTOR",
+    39: "INVALID_REPLICA_ASSIGNMENT",
+    40: "INVALID_CONFIG",
+    41: "NOT_CONTROLLER",
+    44: "POLICY_VIOLATION",
+    51: "CONCURRENT_TRANSACTIONS",
+    53: "TRANSACTIONAL_ID_AUTHORIZATION_FAILED",
+    58: "SASL_AUTHENTICATION_FAILED",
+    60: "REASSIGNMENT_IN_PROGRESS",
+    73: "TOPIC_DELETION_DISABLED",
+    89: "THROTTLING_QUOTA_EXCEEDED",
+    100: "UNKNOWN_TOPIC_ID",
+}
+"""The names in the table of error codes of Kafka's documentation."""
+
+
+@pytest.mark.parametrize("code", NAMES)
+def test_names(code: int) -> None:
+    """A code has its name in Kafka's documentation."""
+    assert error_codes.error_name(code) == NAMES[code]
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_errors_of_reads(code: int) -> None:
+    """The reason tells a user apart: a right, an old broker, a login, brokers that may be back, and a bug."""
+    error = error_codes.error_of(code, "cannot read", right="Describe", principal="User:a", message="why")
+    if code in RIGHTS:
+        expected = Reason.NO_PERMISSION
+        assert error.hint == "grant it with kafka-acls"
+    elif code in (35, 58):
+        expected = {35: Reason.PREREQUISITE_MISSING, 58: Reason.AUTHENTICATION_FAILED}[code]
+    else:
+        expected = Reason.UNREACHABLE if code in RETRYABLE else Reason.UNREADABLE
+    assert error.reason is expected
+    assert error_codes.error_name(code) in error.args[0]
+    assert error.args[0].startswith("cannot read: ")
+    assert (": why" in error.args[0]) is (code not in RIGHTS)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_classes(code: int) -> None:
+    """Lookups are repeated for a leader or coordinator that is not there yet, and for nothing else."""
+    assert (code in error_codes.LOOKUP_CODES) is (code in LOOKUPS)
+    assert (code in error_codes.RETRYABLE_CODES) is (code in RETRYABLE)
+    assert (code in error_codes.AUTHORIZATION_CODES) is (code in RIGHTS)
+
+
+def test_long_messages_are_cut() -> None:
+    """A message of a broker has at most 300 characters."""
+    assert error_codes.describe_error(44, "x" * 300) == f"POLICY_VIOLATION (44): {'x' * 300}"
+    assert len(error_codes.describe_error(44, "x" * 301)) <= len(f"POLICY_VIOLATION (44): {'x' * 300}")
+
+
+CERTAINTIES = {
+    0: Certainty.ACCEPTED,
+    89: Certainty.THROTTLED,
+    41: Certainty.NOT_CONTROLLER,
+    7: Certainty.LATE,
+    13: Certainty.LATE,
+    -1: Certainty.UNKNOWN,
+}
+
+REFUSALS = {
+    40: (Result.REFUSED, Reason.CONFIG_INVALID),
+    44: (Result.REFUSED, Reason.POLICY_VIOLATION),
+    60: (Result.REFUSED, Reason.REASSIGNMENT_IN_PROGRESS),
+    73: (Result.REFUSED, Reason.DELETION_DISABLED),
+    29: (Result.FAILED, Reason.NO_PERMISSION),
+    31: (Result.FAILED, Reason.NO_PERMISSION),
+    41: (Result.FAILED, Reason.NO_CONTROLLER),
+    89: (Result.FAILED, Reason.THROTTLED),
+    **dict.fromkeys((7, 13, -1), (Result.UNKNOWN, Reason.OUTCOME_UNKNOWN)),
+    **dict.fromkeys((3, 17, 36, 37, 39, 100), (Result.CONFLICT, Reason.STATE_CONFLICT)),
+}
+
+CONFLICTS = {
+    3: "existed, and does not exist now: ",
+    17: "the brokers refuse its name now: ",
+    36: "did not exist, and exists now: ",
+    37: "has another partition count now: ",
+    39: "the brokers refuse its replica lists now: ",
+    100: "was deleted, or deleted and recreated: ",
+}
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_answers_to_writes(code: int) -> None:
+    """Each code says whether the change may have been made, and becomes the outcome of its topic."""
+    element = Element(code, "why")
+    assert element.certainty is CERTAINTIES.get(code, Certainty.NOT_MADE)
+    outcome = not_made_outcome("orders", element, Right.CREATE)
+    assert (outcome.topic, outcome.result, outcome.reason) == (
+        "orders",
+        *REFUSALS.get(code, (Result.FAILED, Reason.WRITE_FAILED)),
+    )
+    words = "the brokers confirmed it" if code == 0 else f"the brokers answered {error_codes.error_name(code)} ({code}): why"
+    assert words in outcome.message
+    assert outcome.message.startswith(CONFLICTS.get(code, ""))
+    assert (Right.CREATE.value in outcome.message) is (code in (29, 31))
+
+
+def test_an_answer_without_the_topic() -> None:
+    """Nothing is known of the change."""
+    assert Element(None).certainty is Certainty.UNKNOWN
+    outcome = not_made_outcome("orders", Element(None), Right.GROW)
+    assert (outcome.result, outcome.reason) == (Result.UNKNOWN, Reason.OUTCOME_UNKNOWN)
+    assert "the brokers answered for other topics, and not for this one" in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "unknown_brokers", "expected"),
+    [
+        (44, "the request is Excessively Large", False, (Result.REFUSED, Reason.TOO_LARGE)),
+        (40, "excessively large", False, (Result.REFUSED, Reason.CONFIG_INVALID)),
+        (39, "", True, (Result.REFUSED, Reason.UNKNOWN_BROKERS)),
+        (37, "", True, (Result.CONFLICT, Reason.STATE_CONFLICT)),
+    ],
+)
+def test_codes_with_two_meanings(
+    code: int, message: str, unknown_brokers: bool, expected: tuple[Result, Reason]
+) -> None:
+    """A policy violation may be a limit of the controller, and refused lists may name brokers that do not exist."""
+    outcome = not_made_outcome("orders", Element(code, message), Right.CREATE, unknown_brokers=unknown_brokers)
+    assert (outcome.result, outcome.reason) == expected
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_codes_of_moves(code: int) -> None:
+    """A read for moves is repeated while the cluster changes its leaders or controller."""
+    if code == 0:
+        look._require(code, "", "a", "Describe")
+        return
+    with pytest.raises(Exception, match=r"\(") as caught:  # noqa: PT011 -- two types of error
+        look._require(code, "why", "topic a", "Describe on the topic")
+    if code in (-1, 5, 6, 7, 9, 13, 14, 15, 41):
+        assert isinstance(caught.value, look._Temporary)
+    else:
+        expected = Reason.NO_PERMISSION if code in (29, 31) else Reason.UNREADABLE
+        assert getattr(caught.value, "reason", None) is expected
+    assert f"{error_codes.describe_error(code)}: why" in str(caught.value)
+
+
+@pytest.mark.parametrize("code", CODES)
+def test_codes_of_topics(code: int) -> None:
+    """Only one code proves that a topic does not exist; a hidden topic is no absent topic."""
+    found = absent_or_error("orders", code)
+    assert (found is None) is (code == 3)
+    if found:
+        assert found.path == "topic orders"
+        hidden = "it is hidden from topiarist, or does not exist: Describe is missing"
+        refused = f"the brokers do not describe it: {error_codes.describe_error(code)}"
+        assert found.message == (hidden if code in RIGHTS else refused)
+    missing = absent_or_error("orders", None)
+    assert missing is not None
+    assert missing.message == "the answer of the brokers does not have it"
+
+
+def test_the_names_of_codes_of_writes() -> None:
+    """The constants are the codes of Kafka's documentation."""
+    assert (answers.NONE, answers.UNKNOWN_TOPIC, answers.INVALID_TOPIC, answers.UNKNOWN_ID) == (0, 3, 17, 100)
+    assert (answers.NOT_CONTROLLER, answers.THROTTLED, answers.REASSIGNMENT) == (41, 89, 60)

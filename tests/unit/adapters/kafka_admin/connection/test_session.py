@@ -1,0 +1,418 @@
+"""The session: which broker is asked, what is looked up again, and for how long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kafka.protocol.metadata.metadata import MetadataRequest
+
+from topiarist.adapters.kafka_admin.connection import session as session_module
+from topiarist.adapters.kafka_admin.connection.addresses import Address
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected
+from topiarist.adapters.kafka_admin.connection.connector import RefusedByCluster
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.access import KafkaAccess
+from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, metadata, partition, reply
+
+BOOTSTRAP = "one:9092,two:9092"
+REFUSED = TopiaristError(Reason.AUTHENTICATION_FAILED, "refused")
+
+
+class Peer:
+    """A connection to one address."""
+
+    def __init__(self, network: Network, address: Address) -> None:
+        self.network = network
+        self.address = address
+        self.is_open = True
+
+    def version_of(self, request: Any, at_most: int | None = None) -> int:
+        return self.network.version
+
+    def call(self, request: Any, *, version: int | None = None, timeout: float | None = None) -> Any:
+        name = request.name.removesuffix("Request")
+        self.network.sent.append((self.address[0], name, request, timeout))
+        found = self.network.script[name]
+        answer = found.pop(0) if isinstance(found, list) and len(found) > 1 else found
+        answer = answer[0] if isinstance(answer, list) else answer
+        if isinstance(answer, Disconnected):
+            self.is_open = False
+            raise answer
+        return answer
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+class Network:
+    """All brokers: ``errors`` by host are raised when it is connected, ``opened`` has the connections."""
+
+    def __init__(self) -> None:
+        self.script: dict[str, Any] = {"Metadata": metadata({}, brokers=(1, 2, 3))}
+        self.errors: dict[str, Exception] = {}
+        self.opened: list[Peer] = []
+        self.sent: list[tuple[str, str, Any, float | None]] = []
+        self.version = 4
+        self.checked = 0
+        self.arguments: tuple[Any, ...] = ()
+
+    def check_credentials(self) -> None:
+        self.checked += 1
+
+    def open(self, address: Address) -> Peer:
+        if error := self.errors.get(address[0]):
+            raise error
+        self.opened.append(Peer(self, address))
+        return self.opened[-1]
+
+    def hosts(self) -> list[str]:
+        """Return the hosts that were connected, in order."""
+        return [each.address[0] for each in self.opened]
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    """Replace the time of the session."""
+    clock = FakeTime()
+    monkeypatch.setattr(session_module, "time", clock)
+    return clock
+
+
+@pytest.fixture
+def network(monkeypatch: pytest.MonkeyPatch, clock: FakeTime) -> Network:
+    """Replace the connector."""
+    network = Network()
+
+    def make(access: Any, timeout: float, requests: Any, *, accepts_old_brokers: bool) -> Network:
+        network.arguments = (access, timeout, requests, accepts_old_brokers)
+        return network
+
+    monkeypatch.setattr(session_module, "Connector", make)
+    return network
+
+
+@pytest.fixture
+def session(network: Network) -> Session:
+    """Return a session with two addresses."""
+    return Session(KafkaAccess(BOOTSTRAP), 3.0)
+
+
+def test_the_credentials_are_checked_first(session: Session, network: Network) -> None:
+    """Nothing is connected before; brokers before Kafka 2.8 are accepted on demand only."""
+    assert (network.checked, network.opened) == (1, [])
+    assert network.arguments == (session.access, 3.0, session.requests, False)
+    Session(session.access, 3.0, accepts_old_brokers=True)
+    assert network.arguments[3] is True
+    assert session.hosts == BOOTSTRAP
+
+
+def test_one_broker_is_read(session: Session, network: Network) -> None:
+    """The first that answers serves all reads, as long as its connection is open."""
+    network.errors["one"] = OSError(111, "refused")
+    first = session.any_broker()
+    network.errors.clear()
+    assert session.any_broker() is first
+    assert network.hosts() == ["two"]
+    first.close()
+    assert session.any_broker() is not first
+    assert network.hosts() == ["two", "two"]
+
+
+def test_further_brokers_are_tried(session: Session, network: Network) -> None:
+    """The brokers of the last metadata are tried after the given addresses."""
+    session.read_metadata()
+    network.opened[0].close()
+    network.errors = {host: Disconnected("gone", was_sent=False) for host in ("one", "two", "b1")}
+    assert session.any_broker()
+    assert network.hosts() == ["one", "b2"]
+
+
+@pytest.mark.parametrize(
+    ("errors", "reason", "message"),
+    [
+        (
+            {"one": OSError(111, "refused"), "two": TimeoutError()},
+            Reason.UNREACHABLE,
+            f"cannot reach Kafka at {BOOTSTRAP}: one:9092: refused; two:9092: no answer in time",
+        ),
+        (
+            {"one": Disconnected("closed", was_sent=True), "two": OSError("odd")},
+            Reason.UNREACHABLE,
+            f"cannot reach Kafka at {BOOTSTRAP}: one:9092: closed; two:9092: odd",
+        ),
+        ({"one": REFUSED, "two": OSError(111, "refused")}, Reason.AUTHENTICATION_FAILED, "refused"),
+        (
+            {"one": OSError(1, "x"), "two": TopiaristError(Reason.TLS_FAILED, "tls") if hasattr(Reason, "TLS_FAILED") else REFUSED},
+            None,
+            "",
+        ),
+    ],
+)
+def test_no_broker_answers(
+    session: Session, network: Network, errors: dict[str, Exception], reason: Reason | None, message: str
+) -> None:
+    """The error names each address with its cause; a refusal counts more than a broker that is away."""
+    network.errors = errors
+    with pytest.raises(TopiaristError) as caught:
+        session.any_broker()
+    if reason:
+        assert (caught.value.reason, caught.value.args[0]) == (reason, message)
+    else:
+        assert caught.value in errors.values()
+
+
+def test_a_refusal_of_one_broker(session: Session, network: Network) -> None:
+    """Another one is tried, unless all brokers of the cluster would refuse the same."""
+    network.errors["one"] = REFUSED
+    assert session.any_broker().address[0] == "two"  # type: ignore[attr-defined]
+    network.errors["two"] = RefusedByCluster(Reason.PREREQUISITE_MISSING, "old")
+    network.opened[0].close()
+    network.errors.pop("one")
+    with pytest.raises(RefusedByCluster):
+        session.any_broker()
+
+
+def test_a_further_connection(session: Session, network: Network) -> None:
+    """It goes to the same address; none is opened beside an unknown connection or at a failure; all are closed."""
+    first = session.any_broker()
+    second: Any = session.open_another(first)
+    assert second is not first
+    assert second.address == ("one", 9092)
+    assert session.open_another(Peer(network, ("x", 1))) is None  # type: ignore[arg-type]
+    for error in (OSError("x"), Disconnected("x", was_sent=False), REFUSED):
+        network.errors["one"] = error
+        assert session.open_another(first) is None
+    session.close()
+    assert not first.is_open
+    assert not second.is_open
+
+
+def test_a_read_is_repeated_once(session: Session, network: Network) -> None:
+    """A second connection may read again; a second failure ends it."""
+    answer = metadata({})
+    network.script["Metadata"] = [LOST, answer]
+    request = MetadataRequest(topics=[], allow_auto_topic_creation=False)
+    assert session.read(request, timeout=2.0) is answer
+    assert [each[3] for each in network.sent] == [2.0, 2.0]
+    assert network.hosts() == ["one", "one"]
+    network.script["Metadata"] = LOST
+    with pytest.raises(Disconnected):
+        session.read(request)
+
+
+def test_a_broker_by_its_id(session: Session, network: Network) -> None:
+    """Its address comes from the metadata, which are read once."""
+    assert session.broker(2).address == ("b2", 9092)  # type: ignore[attr-defined]
+    assert session.broker(3).address == ("b3", 9092)  # type: ignore[attr-defined]
+    assert [each[1] for each in network.sent] == ["Metadata"]
+    assert network.sent[0][2].topics == []
+    with pytest.raises(Disconnected, match="broker 9 is not registered") as caught:
+        session.broker(9)
+    assert not caught.value.was_sent
+
+
+@pytest.mark.parametrize("error", [OSError(111, "refused"), Disconnected("refused", was_sent=True)])
+def test_a_broker_that_cannot_be_reached(session: Session, network: Network, error: Exception) -> None:
+    """Nothing was sent; the next call asks for its address again."""
+    network.errors["b2"] = error
+    with pytest.raises(Disconnected, match="broker 2 cannot be reached: refused") as caught:
+        session.broker(2)
+    assert not caught.value.was_sent
+    network.errors.clear()
+    session.broker(2)
+    assert len(network.sent) == 2
+
+
+def test_the_controller(session: Session, network: Network) -> None:
+    """It is asked for once, until it is forgotten or cannot be reached."""
+    assert session.controller().address[0] == "b3"  # type: ignore[attr-defined]
+    session.controller()
+    assert len(network.sent) == 1
+    network.script["Metadata"] = metadata({}, controller=1)
+    session.forget_controller()
+    assert session.controller().address[0] == "b1"  # type: ignore[attr-defined]
+    assert len(network.sent) == 2
+    network.script["Metadata"] = metadata({}, controller=0, brokers=(0, 2))
+    network.opened[-1].close()
+    network.errors["b1"] = OSError(1, "away")
+    assert session.controller().address[0] == "b0"  # type: ignore[attr-defined]
+
+
+def test_no_controller(session: Session, network: Network, clock: FakeTime) -> None:
+    """It is waited for, half a minute at most."""
+    network.script["Metadata"] = [metadata({}, controller=-1), metadata({}, controller=2)]
+    session.controller()
+    assert clock.slept == [0.2]
+    session.forget_controller()
+    network.script["Metadata"] = metadata({}, controller=-1)
+    clock.slept.clear()
+    message = f"a controller of Kafka at {BOOTSTRAP} was not found within 30 s: the brokers name none"
+    with pytest.raises(TopiaristError) as caught:
+        session.controller()
+    assert (caught.value.reason, caught.value.args[0]) == (Reason.UNREACHABLE, message)
+    assert sum(clock.slept) == pytest.approx(30, abs=0.21)
+    network.script["Metadata"] = LOST
+    with pytest.raises(TopiaristError, match="was not found within 30 s: the answer was lost"):
+        session.controller()
+    network.script["Metadata"] = metadata({}, controller=2)
+    network.errors["b2"] = OSError(1, "away")
+    with pytest.raises(TopiaristError, match="broker 2 cannot be reached: away"):
+        Session(session.access, 3.0).controller()
+
+
+def coordinator(code: int = 0, key: str = "id") -> Any:
+    """Return an answer to FindCoordinator, which has the fields of both forms."""
+    found = {"error_code": code, "error_message": "why", "node_id": 7, "host": "seven", "port": 1}
+    return reply(coordinators=[reply(key="other", **found), reply(key=key, **found)], **found)
+
+
+@pytest.mark.parametrize("version", [3, 4, 6])
+def test_the_coordinator(session: Session, network: Network, version: int) -> None:
+    """From version 4 on the request has a list of keys; the answer names its address."""
+    network.version = version
+    network.script["FindCoordinator"] = coordinator()
+    found: Any = session.coordinator("id")
+    assert found.address == ("seven", 1)
+    request = network.sent[0][2]
+    assert request.key_type == 1
+    assert (request.coordinator_keys if version >= 4 else request.key) == (["id"] if version >= 4 else "id")
+
+
+LOOKUPS = (3, 5, 6, 14, 15, 16)
+
+
+@pytest.mark.parametrize("code", LOOKUPS)
+def test_a_coordinator_that_is_not_there_yet(session: Session, network: Network, clock: FakeTime, code: int) -> None:
+    """The lookup is repeated, for a minute at most or for the patience of the caller."""
+    network.script["FindCoordinator"] = [coordinator(code), coordinator()]
+    session.coordinator("id")
+    assert clock.slept == [0.2]
+    network.script["FindCoordinator"] = coordinator(code)
+    for patience, seconds in (({}, 60), ({"patience": 2}, 2)):
+        clock.slept.clear()
+        with pytest.raises(TopiaristError, match=f"was not found within {seconds} s") as caught:
+            session.coordinator("id", **patience)  # type: ignore[arg-type]
+        assert caught.value.reason is Reason.UNREACHABLE
+        assert "the coordinator of the transactional id id of Kafka" in caught.value.args[0]
+        assert sum(clock.slept) == pytest.approx(seconds, abs=0.21)
+
+
+@pytest.mark.parametrize(("code", "reason"), [(53, Reason.NO_PERMISSION), (42, Reason.UNREADABLE)])
+def test_a_coordinator_that_is_refused(
+    session: Session, network: Network, clock: FakeTime, code: int, reason: Reason
+) -> None:
+    """Any other code ends the lookup."""
+    network.script["FindCoordinator"] = coordinator(code)
+    with pytest.raises(TopiaristError, match="cannot find the coordinator of the transactional id") as caught:
+        session.coordinator("id")
+    assert caught.value.reason is reason
+    assert ("lacks Describe on the transactional id id" in caught.value.args[0]) is (code == 53)
+    assert clock.slept == []
+
+
+def test_an_answer_without_the_coordinator(session: Session, network: Network) -> None:
+    """It is asked for again."""
+    network.script["FindCoordinator"] = coordinator(key="else")
+    with pytest.raises(TopiaristError, match="the answer does not have it"):
+        session.coordinator("id", patience=0)
+
+
+def with_topic(*partitions: Any, code: int = 0, name: str = "t") -> Any:
+    """Return metadata with a topic."""
+    answer = metadata({name: list(partitions)})
+    answer.topics[0].error_code = code
+    return answer
+
+
+def led(number: int, leader: int, code: int = 0) -> Any:
+    """Return a partition with a leader and an error code."""
+    found = partition(number, 1, 2, leader=leader)
+    found.error_code = code
+    return found
+
+
+@pytest.mark.parametrize(
+    ("answer", "host"),
+    [
+        (with_topic(led(0, 2), led(1, 3)), "b3"),
+        (with_topic(led(1, 3, code=9)), "b3"),
+        (with_topic(led(1, 3, code=5)), "b3"),
+    ],
+)
+def test_the_leader(session: Session, network: Network, answer: Any, host: str) -> None:
+    """The leader of the partition; an error code of the partition does not matter if there is a leader."""
+    network.script["Metadata"] = answer
+    found: Any = session.leader("t", 1)
+    assert found.address[0] == host
+    assert [each.name for each in network.sent[0][2].topics] == ["t"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (with_topic(led(1, -1, code=5)), "LEADER_NOT_AVAILABLE (5)"),
+        (with_topic(led(1, -1)), "LEADER_NOT_AVAILABLE (5)"),
+        (with_topic(led(0, 1)), "UNKNOWN_TOPIC_OR_PARTITION (3)"),
+        (with_topic(led(1, 2), code=3), "UNKNOWN_TOPIC_OR_PARTITION (3)"),
+        (with_topic(led(1, 2), name="other"), "the answer does not have the topic"),
+    ],
+)
+def test_a_leader_that_is_not_there_yet(session: Session, network: Network, answer: Any, words: str) -> None:
+    """The lookup is repeated, with the cause at its end."""
+    network.script["Metadata"] = answer
+    with pytest.raises(TopiaristError) as caught:
+        session.leader("t", 1, patience=1)
+    message = f"the leader of partition 1 of t of Kafka at {BOOTSTRAP} was not found within 1 s: {words}"
+    assert (caught.value.reason, caught.value.args[0]) == (Reason.UNREACHABLE, message)
+
+
+def test_a_leader_that_is_refused(session: Session, network: Network) -> None:
+    """A topic that is hidden, with the right that is missing."""
+    network.script["Metadata"] = with_topic(code=29)
+    with pytest.raises(TopiaristError, match="lacks Describe on the topic t") as caught:
+        session.leader("t")
+    assert caught.value.reason is Reason.NO_PERMISSION
+
+
+def test_a_leader_without_patience(session: Session, network: Network, clock: FakeTime) -> None:
+    """The lookup is done once; partition 0 and a minute are the defaults."""
+    network.script["Metadata"] = with_topic(led(0, -1))
+    with pytest.raises(TopiaristError):
+        session.leader("t", patience=0)
+    assert clock.slept == []
+    with pytest.raises(TopiaristError, match="partition 0 of t .* within 60 s"):
+        session.leader("t")
+
+
+@pytest.mark.parametrize(
+    ("names", "ids", "wanted"),
+    [
+        (None, (), None),
+        ([], (), []),
+        (["a"], (), [("a", False)]),
+        (["a"], (1,), [("a", False), (None, True)]),
+        (None, (1,), [(None, True)]),
+    ],
+)
+def test_what_metadata_ask_for(session: Session, network: Network, names: Any, ids: Any, wanted: Any) -> None:
+    """Names, ids, both, all topics or none; a topic is never created."""
+    import uuid
+
+    session.read_metadata(names, (uuid.UUID(int=each) for each in ids))
+    request = network.sent[0][2]
+    found = None if request.topics is None else [(each.name, each.topic_id.int == 1) for each in request.topics]
+    assert found == wanted
+    assert request.allow_auto_topic_creation is False
+
+
+def test_errors_name_the_principal(session: Session) -> None:
+    """The error for a code has the right, and who topiarist is."""
+    error = session.error_of(29, "cannot read", "Describe", "why")
+    assert (error.reason, session.access.principal in error.args[0]) == (Reason.NO_PERMISSION, True)
+    assert "why" in session.error_of(35, "cannot read", "Describe", "why").args[0]
+
+
+Answerer = Callable[[], Any]
