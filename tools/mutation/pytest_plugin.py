@@ -15,6 +15,8 @@ import json
 import os
 import resource
 import signal
+import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from inspect import CO_OPTIMIZED
@@ -46,7 +48,10 @@ if _EXAMPLES:
     type.__setattr__(settings, "__init__", _create_limited_settings)
 
 _TEST_CPU_S = float(os.environ.get("TEST_CPU_S", "0"))
-"""CPU seconds that a test may take, or 0: independent of how busy the machine is, unlike the limit of ``pytest``."""
+"""CPU seconds that a test may take, or 0. A busy machine does not change them."""
+
+_IDLE_S, _IDLE_CPU_S = 20, 0.02
+"""Seconds in which a test that goes on uses more CPU than this, also on a busy machine; one that waits does not."""
 
 _MEMORY_BYTES = 3 << 30
 """Address space of a child: a mutant that allocates without end fails, and the machine goes on."""
@@ -88,7 +93,16 @@ def pytest_runtest_call() -> Iterator[None]:
 
 
 def _end_test(*_: object) -> None:
-    pytest.fail("Timeout: the test uses too much CPU")
+    pytest.fail("Timeout: the test uses too much CPU, or waits")
+
+
+def _end_waiting_test() -> None:
+    """End tests that wait, as long as the process lives."""
+    while True:
+        before = time.process_time()
+        time.sleep(_IDLE_S)
+        if time.process_time() - before < _IDLE_CPU_S:
+            os.kill(os.getpid(), signal.SIGPROF)
 
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
@@ -156,6 +170,7 @@ def _run_child(
 ) -> None:
     """Run tests under a mutant until one fails, and end the process with the code that pytest ends with."""
     os.setsid()
+    threading.Thread(target=_end_waiting_test, daemon=True).start()
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     code = 70
     try:

@@ -44,7 +44,6 @@ class Workspace:
         self._options = [
             *("-x", "-q", "-n", "0", "--no-header", "-p", "no:cacheprovider", "-p", "mutation.pytest_plugin"),
             *("--hypothesis-profile", "one-example", "-W", "ignore::pytest.PytestAssertRewriteWarning"),
-            *(("--timeout", limits["TEST_WALL_S"]) if "TEST_WALL_S" in limits else ()),
         ]
         compileall.compile_dir(folder / SOURCE, quiet=2, invalidation_mode=PycInvalidationMode.CHECKED_HASH)
         path = os.pathsep.join(map(str, (folder / SOURCE.parent, folder, ROOT / "tools")))
