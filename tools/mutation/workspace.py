@@ -20,7 +20,10 @@ from mutation.traces import file_of_test
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = Path("operator/topiarist")
-COPIED_PATHS = ("operator", "schemas", "manifests", "tests", "tools", "benchmarks", "pyproject.toml")
+COPIED_PATHS = (
+    *("operator", "schemas", "manifests", "charts", "docs", "tests", "tools", "benchmarks"),
+    *("pyproject.toml", "README.md", "CHANGELOG.md"),
+)
 
 TEST_RUN_TIMEOUT_S = 3600
 """Seconds that tests which run together may take.

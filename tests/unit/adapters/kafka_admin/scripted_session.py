@@ -9,6 +9,7 @@ Requests pass through the encoder and the decoder of the protocol, so that only 
 
 from __future__ import annotations
 
+import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
@@ -81,6 +82,23 @@ class ScriptedConnection:
         known = self._session.versions.get(name, request.max_version)
         return int(min(known, request.max_version, known if at_most is None else at_most))
 
+    @property
+    def versions(self) -> Mapping[int, tuple[int, int]]:
+        """Return the requests that the broker offers, by API key; 55 is DescribeQuorum."""
+        return dict.fromkeys(self._session.api_keys, (0, 99))
+
+    def read_versions(self, timeout: float | None = None) -> Any:
+        """Return the answer of the script to ``ApiVersions``."""
+        return self._session.answer(Sent(self._broker, "ApiVersions", 3, None, timeout))
+
+    def call_raw(self, request: Any, version: int, timeout: float | None = None) -> bytes:
+        """Return the bytes of the next answer, header included."""
+        answer = self.call(request, version=version, timeout=timeout)
+        return struct.pack(">ib", 1, 0) + bytes(answer.encode(version=version))
+
+    def close(self) -> None:
+        """Do nothing."""
+
     def call(self, request: Any, *, version: int | None = None, timeout: float | None = None) -> Any:
         """Return the next answer of the script."""
         chosen = self.version_of(request) if version is None else version
@@ -101,6 +119,7 @@ class ScriptedSession:
         self.unreachable: set[int] = set()
         self.brokers = tuple(brokers)
         self.forgotten = 0
+        self.api_keys: set[int] = {3, 55, 60}
         self.requests: Counter[tuple[str, str]] = Counter()
 
     def answer(self, sent: Sent) -> Any:
@@ -153,7 +172,8 @@ class ScriptedSession:
         return error_codes.error_of(code, what, right=right, principal="User:ANONYMOUS", message=message)
 
     def open_another(self, connection: Any) -> Any:
-        """Return None: there is no further connection."""
+        """Return one more connection."""
+        return ScriptedConnection(self, self.brokers[0])
 
     def close(self) -> None:
         """Do nothing."""
@@ -202,6 +222,3 @@ def partition(number: int, *replicas: int, leader: int | None = None, isr: Itera
 
 def _name_of(request: Any) -> str:
     return str(request.name).removesuffix("Request")
-
-
-Answerer = Callable[[int, Any], Any]

@@ -26,7 +26,7 @@ METADATA = MetadataRequest(topics=[], allow_auto_topic_creation=False)
 
 
 class FakeSocket:
-    """A socket whose peer answers each frame with bytes; ``chunk`` is the most that one read returns."""
+    """A socket with a peer that answers each frame with bytes; ``chunk`` is the most that one read returns."""
 
     def __init__(self, answer: Callable[[bytes], bytes | OSError], clock: FakeTime) -> None:
         self.answer = answer
@@ -79,7 +79,9 @@ def framed(frame: bytes, payload: bytes = b"payload", shift: int = 0) -> bytes:
     return struct.pack(">ii", 4 + len(payload), correlation_id(frame) + shift) + payload
 
 
-def open_over(answer: Callable[[bytes], bytes | OSError], clock: FakeTime, **options: Any) -> tuple[Connection, FakeSocket]:
+def open_over(
+    answer: Callable[[bytes], bytes | OSError], clock: FakeTime, **options: Any
+) -> tuple[Connection, FakeSocket]:
     """Return a connection and its socket."""
     peer = FakeSocket(answer, clock)
     return Connection(peer, timeout=5.0, **options), peer  # type: ignore[arg-type]
@@ -233,7 +235,9 @@ def test_a_login_is_renewed_in_time(clock: FakeTime) -> None:
     assert [each - start for each in logins] == [10, 110]
 
 
-@pytest.mark.parametrize("error", [Disconnected("reset", was_sent=True), TopiaristError(Reason.AUTHENTICATION_FAILED, "no")])
+@pytest.mark.parametrize(
+    "error", [Disconnected("reset", was_sent=True), TopiaristError(Reason.AUTHENTICATION_FAILED, "no")]
+)
 def test_a_login_that_cannot_be_renewed(error: Exception, clock: FakeTime) -> None:
     """The request itself was not sent, and the connection is closed."""
     connection, peer = open_over(framed, clock)
@@ -254,7 +258,12 @@ def test_a_login_that_cannot_be_renewed(error: Exception, clock: FakeTime) -> No
 @pytest.mark.parametrize(
     ("error", "reason", "message", "hint"),
     [
-        (Disconnected("reset", was_sent=True), Reason.UNREACHABLE, "the connection to a broker broke: reset", "run again"),
+        (
+            Disconnected("reset", was_sent=True),
+            Reason.UNREACHABLE,
+            "the connection to a broker broke: reset",
+            "run again",
+        ),
         (UnsupportedRequest("not offered"), Reason.PREREQUISITE_MISSING, "not offered", ""),
     ],
 )

@@ -137,7 +137,11 @@ def test_answers_to_writes(code: int) -> None:
         "orders",
         *REFUSALS.get(code, (Result.FAILED, Reason.WRITE_FAILED)),
     )
-    words = "the brokers confirmed it" if code == 0 else f"the brokers answered {error_codes.error_name(code)} ({code}): why"
+    words = (
+        "the brokers confirmed it"
+        if code == 0
+        else f"the brokers answered {error_codes.error_name(code)} ({code}): why"
+    )
     assert words in outcome.message
     assert outcome.message.startswith(CONFLICTS.get(code, ""))
     assert (Right.CREATE.value in outcome.message) is (code in (29, 31))
@@ -174,7 +178,7 @@ def test_codes_of_moves(code: int) -> None:
     if code == 0:
         look._require(code, "", "a", "Describe")
         return
-    with pytest.raises(Exception, match=r"\(") as caught:  # noqa: PT011 -- two types of error
+    with pytest.raises(Exception, match=r"\(") as caught:
         look._require(code, "why", "topic a", "Describe on the topic")
     if code in (-1, 5, 6, 7, 9, 13, 14, 15, 41):
         assert isinstance(caught.value, look._Temporary)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -73,7 +72,7 @@ class Network:
         return [each.address[0] for each in self.opened]
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     """Replace the time of the session."""
     clock = FakeTime()
@@ -82,7 +81,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
 
 
 @pytest.fixture
-def network(monkeypatch: pytest.MonkeyPatch, clock: FakeTime) -> Network:
+def network(monkeypatch: pytest.MonkeyPatch) -> Network:
     """Replace the connector."""
     network = Network()
 
@@ -97,6 +96,7 @@ def network(monkeypatch: pytest.MonkeyPatch, clock: FakeTime) -> Network:
 @pytest.fixture
 def session(network: Network) -> Session:
     """Return a session with two addresses."""
+    assert not network.opened
     return Session(KafkaAccess(BOOTSTRAP), 3.0)
 
 
@@ -145,7 +145,10 @@ def test_further_brokers_are_tried(session: Session, network: Network) -> None:
         ),
         ({"one": REFUSED, "two": OSError(111, "refused")}, Reason.AUTHENTICATION_FAILED, "refused"),
         (
-            {"one": OSError(1, "x"), "two": TopiaristError(Reason.TLS_FAILED, "tls") if hasattr(Reason, "TLS_FAILED") else REFUSED},
+            {
+                "one": OSError(1, "x"),
+                "two": TopiaristError(Reason.TLS_FAILED, "tls") if hasattr(Reason, "TLS_FAILED") else REFUSED,
+            },
             None,
             "",
         ),
@@ -294,7 +297,7 @@ def test_a_coordinator_that_is_not_there_yet(session: Session, network: Network,
     for patience, seconds in (({}, 60), ({"patience": 2}, 2)):
         clock.slept.clear()
         with pytest.raises(TopiaristError, match=f"was not found within {seconds} s") as caught:
-            session.coordinator("id", **patience)  # type: ignore[arg-type]
+            session.coordinator("id", **patience)
         assert caught.value.reason is Reason.UNREACHABLE
         assert "the coordinator of the transactional id id of Kafka" in caught.value.args[0]
         assert sum(clock.slept) == pytest.approx(seconds, abs=0.21)
@@ -383,7 +386,7 @@ def test_a_leader_without_patience(session: Session, network: Network, clock: Fa
     with pytest.raises(TopiaristError):
         session.leader("t", patience=0)
     assert clock.slept == []
-    with pytest.raises(TopiaristError, match="partition 0 of t .* within 60 s"):
+    with pytest.raises(TopiaristError, match=r"partition 0 of t .* within 60 s"):
         session.leader("t")
 
 
@@ -413,6 +416,3 @@ def test_errors_name_the_principal(session: Session) -> None:
     error = session.error_of(29, "cannot read", "Describe", "why")
     assert (error.reason, session.access.principal in error.args[0]) == (Reason.NO_PERMISSION, True)
     assert "why" in session.error_of(35, "cannot read", "Describe", "why").args[0]
-
-
-Answerer = Callable[[], Any]

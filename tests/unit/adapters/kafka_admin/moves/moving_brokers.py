@@ -154,7 +154,7 @@ class MovingBrokers:
         )
 
     def options(self, **settings: Any) -> MoveOptions:
-        """Return options whose progress is noted."""
+        """Return options; their progress is noted."""
         wait = settings.pop("wait", True)
         return MoveOptions(MoveSettings(**{"throttle": RATE, **settings}), wait, self.seen.append)
 
@@ -317,7 +317,7 @@ class CopyingTime(FakeTime):
 
 
 def make_brokers(patch: pytest.MonkeyPatch, brokers: Iterable[int] = (1, 2, 3, 4)) -> MovingBrokers:
-    """Return brokers whose runs use a clock of their own."""
+    """Return brokers; their runs use a clock of their own."""
     clock = CopyingTime()
     for module in (look_module, mover_module, waiting_module):
         patch.setattr(module, "time", clock)

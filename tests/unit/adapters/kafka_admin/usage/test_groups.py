@@ -1,4 +1,4 @@
-"""Groups of all types: whose members read a topic, what is not known of a group, and what is asked for again."""
+"""Groups of all types: the members that read a topic, what is not known of a group, and what is asked for again."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_opaque_classic_groups(description: Any, is_opaque: bool) -> None:
 
 
 def test_a_rebalancing_group_is_asked_for_again(clock: FakeTime) -> None:
-    """Only a consumer group whose members have no subscription yet; a stable answer clears the doubt."""
+    """Only a consumer group with members that have no subscription yet; a stable answer clears the doubt."""
     answers = [classic("g", member(b"")), classic("g", member(subscription("a")))]
     found, _ = read({"ListGroups": list_of(listed("g")), "DescribeGroups": answers})
     assert found.groups["g"].members == {"a": 1}

@@ -1,4 +1,4 @@
-"""The bytes of replicas: whose sizes count, and which brokers have proved that they may be read."""
+"""The bytes of replicas: the sizes that count, and which brokers have proved that they may be read."""
 
 from __future__ import annotations
 

@@ -1,0 +1,176 @@
+"""The wait for metadata that are not old: what is asked of whom, and what the answers say about the cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from topiarist.adapters.kafka_admin.read import sync as sync_module
+from topiarist.adapters.kafka_admin.read.sync import (
+    MIN_VERSION,
+    WARNING_MIGRATING,
+    WARNING_UNSYNCED,
+    MigrationReadiness,
+    Quorum,
+    find_migration_readiness,
+    find_version,
+    offers_quorum,
+    open_synced,
+    read_quorum,
+    sync,
+)
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import ClusterMode, KafkaVersion
+from unit.adapters.kafka_admin.scripted_session import LOST, NOT_SENT, FakeTime, ScriptedSession, reply
+
+QUORUM_KEY = 55
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    """Replace the time."""
+    clock = FakeTime()
+    monkeypatch.setattr(sync_module, "time", clock)
+    return clock
+
+
+def versions(epoch: int = 99, level: int = 22, *, ready: bool | None = None) -> Any:
+    """Return an answer to ApiVersions."""
+    features = [reply(name="other", max_version=999), reply(name="metadata.version", max_version=level)]
+    fields: dict[str, Any] = {} if ready is None else {"zk_migration_ready": ready}
+    return reply(error_code=0, finalized_features_epoch=epoch, supported_features=features, **fields)
+
+
+def quorum(leader: int = 3000, code: int = 0, high_watermark: int = 100, whole: int = 0) -> Any:
+    """Return an answer to DescribeQuorum."""
+    other = reply(partition_index=1, error_code=42, leader_id=1, leader_epoch=1, high_watermark=1)
+    state = reply(partition_index=0, error_code=code, leader_id=leader, leader_epoch=5, high_watermark=high_watermark)
+    topics = [
+        reply(topic_name="other", partitions=[other]),
+        reply(topic_name="__cluster_metadata", partitions=[other, state]),
+    ]
+    return reply(error_code=whole, topics=topics)
+
+
+def session(**script: Any) -> ScriptedSession:
+    """Return a session in KRaft mode."""
+    return ScriptedSession({"ApiVersions": versions(), "DescribeQuorum": quorum(), **script})
+
+
+@pytest.mark.parametrize(("epoch", "is_current"), [(98, False), (99, True), (100, True)])
+def test_a_broker_is_waited_for(epoch: int, is_current: bool, clock: FakeTime) -> None:
+    """The last record is the one before the high watermark; pauses begin short and grow."""
+    over = session(ApiVersions=[versions(epoch), versions(97), versions(97), versions(99, ready=True)])
+    found = sync(over)  # type: ignore[arg-type]
+    assert (found.mode, found.quorum, found.warnings) == (ClusterMode.KRAFT, Quorum(3000, 5, 100), ())
+    assert found.migration_ready is not is_current
+    assert found.version == (4, 0)
+    assert clock.slept == ([] if is_current else [0.002, 0.004, 0.008])
+    assert over.sent[0].timeout == 15
+    (topic,) = over.sent[0].request.topics
+    assert (topic.topic_name, [each.partition_index for each in topic.partitions]) == ("__cluster_metadata", [0])
+
+
+def test_a_broker_that_stays_behind(clock: FakeTime) -> None:
+    """After a minute nothing is read; pauses are a tenth of a second at most."""
+    with pytest.raises(TopiaristError, match="is 9 records of metadata behind after 60 s") as caught:
+        sync(session(ApiVersions=versions(90)))  # type: ignore[arg-type]
+    assert caught.value.reason is Reason.UNREACHABLE
+    assert sum(clock.slept) == pytest.approx(60, abs=0.2)
+    assert max(clock.slept) == 0.1
+
+
+@pytest.mark.parametrize("code", [29, 31])
+def test_without_the_right_to_ask(code: int, clock: FakeTime) -> None:
+    """The metadata may be old: a second is waited for, with a warning."""
+    found = sync(session(DescribeQuorum=quorum(code=code)))  # type: ignore[arg-type]
+    assert (found.quorum, found.warnings, found.migration_ready) == (None, (WARNING_UNSYNCED,), False)
+    assert (found.mode, found.version) == (ClusterMode.KRAFT, (4, 0))
+    assert clock.slept == [1.0]
+
+
+@pytest.mark.parametrize(("ready", "warnings"), [(None, ()), (False, ()), (True, (WARNING_MIGRATING,))])
+def test_zookeeper_mode(ready: bool | None, warnings: tuple[str, ...], clock: FakeTime) -> None:
+    """The controller is read; while brokers follow a KRaft controller, a second is waited for."""
+    over = session(ApiVersions=versions(0, 8, ready=ready))
+    over.api_keys.discard(QUORUM_KEY)
+    found = sync(over)  # type: ignore[arg-type]
+    assert (found.mode, found.quorum, found.version) == (ClusterMode.ZOOKEEPER, None, (3, 4))
+    assert (found.migration_ready, found.warnings) == (bool(ready), warnings)
+    assert clock.slept == [1.0] * len(warnings)
+    assert [(each.broker, each.name) for each in over.sent] == [(3, "ApiVersions")]
+    assert not offers_quorum(over.any_broker())
+    assert offers_quorum(session().any_broker())
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason", "message"),
+    [
+        (quorum(-1), Reason.NO_CONTROLLER, "the controller does not answer: the quorum has no leader"),
+        (quorum(code=6), Reason.NO_CONTROLLER, "the controller does not answer: NOT_LEADER_OR_FOLLOWER (6)"),
+        (quorum(whole=41), Reason.NO_CONTROLLER, "the controller does not answer: NOT_CONTROLLER (41)"),
+        (reply(error_code=0, topics=[]), Reason.NO_CONTROLLER, "UNKNOWN_TOPIC_OR_PARTITION (3)"),
+        (
+            reply(error_code=0, topics=[reply(topic_name="__cluster_metadata", partitions=[])]),
+            Reason.NO_CONTROLLER,
+            "UNKNOWN_TOPIC_OR_PARTITION (3)",
+        ),
+        (LOST, Reason.NO_CONTROLLER, "the controller does not answer: the answer was lost"),
+        (quorum(code=31), Reason.NO_PERMISSION, "lacks Describe on the cluster"),
+    ],
+)
+def test_no_quorum(answer: Any, reason: Reason, message: str) -> None:
+    """Without a controller there is no answer, or one without a leader; a missing right is named."""
+    over = session(DescribeQuorum=answer)
+    with pytest.raises(TopiaristError) as caught:
+        read_quorum(over, over.any_broker())  # type: ignore[arg-type]
+    assert caught.value.reason is reason
+    assert message in caught.value.args[0]
+
+
+def test_a_broken_connection_is_no_missing_controller() -> None:
+    """What was not sent may be sent to another broker, and the first leader has the id 0."""
+    over = session(DescribeQuorum=NOT_SENT)
+    with pytest.raises(type(NOT_SENT)):
+        read_quorum(over, over.any_broker())  # type: ignore[arg-type]
+    over = session(DescribeQuorum=quorum(0))
+    assert read_quorum(over, over.any_broker()).leader == 0  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("epoch", "is_opened"), [(98, False), (99, True), (150, True)])
+def test_a_further_connection(epoch: int, is_opened: bool) -> None:
+    """It may lead to another broker, which must not be older; without a quorum nothing shows that."""
+    over = session()
+    synced = sync(over)  # type: ignore[arg-type]
+    over.script["ApiVersions"] = versions(epoch)
+    assert (open_synced(over, synced) is not None) is is_opened  # type: ignore[arg-type]
+    assert open_synced(over, synced._replace(quorum=None)) is None  # type: ignore[arg-type]
+
+
+def test_migration_readiness() -> None:
+    """Each broker is asked; brokers in KRaft mode do not count."""
+    answers = {1: versions(0, ready=True), 2: versions(0, ready=False), 3: versions(0), 4: versions(1), 5: versions(-1)}
+    over = ScriptedSession({"ApiVersions": lambda broker, _: answers[broker]})
+    over.unreachable.add(6)
+    found = find_migration_readiness(over, [1, 2, 3, 4, 5, 6])  # type: ignore[arg-type]
+    assert found == MigrationReadiness([1], [2, 3, 5], [6])
+
+
+LEVELS: list[tuple[int, KafkaVersion]] = [
+    *((0, (2, 8)), (1, (3, 0)), (6, (3, 0)), (7, (3, 3)), (8, (3, 4)), (9, (3, 5)), (11, (3, 5)), (12, (3, 6))),
+    *((14, (3, 6)), (15, (3, 7)), (19, (3, 7)), (20, (3, 8)), (21, (3, 9)), (22, (4, 0)), (25, (4, 0)), (26, (4, 1))),
+    *((27, (4, 1)), (28, (4, 2)), (29, (4, 2)), (30, (4, 3)), (31, (4, 4)), (99, (4, 4))),
+]
+"""The levels of ``metadata.version`` in Kafka's source, ``MetadataVersion``."""
+
+
+@pytest.mark.parametrize(("level", "version"), LEVELS)
+def test_versions(level: int, version: KafkaVersion) -> None:
+    """The level of the metadata that a broker can read shows its version."""
+    assert find_version(versions(level=level)) == version
+
+
+def test_a_broker_without_features() -> None:
+    """It is as old as the oldest that is supported."""
+    assert find_version(reply(supported_features=None)) == MIN_VERSION == (2, 8)

@@ -1,0 +1,204 @@
+"""Whole runs over a cluster in memory: what is read, what each kind of change sends, and what its record has then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.builders import spec
+from support.kafka.fake_kafka import FakeKafka
+from topiarist.adapters.kafka_admin.read import reassignments
+from topiarist.adapters.kafka_admin.write import chunk_requests, writer
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import ClusterMode
+from topiarist.model.outcome import FreezeResult, Result
+from topiarist.model.state import Freeze
+
+SMALL: dict[str, Any] = {"partitions": 1, "replicationFactor": 2}
+BEFORE = (
+    spec("grown", **SMALL, config={"retention.ms": 1000000}),
+    spec("set", **SMALL, config={"retention.ms": 1000000, "segment.ms": 3600000}),
+    spec("old", **SMALL),
+)
+WANTED = (
+    spec("new", partitions=2, replicationFactor=3, config={"retention.ms": 1000000}),
+    spec("grown", partitions=3, replicationFactor=2, config={"retention.ms": 1000000}),
+    spec("set", **SMALL, config={"retention.ms": 2000000}),
+    spec("old", ensure="Absent"),
+)
+REQUESTS = ("CreateTopics", "CreatePartitions", "IncrementalAlterConfigs", "DeleteTopics")
+CHANGED_BY = dict(zip(REQUESTS, ("new", "grown", "set", "old"), strict=True))
+
+
+@pytest.fixture(autouse=True)
+def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunk_requests, "ANSWER_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(chunk_requests, "OLD_LOOK_S", 0.05)
+    monkeypatch.setattr(writer, "_LOOK_INTERVAL_S", 0.005)
+    monkeypatch.setattr(reassignments, "SETTLE_S", 0.0)
+
+
+@pytest.fixture
+def kafka() -> FakeKafka:
+    """Return a cluster with the topics and records of ``BEFORE``."""
+    kafka = FakeKafka()
+    outcomes = {each.topic: each.result for each in kafka.apply(kafka.plan(*BEFORE))}
+    assert outcomes == dict.fromkeys(("grown", "set", "old"), Result.DONE)
+    kafka.cluster.changes.clear()
+    kafka.cluster.sent.clear()
+    return kafka
+
+
+def test_all_kinds_of_changes(kafka: FakeKafka) -> None:
+    """Each change is made once, in its own request, and the next plan is empty."""
+    outcomes = {each.topic: each for each in kafka.apply(kafka.plan(*WANTED))}
+    assert {name: each.result for name, each in outcomes.items()} == dict.fromkeys(CHANGED_BY.values(), Result.DONE)
+    assert sorted(kafka.cluster.sent) == sorted((*REQUESTS,))
+    topics = kafka.cluster.topics
+    assert sorted(topics) == ["grown", "new", "set"]
+    assert [len(each) for each in topics["new"].replicas] == [3, 3]
+    assert [len(each) for each in topics["grown"].replicas] == [2, 2, 2]
+    assert topics["new"].config == {"retention.ms": "1000000"}
+    assert topics["grown"].config == {"retention.ms": "1000000"}
+    assert topics["set"].config == {"retention.ms": "2000000"}
+    records = kafka.records().topics
+    assert {name: each.intent for name, each in records.items()} == dict.fromkeys(records)
+    assert records["new"].topic_id == topics["new"].id_text
+    assert outcomes["new"].topic_id == topics["new"].id_text
+    assert not kafka.plan(*WANTED).has_changes
+    assert not kafka.records().lock.run
+
+
+def test_the_state_of_a_cluster(kafka: FakeKafka) -> None:
+    """Topics have their configs, records and ids; the cluster tells its mode, version and epoch."""
+    state = kafka.read()
+    topic = state.topics["set"]
+    assert topic.config == {"retention.ms": "1000000", "segment.ms": "3600000"}
+    assert topic.record is not None
+    assert (topic.record.owner, topic.record_valid, topic.modified_externally) == ("default", True, False)
+    assert topic.topic_id == kafka.cluster.topics["set"].id_text
+    assert (state.mode, state.cluster_id, state.bypasses_brokers) == (ClusterMode.KRAFT, "ID", False)
+    assert (state.controller, state.controller_epoch) == (3000, 1)
+    assert (state.topic_errors, state.dangling_records, state.warnings) == ({}, {}, ())
+    assert state.write_block.reason is None
+    assert state.records_topic_id
+    kafka.cluster.topics["set"].config["retention.ms"] = "7"
+    assert kafka.read().topics["set"].modified_externally
+    del kafka.cluster.topics["old"]
+    assert [*kafka.read().dangling_records] == ["old"]
+    found = kafka.cluster.add("old", (1, 2))
+    assert kafka.read().topics["old"].record_valid is False
+    assert kafka.read().topics["old"].topic_id == found.id_text
+
+
+@pytest.mark.parametrize(
+    ("code", "result", "reason"),
+    [
+        (29, Result.FAILED, Reason.NO_PERMISSION),
+        (44, Result.REFUSED, Reason.POLICY_VIOLATION),
+        (40, Result.REFUSED, Reason.CONFIG_INVALID),
+        (42, Result.FAILED, Reason.WRITE_FAILED),
+    ],
+)
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_a_refused_change(kafka: FakeKafka, request_name: str, code: int, result: Result, reason: Reason) -> None:
+    """A refusal concerns its topic alone, is not repeated, and leaves its record as it was."""
+    name = CHANGED_BY[request_name]
+    before = kafka.records().topics.get(name)
+    ids = {topic.id_text: each for each, topic in kafka.cluster.topics.items()}
+
+    def veto(asked: str, _element: Any) -> tuple[int, str] | None:
+        return (code, "said the broker") if ids.get(asked, asked) == name else None
+
+    kafka.cluster.vetoes.append(veto)
+    outcomes = {each.topic: each for each in kafka.apply(kafka.plan(*WANTED))}
+    assert (outcomes[name].result, outcomes[name].reason) == (result, reason)
+    assert "said the broker" in outcomes[name].message
+    others = {each.result for other, each in outcomes.items() if other != name}
+    assert others == {Result.DONE}
+    assert kafka.cluster.sent.count(request_name) == 1
+    after = kafka.records().topics.get(name)
+    assert after == before
+    kafka.cluster.vetoes.clear()
+    assert {each.result for each in kafka.apply(kafka.plan(*WANTED))} == {Result.DONE}
+
+
+def test_a_plan_without_changes_takes_no_lock(kafka: FakeKafka) -> None:
+    """Nothing is written, not even a record."""
+    number = kafka.records().number
+    assert [*kafka.apply(kafka.plan(*BEFORE))] == []
+    assert kafka.records().number == number
+
+
+def test_a_stopped_run(kafka: FakeKafka) -> None:
+    """Nothing is sent, and all topics are skipped."""
+    outcomes = [*kafka.apply(kafka.plan(*WANTED), stop=lambda: True)]
+    assert {each.result for each in outcomes} == {Result.SKIPPED}
+    assert kafka.cluster.sent == []
+
+
+def test_a_freeze(kafka: FakeKafka) -> None:
+    """It blocks writes until it is ended by its user, or with force; the state names it."""
+    cluster, ada, plan = kafka.open(), Freeze("incident", "ada"), kafka.plan(*WANTED)
+    assert cluster.set_freeze(ada, by="ada", force=False) == FreezeResult(Result.DONE, None)
+    assert cluster.set_freeze(ada, by="ada", force=False).result is Result.UNCHANGED
+    assert cluster.set_freeze(None, by="bob", force=False) == FreezeResult(Result.REFUSED, ada)
+    state = kafka.read()
+    assert state.write_block.reason is Reason.FROZEN
+    assert "ada" in state.write_block.message
+    with pytest.raises(TopiaristError) as caught:
+        list(kafka.apply(plan))
+    assert caught.value.reason is Reason.FROZEN
+    assert kafka.cluster.sent == []
+    assert cluster.set_freeze(None, by="bob", force=True) == FreezeResult(Result.DONE, ada)
+    assert cluster.set_freeze(None, by="bob", force=False).result is Result.UNCHANGED
+    assert kafka.read().write_block.reason is None
+
+
+def test_progress_and_inspection(kafka: FakeKafka) -> None:
+    """Partitions with a leader are initialized; a record of an earlier topic of the name is stale."""
+    cluster = kafka.open()
+    progress = cluster.poll({"set": [0], "none": [0]})
+    assert progress["set"].initialized == {0}
+    assert not progress["set"].record_stale
+    assert progress["none"].identity is None
+    assert cluster.inspect("set").assignment == dict(enumerate(kafka.cluster.topics["set"].replicas))
+    assert cluster.inspect("none").identity is None
+    assert [*cluster.inspect_all([kafka.read().topics["set"]])] == ["set"]
+    kafka.cluster.add("set", (1, 2))
+    assert cluster.poll({"set": [0]})["set"].record_stale
+    assert cluster.read_cluster_id() == "ID"
+    assert cluster.enable_decode_cache() is cluster
+
+
+def test_a_topic_of_records_that_was_recreated(kafka: FakeKafka) -> None:
+    """The records are lost, and nothing is planned from their absence."""
+    cluster = kafka.open()
+    cluster.read()
+    kafka.topic_id = None
+    with pytest.raises(TopiaristError) as caught:
+        cluster.read()
+    assert caught.value.reason is Reason.RECORDS_LOST
+
+
+def test_another_owner_waits_for_the_lock(kafka: FakeKafka) -> None:
+    """A run that holds the lock is named when the wait is over."""
+    run = kafka.new_run("other")
+    run.acquire()
+    run.commit({}, hold=True)
+    plan = kafka.plan(*WANTED)
+    with pytest.raises(TopiaristError, match="another run is writing: other on") as caught:
+        list(kafka.apply(plan, kafka.open(lock_timeout=5)))
+    assert caught.value.reason is Reason.LOCKED
+    assert kafka.cluster.sent == []
+
+
+def test_a_dry_run_asks_the_brokers(kafka: FakeKafka) -> None:
+    """Refusals of the brokers are issues of their topics, and nothing is changed."""
+    kafka.cluster.vetoes.append(lambda name, element: (44, "no") if name == "new" else None)
+    issues = kafka.open().ask_brokers(kafka.plan(*WANTED))
+    assert {name: [each.reason for each in found] for name, found in issues.items() if found} == {
+        "new": [Reason.POLICY_VIOLATION]
+    }
+    assert kafka.cluster.changes == []
