@@ -98,7 +98,7 @@ def test_a_difference_is_one_line() -> None:
 
 
 def test_a_sample_is_reproducible_and_spread() -> None:
-    """The same seed draws the same mutants, another seed others, and a sample covers most modules."""
+    """The same seed draws the same mutants, another seed others, and a sample covers all modules."""
     mutants = list_group("filters")
     drawn = [
         [mutant.name for mutant, _ in zip(draw(mutants, 100, seed), range(100), strict=False)] for seed in (1, 1, 2)
