@@ -1,0 +1,200 @@
+"""The login of a connection: the steps of a mechanism, what a broker refuses, and when the login is renewed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from topiarist.adapters.kafka_admin.connection import authentication
+from topiarist.adapters.kafka_admin.connection.authentication import MIN_ITERATIONS, Authenticator, LoginRefused
+from topiarist.adapters.tls import AuthRejected
+from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword
+from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, reply
+
+SCRAM = SaslMechanism.SCRAM_SHA_512
+
+
+class Exchange:
+    """A mechanism that is done after some messages; ``error`` is raised by the last one."""
+
+    def __init__(self, steps: int = 1, *, is_authenticated: bool = True, error: Exception | None = None) -> None:
+        self.steps = steps
+        self.authenticated = is_authenticated
+        self.error = error
+        self.received: list[bytes] = []
+
+    def auth_bytes(self) -> bytes:
+        return b"step %d" % len(self.received)
+
+    def receive(self, data: bytes) -> None:
+        self.received.append(data)
+        if self.error and self.is_done():
+            raise self.error
+
+    def is_done(self) -> bool:
+        return len(self.received) >= self.steps
+
+    def is_authenticated(self) -> bool:
+        return self.authenticated
+
+
+def authenticated(data: bytes = b"", code: int = 0, message: str | None = None, lifetime: int = 0) -> Any:
+    """Return an answer to SaslAuthenticate."""
+    return reply(error_code=code, error_message=message, auth_bytes=data, session_lifetime_ms=lifetime)
+
+
+def handshake(code: int = 0, *mechanisms: str) -> Any:
+    """Return an answer to SaslHandshake."""
+    return reply(error_code=code, mechanisms=list(mechanisms))
+
+
+class Login:
+    """A login over a script."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, exchange: Exchange, mechanism: SaslMechanism = SCRAM) -> None:
+        self.clock = FakeTime()
+        self.exchange = exchange
+        patch.setattr(authentication, "time", self.clock)
+        access = KafkaAccess("kafka:9092", sasl=SaslPassword(mechanism, "ada", None))  # type: ignore[arg-type]
+        self.authenticator = Authenticator(access)
+        patch.setattr(self.authenticator, "_build_exchange", lambda login, deadline: exchange)
+        self.session = ScriptedSession({"SaslHandshake": handshake(), "SaslAuthenticate": authenticated()})
+
+    def run(self, **script: Any) -> float | None:
+        """Log in within ten seconds."""
+        self.session.script.update(script)
+        return self.authenticator.log_in(self.session.any_broker(), self.clock.current + 10)
+
+
+def test_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The mechanism is named, and each message of one side is given to the other, within the deadline."""
+    login = Login(monkeypatch, Exchange(2))
+    assert login.run(SaslAuthenticate=[authenticated(b"r=1,i=4096"), authenticated(b"v=1")]) is None
+    first, second, third = login.session.sent
+    assert (first.name, first.version, first.request.mechanism, first.timeout) == (
+        "SaslHandshake",
+        1,
+        "SCRAM-SHA-512",
+        10.0,
+    )
+    assert [bytes(each.request.auth_bytes) for each in (second, third)] == [b"step 0", b"step 1"]
+    assert second.timeout == 10.0
+    assert login.exchange.received == [b"r=1,i=4096", b"v=1"]
+
+
+@pytest.mark.parametrize(("lifetime", "seconds"), [(0, None), (-1, None), (1, 0.00085), (60_000, 51.0)])
+def test_the_time_of_the_next_login(monkeypatch: pytest.MonkeyPatch, lifetime: int, seconds: float | None) -> None:
+    """It is 85 % of the lifetime of the session, from the begin of the login on."""
+    login = Login(monkeypatch, Exchange())
+    found = login.run(SaslAuthenticate=authenticated(lifetime=lifetime))
+    assert found == (None if seconds is None else pytest.approx(login.clock.current + seconds))
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (handshake(34), "this port has no login: use the port of a SASL listener, or remove sasl"),
+        (handshake(33, "PLAIN", "GSSAPI"), "does not offer the SASL mechanism SCRAM-SHA-512, only PLAIN, GSSAPI"),
+        (handshake(33), "does not offer the SASL mechanism SCRAM-SHA-512, only none"),
+        (handshake(35), r"it refused to begin a login: UNSUPPORTED_VERSION \(35\)"),
+    ],
+)
+def test_a_mechanism_that_is_refused(monkeypatch: pytest.MonkeyPatch, answer: Any, message: str) -> None:
+    """The error says which port or mechanism to use; no password is sent."""
+    login = Login(monkeypatch, Exchange())
+    with pytest.raises(AuthRejected, match=message):
+        login.run(SaslHandshake=answer)
+    assert login.session.names() == ["SaslHandshake"]
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "is_refusal", "words"),
+    [
+        (58, "wrong password", True, "it refused the user ada: wrong password"),
+        (58, None, True, r"it refused the user ada: SASL_AUTHENTICATION_FAILED \(58\)"),
+        (34, "state", False, "it refused the user ada: state"),
+    ],
+)
+def test_a_user_that_is_refused(
+    monkeypatch: pytest.MonkeyPatch, code: int, message: str | None, is_refusal: bool, words: str
+) -> None:
+    """All brokers would refuse a wrong password; other errors may be those of one broker."""
+    login = Login(monkeypatch, Exchange())
+    with pytest.raises(AuthRejected, match=words) as caught:
+        login.run(SaslAuthenticate=authenticated(code=code, message=message))
+    assert isinstance(caught.value, LoginRefused) is is_refusal
+
+
+def test_details_of_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without SCRAM, the data before the refusal are its cause; those of SCRAM are no text."""
+    answers = [authenticated(b"expired"), authenticated(code=58, message="no")]
+    login = Login(monkeypatch, Exchange(2), SaslMechanism.PLAIN)
+    with pytest.raises(LoginRefused, match="it refused the user ada: no; expired"):
+        login.run(SaslAuthenticate=list(answers))
+    login = Login(monkeypatch, Exchange(2))
+    with pytest.raises(LoginRefused, match=r"it refused the user ada: no$"):
+        login.run(SaslAuthenticate=list(answers))
+
+
+@pytest.mark.parametrize(("steps", "is_done"), [(4, True), (5, False)])
+def test_a_login_that_does_not_end(monkeypatch: pytest.MonkeyPatch, steps: int, is_done: bool) -> None:
+    """No mechanism has more than four steps."""
+    login = Login(monkeypatch, Exchange(steps))
+    if is_done:
+        login.run()
+    else:
+        with pytest.raises(AuthRejected, match="the login does not end"):
+            login.run()
+    assert login.session.names().count("SaslAuthenticate") == 4
+
+
+def test_a_login_that_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A mechanism that ends without authentication is refused."""
+    with pytest.raises(AuthRejected, match="data that the mechanism does not have"):
+        Login(monkeypatch, Exchange(is_authenticated=False)).run()
+
+
+@pytest.mark.parametrize(
+    ("data", "is_refused"),
+    [
+        (b"r=x,s=y,i=%d" % (MIN_ITERATIONS - 1), True),
+        (b"r=x,s=y,i=%d" % MIN_ITERATIONS, False),
+        (b"i=1,r=x", True),
+        (b"r=x", False),
+    ],
+)
+def test_few_iterations(monkeypatch: pytest.MonkeyPatch, data: bytes, is_refused: bool) -> None:
+    """A server that wants fewer than 4,096 iterations could guess the password; other mechanisms have none."""
+    assert MIN_ITERATIONS == 4096
+    login = Login(monkeypatch, Exchange())
+    if is_refused:
+        with pytest.raises(AuthRejected, match="iterations for SCRAM, fewer than 4096"):
+            login.run(SaslAuthenticate=authenticated(data))
+    else:
+        login.run(SaslAuthenticate=authenticated(data))
+    Login(monkeypatch, Exchange(), SaslMechanism.PLAIN).run(SaslAuthenticate=authenticated(data))
+
+
+@pytest.mark.parametrize("error", [ValueError(), KeyError(), TypeError()])
+@pytest.mark.parametrize(
+    ("steps", "mechanism", "message"),
+    [
+        (1, SCRAM, "its answer to the login is malformed"),
+        (2, SCRAM, "it did not prove that it knows the password: it may be another server"),
+        (2, SaslMechanism.PLAIN, "its answer to the login is malformed"),
+    ],
+)
+def test_malformed_answers(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, steps: int, mechanism: SaslMechanism, message: str
+) -> None:
+    """The last message of SCRAM proves that the server knows the password."""
+    with pytest.raises(AuthRejected, match=message):
+        Login(monkeypatch, Exchange(steps, error=error), mechanism).run()
+
+
+def test_an_access_without_a_login() -> None:
+    """Nothing is sent."""
+    session = ScriptedSession({})
+    assert Authenticator(KafkaAccess("kafka:9092")).log_in(session.any_broker(), 0) is None
+    assert session.sent == []
