@@ -1,0 +1,285 @@
+"""The opening of a connection: which addresses are tried, what a broker must offer, and why a server refuses."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from topiarist.adapters import tls
+from topiarist.adapters.kafka_admin.connection import connector as connector_module
+from topiarist.adapters.kafka_admin.connection.addresses import format_address, share
+from topiarist.adapters.kafka_admin.connection.authentication import LoginRefused
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected
+from topiarist.adapters.kafka_admin.connection.connector import Connector, RefusedByCluster
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword
+from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, reply
+
+ADDRESS = ("kafka", 9092)
+
+
+class Plain:
+    """A connected socket."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.is_closed = False
+        self.timeouts: list[float] = []
+
+    def getpeername(self) -> tuple[str, int, int]:
+        return (self.host, 9092, 0)
+
+    def settimeout(self, seconds: float) -> None:
+        self.timeouts.append(seconds)
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Peers:
+    """The servers at the IP addresses of a host; ``script`` has their answers, or errors, by request."""
+
+    def __init__(self) -> None:
+        self.clock = FakeTime()
+        self.errors: list[Exception | None] = [None]
+        self.script: dict[str, Any] = {"ApiVersions": versions(), "Metadata": reply()}
+        self.sockets: list[Plain] = []
+        self.connections: list[Connected] = []
+        self.other = ""
+        self.accepts_tls = False
+
+    def open_sockets(self, _address: Any, _deadline: float) -> list[Callable[[], Plain]]:
+        return [self._opener(number, error) for number, error in enumerate(self.errors)]
+
+    def _opener(self, number: int, error: Exception | None) -> Callable[[], Plain]:
+        def opener() -> Plain:
+            if error:
+                raise error
+            self.sockets.append(Plain(f"10.0.0.{number}"))
+            return self.sockets[-1]
+
+        return opener
+
+
+class Connected:
+    """A connection over a socket."""
+
+    def __init__(self, opened: Plain, *, timeout: float, requests: Any = None) -> None:
+        self.opened = opened
+        self.timeout = timeout
+        self.requests = requests
+        self.versions: dict[int, tuple[int, int]] = {}
+        self.is_open = True
+        self.sent: list[tuple[str, float | None]] = []
+        self.log_in_again_at: float | None = None
+        self.log_in_again: Any = None
+        PEERS[0].connections.append(self)
+
+    def _answer(self, name: str, timeout: float | None) -> Any:
+        self.sent.append((name, timeout))
+        found = PEERS[0].script[name]
+        found = found.pop(0) if isinstance(found, list) and len(found) > 1 else found
+        found = found[0] if isinstance(found, list) else found
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    def read_versions(self, timeout: float | None = None) -> Any:
+        answer = self._answer("ApiVersions", timeout)
+        self.versions = answer.offered
+        return answer
+
+    def call(self, request: Any, *, version: int | None = None, timeout: float | None = None) -> Any:
+        return self._answer(request.name.removesuffix("Request"), timeout)
+
+    def close(self) -> None:
+        self.is_open = False
+
+
+PEERS: list[Peers] = []
+
+
+def versions(newest: int | None = 12, code: int = 0) -> Any:
+    """Return an answer to ApiVersions with the newest version of Metadata."""
+    return reply(error_code=code, offered={} if newest is None else {3: (0, newest)})
+
+
+@pytest.fixture
+def peers(monkeypatch: pytest.MonkeyPatch) -> Peers:
+    """Replace sockets, connections, probes and time."""
+    peers = Peers()
+    PEERS[:] = [peers]
+    monkeypatch.setattr(connector_module, "time", peers.clock)
+    monkeypatch.setattr("topiarist.adapters.kafka_admin.connection.addresses.time", peers.clock)
+    monkeypatch.setattr(connector_module, "open_sockets", peers.open_sockets)
+    monkeypatch.setattr(connector_module, "Connection", Connected)
+    monkeypatch.setattr(connector_module, "_identify", lambda address: peers.other)
+    monkeypatch.setattr(tls, "accepts_tls", lambda address: peers.accepts_tls)
+    return peers
+
+
+def connect(*, accepts_old_brokers: bool = False, sasl: Any = None) -> Any:
+    """Open a connection within ten seconds."""
+    access = KafkaAccess("kafka:9092", sasl=sasl, request_timeout=7.0)
+    connector = Connector(access, 10.0, Counter(), accepts_old_brokers=accepts_old_brokers)
+    return connector.open(ADDRESS)
+
+
+def test_a_connection(peers: Peers) -> None:
+    """The versions are asked for, and a request proves that no login is needed; all within the time."""
+    opened = connect()
+    assert opened is peers.connections[0]
+    assert opened.sent == [("ApiVersions", 10.0), ("Metadata", 10.0)]
+    assert (opened.timeout, opened.is_open, opened.opened.timeouts) == (7.0, True, [10.0])
+    assert opened.log_in_again_at is None
+
+
+def test_each_ip_address_is_tried(peers: Peers) -> None:
+    """A failure leaves the rest of the time to the next address; the last failure is that of the host."""
+    peers.errors = [OSError(111, "refused"), None]
+    assert connect().opened.host == "10.0.0.1"
+    peers.errors = [OSError(111, "first"), OSError(111, "last")]
+    with pytest.raises(OSError, match="last"):
+        connect()
+    peers.errors = []
+    with pytest.raises(OSError, match="kafka has no address"):
+        connect()
+
+
+def test_the_time_is_shared(peers: Peers) -> None:
+    """The first of two addresses has half of the time."""
+    peers.errors = [None, None]
+    assert connect().sent[0] == ("ApiVersions", 5.0)
+    assert share(peers.clock.current + 9, 3) == 3
+    with pytest.raises(TimeoutError, match="no answer in time"):
+        share(peers.clock.current, 1)
+
+
+@pytest.mark.parametrize(
+    ("newest", "accepts_old", "is_opened"),
+    [(10, False, True), (9, False, False), (9, True, True), (0, True, True)],
+)
+def test_old_brokers(peers: Peers, newest: int, accepts_old: bool, is_opened: bool) -> None:
+    """Brokers without topic ids are refused for the whole cluster, unless they are accepted."""
+    peers.script["ApiVersions"] = versions(newest)
+    if is_opened:
+        assert connect(accepts_old_brokers=accepts_old).is_open
+        return
+    with pytest.raises(RefusedByCluster, match=r"older than Kafka 2\.8") as caught:
+        connect(accepts_old_brokers=accepts_old)
+    assert caught.value.reason is Reason.PREREQUISITE_MISSING
+    assert not peers.connections[0].is_open
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (versions(code=35), RefusedByCluster, "older than Kafka 2.8"),
+        (versions(code=42), OSError, r"it answered ApiVersions with INVALID_REQUEST \(42\)"),
+        (versions(None), OSError, "it is a controller of a KRaft cluster: use the brokers' port"),
+    ],
+)
+def test_what_is_no_broker(peers: Peers, answer: Any, error: type[Exception], message: str) -> None:
+    """A controller, an old broker, and a broker that answers with an error."""
+    peers.script["ApiVersions"] = answer
+    with pytest.raises(error, match=message):
+        connect()
+    assert not peers.connections[0].is_open
+
+
+def test_a_server_without_an_answer(peers: Peers) -> None:
+    """It is found out whether the port is one with TLS, or of another server."""
+    peers.script["ApiVersions"] = LOST
+    with pytest.raises(Disconnected):
+        connect()
+    peers.other = "a web server"
+    with pytest.raises(OSError, match="a web server answered: use the brokers' port"):
+        connect()
+    peers.accepts_tls = True
+    with pytest.raises(TopiaristError, match="this port accepts TLS only: add tls") as caught:
+        connect()
+    assert caught.value.reason is Reason.AUTHENTICATION_FAILED
+    assert caught.value.args[0].startswith("cannot log in to Kafka at kafka:9092: ")
+    assert not isinstance(caught.value, RefusedByCluster)
+
+
+@pytest.mark.parametrize(
+    ("answer", "message"),
+    [
+        (
+            reply(error_code=33, mechanisms=["SCRAM-SHA-512", "PLAIN"]),
+            "it requires a login by PLAIN, SCRAM-SHA-512: add",
+        ),
+        (reply(error_code=0, mechanisms=["PLAIN"]), "it requires a login by PLAIN: add sasl"),
+    ],
+)
+def test_a_port_that_needs_a_login(peers: Peers, answer: Any, message: str) -> None:
+    """A second connection asks for its mechanisms."""
+    peers.script.update(Metadata=LOST, SaslHandshake=answer)
+    with pytest.raises(TopiaristError, match=message):
+        connect()
+    assert [each.is_open for each in peers.connections] == [False, False]
+
+
+@pytest.mark.parametrize(
+    "answer", [LOST, reply(error_code=34, mechanisms=["PLAIN"]), reply(error_code=0, mechanisms=[])]
+)
+def test_a_port_that_closes_connections(peers: Peers, answer: Any) -> None:
+    """Without mechanisms the cause is not known, and the failure may be temporary."""
+    peers.script.update(Metadata=LOST, SaslHandshake=answer)
+    with pytest.raises(Disconnected):
+        connect()
+
+
+class Logins:
+    """The logins of a connector."""
+
+    def __init__(self, *results: Any) -> None:
+        self.results = list(results)
+        self.deadlines: list[float] = []
+
+    def log_in(self, _connection: Any, deadline: float) -> Any:
+        self.deadlines.append(deadline)
+        found = self.results.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+
+def test_a_login(peers: Peers, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It replaces the request that proves that none is needed, and is renewed within the time of a request."""
+    logins = Logins(50.0, 60.0, LoginRefused("no"))
+    monkeypatch.setattr(connector_module, "Authenticator", lambda access: logins)
+    opened = connect(sasl=SaslPassword(SaslMechanism.PLAIN, "ada", None))  # type: ignore[arg-type]
+    assert [name for name, _ in opened.sent] == ["ApiVersions"]
+    assert opened.log_in_again_at == 50.0
+    assert opened.log_in_again() == 60.0
+    assert [each - peers.clock.current for each in logins.deadlines] == [10.0, 7.0]
+    with pytest.raises(RefusedByCluster, match="cannot log in to Kafka at kafka:9092: no") as caught:
+        opened.log_in_again()
+    assert caught.value.reason is Reason.AUTHENTICATION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("error", "is_final"), [(LoginRefused("wrong password"), True), (tls.AuthRejected("odd"), False)]
+)
+def test_a_refused_login(peers: Peers, monkeypatch: pytest.MonkeyPatch, error: Exception, is_final: bool) -> None:
+    """A wrong password is refused at every address; another refusal may be that of one address."""
+    peers.errors = [None, None]
+    logins = Logins(error, None)
+    monkeypatch.setattr(connector_module, "Authenticator", lambda access: logins)
+    sasl: Any = SaslPassword(SaslMechanism.PLAIN, "ada", None)  # type: ignore[arg-type]
+    if is_final:
+        with pytest.raises(RefusedByCluster, match="wrong password"):
+            connect(sasl=sasl)
+    else:
+        assert connect(sasl=sasl).opened.host == "10.0.0.1"
+    assert not peers.connections[0].is_open
+
+
+def test_addresses_as_text() -> None:
+    """An IPv6 address has brackets."""
+    assert (format_address(ADDRESS), format_address(("::1", 1))) == ("kafka:9092", "[::1]:1")
