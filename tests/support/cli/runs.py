@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -49,8 +50,11 @@ def run_process(*words: str | Path, timeout: float = 60.0) -> RunResult:
 def run_topiarist(*words: str | Path) -> RunResult:
     """Run topiarist in this process, as a command without a terminal and with nothing on standard input.
 
-    A test of signals, kills, closed streams or terminals needs ``start_topiarist``.
+    A thread has no signals, so its run gets a process of its own. A test of signals, kills, closed streams or terminals
+    needs ``start_topiarist``.
     """
+    if threading.current_thread() is not threading.main_thread():
+        return run_process(*words, timeout=300.0)
     streams = [io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(3)]
     with (
         contextlib.redirect_stdout(streams[0]),
