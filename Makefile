@@ -59,7 +59,7 @@ help:  ## list the targets
 demo: need-java .venv/demo  ## manifests planned, applied and found unchanged on a real ZooKeeper
 	@$(SCRIPT) demo
 
-test: need-java .venv/ready  ## what a developer runs: units, contracts, examples, a real ZooKeeper, a little Spark; five minutes
+test: need-java .venv/ready  ## what a developer runs: units, contracts, examples, a real ZooKeeper, a little Spark
 	@$(LANE)
 
 test-slow: need-java .venv/ready  ## the rest that needs only Java: Spark, explorations, campaigns, walked pages, all examples of properties
