@@ -52,7 +52,7 @@ def test_repeated_writes_are_an_alarm_after_a_kill() -> None:
     assert found == ["writes to Kafka", "replicas"]
 
 
-@pytest.mark.slow
+@pytest.mark.night(area="campaigns")
 def test_without_the_check_of_the_view_an_old_view_deletes_a_topic() -> None:
     """The campaign finds the defect that the check was written for: it is not blind to it."""
     (workload,) = (each for each in WORKLOADS if each.name == "recreate the resource")

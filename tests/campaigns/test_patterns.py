@@ -14,6 +14,9 @@ from campaigns.remaining import REMAINING, remaining_reason
 from campaigns.workloads import WORKLOADS, Workload
 from support.examples import slow_but
 
+NIGHTLY = ("recreate the resource", "pause", "cluster deletion", "delete", "recreate without waiting", "policies")
+"""The workloads with most writes."""
+
 STRIDE = 7
 """Each view is taken at every seventh position."""
 
@@ -27,7 +30,16 @@ def sample(cases: list[Case]) -> list[Case]:
     return chosen
 
 
-@pytest.mark.parametrize("workload", slow_but(WORKLOADS[:1], WORKLOADS), ids=lambda workload: workload.name)
+@pytest.mark.parametrize(
+    "workload",
+    slow_but(
+        WORKLOADS[:1],
+        WORKLOADS,
+        nightly=[workload for workload in WORKLOADS if workload.name in NIGHTLY],
+        area="campaigns",
+    ),
+    ids=lambda workload: workload.name,
+)
 def test_a_perturbed_run_ends_as_the_unperturbed_one(workload: Workload) -> None:
     """Final state and statuses are equal, nothing more is deleted, and a further pass writes nothing."""
     reference = run_reference(workload)

@@ -19,6 +19,7 @@ import pytest
 from faults.conftest import FaultStatistics
 from integration.write_fixtures import connect_cluster
 from support.cli.runs import write_manifests
+from support.examples import scaled
 from support.soak import SOAK
 from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from support.waiting import wait_until
@@ -34,7 +35,7 @@ from topiarist.reconcile import apply_plan
 
 pytestmark = pytest.mark.timeout(1800)
 
-SEEDS = 50 if SOAK else 10
+SEEDS = 50 if SOAK else min(10, scaled(3))
 TOPICS = [f"topic-{number:03}" for number in range(100)]
 WISHES = [*busy_cluster.desired_specs(), *(topic_spec(name) for name in TOPICS)]
 NAMES = (*busy_cluster.NAMES, *TOPICS)

@@ -141,6 +141,7 @@ def test_k01_a_run_that_is_killed_at_any_request_is_completed(tally: FaultStatis
     tally.set_cases(len(cases))
 
 
+@pytest.mark.night(area="crash")
 def test_k01_two_runs_that_are_killed_are_completed(tally: FaultStatistics, seeds: int) -> None:
     """The run that completes a killed run is killed, too; the third one completes the work."""
     steps = list(range(20, count_requests() + 1))
@@ -154,6 +155,7 @@ def test_k01_two_runs_that_are_killed_are_completed(tally: FaultStatistics, seed
     tally.set_cases(cases)
 
 
+@pytest.mark.night(area="crash")
 def test_k02_an_answer_that_is_lost_at_any_request_changes_nothing_twice(tally: FaultStatistics) -> None:
     """The connection breaks before and after each request of a run; it ends or goes on, and the next one converges."""
     cases = list(every_request())
@@ -169,7 +171,13 @@ def test_k02_an_answer_that_is_lost_at_any_request_changes_nothing_twice(tally: 
     tally.set_cases(len(cases))
 
 
-@pytest.mark.parametrize("others", [WANTED, OTHER], ids=["same manifests", "other manifests"])
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param(WANTED, id="same manifests", marks=pytest.mark.night(area="crash")),
+        pytest.param(OTHER, id="other manifests"),
+    ],
+)
 def test_k04_a_takeover_at_any_request_ends_the_run(tally: FaultStatistics, others: tuple[TopicSpec, ...]) -> None:
     """The run stands still at each request until another run has taken over and ended; then it goes on.
 
@@ -234,6 +242,7 @@ def require_final(kafka: FakeKafka, specs: tuple[TopicSpec, ...]) -> None:
     assert wanted <= kafka.topics.keys()
 
 
+@pytest.mark.night(area="crash")
 def test_k10_a_freeze_at_any_request_ends_the_run(tally: FaultStatistics) -> None:
     """The cluster is frozen at each request of a run: only this request may be carried out, and no run goes on."""
     cases = list(every_request())
@@ -262,6 +271,7 @@ def freeze_at(step: int, *, is_done: bool) -> None:
     require_converged(kafka)
 
 
+@pytest.mark.night(area="crash")
 def test_k20_other_manifests_follow_a_killed_run(tally: FaultStatistics) -> None:
     """After a kill at each request the next run has other manifests: it resolves all intents, and reaches its own.
 
@@ -279,6 +289,7 @@ def test_k20_other_manifests_follow_a_killed_run(tally: FaultStatistics) -> None
     tally.set_cases(len(cases))
 
 
+@pytest.mark.night(area="crash")
 def test_k20_another_owner_follows_a_killed_run(tally: FaultStatistics) -> None:
     """After a kill at each request another owner applies a topic of its own: it resolves intents, and takes none."""
     cases = list(every_request())

@@ -131,6 +131,7 @@ def test_m02_cut_at_every_write(
     tally.set_cases(writes)
 
 
+@pytest.mark.night(area="moves")
 def test_m03_cut_at_every_request(zookeeper: EmbeddedZooKeeper, requests: RequestProxy, tally: FaultStatistics) -> None:
     """The connection is lost before each request, reads included: the run ends with the same lists."""
     total = 0
@@ -176,6 +177,7 @@ class Assassin:
         return place
 
 
+@pytest.mark.night(area="moves")
 def test_m03_killed_at_every_request(
     zookeeper: EmbeddedZooKeeper,
     requests: RequestProxy,

@@ -44,6 +44,7 @@ def test_the_first_run_makes_a_comment(api: FakeGitHubApi, tmp_path: Path) -> No
     assert [entry["body"] for entry in api.comments] == ["a person's words", PLAN]
 
 
+@pytest.mark.slow
 def test_later_runs_update_that_comment(api: FakeGitHubApi, tmp_path: Path) -> None:
     """A pull request has one comment however often it is planned."""
     for text in (PLAN, PLAN.replace("1 to", "2 to"), PLAN.replace("1 to", "3 to")):
@@ -52,6 +53,7 @@ def test_later_runs_update_that_comment(api: FakeGitHubApi, tmp_path: Path) -> N
     assert [entry["body"] for entry in api.comments] == [PLAN.replace("1 to", "3 to")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("page", [100, 30])
 def test_the_comment_is_found_on_any_page(api: FakeGitHubApi, tmp_path: Path, page: int) -> None:
     """Pages are counted, whatever their size; the address that an answer names is never asked."""
@@ -78,6 +80,7 @@ def test_what_others_wrote_is_never_updated(api: FakeGitHubApi, tmp_path: Path) 
     assert [entry["body"] for entry in api.comments] == [*before, PLAN]
 
 
+@pytest.mark.slow
 def test_several_plans_have_a_comment_each(api: FakeGitHubApi, tmp_path: Path) -> None:
     """A key tells them apart; so does the author that a token of one's own has."""
     for _ in range(2):
@@ -91,6 +94,7 @@ def test_several_plans_have_a_comment_each(api: FakeGitHubApi, tmp_path: Path) -
     assert run_comment_script(api, tmp_path, PLAN, COMMENT_KEY="a --> b").returncode == 1
 
 
+@pytest.mark.slow
 def test_plan_and_outcome_have_a_comment_each(api: FakeGitHubApi, tmp_path: Path) -> None:
     """The outcome of a run that is done again takes the place of the earlier one, and the plan stays as it was."""
     outcome = f"{OUTCOME_MARKER}\n### Applied: 1 done.\n"
@@ -107,6 +111,7 @@ def test_a_comment_that_was_deleted_meanwhile_is_made_anew(api: FakeGitHubApi, t
     assert asked(api) == ["GET comments", "PATCH 1000", "POST comments"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["GET", "POST", "PATCH"])
 @pytest.mark.parametrize(
     ("status", "content", "words"),
@@ -163,6 +168,7 @@ def test_nothing_is_sent_where_something_is_missing(api: FakeGitHubApi, tmp_path
     assert api.requests == []
 
 
+@pytest.mark.slow
 def test_the_plan_of_the_merged_pull_request_is_fetched(merged: FakeGitHubApi, tmp_path: Path) -> None:
     """From the newest run for that pull request's last commit; where the archive lies no token is sent."""
     done = run_reviewed_script(merged, tmp_path / "plan.json", GITHUB_OUTPUT=str(tmp_path / "output"))
@@ -175,6 +181,7 @@ def test_the_plan_of_the_merged_pull_request_is_fetched(merged: FakeGitHubApi, t
     assert merged.requests[2].query["name"] == "topiarist-plan"
 
 
+@pytest.mark.slow
 def test_a_workflow_of_another_name_may_have_planned(merged: FakeGitHubApi, tmp_path: Path) -> None:
     """The workflow that plans need not be the one that applies."""
     assert (
@@ -187,6 +194,7 @@ def test_a_workflow_of_another_name_may_have_planned(merged: FakeGitHubApi, tmp_
     assert "cannot find the run that planned pull request 7: GitHub returned 404" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "content", "words"),
     [
@@ -235,6 +243,7 @@ def test_what_a_forks_run_built_counts_for_nothing(merged: FakeGitHubApi, tmp_pa
     assert len(merged.requests) == 1
 
 
+@pytest.mark.slow
 def test_a_comment_links_to_the_page_of_its_plan(api: FakeGitHubApi, tmp_path: Path) -> None:
     """The link is the last line, and is there only with an artifact that has the page."""
     url = "https://localhost/example/topics/actions/runs/12/artifacts/34"

@@ -70,6 +70,7 @@ def fetch(api: FakeGitHubApi, folder: Path) -> subprocess.CompletedProcess[str]:
     return run(first, api, folder)
 
 
+@pytest.mark.slow
 def test_the_plan_of_the_merged_result_is_fetched(gitlab: FakeGitHubApi, tmp_path: Path) -> None:
     """The plan is that of the newest reviewed pipeline; the API gets the token, and the artifact's store does not."""
     done = fetch(gitlab, tmp_path)
@@ -80,6 +81,7 @@ def test_the_plan_of_the_merged_result_is_fetched(gitlab: FakeGitHubApi, tmp_pat
     assert gitlab.requests[-1].path == "/storage/plan.json"
 
 
+@pytest.mark.slow
 def test_the_plan_of_a_branch_is_fetched(gitlab: FakeGitHubApi, tmp_path: Path) -> None:
     """Where merged results are not switched on."""
     gitlab.get_responses[f"{PROJECT}/merge_requests/7/pipelines"] = [{"id": 14, "ref": "refs/merge-requests/7/head"}]
@@ -87,6 +89,7 @@ def test_the_plan_of_a_branch_is_fetched(gitlab: FakeGitHubApi, tmp_path: Path) 
     assert (tmp_path / "plan.json").read_text() == PLAN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("path", "content", "words"),
     [
@@ -112,6 +115,7 @@ def test_without_a_reviewed_plan_nothing_is_applied(
     assert not (tmp_path / "plan.json").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("results", "words"),
     [({"done": 3, "refused": 1}, "failed: 3 done, 1 refused."), (None, "failed: nothing.")],

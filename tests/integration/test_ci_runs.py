@@ -21,6 +21,8 @@ from support.cli.runs import document, run_topiarist
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 
+pytestmark = pytest.mark.slow
+
 PASSWORD = {"TOPIARIST_SHOP_PASSWORD": "only-jobs-of-the-repository-have-it"}
 LOGIN = {"username": "planner", "password": {"env": "TOPIARIST_SHOP_PASSWORD"}}
 SIZES = {"name": "sizes", "field": "partitions", "message": "at most 12 partitions"}

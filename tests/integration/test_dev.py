@@ -44,6 +44,7 @@ def topiarist(*args: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_manifests_lead_to_the_cluster(tmp_path: Path) -> None:
     """Its port, its name and its id are those of the Cluster document, so that no other option is needed."""
     port, ids = free_port(), []
@@ -93,6 +94,7 @@ def test_a_name_that_no_cluster_may_have_is_wrong_usage(name: str) -> None:
     assert "wanted 1 to 63 lowercase letters" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     """A file in the way ends in a line, and the server ends too."""
     (tmp_path / "file").write_text("")

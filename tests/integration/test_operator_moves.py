@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-import jsonschema
 import pytest
 
 from integration.write_fixtures import connect_cluster
 from support.kubernetes import resource_bodies
+from support.kubernetes.status_schema import validate_status
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
@@ -25,7 +25,6 @@ from topiarist.kubernetes.status.cluster import cluster_status
 from topiarist.kubernetes.status.events import stall_events, topic_events
 from topiarist.kubernetes.status.topic import topic_status
 from topiarist.model.state import Freeze
-from topiarist.schema import load
 from unit.kubernetes.reconcile_requests import make_request
 
 LISTS = ((6, 1), (1, 2), (2, 6), (3, 6), (6, 4), (5, 6))
@@ -63,12 +62,12 @@ class Passes:
         self.metrics.record_reconcile("prod", result, (), 0.1, NOON)
         (view,) = result.topic_results
         status = dict(cluster_status(self.cluster, result, (), NOON))
-        _validate("cluster", status)
+        validate_status("cluster", status)
         self.events += [event.reason for event in stall_events(self.cluster, status)]
         self.events += [event.reason for event in topic_events("prod", self.topic.status_on("prod"), view)]
         self.cluster = resource_bodies.updated_body(self.cluster, status=status)
         of_topic = dict(topic_status(self.topic, {"prod": view}, {}, "2026-01-01T12:00:00Z", ("prod",)))
-        _validate("topic", of_topic)
+        validate_status("topic", of_topic)
         self.topic = resource_bodies.updated_body(self.topic, status=of_topic)
         return result
 
@@ -101,11 +100,6 @@ class Passes:
                 if rate := config.get("leader.replication.throttled.rate"):
                     return str(rate)
         return ""
-
-
-def _validate(kind: str, status: dict[str, Any]) -> None:
-    whole = load.load_schema("status")
-    jsonschema.validate(status, {**whole["definitions"][kind], "definitions": whole["definitions"]})
 
 
 @pytest.fixture

@@ -125,6 +125,7 @@ def garbled(client: KazooClient) -> None:
     client.set(TOPIC, b'{"version":3,"partitions":7}')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("meddle", "words"),
     [
@@ -234,6 +235,7 @@ def paced(connect: str, path: Path, *more: str) -> list[str | Path]:
     return [*waited(connect, path, *more), "--max-inflight-replicas", str(AHEAD)]
 
 
+@pytest.mark.slow
 def test_never_more_is_ahead_of_the_controller_than_was_said(
     cluster: SimulatedKafka, client: KazooClient, zookeeper: EmbeddedZooKeeper, tmp_path: Path
 ) -> None:
@@ -311,6 +313,7 @@ def locks(cluster: SimulatedKafka) -> list[str]:
     return [path for path in write_checker.read_nodes(cluster.connect) if path.startswith("/topiarist/lock/")]
 
 
+@pytest.mark.slow
 def test_an_interrupt_while_it_is_held_back_ends_the_run(cluster: SimulatedKafka, held: Held) -> None:
     """An interrupt ends a paced run: written changes stay, the rest is not sent, and the lock, held until then, is
     free.
@@ -327,6 +330,7 @@ def test_an_interrupt_while_it_is_held_back_ends_the_run(cluster: SimulatedKafka
     assert summary["exit"] == 130
 
 
+@pytest.mark.slow
 def test_a_cluster_that_is_frozen_meanwhile_gets_nothing_more(
     cluster: SimulatedKafka, client: KazooClient, held: Held
 ) -> None:
@@ -340,6 +344,7 @@ def test_a_cluster_that_is_frozen_meanwhile_gets_nothing_more(
     assert topics(cluster) == NAMES[: held.written]
 
 
+@pytest.mark.slow
 def test_another_controller_meanwhile_is_found_and_gone_on_with(cluster: SimulatedKafka, held: Held) -> None:
     """After a failover during pacing the checks of the old epoch fail, the run reads again, and completes all
     changes.
@@ -353,6 +358,7 @@ def test_another_controller_meanwhile_is_found_and_gone_on_with(cluster: Simulat
     assert topics(cluster) == NAMES
 
 
+@pytest.mark.slow
 def test_a_connection_that_drops_meanwhile_comes_back(cluster: SimulatedKafka, proxy: Proxy, held: Held) -> None:
     """A connection that drops during pacing is restored in the same session, with the same lock."""
     before = locks(cluster)
@@ -365,6 +371,7 @@ def test_a_connection_that_drops_meanwhile_comes_back(cluster: SimulatedKafka, p
     assert (code, "Applied: 40 done." in out) == (0, True)
 
 
+@pytest.mark.slow
 def test_what_moves_meanwhile_is_seen_when_it_is_written(
     cluster: SimulatedKafka, client: KazooClient, held: Held
 ) -> None:
@@ -403,6 +410,7 @@ def test_a_controller_that_does_nothing_ends_the_run(cluster: SimulatedKafka, tm
     assert (again.code, topics(cluster)) == (0, NAMES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("multiread", [True, False])
 def test_a_look_costs_little(cluster: SimulatedKafka, proxy: Proxy, multiread: bool) -> None:
     """A poll lists each uninitialized topic once and reads the state of each initialized partition once. Without

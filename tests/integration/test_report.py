@@ -59,6 +59,7 @@ def apply(folder: Path, report: Path, *more: str, size: int = -1) -> subprocess.
     )
 
 
+@pytest.mark.slow
 def test_a_report_is_there_as_it_happens(cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path) -> None:
     """The lines of the first topics are readable while the last ones are written; at the end each topic has one."""
     report, seen = tmp_path / "report.jsonl", list[dict[str, Any]]()
@@ -90,6 +91,7 @@ def test_a_report_holds_no_address_and_no_path(cluster: SimulatedKafka, tmp_path
     assert not re.search(rf"127\.0\.0\.1|{re.escape(str(tmp_path))}|all\.yaml", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_ends_its_report(
     cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path, number: signal.Signals, code: int
@@ -106,6 +108,7 @@ def test_an_interrupted_run_ends_its_report(
     assert lines(report)[-1]["exit"] == code
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_whole_lines(cluster: SimulatedKafka, proxy: Proxy, tmp_path: Path) -> None:
     """A killed run leaves no summary, but only complete lines; a later run appends to them."""
     report = tmp_path / "report.jsonl"

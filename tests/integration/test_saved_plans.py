@@ -150,6 +150,7 @@ def test_a_report_has_all_that_the_file_has(kept: Desk, cluster: SimulatedKafka,
     assert reported("--partial") == {"conf": "unchanged", "fresh": "conflict", "grow": "unchanged"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("write", "when"),
     [(2, CutTiming.BEFORE), (FIRST_TOPIC_WRITE, CutTiming.AFTER), (FIRST_TOPIC_WRITE + 1, CutTiming.BEFORE)],
@@ -613,6 +614,7 @@ LATE = ("topic-250", "topic-251")
 """Of the second window."""
 
 
+@pytest.mark.slow
 def test_a_topic_that_moves_while_others_are_written_ends_the_sending(
     desk: Desk, cluster: SimulatedKafka, proxy: Proxy
 ) -> None:
@@ -635,6 +637,7 @@ def test_a_topic_that_moves_while_others_are_written_ends_the_sending(
     cluster.wait_idle()
 
 
+@pytest.mark.slow
 def test_partial_goes_on_when_a_topic_moves_while_others_are_written(
     desk: Desk, cluster: SimulatedKafka, proxy: Proxy
 ) -> None:
@@ -690,6 +693,7 @@ def test_a_review_is_no_permission_for_a_deletion(desk: Desk, cluster: Simulated
     assert (said.code, "already done: old" in said.out) == (0, True)
 
 
+@pytest.mark.slow
 def test_an_interrupted_apply_is_resumed(desk: Desk, cluster: SimulatedKafka, proxy: Proxy) -> None:
     """After Ctrl-C in the middle the same command finds the written changes done and completes the rest."""
     desk.wants(**dict.fromkeys(MANY, "{partitions: 1, replicationFactor: 1}"))

@@ -60,6 +60,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BARE)
 def test_stdout_that_fails(name: str, folder: Path) -> None:
     """One line on stderr that says what failed, and 1: there is no traceback, and no success."""
@@ -95,6 +96,7 @@ def test_a_reader_that_ends_after_the_plan(folder: Path, cluster: SimulatedKafka
     assert sorted(write_checker.decode_topics(write_checker.read_nodes(cluster.connect))) == ["clicks", "orders"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("redirection", BROKEN)
 def test_what_was_frozen_released_and_unfrozen_is_said_on_stderr(
     redirection: str, folder: Path, cluster: SimulatedKafka
@@ -115,6 +117,7 @@ def test_what_was_frozen_released_and_unfrozen_is_said_on_stderr(
     assert called(f"unmanage orders {at} --yes", "", folder).returncode == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("redirection", ["2>&-", "2>/dev/full"])
 def test_stderr_that_fails(redirection: str, folder: Path, cluster: SimulatedKafka) -> None:
     """The run goes on to its end; what could not be said makes its code 1, and what is printed is whole."""

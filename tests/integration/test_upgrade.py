@@ -71,6 +71,7 @@ def plan_kinds(connect: str, *words: str | Path) -> dict[str, list[str]]:
     }
 
 
+@pytest.mark.slow
 def test_records_of_0_1_0_are_valid(client: KazooClient, connect: str) -> None:
     """Topics that 0.1.0 created, adopted or deleted are owned; a run changes only what changed in the manifests."""
     assert plan_kinds(connect, MANIFESTS) == {"orders": ["AddPartitions"]}
@@ -80,6 +81,7 @@ def test_records_of_0_1_0_are_valid(client: KazooClient, connect: str) -> None:
     assert plan_kinds(connect, MANIFESTS) == {}
 
 
+@pytest.mark.slow
 def test_a_deleted_topic_may_be_created_again(connect: str, tmp_path: Path) -> None:
     """The record of a deletion by 0.1.0 is read: a manifest that declares the topic again creates it."""
     shutil.copytree(MANIFESTS, tmp_path / "manifests")
@@ -88,6 +90,7 @@ def test_a_deleted_topic_may_be_created_again(connect: str, tmp_path: Path) -> N
     assert plan_kinds(connect, tmp_path / "manifests") == {"orders": ["AddPartitions"], "retired": ["CreateTopic"]}
 
 
+@pytest.mark.slow
 def test_a_record_of_0_1_0_keeps_other_owners_away(connect: str) -> None:
     """A topic of another owner is refused; its owner finds nothing to do."""
     paths = (MANIFESTS / "cluster.yaml", FILES / "other")
@@ -95,6 +98,7 @@ def test_a_record_of_0_1_0_keeps_other_owners_away(connect: str) -> None:
     assert plan_kinds(connect, *paths, "--owner", "team-b") == {}
 
 
+@pytest.mark.slow
 def test_a_freeze_of_0_1_0_holds(client: KazooClient, connect: str) -> None:
     """A cluster that 0.1.0 froze refuses every write with the reason of the freeze, until it is unfrozen."""
     client.set("/topiarist/gate", (FILES / "freeze.json").read_bytes())
@@ -107,6 +111,7 @@ def test_a_freeze_of_0_1_0_holds(client: KazooClient, connect: str) -> None:
     assert run_topiarist("apply", MANIFESTS, "--zookeeper", connect, "--yes").code == 0
 
 
+@pytest.mark.slow
 def test_a_snapshot_of_0_1_0_is_refused(connect: str, tmp_path: Path) -> None:
     """A snapshot of 0.1.0 has other words: it is refused with the remedy, and a new one is planned."""
     refused = run_topiarist("plan", MANIFESTS, "--snapshot", FILES / "snapshots")
@@ -124,6 +129,7 @@ def test_a_snapshot_of_0_1_0_is_refused(connect: str, tmp_path: Path) -> None:
     assert "1 to grow, 3 unchanged" in planned.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "words", [("--plan", FILES / "plan.json"), (MANIFESTS, "--reviewed", FILES / "plan.json")], ids=["plan", "reviewed"]
 )
@@ -137,6 +143,7 @@ def test_a_saved_plan_of_0_1_0_is_refused(connect: str, client: KazooClient, wor
     assert client.get("/brokers/topics/orders") == before
 
 
+@pytest.mark.slow
 def test_a_drift_report_of_0_1_0_is_refused(connect: str, tmp_path: Path) -> None:
     """A drift report of 0.1.0 as the previous one is refused with the remedy."""
     written = run_topiarist("snapshot", MANIFESTS / "cluster.yaml", "--zookeeper", connect, "--out", tmp_path / "new")

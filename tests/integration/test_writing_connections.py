@@ -60,6 +60,7 @@ def test_a_lost_answer_is_resolved_over_further_losses(cluster: SimulatedKafka, 
     assert dropping == {"multi": 0, "sync": 0, "multiRead": 0}
 
 
+@pytest.mark.slow
 def test_nothing_is_sent_over_a_broken_connection(cluster: SimulatedKafka, meddler: InterceptingProxy) -> None:
     """After a reconnect the run resolves the transactions in flight before any other write (contract 2)."""
     kinds: list[str] = []
@@ -187,6 +188,7 @@ def test_the_record_is_a_witness_whatever_it_was_before(
     assert proxy.requests["multi"] == (1 if when is CutTiming.AFTER else 2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("levels", ["", "/a", "/a/b/c"])
 def test_every_path_is_below_the_chroot(levels: str) -> None:
     """With no chroot, one level or several, the read, lock, transaction, resolution and release use the same chroot."""

@@ -51,6 +51,7 @@ def test_it_serves_on_loopback_and_leaves_nothing_behind() -> None:
     assert not directory.exists()
 
 
+@pytest.mark.slow
 def test_a_restart_keeps_address_and_data() -> None:
     """After a restart clients find the same address and what they had written."""
     with RestartableZooKeeper() as server:
@@ -63,6 +64,7 @@ def test_a_restart_keeps_address_and_data() -> None:
             assert client.get("/kept")[0] == b"2"
 
 
+@pytest.mark.slow
 def test_killed_is_gone_until_restarted() -> None:
     """After kill nothing listens, and stop may come twice."""
     server = EmbeddedZooKeeper().start()
@@ -75,6 +77,7 @@ def test_killed_is_gone_until_restarted() -> None:
         server.stop()
 
 
+@pytest.mark.slow
 def test_settings_and_java_options_reach_the_server() -> None:
     """A line of zoo.cfg and a system property given by the caller are in force."""
     with EmbeddedZooKeeper(settings={"tickTime": "700"}, jvm_options=["-Djute.maxbuffer=2000"]) as server:
@@ -97,6 +100,7 @@ def test_it_dies_with_its_parent() -> None:
     subprocess.run(["rm", "-r", directory], check=True)
 
 
+@pytest.mark.slow
 def test_a_taken_port_is_not_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """If another process takes the port first, the server tries another one."""
     free = free_port()

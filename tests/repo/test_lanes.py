@@ -82,6 +82,7 @@ def test_a_run_says_what_it_cost(tmp_path: Path) -> None:
     assert "CPU s  tests/test_one.py::test_it" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lane", "files", "error"),
     [
@@ -111,6 +112,7 @@ def test_what_is_no_success_is_red(tmp_path: Path, lane: str, files: Mapping[str
     assert "Traceback" not in done.stderr.replace(done.stdout, "")
 
 
+@pytest.mark.slow
 def test_tests_of_one_group_run_in_one_process(tmp_path: Path) -> None:
     """A fixture that is dear, such as a JVM of Spark, is made once: in the process of its group."""
     grouped = """
@@ -131,6 +133,7 @@ def test_it(number):
     assert len([*(tmp_path / "tests").glob("pid-*")]) == 1
 
 
+@pytest.mark.slow
 def test_a_race_is_kept_and_counted(tmp_path: Path) -> None:
     """A test that passes only when run again is green where reruns are allowed, with its trace and seed on record."""
     done = run_lane(tmp_path, "brokers", {"test_one.py": FAILS_ONCE}, TOPIARIST_SEED="7")
@@ -141,6 +144,7 @@ def test_a_race_is_kept_and_counted(tmp_path: Path) -> None:
     assert "as planted" in entry["trace"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="orphans are adopted on Linux only")
 def test_a_process_that_outlives_the_tests_is_red(tmp_path: Path) -> None:
     """A server that no test ends is named, and ended."""
@@ -189,14 +193,28 @@ def test_a_lane_is_touched_by_what_its_tests_import(name: str) -> None:
     """A module of another folder of tests that a lane imports touches that lane, or all of them."""
     lane, tests = load_lanes()[name], ROOT / "tests"
     others = {path.name for path in tests.iterdir() if path.is_dir()}
-    sources = [source for path in lane.paths for source in (ROOT / path).rglob("*.py")]
-    sources = [source for source in sources if not any((ROOT / path) in source.parents for path in lane.excluded)]
+    sources = _sources_of(lane)
     words = re.compile(r"^\s*(?:from|import) (\w+)\.", re.MULTILINE)
     imported = {word for source in sources for word in words.findall(source.read_text())} & others
     assert imported
     for folder in imported:
         part = changes.choose_parts([f"tests/{folder}/test_x.py"])[name]
         assert part.name == WHOLE, folder
+
+
+def _sources_of(lane: Lane) -> list[Path]:
+    excluded = [ROOT / path for path in lane.excluded]
+    sources = [source for path in lane.paths for source in (ROOT / path).rglob("*.py")]
+    return [source for source in sources if not any(path in source.parents for path in excluded)]
+
+
+@pytest.mark.parametrize("name", [name for name in load_lanes() if name not in ("test", "test-unit")])
+def test_each_area_of_the_night_has_its_files(name: str) -> None:
+    """A mark with an area that the lane does not name would never run in CI; an area without a test is outdated."""
+    lane = load_lanes()[name]
+    areas = re.compile(r'\barea="(\w+)"')
+    sources = [source for source in _sources_of(lane) if source != Path(__file__)]
+    assert {area for source in sources for area in areas.findall(source.read_text())} == {*lane.night}
 
 
 def test_an_unknown_base_is_no_base(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,7 @@ def test_a_difference_is_one_line() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_sample_is_reproducible_and_spread() -> None:
     """The same seed draws the same mutants, another seed others, and a sample covers all modules."""
     mutants = list_group("filters")
@@ -146,6 +147,7 @@ def _write_tests(root: Path, more: str) -> None:
     (root / "tests/unit/small/test_small.py").write_text(SMALL_TESTS.format(more=more), encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_survivors(package: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A survivor is printed and fails the check until it is listed; so does a listed change that is killed."""
     listed = package / "tools/mutation/survivors/small.toml"
@@ -171,6 +173,7 @@ def test_a_listed_survivor_that_does_not_exist(package: Path) -> None:
         load_survivors("small", list_group("small", package), package)
 
 
+@pytest.mark.slow
 def test_a_sample_without_tests_is_an_error(package: Path) -> None:
     """A group for which no test runs has not passed."""
     with pytest.raises(SystemExit, match="no test"):

@@ -77,6 +77,7 @@ def test_the_wheel_holds_schemas_demo_and_every_module(clone: Path, wheel: zipfi
     assert modules | {"topiarist/py.typed"} == {name for name in found if name.endswith((".py", ".typed"))}
 
 
+@pytest.mark.slow
 def test_a_wheel_from_the_source_distribution_is_the_same(clone: Path, wheel: zipfile.ZipFile, tmp_path: Path) -> None:
     """A wheel from the source distribution, which has files instead of symlinks, has the same contents."""
     with tarfile.open(build(clone, "sdist", tmp_path)) as archive:

@@ -105,6 +105,7 @@ def test_the_changelog_is_cut() -> None:
         changelog.cut_section(CHANGES, "0.0.1", "2026-12-02")
 
 
+@pytest.mark.slow
 def test_a_version_is_a_commit_and_a_tag_in_a_clone(checkout: Path, clone: Path) -> None:
     """The cut changes every place and the changelog in one commit with a tag, and nothing in the checkout."""
     assert repository.read_tag(clone) == "9.8.7"
@@ -142,6 +143,7 @@ def test_the_command_reports_an_error(tmp_path: Path, capsys: pytest.CaptureFixt
     assert tmp_path.is_dir()
 
 
+@pytest.mark.slow
 def test_packages_are_reproducible(clone: Path, built: tuple[Path, Path], tmp_path: Path) -> None:
     """A build of the same tag has the same bytes, whatever the times and modes of its files are."""
     tree = tmp_path / "tree"
@@ -237,6 +239,7 @@ def service(files: dict[str, bytes]) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.slow
 def test_the_bundle_has_its_layout(files: dict[str, bytes]) -> None:
     """Annotations and image labels are equal, name the folders of the bundle, and agree on channel and package."""
     annotations = yaml.safe_load(files["metadata/annotations.yaml"])["annotations"]

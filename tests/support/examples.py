@@ -26,17 +26,20 @@ def scaled(count: int) -> int:
     return max(1, round(count * _FACTOR))
 
 
-def slow_but(quick: Collection[Any], cases: Iterable[Any]) -> list[Any]:
-    """Return the cases of ``parametrize``, all marked slow but the quick ones.
+def slow_but(
+    quick: Collection[Any], cases: Iterable[Any], *, nightly: Collection[Any] = (), area: str = ""
+) -> list[Any]:
+    """Return the cases of ``parametrize``, all marked slow but the quick ones, and the nightly ones as of this area.
 
-    A case of several arguments is a tuple. Raises ``ValueError`` if a quick case is none of the cases.
+    A case of several arguments is a tuple. Raises ``ValueError`` if a quick or nightly case is none of the cases.
     """
     known = [*cases]
-    if missing := [case for case in quick if case not in known]:
+    if missing := [case for case in (*quick, *nightly) if case not in known]:
         raise ValueError(f"no such cases: {missing}")
-    return [case if case in quick else _mark_slow(case) for case in known]
+    night = pytest.mark.night(area=area)
+    return [case if case in quick else _marked(case, night if case in nightly else pytest.mark.slow) for case in known]
 
 
-def _mark_slow(case: Any) -> Any:
+def _marked(case: Any, mark: pytest.MarkDecorator) -> Any:
     values = case if type(case) is tuple else (case,)
-    return pytest.param(*values, marks=pytest.mark.slow)
+    return pytest.param(*values, marks=mark)

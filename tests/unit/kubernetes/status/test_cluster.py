@@ -6,18 +6,17 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import jsonschema
 import pytest
 from msgspec.structs import replace
 
 from support import states
 from support.kubernetes import resource_bodies
+from support.kubernetes.status_schema import validate_status
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import Resource, parse_resource
 from topiarist.kubernetes.reconciler import Deletion, ReconcileResult, SyncState, TopicResult
 from topiarist.kubernetes.status.cluster import cluster_status, policy_status
 from topiarist.model.state import WriteBlock
-from topiarist.schema import load
 from unit.kubernetes.topic_results import make_result
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -26,8 +25,7 @@ AWAY = TopiaristError(Reason.UNREACHABLE, "no answer")
 
 def checked(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
     """Return the status after validation against its schema."""
-    whole = load.load_schema("status")
-    jsonschema.validate(dict(status), {**whole["definitions"][kind], "definitions": whole["definitions"]})
+    validate_status(kind, status)
     return status
 
 

@@ -7,19 +7,18 @@ from collections.abc import Collection, Mapping
 from itertools import product
 from typing import Any
 
-import jsonschema
 import pytest
 from msgspec.structs import replace
 
 from support import states
 from support.kubernetes import resource_bodies
+from support.kubernetes.status_schema import validate_status
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
 from topiarist.kubernetes.status.conditions import MAX_MESSAGE_BYTES, ReadyCondition, build_conditions, truncate_message
 from topiarist.kubernetes.status.topic import topic_status
 from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem, CreateTopic, Issue, TopicPlan, UpdateConfig
-from topiarist.schema import load
 from unit.kubernetes.topic_results import LATER, NOW, make_result
 
 AWAY = TopiaristError(Reason.UNREACHABLE, "no answer", "look at it")
@@ -50,8 +49,7 @@ def status_of(
 ) -> dict[str, Any]:
     """Return the status after validation against the schema, which the definition of the kind contains."""
     found = dict(topic_status(topic, views, away or {}, now, clusters))
-    whole = load.load_schema("status")
-    jsonschema.validate(found, {**whole["definitions"]["topic"], "definitions": whole["definitions"]})
+    validate_status("topic", found)
     return found
 
 
