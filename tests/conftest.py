@@ -5,6 +5,7 @@ The server is started when the first test of a process asks for it, and serves a
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from itertools import count
 
@@ -33,6 +34,11 @@ BROKERS = tuple(Broker(number, rack) for number, rack in enumerate("abcabc", sta
 """Six brokers in three racks."""
 
 _numbers = count(1)
+
+
+def pytest_collection_finish() -> None:
+    """Leave the ten thousand collected tests out of each later search for garbage."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -87,10 +87,9 @@ def test_attempts(clock: FakeTime) -> None:
     assert 0 < RETRY_INTERVAL_S < 1
 
 
-@pytest.mark.parametrize("code", range(-1, 120))
-def test_temporary_codes(code: int) -> None:
+def test_temporary_codes() -> None:
     """Only a leader or coordinator that is not there yet is asked for again."""
-    assert is_temporary(code) is (code in (3, 5, 6, 14, 15, 16))
+    assert [code for code in range(-1, 120) if is_temporary(code)] == [3, 5, 6, 14, 15, 16]
 
 
 def test_chunks() -> None:
