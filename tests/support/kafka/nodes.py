@@ -73,8 +73,11 @@ class Nodes:
         self.nodes[node].resume()
 
     def wait(self, condition: Callable[[], object], what: str) -> None:
-        """Wait for a condition; raise ``AssertionError`` with ``what`` after 90 s."""
-        wait_until(condition, what, timeout=90.0)
+        """Wait for a condition; raise ``AssertionError`` with ``what`` after 90 s.
+
+        The pause between two looks is long: each look is a request to brokers, and costs more than the wait.
+        """
+        wait_until(condition, what, timeout=90.0, interval=0.05)
 
     def tool(self, name: str, *words: str, release: str = "", text: str | None = None) -> RunResult:
         """Run one of Kafka's command line tools as a process, by default of the cluster's release if it has tools."""

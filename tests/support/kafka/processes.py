@@ -9,6 +9,7 @@ import os
 import shlex
 import signal
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +20,8 @@ from topiarist.adapters.devcluster.zookeeper_server import FAST_START_JVM_OPTION
 
 PROCESS_TIMEOUT_S = 90.0
 """Seconds that a process may take to be ready: 3 on a quiet machine, 18 on a busy one."""
+
+_LOG_PAUSE_S = 0.1
 
 _LOG4J = """\
 log4j.rootLogger={level}, OUT
@@ -86,6 +89,14 @@ class Process(SupervisedProcess):
     def wait_ready(self, ready: Callable[[], object], timeout: float = PROCESS_TIMEOUT_S) -> bool:
         """Wait until the process is ready; return False if its port was in use."""
         return super().wait_ready(ready, timeout)
+
+    def wait_for_log(self, words: str) -> bool:
+        """Wait until the process has logged these words since its start; return False if its port was in use.
+
+        A cluster reads the logs of all of its processes at once: the pauses leave the processor to them.
+        """
+        pause = threading.Event()
+        return self.wait_ready(lambda: words in self.read_log() or pause.wait(_LOG_PAUSE_S))
 
     def stop(self) -> None:
         """Stop the process as ``kill`` does and wait for its end; kill it after a timeout."""

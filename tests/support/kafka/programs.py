@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from support.kafka.jars import HERE, NEWEST, JarsError, cache_folder, fetch_jars
-from support.kafka.processes import java_command
+from support.kafka.processes import archive_options, java_command
 from topiarist.adapters.devcluster.zookeeper_server import find_java
 
 _SOURCES = HERE / "java"
@@ -29,9 +29,9 @@ class Program:
 
     def __init__(self, main: str, release: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="topiarist-kafka-clients-")
-        command = java_command(
-            fetch_jars(release), Path(self._folder.name), [main], quiet=True, classes=[compile_programs()]
-        )
+        jars = fetch_jars(release)
+        words = [*archive_options(jars), main]
+        command = java_command(jars, Path(self._folder.name), words, quiet=True, classes=[compile_programs()])
         self._log = Path(self._folder.name, "log").open("w+")  # noqa: SIM115 - open as long as the process runs
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, start_new_session=True

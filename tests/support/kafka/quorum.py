@@ -64,7 +64,7 @@ class Quorum:
         subprocess.run(form, cwd=folder, capture_output=True, check=True, timeout=120)
         process.start()
         self._process = process
-        assert process.wait_ready(lambda: _READY in process.read_log()), f"port {self._port} was taken"
+        assert process.wait_for_log(_READY), f"port {self._port} was taken"
 
     def stop(self) -> None:
         """Stop the controller if it runs."""
@@ -80,7 +80,7 @@ class Quorum:
         kept = {key: value for key, value in self._properties(process.folder).items() if "zookeeper" not in key}
         write_properties(process.folder / "server.properties", kept)
         process.start()
-        assert process.wait_ready(lambda: _READY in process.read_log()), f"port {self._port} was taken"
+        assert process.wait_for_log(_READY), f"port {self._port} was taken"
 
     def is_controller(self) -> bool:
         """Return True if ``/controller`` names a KRaft controller."""
@@ -110,7 +110,7 @@ class Quorum:
         controller.stop()
         self._process = Process(controller.folder, self._java("kafka.Kafka", release))
         self._process.start()
-        assert self._process.wait_ready(lambda: self._process and _READY in self._process.read_log())
+        assert self._process.wait_for_log(_READY)
         for broker, process in list(self._kafka.brokers.items()):
             process.stop()
             self._kafka.brokers[broker] = Process(process.folder, self._java("kafka.Kafka", release))
@@ -136,7 +136,7 @@ class Quorum:
     def _start_broker(self, broker: int) -> None:
         process = self._kafka.brokers[broker]
         process.start()
-        assert process.wait_ready(lambda: _READY in process.read_log()), f"the port of broker {broker} was taken"
+        assert process.wait_for_log(_READY), f"the port of broker {broker} was taken"
 
     @property
     def _voters(self) -> dict[str, object]:
