@@ -1,15 +1,15 @@
-"""Real Kafka clusters for the tests: for each release one with racks and one without, which run while its tests run.
+"""Real Kafka clusters for the tests, which share those of ``shared_clusters``: each is cleaned after each test.
 
-``TOPIARIST_KAFKA`` names the releases (``make test-kafka RELEASES="3.4.1"``). Tests that kill brokers or need other
-settings start their own cluster with ``fresh``. ``TOPIARIST_KAFKA_KRAFT`` names the releases in KRaft mode, for
-the clusters of ``kraft`` and of ``fresh_kraft``.
+``TOPIARIST_KAFKA`` names the releases in ZooKeeper mode (``make test-kafka RELEASES="3.4.1"``), and
+``TOPIARIST_KAFKA_KRAFT`` those in KRaft mode. Tests that need another cluster start their own with ``fresh`` and
+``fresh_kraft``. All tests of a shared cluster run in one worker.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,17 @@ from typing import Any
 import pytest
 
 from brokers.moves_fixture import MOVES_PROPERTIES, MOVES_RACKS, MovesFixture, moves_fixture
+from brokers.shared_clusters import (
+    AUTO_CREATE_PROPERTIES,
+    RACKED_BROKERS,
+    RACKLESS_BROKERS,
+    THREE_RACKS,
+    SecurityFiles,
+    kraft_options,
+    secured_cluster,
+    security_files,
+)
+from support.kafka.cleaning import SharedCluster
 from support.kafka.clients import Clients, ConfigParser
 from support.kafka.cluster import Cluster
 from support.kafka.jars import NEWEST
@@ -31,46 +42,76 @@ RELEASES = tuple(os.environ.get("TOPIARIST_KAFKA", "3.9.2 2.4.1").split())
 
 KRAFT_RELEASES = tuple(os.environ.get("TOPIARIST_KAFKA_KRAFT", "4.4.0").split())
 
-RACKED_BROKERS: dict[int, str | None] = {1: "b", 2: "a", 4: "c", 7: "b", 9: "a"}
-"""Racks of different sizes, with names in another order than the broker ids, and with gaps between the ids."""
-
-RACKLESS_BROKERS: dict[int, str | None] = {3: None, 5: None, 6: None}
-
-AUTO_CREATE_PROPERTIES: dict[str, object] = {
-    "auto.create.topics.enable": "true",
-    "num.partitions": 3,
-    "default.replication.factor": 2,
-}
-"""Settings of brokers that create a topic at the first write to it."""
-
 ONE_RELEASE_FILES = frozenset(
     {"test_automatic_creation.py", "test_describe.py", "test_move_faults.py", "test_moves.py", "test_wait.py"}
 )
 """Files with tests of what releases have in common; all releases together take most of an hour."""
 
+SHARED_BY = {
+    "shared_kraft": "kraft_release",
+    "shared_secured": "kraft_release",
+    "shared_quorum": "kraft_release",
+    "server": "release",
+    "parser": "release",
+}
+"""The fixtures that exist once in all workers, with the parameter of their release."""
+
+FIRST_RELEASE_FILES = frozenset({"test_broker_faults.py", "test_kafka_fixture.py"})
+"""Files with tests that run with the first release only, in a soak run too."""
+
+EVERY_RELEASE_FILES = frozenset(
+    {
+        "test_config_parser.py",
+        "test_config_parser_kraft.py",
+        "test_nudge.py",
+        "test_usage.py",
+        "test_zookeeper_versions.py",
+    }
+)
+"""Files with tests of what differs between releases: all releases always, where other tests have them at night."""
+
 TEST_TIMEOUT_S = 600
 """Seconds for one test with its clusters; only a test that hangs takes this long."""
 
 _starts = count()
-"""Clusters that start again have a chroot of their own: the sessions of their old brokers may not have expired."""
+"""Each start of a shared cluster in ZooKeeper mode has a chroot of its own."""
 
 MEASURED = "measured"
 """The name of the property of a test with a figure for the summary."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Set a longer timeout for tests of this folder, because brokers are slow on a busy machine.
+    """Set a longer timeout for tests of this folder, because brokers are slow on a busy machine, and their groups.
 
-    Except in a soak run, tests of ``ONE_RELEASE_FILES`` are skipped for all releases but the first.
+    Except in a soak run, tests of ``ONE_RELEASE_FILES`` are skipped for all releases but the first. Tests of other
+    releases run at night, but those of ``EVERY_RELEASE_FILES``.
     """
     for item in items:
         if Path(__file__).parent not in item.path.parents:
             continue
         item.add_marker(pytest.mark.timeout(TEST_TIMEOUT_S))
+        assert isinstance(item, pytest.Function)
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
+        if group := _group(item.fixturenames, parameters):
+            item.add_marker(pytest.mark.xdist_group(group))
         is_first = parameters.get("release", RELEASES[0]) == RELEASES[0]
-        if not is_first and not SOAK and item.path.name in ONE_RELEASE_FILES:
+        is_first_in_kraft = parameters.get("kraft_release", KRAFT_RELEASES[0]) == KRAFT_RELEASES[0]
+        if not (is_first and is_first_in_kraft) and item.path.name not in EVERY_RELEASE_FILES:
+            item.add_marker(pytest.mark.night(area="releases"))
+        left_out = FIRST_RELEASE_FILES if SOAK else FIRST_RELEASE_FILES | ONE_RELEASE_FILES
+        if not is_first and item.path.name in left_out:
             item.add_marker(pytest.mark.skip(reason=f"tested with {RELEASES[0]}; make soak has all releases"))
+
+
+def _group(names: Collection[str], parameters: Mapping[str, object]) -> str:
+    """Return the group of a test: all tests of one group run in one worker, which has their shared clusters.
+
+    Without a shared cluster it is empty, and the test runs in any worker.
+    """
+    for fixture, parameter in SHARED_BY.items():
+        if fixture in names:
+            return f"{fixture}-{parameters[parameter]}"
+    return ""
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -108,61 +149,75 @@ def server(release: str) -> Iterator[ZooKeeper]:
         yield server
 
 
-@pytest.fixture(scope="session")
-def racked_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
-    """Start five brokers in three racks."""
-    with Cluster(server, release, RACKED_BROKERS, chroot="/kafka/racked") as cluster:
-        yield cluster
+Shared = Iterator[SharedCluster[Cluster]]
+
+
+@contextmanager
+def _shared(
+    server: ZooKeeper, release: str, program: Program, racks: dict[int, str | None], **properties: object
+) -> Shared:
+    """Share a cluster of this release; each start has a chroot of its own, where no earlier broker was."""
+
+    def start() -> Cluster:
+        return Cluster(server, release, racks, chroot=f"/kafka/shared-{next(_starts)}", properties=properties)
+
+    with closing(SharedCluster(start, program)) as shared:
+        yield shared
 
 
 @pytest.fixture(scope="session")
-def bare_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
-    """Start three brokers without racks."""
-    with Cluster(server, release, RACKLESS_BROKERS, chroot="/bare") as cluster:
-        yield cluster
+def shared_racked(server: ZooKeeper, release: str, program: Program) -> Shared:
+    """Share five brokers in three racks."""
+    with _shared(server, release, program, RACKED_BROKERS) as shared:
+        yield shared
 
 
-@pytest.fixture(scope="module")
-def automatic_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
-    """Start three brokers in separate racks, with automatic topic creation."""
-    racks = {1: "a", 2: "b", 3: "c"}
-    with Cluster(
-        server, release, racks, chroot=f"/kafka/automatic-{next(_starts)}", properties=AUTO_CREATE_PROPERTIES
-    ) as cluster:
-        yield cluster
+@pytest.fixture(scope="session")
+def shared_bare(server: ZooKeeper, release: str, program: Program) -> Shared:
+    """Share three brokers without racks."""
+    with _shared(server, release, program, RACKLESS_BROKERS) as shared:
+        yield shared
+
+
+@pytest.fixture(scope="session")
+def shared_automatic(server: ZooKeeper, release: str, program: Program) -> Shared:
+    """Share three brokers in separate racks, with automatic topic creation."""
+    with _shared(server, release, program, THREE_RACKS, **AUTO_CREATE_PROPERTIES) as shared:
+        yield shared
+
+
+@pytest.fixture(scope="session")
+def shared_moves(server: ZooKeeper, release: str, program: Program) -> Shared:
+    """Share four brokers in two racks for the tests that move replicas."""
+    with _shared(server, release, program, MOVES_RACKS, **MOVES_PROPERTIES) as shared:
+        yield shared
 
 
 @pytest.fixture
-def racked(racked_cluster: Cluster, program: Program, tmp_path: Path) -> KafkaFixture:
+def racked(shared_racked: SharedCluster[Cluster], program: Program, tmp_path: Path) -> Iterator[KafkaFixture]:
     """Return the cluster with racks and its clients."""
-    return KafkaFixture(racked_cluster, Clients(program, racked_cluster.bootstrap), tmp_path)
+    with shared_racked.cleaned() as cluster:
+        yield KafkaFixture(cluster, Clients(program, cluster.bootstrap), tmp_path)
 
 
 @pytest.fixture
-def bare(bare_cluster: Cluster, program: Program, tmp_path: Path) -> KafkaFixture:
+def bare(shared_bare: SharedCluster[Cluster], program: Program, tmp_path: Path) -> Iterator[KafkaFixture]:
     """Return the cluster without racks and its clients."""
-    return KafkaFixture(bare_cluster, Clients(program, bare_cluster.bootstrap), tmp_path)
+    with shared_bare.cleaned() as cluster:
+        yield KafkaFixture(cluster, Clients(program, cluster.bootstrap), tmp_path)
 
 
 @pytest.fixture
-def automatic(automatic_cluster: Cluster, program: Program, tmp_path: Path) -> KafkaFixture:
+def automatic(shared_automatic: SharedCluster[Cluster], program: Program, tmp_path: Path) -> Iterator[KafkaFixture]:
     """Return the cluster with automatic topic creation and its clients."""
-    return KafkaFixture(automatic_cluster, Clients(program, automatic_cluster.bootstrap), tmp_path)
-
-
-@pytest.fixture(scope="module")
-def moves_cluster(server: ZooKeeper, release: str) -> Iterator[Cluster]:
-    """Start four brokers in two racks for the tests that move replicas."""
-    with Cluster(
-        server, release, MOVES_RACKS, chroot=f"/kafka/moves-{next(_starts)}", properties=MOVES_PROPERTIES
-    ) as cluster:
-        yield cluster
+    with shared_automatic.cleaned() as cluster:
+        yield KafkaFixture(cluster, Clients(program, cluster.bootstrap), tmp_path)
 
 
 @pytest.fixture
-def moves(moves_cluster: Cluster, program: Program, tmp_path: Path) -> Iterator[MovesFixture]:
-    """Return the cluster of the tests of moves, with all of its brokers online."""
-    with moves_fixture(moves_cluster, program, tmp_path) as fixture:
+def moves(shared_moves: SharedCluster[Cluster], program: Program, tmp_path: Path) -> Iterator[MovesFixture]:
+    """Return the cluster of the tests of moves."""
+    with shared_moves.cleaned() as cluster, moves_fixture(cluster, program, tmp_path) as fixture:
         yield fixture
 
 
@@ -186,16 +241,56 @@ def kraft_release(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def kraft_cluster(kraft_release: str) -> Iterator[KraftCluster]:
-    """Start a controller and three brokers in separate racks."""
-    with KraftCluster(kraft_release, {1: "a", 2: "b", 3: "c"}) as cluster:
-        yield cluster
+def policy_switch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the file that must exist for policies to apply on the shared cluster."""
+    return tmp_path_factory.mktemp("policies") / "on"
+
+
+@pytest.fixture(scope="session")
+def shared_kraft(kraft_release: str, program: Program, policy_switch: Path) -> Iterator[SharedCluster[KraftCluster]]:
+    """Share a controller and three brokers in separate racks."""
+    options = kraft_options(kraft_release, policy_switch)
+    with closing(SharedCluster(lambda: KraftCluster(kraft_release, THREE_RACKS, options), program)) as shared:
+        yield shared
 
 
 @pytest.fixture
-def kraft(kraft_cluster: KraftCluster, program: Program, tmp_path: Path) -> KraftFixture:
+def kraft(shared_kraft: SharedCluster[KraftCluster], program: Program, tmp_path: Path) -> Iterator[KraftFixture]:
     """Return the cluster in KRaft mode and its clients."""
-    return KraftFixture(kraft_cluster, Clients(program, kraft_cluster.bootstrap), tmp_path)
+    with shared_kraft.cleaned() as cluster:
+        yield KraftFixture(cluster, Clients(program, cluster.bootstrap), tmp_path)
+
+
+@pytest.fixture
+def policies(policy_switch: Path) -> Iterator[None]:
+    """Let policies apply on the shared cluster in KRaft mode."""
+    policy_switch.touch()
+    yield
+    policy_switch.unlink()
+
+
+@pytest.fixture(scope="session")
+def security(tmp_path_factory: pytest.TempPathFactory) -> SecurityFiles:
+    """Return the certificates of the node with all listeners, and the folder of its clients' files."""
+    return security_files(tmp_path_factory.mktemp("secured"))
+
+
+@pytest.fixture(scope="session")
+def shared_secured(
+    kraft_release: str, program: Program, security: SecurityFiles
+) -> Iterator[SharedCluster[KraftCluster]]:
+    """Share one node with a listener for each kind of security."""
+    with closing(SharedCluster(lambda: secured_cluster(kraft_release, security), program)) as shared:
+        yield shared
+
+
+@pytest.fixture
+def secured_node(
+    shared_secured: SharedCluster[KraftCluster], program: Program, tmp_path: Path
+) -> Iterator[KraftFixture]:
+    """Return the node with a listener for each kind of security, and its clients."""
+    with shared_secured.cleaned() as cluster:
+        yield KraftFixture(cluster, Clients(program, cluster.bootstrap), tmp_path)
 
 
 @pytest.fixture

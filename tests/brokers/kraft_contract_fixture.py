@@ -1,7 +1,8 @@
 """The third cluster of the contract suite: real brokers in KRaft mode behind ``KafkaCluster``.
 
-A cluster is started once and cleaned for each test; each test has a topic of records of its own. Kafka's protocol does
-not allow everything that another client can do in ZooKeeper, so three changes are made in another way:
+The suite adds brokers to the shared cluster, and cleans it for each test; each test has a topic of records of its own.
+Kafka's protocol does not allow everything that another client can do in ZooKeeper, so three changes are made in another
+way:
 
 - A reassignment that the controller does not end goes to a broker that is registered and does not run.
 - Replicas on brokers that are not registered: Kafka accepts registered brokers only, so two more brokers run while the
@@ -12,7 +13,7 @@ not allow everything that another client can do in ZooKeeper, so three changes a
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -20,7 +21,7 @@ import pytest
 
 from contract.cluster_fixtures import BROKERS, ClusterPorts, own_values
 from support.kafka.clients import Clients
-from support.kafka.kraft import KraftCluster, KraftOptions
+from support.kafka.kraft import KraftCluster
 from support.kafka.programs import Program
 from topiarist.adapters.kafka_admin.cluster import KafkaCluster
 from topiarist.adapters.kafka_admin.connection.session import Session
@@ -158,16 +159,14 @@ class KraftClusterFixture:
         return topic is not None and topic.is_in_sync
 
 
-@contextmanager
-def kraft_contract_cluster(release: str, program: Program) -> Iterator[KraftContractCluster]:
-    """Start the brokers of the suite, and the one that does not run afterwards."""
-    # The tests stop brokers, one of which may coordinate the transactions of topiarist.
-    options = KraftOptions(properties={"transaction.state.log.replication.factor": 3}, heap="160m")
-    with KraftCluster(release, RACKS, options) as kafka:
-        cluster = KraftContractCluster(kafka, Clients(program, kafka.bootstrap))
-        with cluster.session() as session:
-            session.coordinator("topiarist")  # makes the topic of transactions, before there is another broker
-        kafka.start(STOPPED)
-        kafka.racks.pop(STOPPED)
-        cluster.stop_brokers(STOPPED)
-        yield cluster
+def extended(kafka: KraftCluster, program: Program) -> KraftContractCluster:
+    """Add the brokers of the suite to those that run, and register the one that does not run afterwards."""
+    with closing(Session(KafkaAccess(kafka.bootstrap), 10.0)) as session:
+        session.coordinator("topiarist")  # makes the topic of transactions, before there is another broker
+    for broker in RACKS.keys() - kafka.racks.keys():
+        kafka.start(broker, rack=RACKS[broker])
+    cluster = KraftContractCluster(kafka, Clients(program, kafka.bootstrap))
+    kafka.start(STOPPED)
+    kafka.racks.pop(STOPPED)
+    cluster.stop_brokers(STOPPED)
+    return cluster

@@ -31,7 +31,7 @@ MOVES_RACKS: dict[int, str | None] = {1: "a", 2: "b", 3: "a", 4: "b"}
 FETCH_BYTES = 65_536
 """The most that a broker fetches of one partition at a time."""
 
-MOVES_PROPERTIES: Mapping[str, object] = {"replica.fetch.max.bytes": FETCH_BYTES, "message.max.bytes": FETCH_BYTES}
+MOVES_PROPERTIES: Mapping[str, object] = {"replica.fetch.max.bytes": FETCH_BYTES}
 
 MESSAGE = "x" * 60_000
 SLOW, FAST = "1KiB", "50MiB"
@@ -197,7 +197,7 @@ class MovesFixture:
 
 @contextmanager
 def moves_fixture(cluster: Cluster, program: Program, folder: Path) -> Iterator[MovesFixture]:
-    """Return the fixture of one test; afterwards no run, no dead broker and no reassignment is left."""
+    """Return the fixture of one test; afterwards no run and no reassignment is left."""
     fixture = MovesFixture(KafkaFixture(cluster, Clients(program, cluster.bootstrap), folder))
     try:
         yield fixture
@@ -205,21 +205,13 @@ def moves_fixture(cluster: Cluster, program: Program, folder: Path) -> Iterator[
         for process in fixture.running:
             process.kill()
             process.wait()
-        for broker in cluster.racks:
-            if not cluster.brokers[broker].alive:
-                revive(cluster, broker)
         if cluster.client.exists(REQUEST):  # only after a failed test
+            cluster.restore()
             rates = dict.fromkeys(RATES)
             fixture.bed.clients.alter({str(broker): rates for broker in cluster.racks}, kind="BROKER")
             if not fixture.in_flight():
                 change_controller(cluster)
             cluster.wait(lambda: cluster.client.exists(REQUEST) is None, "the reassignments of a failed test to end")
-
-
-def revive(cluster: Cluster, broker: int) -> None:
-    """Restart a killed broker after its session has expired; ZooKeeper refuses its registration before that."""
-    cluster.wait(lambda: broker not in cluster.registered(), "the session of the killed broker to expire")
-    cluster.start(broker)
 
 
 def change_controller(cluster: Cluster) -> None:

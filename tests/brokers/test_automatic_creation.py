@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from brokers.conftest import AUTO_CREATE_PROPERTIES
+from brokers.shared_clusters import AUTO_CREATE_PROPERTIES
 from brokers.topiarist_runs import PlannedTopic, manifest_folder, plan_topics
 from support.cli.runs import run_topiarist
 from support.kafka.clients import Clients

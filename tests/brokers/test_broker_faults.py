@@ -7,7 +7,6 @@ all replicas in sync. One run applies the rest, and the next run sends no write.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,43 +19,20 @@ from brokers.broker_fault_fixture import (
     result_counts,
     run_after_transactions,
 )
-from support.kafka.clients import Clients
-from support.kafka.cluster import Cluster
-from support.kafka.jars import NEWEST
-from support.kafka.kafka_fixture import KafkaFixture
-from support.kafka.programs import Program
+from brokers.moves_fixture import MovesFixture
 from support.kafka.reassignments import throttled_reassignment, wait_for_reassignments
-from support.kafka.zookeeper import ZooKeeper
 from support.zookeeper.proxy import Proxy
 from topiarist.errors import Exit
 
 
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
-    """Start four brokers in two racks; each test leaves all of them running."""
-    with ZooKeeper(NEWEST) as server, Cluster(server, NEWEST, RACKS) as cluster:
-        yield cluster
-
-
 @pytest.fixture
-def scene(cluster: Cluster, program: Program, tmp_path: Path) -> Iterator[BrokerFaultFixture]:
-    """Return the cluster with a proxy to its ZooKeeper for topiarist.
-
-    Dead brokers are restarted even after a failed test.
-    """
-    with Proxy(cluster.zookeeper.connect) as proxy:
-        yield BrokerFaultFixture(KafkaFixture(cluster, Clients(program, cluster.bootstrap), tmp_path), proxy)
-    for broker in RACKS:
-        if not cluster.brokers[broker].alive:
-            revive(cluster, broker)
+def scene(moves: MovesFixture) -> Iterator[BrokerFaultFixture]:
+    """Return the cluster of the tests of moves with a proxy to its ZooKeeper for topiarist."""
+    with Proxy(moves.kafka.zookeeper.connect) as proxy:
+        yield BrokerFaultFixture(moves.bed, proxy)
 
 
-def revive(cluster: Cluster, broker: int) -> None:
-    """Restart a killed broker after its session has expired; ZooKeeper refuses its registration before that."""
-    cluster.wait(lambda: broker not in cluster.registered(), "the session of the killed broker to expire")
-    cluster.start(broker)
-
-
+@pytest.mark.night(area="crash")
 def test_f10_the_controller_is_killed_in_the_middle(scene: BrokerFaultFixture) -> None:
     """``kill -9`` of the controller when half of 200 topics is written: the next controller initializes the rest, and
     the run continues under its epoch. Topics with a replica on the dead broker are conflicts; a run after its return
@@ -75,11 +51,12 @@ def test_f10_the_controller_is_killed_in_the_middle(scene: BrokerFaultFixture) -
     assert f"broker {controller}" in said.out
     assert scene.kafka.controller() != controller
     assert len(scene.partition_counts(topics)) == len(topics) - results["conflict"]
-    revive(scene.kafka, controller)
+    scene.kafka.revive(controller)
     scene.finish_and_verify(before, topics)
     check_messages(scene, topics)
 
 
+@pytest.mark.night(area="crash")
 def test_f13_a_reassignment_is_running(scene: BrokerFaultFixture) -> None:
     """A reassignment begins after the plan was saved, or before it is made: that topic does not grow, the others do.
     After the reassignment it grows, and Kafka has moved its replicas.
@@ -135,7 +112,7 @@ def test_f14_a_broker_is_killed_and_one_comes_between_plan_and_apply(scene: Brok
     anew = scene.kafka_fixture.run("plan", "--adopt=*").out
     assert "BrokersMissing" in anew
     assert f"{len(needing)} refused, {len(topics) - len(needing)} unchanged" in anew, anew
-    revive(scene.kafka, lost)
+    scene.kafka.revive(lost)
     said = scene.apply_plan("--wait")
     assert said.code == Exit.DONE, said
     scene.finish_and_verify(before, topics)
@@ -155,6 +132,7 @@ def replica_lists(change: Mapping[str, Any]) -> list[list[int]]:
     return list(after.get("replicas") or after.get("newReplicas") or ())
 
 
+@pytest.mark.night(area="crash")
 def test_f15_zookeeper_is_killed_in_the_middle(scene: BrokerFaultFixture, report: Callable[[str], None]) -> None:
     """``kill -9`` of the only server, which restarts with the same data and port: sessions and run continue, unless the
     server was down for longer than the session timeout: then the run names the unknown outcomes.

@@ -1,6 +1,6 @@
 """Changes by Kafka's own tools: topiarist reads their results correctly and detects their changes.
 
-The cluster has automatic topic creation, and is shared with ``test_automatic_creation``.
+The cluster has automatic topic creation.
 """
 
 from __future__ import annotations

@@ -90,6 +90,7 @@ def describe(bed: KafkaFixture) -> dict[str, tuple[tuple[tuple[int, ...], ...], 
     return {name: (tuple(lists), configs[name]) for name, lists in replicas.items()}
 
 
+@pytest.mark.core
 @pytest.mark.parametrize("layout", ["racked", "bare"])
 def test_what_was_planned_is_what_kafka_shows(layout: str, racked: KafkaFixture, bare: KafkaFixture) -> None:
     """Kafka shows created topics as planned, with 1 to 100 partitions, explicit replica lists and every config.

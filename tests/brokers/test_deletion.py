@@ -59,6 +59,7 @@ def made(bed: KafkaFixture, topics: dict[str, dict[str, Any]]) -> None:
     bed.write_messages({name: topic.replicas for name, topic in found.items()}, "old")
 
 
+@pytest.mark.core
 def test_gone_is_gone(bare: KafkaFixture) -> None:
     """A run waits while one broker is suspended.
 

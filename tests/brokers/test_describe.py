@@ -9,8 +9,7 @@ from kazoo.client import TransactionRequest
 
 from brokers.describe_comparison import DescribeResult, describe_topic, wait_for_agreement
 from support.kafka.cluster import Cluster
-from support.kafka.jars import NEWEST
-from support.kafka.kafka_fixture import KafkaFixture, KafkaFixtureFactory
+from support.kafka.kafka_fixture import KafkaFixture
 from support.kafka.reassignments import throttled_reassignment, wait_for_reassignments
 from support.zookeeper.proxy import Proxy
 from topiarist.errors import Exit
@@ -167,37 +166,37 @@ def elect(bed: KafkaFixture, change: Callable[[TransactionRequest], object]) -> 
     bed.kafka.wait(lambda: bed.clients.controller() == controller, "the brokers to know their controller")
 
 
-def test_a_topic_that_no_controller_has_seen_yet(fresh: KafkaFixtureFactory) -> None:
+def test_a_topic_that_no_controller_has_seen_yet(bare: KafkaFixture) -> None:
     """A topic created while all brokers are suspended is not initialized, also after their sessions expire.
 
     Once the brokers resume, they initialize it.
     """
-    with fresh(NEWEST, {1: None, 2: None}) as bed:
-        kafka = bed.kafka
-        with Proxy(kafka.zookeeper.connect) as proxy:
-            proxy.hold(TRANSACTION, lambda: pause(kafka))
-            through = {"connect": proxy.through(kafka.connect)}
-            bed.declare({"notEvaluated": {"partitions": 3, "replicationFactor": 2}}, zookeeper=through)
-            bed.apply()
-            assert proxy.triggered.is_set()
-        early = describe_topic(bed, "notEvaluated")
-        there = early.document["controller"] is not None
-        assert (early.phase, early.partitions_with("NotInitialized")) == ("NotInitialized", {0, 1, 2})
-        assert early.waits_for == ("the controller, which is initializing it" if there else "there is no controller")
-        kafka.wait(lambda: not kafka.registered() and not kafka.client.exists("/controller"), "the sessions to end")
-        late = describe_topic(bed, "notEvaluated")
-        assert (late.phase, late.waits_for, late.document["brokersMissing"]) == (
-            "NotInitialized",
-            "there is no controller",
-            [1, 2],
-        )
-        assert late.document["writeBlock"]["reason"] == "NoController"
-        for broker in kafka.racks:
-            kafka.resume(broker)
-        bed.describe_in_sync(["notEvaluated"])
-        seen = wait_for_agreement(bed, "notEvaluated")
-        assert (seen.phase, seen.waits_for, len(seen.partition_states)) == ("Initialized", "", 3)
-        assert seen.document["conditions"].keys() <= {"NotPreferredLeader"}  # the first broker to return leads
+    bed = bare
+    kafka = bed.kafka
+    with Proxy(kafka.zookeeper.connect) as proxy:
+        proxy.hold(TRANSACTION, lambda: pause(kafka))
+        through = {"connect": proxy.through(kafka.connect)}
+        bed.declare({"notEvaluated": {"partitions": 3, "replicationFactor": 3}}, zookeeper=through)
+        bed.apply()
+        assert proxy.triggered.is_set()
+    early = describe_topic(bed, "notEvaluated")
+    there = early.document["controller"] is not None
+    assert (early.phase, early.partitions_with("NotInitialized")) == ("NotInitialized", {0, 1, 2})
+    assert early.waits_for == ("the controller, which is initializing it" if there else "there is no controller")
+    kafka.wait(lambda: not kafka.registered() and not kafka.client.exists("/controller"), "the sessions to end")
+    late = describe_topic(bed, "notEvaluated")
+    assert (late.phase, late.waits_for, late.document["brokersMissing"]) == (
+        "NotInitialized",
+        "there is no controller",
+        [1, 2, 3],
+    )
+    assert late.document["writeBlock"]["reason"] == "NoController"
+    for broker in kafka.racks:
+        kafka.resume(broker)
+    bed.describe_in_sync(["notEvaluated"])
+    seen = wait_for_agreement(bed, "notEvaluated")
+    assert (seen.phase, seen.waits_for, len(seen.partition_states)) == ("Initialized", "", 3)
+    assert seen.document["conditions"].keys() <= {"NotPreferredLeader"}  # the first broker to return leads
 
 
 def pause(kafka: Cluster) -> None:

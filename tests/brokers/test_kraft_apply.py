@@ -8,21 +8,20 @@ from collections.abc import Iterator
 
 import pytest
 
+from brokers.shared_clusters import PASSWORDS
 from support.builders import refusal_reasons, spec
-from support.kafka.kraft import ACLS, CONTROLLER, POLICIES, KafkaListener, plain_and_scram
-from support.kafka.kraft_fixture import KraftFixture, KraftFixtureFactory
+from support.kafka.acls import Acl, create_acls
+from support.kafka.kraft import CONTROLLER
+from support.kafka.kraft_fixture import KraftFixture
 from support.kafka.live_write_bench import LiveBench
 from support.kafka.write_bench import results
-from support.secret_scanner import register_secret
 from topiarist.errors import Location, Reason
 from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword
 from topiarist.model.credentials import SecretReference
 from topiarist.model.outcome import Result
 from topiarist.reconcile import withhold_vetoed_changes
 
-PASSWORD = register_secret("planted-Hedge15-alice")
 WRITE_RIGHTS = ("Create", "Alter", "AlterConfigs", "Delete")
-RACKS = {1: "a", 2: "b", 3: "c"}
 
 
 @pytest.fixture
@@ -32,6 +31,7 @@ def bench(kraft: KraftFixture) -> Iterator[LiveBench]:
     opened.close()
 
 
+@pytest.mark.core
 def test_one_plan_creates_grows_configures_and_deletes(bench: LiveBench, kraft: KraftFixture) -> None:
     """Kafka's own client shows what the plan says; the second run sends no request that writes."""
     before = (
@@ -108,61 +108,56 @@ def test_deletions_and_growth_of_another_topic_of_the_name_are_refused(bench: Li
     assert bench.records.intents == []
 
 
-def test_policies_and_invalid_configs_in_plan_and_apply(fresh_kraft: KraftFixtureFactory, kraft_release: str) -> None:
+@pytest.mark.usefixtures("policies")
+def test_policies_and_invalid_configs_in_plan_and_apply(bench: LiveBench) -> None:
     """The brokers' own words are in the plan that asked them, and in the outcomes of one that did not; others pass."""
-    with fresh_kraft(kraft_release, RACKS, properties=POLICIES) as bed:
-        bench = LiveBench(bed.kafka.bootstrap)
-        bench.apply(bench.plan(spec("set"), spec("grown", partitions=1, replicationFactor=2)))
-        wanted = (
-            spec("forbidden-topic"),
-            spec("fine"),
-            spec("set", config={"retention.ms": 1}),
-            spec("grown", partitions=2, replicationFactor=2, config={"retention.ms": 1}),
-        )
-        plan = bench.plan(*wanted)
-        writes_before = bench.look(["fine", "grown"]).topics
-        asked = {topic.topic: topic for topic in withhold_vetoed_changes(bench, plan).topics}
-        assert bench.look(["fine", "grown"]).topics == writes_before
-        for name in ("forbidden-topic", "set", "grown"):
-            assert refusal_reasons(asked[name]) == ["PolicyViolation"], asked[name]
-        assert "names must not begin with forbidden" in asked["forbidden-topic"].refusals[0].message
-        assert asked["fine"].refusals == ()
-        assert len(asked["grown"].changes) == 1
-        outcomes = bench.apply(plan)
-        assert {name: each.reason for name, each in outcomes.items()} == {
-            "forbidden-topic": Reason.POLICY_VIOLATION,
-            "fine": None,
-            "set": Reason.POLICY_VIOLATION,
-            "grown": Reason.POLICY_VIOLATION,
-        }
-        # The configs of a topic come before its growth: without them it does not grow.
-        assert len(bench.look(["grown"]).topics["grown"].replicas) == 1  # type: ignore[union-attr]
-        assert bench.records.intents == []
-        bench.close()
+    bench.apply(bench.plan(spec("set"), spec("grown", partitions=1, replicationFactor=2)))
+    wanted = (
+        spec("forbidden-topic"),
+        spec("fine"),
+        spec("set", config={"retention.ms": 1}),
+        spec("grown", partitions=2, replicationFactor=2, config={"retention.ms": 1}),
+    )
+    plan = bench.plan(*wanted)
+    writes_before = bench.look(["fine", "grown"]).topics
+    asked = {topic.topic: topic for topic in withhold_vetoed_changes(bench, plan).topics}
+    assert bench.look(["fine", "grown"]).topics == writes_before
+    for name in ("forbidden-topic", "set", "grown"):
+        assert refusal_reasons(asked[name]) == ["PolicyViolation"], asked[name]
+    assert "names must not begin with forbidden" in asked["forbidden-topic"].refusals[0].message
+    assert asked["fine"].refusals == ()
+    assert len(asked["grown"].changes) == 1
+    outcomes = bench.apply(plan)
+    assert {name: each.reason for name, each in outcomes.items()} == {
+        "forbidden-topic": Reason.POLICY_VIOLATION,
+        "fine": None,
+        "set": Reason.POLICY_VIOLATION,
+        "grown": Reason.POLICY_VIOLATION,
+    }
+    # The configs of a topic come before its growth: without them it does not grow.
+    assert len(bench.look(["grown"]).topics["grown"].replicas) == 1  # type: ignore[union-attr]
+    assert bench.records.intents == []
 
 
-def test_k17_a_quota_slows_a_run_and_loses_no_topic(fresh_kraft: KraftFixtureFactory, kraft_release: str) -> None:
+def test_k17_a_quota_slows_a_run_and_loses_no_topic(bench: LiveBench, kraft: KraftFixture, kraft_release: str) -> None:
     """A quota of mutations leaves out topics; all are created in the end, each once."""
-    with fresh_kraft(kraft_release, RACKS, controller_properties={"controller.quota.window.num": 3}) as bed:
-        bed.kafka.tool(
-            "kafka-configs",
-            "--bootstrap-server",
-            bed.kafka.bootstrap,
-            "--alter",
-            "--add-config",
-            "controller_mutation_rate=5",
-            "--entity-type",
-            "users",
-            "--entity-default",
-        )
-        bench = LiveBench(bed.kafka.bootstrap)
-        plan = bench.plan(*(spec(f"t{each:02}", partitions=3, replicationFactor=2) for each in range(20)))
-        outcomes = bench.apply(plan)
-        assert set(results(outcomes).values()) == {Result.DONE}, bench.error
-        # Kafka 3.3 keeps the quota in KRaft mode, and accepts everything all the same.
-        assert (bench.writes["CreateTopics"] > 1) is (kraft_release != "3.3.2")
-        assert bench.records.intents == []
-        bench.close()
+    kraft.kafka.tool(
+        "kafka-configs",
+        "--bootstrap-server",
+        kraft.kafka.bootstrap,
+        "--alter",
+        "--add-config",
+        "controller_mutation_rate=5",
+        "--entity-type",
+        "users",
+        "--entity-default",
+    )
+    plan = bench.plan(*(spec(f"t{each:02}", partitions=3, replicationFactor=2) for each in range(20)))
+    outcomes = bench.apply(plan)
+    assert set(results(outcomes).values()) == {Result.DONE}, bench.error
+    # Kafka 3.3 keeps the quota in KRaft mode, and accepts everything all the same.
+    assert (bench.writes["CreateTopics"] > 1) is (kraft_release != "3.3.2")
+    assert bench.records.intents == []
 
 
 def test_a_thousand_topics_in_chunks(bench: LiveBench) -> None:
@@ -182,88 +177,80 @@ def test_a_thousand_topics_in_chunks(bench: LiveBench) -> None:
     assert not bench.plan(*changed).has_changes
 
 
-def test_k15_the_limit_of_a_request_is_that_of_the_controller(
-    fresh_kraft: KraftFixtureFactory, kraft_release: str
-) -> None:
+def test_k15_the_limit_of_a_request_is_that_of_the_controller(secured_node: KraftFixture) -> None:
     """What topiarist refuses as too large the controller refuses too, and what it sends is accepted."""
-    with fresh_kraft(kraft_release, {1: None}, heap="768m") as bed:
-        bench = LiveBench(bed.kafka.bootstrap)
-        fits = spec("fits", partitions=9_998, replicationFactor=1, config={"retention.ms": 1000000})
-        large = spec("large", partitions=10_000, replicationFactor=1)
-        asked = {topic.topic: topic for topic in withhold_vetoed_changes(bench, bench.plan(fits, large)).topics}
-        assert asked["fits"].refusals == ()
-        assert refusal_reasons(asked["large"]) == ["TooLarge"]
-        bench.close()
+    bench = LiveBench(secured_node.kafka.bootstrap)
+    fits = spec("fits", partitions=9_998, replicationFactor=1, config={"retention.ms": 1000000})
+    large = spec("large", partitions=10_000, replicationFactor=1)
+    asked = {topic.topic: topic for topic in withhold_vetoed_changes(bench, bench.plan(fits, large)).topics}
+    assert asked["fits"].refusals == ()
+    assert refusal_reasons(asked["large"]) == ["TooLarge"]
+    bench.close()
 
 
+@pytest.mark.night(area="crash")
 def test_k13_a_controller_that_is_away_ends_the_run_and_nothing_is_sent_twice(
-    fresh_kraft: KraftFixtureFactory, kraft_release: str
+    bench: LiveBench, kraft: KraftFixture
 ) -> None:
     """The controller is killed before the request and comes back after the brokers gave up, or carries it out."""
-    with fresh_kraft(kraft_release, RACKS) as bed:
-        bench = LiveBench(bed.kafka.bootstrap)
-        plan = bench.plan(spec("late"))
-        bench.records.before_fence = lambda number: bed.kafka.kill(CONTROLLER)
-        starter = threading.Timer(15, lambda: bed.kafka.start(CONTROLLER))
-        starter.start()
-        began = time.monotonic()
-        outcomes = bench.apply(plan)
-        starter.join()
-        assert time.monotonic() - began < 100
-        assert bench.writes["CreateTopics"] == 1
-        assert outcomes["late"].result in (Result.DONE, Result.SKIPPED, Result.UNKNOWN)
-        bench.records.before_fence = lambda number: None
-        if outcomes["late"].result is not Result.DONE:
-            assert bench.error
-            assert bench.error.reason.retryable
-        else:
-            assert bench.records.intents == []
-        bench.close()
+    plan = bench.plan(spec("late"))
+    bench.records.before_fence = lambda number: kraft.kafka.kill(CONTROLLER)
+    starter = threading.Timer(15, lambda: kraft.kafka.start(CONTROLLER))
+    starter.start()
+    began = time.monotonic()
+    outcomes = bench.apply(plan)
+    starter.join()
+    assert time.monotonic() - began < 100
+    assert bench.writes["CreateTopics"] == 1
+    assert outcomes["late"].result in (Result.DONE, Result.SKIPPED, Result.UNKNOWN)
+    bench.records.before_fence = lambda number: None
+    if outcomes["late"].result is not Result.DONE:
+        assert bench.error
+        assert bench.error.reason.retryable
+    else:
+        assert bench.records.intents == []
 
 
+@pytest.mark.night(area="rights")
 def test_k15_each_missing_right_is_named_and_the_granted_ones_suffice(
-    fresh_kraft: KraftFixtureFactory, kraft_release: str, tmp_path_factory: pytest.TempPathFactory
+    kraft: KraftFixture, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """Without a right the change of that kind fails with its name, in plan and apply; with it the run succeeds."""
     login = tmp_path_factory.mktemp("login") / "password"
-    login.write_text(PASSWORD)
+    login.write_text(PASSWORDS["alice"])
     sasl = SaslPassword(SaslMechanism.PLAIN, "alice", SecretReference(str(login), "", Location("clusters.yaml", 1, 1)))
-    listeners = {"LOGIN": KafkaListener("SASL_PLAINTEXT", plain_and_scram({"alice": PASSWORD}))}
-    with fresh_kraft(kraft_release, RACKS, properties=ACLS, listeners=listeners) as bed:
-        administrator = LiveBench(bed.kafka.bootstrap)
-        administrator.apply(administrator.plan(spec("grown"), spec("set"), spec("old")))
-        access = KafkaAccess(bed.kafka.bootstrap_of("LOGIN"), sasl)
-        bench = LiveBench(bed.kafka.bootstrap, access)
-        bench.records = administrator.records
+    administrator = LiveBench(kraft.kafka.bootstrap)
+    administrator.apply(administrator.plan(spec("grown"), spec("set"), spec("old")))
+    access = KafkaAccess(kraft.kafka.bootstrap_of("LOGIN"), sasl)
+    bench = LiveBench(kraft.kafka.bootstrap, access)
+    bench.records = administrator.records
 
-        def grant(*words: str) -> None:
-            allowed = ["--add", "--allow-principal", "User:alice", *words]
-            assert bed.kafka.tool("kafka-acls", "--bootstrap-server", bed.kafka.bootstrap, *allowed).code == 0
+    def grant(*acls: Acl) -> None:
+        create_acls(kraft.kafka.bootstrap, acls)
 
-        grant("--operation", "Describe", "--operation", "DescribeConfigs", "--topic", "*")
-        grant("--operation", "Describe", "--cluster")
-        wanted = (
-            spec("new"),
-            spec("grown", partitions=4, replicationFactor=2),
-            spec("set", config={"retention.ms": 1000000}),
-            spec("old", ensure="Absent"),
-        )
-        rights = {"new": "Create on", "grown": "Alter on", "set": "AlterConfigs on", "old": "Delete on"}
-        plan = bench.plan(*wanted)
-        asked = {topic.topic: topic for topic in withhold_vetoed_changes(bench, plan).topics}
-        for name in ("new", "grown", "set"):
-            assert refusal_reasons(asked[name]) == ["NoPermission"]
-            assert rights[name] in asked[name].refusals[0].message
-        outcomes = bench.apply(plan)
-        for name, right in rights.items():
-            assert outcomes[name].reason is Reason.NO_PERMISSION, outcomes[name]
-            assert right in outcomes[name].message
-        assert bench.records.intents == []
-        grant(*(word for right in WRITE_RIGHTS for word in ("--operation", right)), "--topic", "*")
-        bed.kafka.wait(
-            lambda: not any(each.refusals for each in withhold_vetoed_changes(bench, bench.plan(*wanted)).topics),
-            "the rights",
-        )
-        assert set(results(bench.apply(bench.plan(*wanted))).values()) == {Result.DONE}
-        bench.close()
-        administrator.close()
+    grant(Acl("alice", ("Describe", "DescribeConfigs"), "Topic"), Acl("alice", ("Describe",), "Cluster"))
+    wanted = (
+        spec("new"),
+        spec("grown", partitions=4, replicationFactor=2),
+        spec("set", config={"retention.ms": 1000000}),
+        spec("old", ensure="Absent"),
+    )
+    rights = {"new": "Create on", "grown": "Alter on", "set": "AlterConfigs on", "old": "Delete on"}
+    plan = bench.plan(*wanted)
+    asked = {topic.topic: topic for topic in withhold_vetoed_changes(bench, plan).topics}
+    for name in ("new", "grown", "set"):
+        assert refusal_reasons(asked[name]) == ["NoPermission"]
+        assert rights[name] in asked[name].refusals[0].message
+    outcomes = bench.apply(plan)
+    for name, right in rights.items():
+        assert outcomes[name].reason is Reason.NO_PERMISSION, outcomes[name]
+        assert right in outcomes[name].message
+    assert bench.records.intents == []
+    grant(Acl("alice", WRITE_RIGHTS, "Topic"))
+    kraft.kafka.wait(
+        lambda: not any(each.refusals for each in withhold_vetoed_changes(bench, bench.plan(*wanted)).topics),
+        "the rights",
+    )
+    assert set(results(bench.apply(bench.plan(*wanted))).values()) == {Result.DONE}
+    bench.close()
+    administrator.close()

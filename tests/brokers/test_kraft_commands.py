@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +12,8 @@ import pytest
 from brokers.topiarist_runs import run_in_process
 from support.cli.github_action import run_action
 from support.cli.runs import RunResult, document, run_process, start_topiarist
-from support.kafka.clients import Clients
-from support.kafka.kraft import CONTROLLER, KraftCluster
+from support.kafka.kraft import CONTROLLER
 from support.kafka.kraft_fixture import KraftFixture
-from support.kafka.programs import Program
 from support.soak import SOAK
 from topiarist.errors import Exit
 
@@ -78,19 +76,12 @@ def check_words(said: RunResult) -> None:
     assert "znode" not in text, said
 
 
-@pytest.fixture(scope="module")
-def commands_cluster(kraft_release: str) -> Iterator[KraftCluster]:
-    """Start a cluster for these tests alone, because they freeze and export it as a whole."""
-    with KraftCluster(kraft_release, {1: "a", 2: "b", 3: "c"}) as cluster:
-        yield cluster
-
-
 @pytest.fixture
-def desk(commands_cluster: KraftCluster, program: Program, tmp_path: Path) -> Desk:
+def desk(kraft: KraftFixture) -> Desk:
     """Return a folder with a Cluster document and without topics."""
-    found = Desk(commands_cluster, Clients(program, commands_cluster.bootstrap), tmp_path)
+    found = Desk(kraft.kafka, kraft.clients, kraft.folder)
     found.topics.mkdir()
-    found.declare_cluster(clusterId=commands_cluster.cluster_id)
+    found.declare_cluster(clusterId=kraft.kafka.cluster_id)
     return found
 
 

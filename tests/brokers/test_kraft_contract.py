@@ -8,10 +8,12 @@ from types import ModuleType
 
 import pytest
 
-from brokers.kraft_contract_fixture import KraftClusterFixture, KraftContractCluster, kraft_contract_cluster
+from brokers.kraft_contract_fixture import KraftClusterFixture, KraftContractCluster, extended
 from contract import test_cluster_port, test_elections, test_moves, test_progress_and_throttle
 from contract.cluster_fixtures import ClusterFixture
 from contract.test_moves import drained
+from support.kafka.cleaning import SharedCluster
+from support.kafka.kraft import KraftCluster
 from support.kafka.programs import Program
 
 __all__ = ["drained"]
@@ -20,10 +22,10 @@ SUITE: tuple[ModuleType, ...] = (test_cluster_port, test_elections, test_moves, 
 
 
 @pytest.fixture(scope="module")
-def contract_cluster(kraft_release: str, program: Program) -> Iterator[KraftContractCluster]:
-    """Start six brokers in three racks."""
-    with kraft_contract_cluster(kraft_release, program) as cluster:
-        yield cluster
+def contract_cluster(shared_kraft: SharedCluster[KraftCluster], program: Program) -> Iterator[KraftContractCluster]:
+    """Let the shared cluster have six brokers in three racks, for all tests of this file."""
+    with shared_kraft.cleaned() as kafka:
+        yield extended(kafka, program)
 
 
 @pytest.fixture

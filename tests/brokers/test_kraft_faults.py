@@ -7,19 +7,26 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
+from brokers.shared_clusters import THREE_RACKS
 from brokers.test_records_crash import PLACED, Folder
+from support.kafka.cleaning import SharedCluster
+from support.kafka.clients import Clients
 from support.kafka.jars import NEWEST
-from support.kafka.kraft import CONTROLLER
+from support.kafka.kraft import CONTROLLER, KraftCluster, KraftOptions
 from support.kafka.kraft_fixture import KraftFixture, KraftFixtureFactory
+from support.kafka.programs import Program
 from support.soak import SOAK
 from topiarist.adapters.kafka_admin.cluster import KafkaCluster
 from topiarist.errors import Exit
 from topiarist.model.access import KafkaAccess
 
-RACKS = {1: "a", 2: "b", 3: "c"}
+pytestmark = pytest.mark.night(area="crash")
+
 DROPPED, ADDED = "message.downconversion.enable", "remote.copy.lag.ms"
 """A config that Kafka 4.0 has dropped, and one that 4.4 has added."""
 
@@ -29,11 +36,19 @@ UPGRADED = "4.4.0"
 REQUESTS = ["DeleteTopics", "CreateTopics", "CreatePartitions"] if SOAK else ["CreateTopics"]
 
 
+@pytest.fixture(scope="module")
+def shared_quorum(kraft_release: str, program: Program) -> Iterator[SharedCluster[KraftCluster]]:
+    """Share three brokers and three controllers."""
+    options = KraftOptions(controllers=3)
+    with closing(SharedCluster(lambda: KraftCluster(kraft_release, THREE_RACKS, options), program)) as shared:
+        yield shared
+
+
 @pytest.fixture
-def folder(fresh_kraft: KraftFixtureFactory, kraft_release: str) -> Iterator[Folder]:
-    """Manifests with every kind of change, beside a cluster of one test with three controllers."""
-    with fresh_kraft(kraft_release, RACKS, controllers=3) as bed:
-        manifests = Folder(bed, "faults")
+def folder(shared_quorum: SharedCluster[KraftCluster], program: Program, tmp_path: Path) -> Iterator[Folder]:
+    """Manifests with every kind of change, beside a cluster with three controllers."""
+    with shared_quorum.cleaned() as kafka:
+        manifests = Folder(KraftFixture(kafka, Clients(program, kafka.bootstrap), tmp_path), "faults")
         manifests.begin()
         yield manifests
 
@@ -56,7 +71,7 @@ def test_k27_the_records_lose_their_replicas(folder: Folder) -> None:
     topic = folder.kraft.clients.describe(["__topiarist"])["__topiarist"]
     assert topic
     leader = topic.partitions[0].leader
-    others = [broker for broker in RACKS if broker != leader]
+    others = [broker for broker in THREE_RACKS if broker != leader]
 
     def fault() -> None:
         for broker in others:
@@ -92,13 +107,13 @@ def test_k29_brokers_of_two_releases(fresh_kraft: KraftFixtureFactory) -> None:
     """A rolling upgrade from 3.9 to 4.4, one node after the other: the same manifests have nothing to do at each step,
     another topic is created, and a config that not all brokers know is refused or set, as the controller says.
     """
-    with fresh_kraft(NEWEST, RACKS) as bed:
+    with fresh_kraft(NEWEST, THREE_RACKS) as bed:
         folder = Folder(bed, "rolling")
         folder.write(kept=f"{PLACED.format(2, 1000000)[:-1]}, {DROPPED}: false}}")
         assert folder.run("apply", "--yes").returncode == Exit.DONE
         for step, node in enumerate((CONTROLLER, 1, 2, 3)):
             bed.kafka.upgrade(node, UPGRADED)
-            bed.kafka.wait(lambda: bed.registered() == set(RACKS), "all brokers")
+            bed.kafka.wait(lambda: bed.registered() == set(THREE_RACKS), "all brokers")
             for _ in range(3):
                 planned = folder.run("plan", "--exit-code")
                 assert planned.returncode == Exit.DONE, (node, planned)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from support.kafka.kraft import ACLS, CONTROLLER, POLICIES
-from support.kafka.kraft_fixture import KraftFixture, KraftFixtureFactory
+import pytest
+
+from support.kafka.kraft import CONTROLLER
+from support.kafka.kraft_fixture import KraftFixture
 
 
+@pytest.mark.core
 def test_clients_use_the_shared_cluster(kraft: KraftFixture) -> None:
     """Three brokers are registered with their racks, and a topic with replica lists is there with an id."""
     assert kraft.clients.racks() == {1: "a", 2: "b", 3: "c"}
@@ -20,24 +23,23 @@ def test_clients_use_the_shared_cluster(kraft: KraftFixture) -> None:
     assert "fixture" in listed.out.split(), listed
 
 
-def test_nodes_come_and_go(fresh_kraft: KraftFixtureFactory, kraft_release: str) -> None:
+@pytest.mark.usefixtures("policies")
+def test_nodes_come_and_go(kraft: KraftFixture) -> None:
     """The cluster survives a killed broker, a suspended one, a new one, and a restart of its controller.
 
     The policy class refuses a topic on all nodes.
     """
-    racks = {1: "a", 2: "b"}
-    with fresh_kraft(kraft_release, racks, properties={**ACLS, **POLICIES}) as bed:
-        kafka = bed.kafka
-        kafka.kill(1)
-        kafka.wait(lambda: bed.registered() == {2}, "the session of the killed broker to expire")
-        kafka.start(1)
-        kafka.start(4, rack="c")
-        kafka.wait(lambda: bed.clients.racks() == {1: "a", 2: "b", 4: "c"}, "all brokers")
-        kafka.pause(4)
-        kafka.wait(lambda: bed.registered() == {1, 2}, "the session of the paused broker to expire")
-        kafka.resume(4)
-        kafka.wait(lambda: bed.registered() == {1, 2, 4}, "the paused broker to come back")
-        kafka.restart(CONTROLLER)
-        refused = bed.clients.create({"forbidden-topic": ((1, 2),), "allowed": ((4, 1),)})
-        assert refused.keys() == {"forbidden-topic"}
-        assert "names must not begin with forbidden" in refused["forbidden-topic"]
+    bed, kafka = kraft, kraft.kafka
+    kafka.kill(1)
+    kafka.wait(lambda: bed.registered() == {2, 3}, "the session of the killed broker to expire")
+    kafka.start(1)
+    kafka.start(4, rack="d")
+    kafka.wait(lambda: bed.clients.racks() == {1: "a", 2: "b", 3: "c", 4: "d"}, "all brokers")
+    kafka.pause(4)
+    kafka.wait(lambda: bed.registered() == {1, 2, 3}, "the session of the paused broker to expire")
+    kafka.resume(4)
+    kafka.wait(lambda: bed.registered() == {1, 2, 3, 4}, "the paused broker to come back")
+    kafka.restart(CONTROLLER)
+    refused = bed.clients.create({"forbidden-topic": ((1, 2),), "allowed": ((4, 1),)})
+    assert refused.keys() == {"forbidden-topic"}
+    assert "names must not begin with forbidden" in refused["forbidden-topic"]

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from brokers.shared_clusters import PASSWORD
+from support.kafka.acls import Acl, create_acls
 from support.kafka.clients import Clients
-from support.kafka.kraft import ACLS, KafkaListener, KraftCluster, KraftOptions, plain_and_scram
-from support.kafka.programs import Program
-from support.secret_scanner import register_secret
+from support.kafka.kraft import KraftCluster
+from support.kafka.kraft_fixture import KraftFixture
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read import sync
 from topiarist.adapters.kafka_admin.read.partition_states import inspect
@@ -23,7 +24,6 @@ from topiarist.model.credentials import SecretReference
 from topiarist.model.moved_records import IdentifiedRecord
 from topiarist.model.state import OwnershipRecord, ReadError, TopicState
 
-PASSWORD = register_secret("planted-Hedge16-hidden")
 RECORD = OwnershipRecord("team", ("retention.ms",))
 TOPICS = ("seen", "hidden", "deleted")
 
@@ -35,13 +35,9 @@ class Guarded:
         self.kafka, self.clients = kafka, clients
         self._password = password
 
-    def grant(self, user: str, *words: str) -> None:
-        """Give a right, in the words of Kafka's own tool."""
-        name = f"User:{user}"
-        ended = self.kafka.tool(
-            "kafka-acls", "--bootstrap-server", self.kafka.bootstrap, "--add", "--allow-principal", name, *words
-        )
-        assert ended.code == 0
+    def grant(self, *acls: Acl) -> None:
+        """Give rights."""
+        create_acls(self.kafka.bootstrap, acls)
 
     def session(self, user: str) -> Session:
         """Return a session of a user."""
@@ -50,27 +46,23 @@ class Guarded:
         return Session(KafkaAccess(self.kafka.bootstrap_of("LOGIN"), login, request_timeout=15.0), 10.0)
 
 
-@pytest.fixture(scope="module")
-def guarded(kraft_release: str, program: Program, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
-    """Start a broker with three topics and four users, each of whom lacks something but ``reader``.
-
-    The topic ``deleted`` is deleted by the first test that needs it gone.
-    """
+@pytest.fixture
+def guarded(secured_node: KraftFixture, tmp_path_factory: pytest.TempPathFactory) -> Guarded:
+    """Create three topics and the rights of four users, each of whom lacks something but ``reader``."""
     password = tmp_path_factory.mktemp("hidden") / "password"
     password.write_text(PASSWORD)
-    users = dict.fromkeys(("reader", "narrow", "blind", "distant"), PASSWORD)
-    listeners = {"LOGIN": KafkaListener("SASL_PLAINTEXT", plain_and_scram(users, ["PLAIN"]))}
-    with KraftCluster(kraft_release, {1: "a"}, KraftOptions(listeners=listeners, properties=ACLS)) as kafka:
-        guarded = Guarded(kafka, Clients(program, kafka.bootstrap), password)
-        assert guarded.clients.create(dict.fromkeys(TOPICS, ((1,),)), {"retention.ms": "5"}) == {}
-        guarded.grant("reader", "--operation", "Describe", "--operation", "DescribeConfigs", "--topic", "*")
-        guarded.grant("reader", "--operation", "Describe", "--cluster")
-        guarded.grant("narrow", "--operation", "Describe", "--operation", "DescribeConfigs", "--topic", "seen")
-        guarded.grant("narrow", "--operation", "Describe", "--cluster")
-        guarded.grant("blind", "--operation", "Describe", "--topic", "*")
-        guarded.grant("blind", "--operation", "Describe", "--cluster")
-        guarded.grant("distant", "--operation", "Describe", "--operation", "DescribeConfigs", "--topic", "*")
-        yield guarded
+    guarded = Guarded(secured_node.kafka, secured_node.clients, password)
+    assert guarded.clients.create(dict.fromkeys(TOPICS, ((1,),)), {"retention.ms": "5"}) == {}
+    guarded.grant(
+        Acl("reader", ("Describe", "DescribeConfigs"), "Topic"),
+        Acl("reader", ("Describe",), "Cluster"),
+        Acl("narrow", ("Describe", "DescribeConfigs"), "Topic", "seen"),
+        Acl("narrow", ("Describe",), "Cluster"),
+        Acl("blind", ("Describe",), "Topic"),
+        Acl("blind", ("Describe",), "Cluster"),
+        Acl("distant", ("Describe", "DescribeConfigs"), "Topic"),
+    )
+    return guarded
 
 
 @pytest.fixture
@@ -107,13 +99,14 @@ def test_a_hidden_topic_is_not_gone(guarded: Guarded, session_of: Callable[[str]
     assert state.topic_errors.keys() == {"hidden"}
     assert "it exists and is hidden from topiarist" in state.topic_errors["hidden"].message
     assert state.dangling_records == {"deleted": RECORD}
-    guarded.grant("narrow", "--operation", "Describe", "--operation", "DescribeConfigs", "--topic", "hidden")
+    guarded.grant(Acl("narrow", ("Describe", "DescribeConfigs"), "Topic", "hidden"))
     unhidden = read_state(narrow, records_of(ids))
     assert unhidden.topics.keys() == {"seen", "hidden"}
     assert unhidden.topic_errors == {}
     assert unhidden.dangling_records == {"deleted": RECORD}
 
 
+@pytest.mark.night(area="rights")
 def test_a_name_without_describe_is_never_absent(session_of: Callable[[str], Session]) -> None:
     """Before a write, after it and for its progress, a name that may not be described is an error, existing or not."""
     narrow = session_of("narrow")
@@ -130,6 +123,7 @@ def test_a_name_without_describe_is_never_absent(session_of: Callable[[str], Ses
     assert TopicReader(reader).look(["no-such-topic"]).topics == {"no-such-topic": None}
 
 
+@pytest.mark.night(area="rights")
 def test_configs_that_may_not_be_read_are_a_fault(session_of: Callable[[str], Session]) -> None:
     """Without DescribeConfigs no state is read: a state without overrides would be a plan to set all of them."""
     blind = session_of("blind")
@@ -139,6 +133,7 @@ def test_configs_that_may_not_be_read_are_a_fault(session_of: Callable[[str], Se
         assert caught.value.reason is Reason.NO_PERMISSION
 
 
+@pytest.mark.night(area="rights")
 def test_without_describe_on_the_cluster_a_state_warns(session_of: Callable[[str], Session]) -> None:
     """The state is read and says that it may be old, and that it shows no reassignments."""
     state = read_state(session_of("distant"), RecordsView())

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
 from brokers.topiarist_runs import run_in_process
 from integration.write_fixtures import topics_by_result
 from support.cli.runs import RunResult
@@ -88,6 +90,24 @@ def check_open(bed: KafkaFixture, proxy: Proxy, *names: str) -> None:
     assert run_in_process("plan", folder, "--exit-code").code == Exit.DONE
 
 
+@pytest.mark.core
+def test_f11_a_quorum_that_waits(bare: KafkaFixture) -> None:
+    """A quorum that has found ZooKeeper closes the cluster: topiarist reads everything and writes nothing. Once the
+    quorum has ended and ``/migration`` is removed, topiarist continues as before.
+    """
+    if bare.kafka.release != NEWEST:
+        pytest.skip("migrated is the newest release")
+    with Quorum(bare.kafka) as quorum, Proxy(bare.kafka.zookeeper.connect) as proxy:
+        check_open(bare, proxy, "before")
+        quorum.start()
+        bare.kafka.wait(lambda: bare.kafka.client.exists("/migration"), "the quorum to find ZooKeeper")
+        check_closed(bare, proxy, Reason.KRAFT_MIGRATION, f"{BEGUN} (a KRaft quorum has connected)")
+        quorum.stop()
+        bare.kafka.client.delete("/migration")
+        check_open(bare, proxy, "before", "after")
+
+
+@pytest.mark.night(area="migration")
 def test_f11_a_migration_and_the_way_back(fresh: KafkaFixtureFactory) -> None:
     """A quorum connects, becomes active, and is rolled back; each time topiarist reads everything and writes nothing,
     until the last step of Kafka's rollback is done, and then continues as before. The second quorum becomes active

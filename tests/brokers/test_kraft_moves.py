@@ -7,17 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import zip_longest
-from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from brokers.moves_fixture import MESSAGE, MOVES_PROPERTIES
-from support.kafka.clients import Clients
-from support.kafka.kraft import CONTROLLER, KraftCluster, KraftOptions
+from brokers.moves_fixture import MESSAGE
+from brokers.shared_clusters import THREE_RACKS
+from support.kafka.kraft import CONTROLLER
 from support.kafka.kraft_fixture import KraftFixture
 from support.kafka.move_records import MoveRecordsInMemory, sync
-from support.kafka.programs import Program
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.moves import requests
 from topiarist.adapters.kafka_admin.moves.clear import clear_moves
@@ -41,7 +39,6 @@ from topiarist.model.plan import SAFE_ASSESSMENT, ElectLeaders, MoveReplicas, Pl
 from topiarist.model.state import OwnershipRecord
 from topiarist.ports import MoveOptions
 
-RACKS: dict[int, str | None] = {1: "a", 2: "b", 3: "c"}
 SLOW, FAST = 1024, 50 << 20
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 OWNER = "team"
@@ -149,7 +146,7 @@ class Moves:
 
     def throttles(self, *topics: str) -> dict[str, Mapping[str, str]]:
         """Return the throttles of topics, and of all brokers, that are set."""
-        entities = [*(f"topics/{name}" for name in topics), *(f"brokers/{broker}" for broker in RACKS)]
+        entities = [*(f"topics/{name}" for name in topics), *(f"brokers/{broker}" for broker in THREE_RACKS)]
         with self.session() as session:
             found = self.reader(session).read_throttles(entities)
         assert not found.unreachable
@@ -175,17 +172,10 @@ class Moves:
         return topic is not None and topic.is_in_sync
 
 
-@pytest.fixture(scope="module")
-def moving_cluster(kraft_release: str) -> Iterator[KraftCluster]:
-    """Start a controller and three brokers that fetch little at a time."""
-    with KraftCluster(kraft_release, RACKS, KraftOptions(broker_properties=MOVES_PROPERTIES)) as cluster:
-        yield cluster
-
-
 @pytest.fixture
-def moves(moving_cluster: KraftCluster, program: Program, tmp_path: Path) -> Moves:
+def moves(kraft: KraftFixture) -> Moves:
     """Return the shared cluster, with new records."""
-    return Moves(KraftFixture(moving_cluster, Clients(program, moving_cluster.bootstrap), tmp_path))
+    return Moves(kraft)
 
 
 def test_raise_lower_drain_and_reorder(moves: Moves) -> None:

@@ -10,20 +10,19 @@ from typing import Any
 
 import pytest
 
+from brokers.shared_clusters import FIRST_WITH_SCRAM, OPERATOR_PASSWORD
 from brokers.topiarist_runs import run_in_process
 from kubernetes.fixtures.operator_fixture import OPERATOR_TIMEOUT_S, DeclaredResources, conditions_of
 from kubernetes.fixtures.resources import resource
-from support.kafka.kraft import KafkaListener, plain_and_scram
-from support.kafka.kraft_fixture import KraftFixture, KraftFixtureFactory
+from support.kafka.kraft_fixture import KraftFixture
 from support.kubernetes.operator_process import OperatorProcess
 from support.kubernetes.server import ApiServer, open_api_server
-from support.secret_scanner import assert_no_secrets_in_files, register_secret
+from support.secret_scanner import assert_no_secrets_in_files
 from support.waiting import wait_until
 from topiarist.errors import Exit
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC
 
 NAMESPACE = "topiarist"
-PASSWORD = register_secret("planted-Hedge16-operator")
 RECORDS = DEFAULT_RECORDS_TOPIC.name
 
 
@@ -35,23 +34,16 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
 
 
 def test_the_operator_keeps_the_topics_of_a_cluster_in_kraft_mode(
-    api_server: ApiServer, fresh_kraft: KraftFixtureFactory, kraft_release: str, tmp_path: Path
+    api_server: ApiServer, kraft: KraftFixture, kraft_release: str, tmp_path: Path
 ) -> None:
     """It logs in with a Secret, creates and changes topics, reports drift, an offline broker, a freeze and lost
     records, and its metrics count requests of Kafka's protocol.
     """
     api_server.admin.create_object("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
-    if kraft_release < "3.5":
+    if kraft_release < FIRST_WITH_SCRAM:
         pytest.skip(f"Kafka {kraft_release} has no SCRAM in KRaft mode")
-    listeners = {"LOGIN": KafkaListener("SASL_PLAINTEXT", plain_and_scram({}, ["SCRAM-SHA-512"]))}
-    racks = {1: "a", 2: "b", 3: "c"}
-    # A broker is killed: the state of transactions has more replicas than that of the other tests.
-    brokers = {"transaction.state.log.replication.factor": 3, "transaction.state.log.min.isr": 2}
-    options = {"listeners": listeners, "scram_users": {"topiarist": PASSWORD}, "broker_properties": brokers}
-    with (
-        fresh_kraft(kraft_release, racks, **options) as bed,
-        OperatorProcess(api_server, NAMESPACE, tmp_path / "operator", "--period", "1", secrets=["kafka"]) as operator,
-    ):
+    bed = kraft
+    with OperatorProcess(api_server, NAMESPACE, tmp_path / "operator", "--period", "1", secrets=["kafka"]) as operator:
         declared = DeclaredResources(api_server.api("admin", NAMESPACE), NAMESPACE)
         check_login(declared, bed)
         check_topic(declared, bed, operator)
@@ -74,7 +66,10 @@ def check_login(declared: DeclaredResources, bed: KraftFixture) -> None:
     kafka = {"bootstrapServers": bed.kafka.bootstrap_of("LOGIN"), "sasl": login}
     declared.apply(resource("Cluster", "prod", kafka=kafka))
     wait_for_cluster(declared, ("False", "CredentialsInvalid"))
-    secret = {"metadata": {"name": "kafka"}, "data": {"password": base64.b64encode(PASSWORD.encode()).decode()}}
+    secret = {
+        "metadata": {"name": "kafka"},
+        "data": {"password": base64.b64encode(OPERATOR_PASSWORD.encode()).decode()},
+    }
     declared.api.create_object(f"/api/v1/namespaces/{NAMESPACE}/secrets", secret)
     wait_for_cluster(declared, ("True", "Reachable"))
     assert declared.get_cluster()["status"]["clusterId"] == bed.kafka.cluster_id

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from support.kafka.kraft import CONTROLLER
-from support.kafka.kraft_fixture import KraftFixture, KraftFixtureFactory
+from support.kafka.kraft_fixture import KraftFixture
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.partition_states import inspect, inspect_all
 from topiarist.adapters.kafka_admin.read.progress import poll_progress
@@ -112,21 +112,19 @@ def test_leaders_states_and_progress(kraft: KraftFixture, session: Session) -> N
     assert progress["no-such-topic"].identity is None
 
 
-def test_a_fenced_broker_and_a_lost_controller(fresh_kraft: KraftFixtureFactory, kraft_release: str) -> None:
+def test_a_fenced_broker_and_a_lost_controller(kraft: KraftFixture, session: Session) -> None:
     """A killed broker is no broker any more; without a controller the cluster is readable, and closed for writes."""
-    with fresh_kraft(kraft_release, {1: "a", 2: "b"}) as bed:
-        opened = Session(KafkaAccess(bed.kafka.bootstrap), 10.0)
-        bed.clients.create({"kept": ((1, 2),)})
-        bed.kafka.kill(2)
-        bed.kafka.wait(lambda: bed.registered() == {1}, "the session of the killed broker to expire")
-        state = read_state(opened, RecordsView())
-        assert state.brokers == (Broker(1, "a"),)
-        if state.min_version >= (4, 0):
-            assert state.fenced_brokers == {2: "b"}
-        assert inspect(opened, "kept").states[0].isr == (1,)
-        assert poll_progress(opened, {"kept": [0]})["kept"].missing_brokers == (2,)
-        bed.kafka.kill(CONTROLLER)
-        closed = read_state(opened, RecordsView())
-        assert closed.topics.keys() == {"kept"}
-        assert closed.write_block.reason is Reason.NO_CONTROLLER
-        opened.close()
+    bed = kraft
+    bed.clients.create({"kept": ((1, 2),)})
+    bed.kafka.kill(2)
+    bed.kafka.wait(lambda: bed.registered() == {1, 3}, "the session of the killed broker to expire")
+    state = read_state(session, RecordsView())
+    assert state.brokers == (Broker(1, "a"), Broker(3, "c"))
+    if state.min_version >= (4, 0):
+        assert state.fenced_brokers == {2: "b"}
+    assert inspect(session, "kept").states[0].isr == (1,)
+    assert poll_progress(session, {"kept": [0]})["kept"].missing_brokers == (2,)
+    bed.kafka.kill(CONTROLLER)
+    closed = read_state(session, RecordsView())
+    assert closed.topics.keys() == {"kept"}
+    assert closed.write_block.reason is Reason.NO_CONTROLLER

@@ -1,30 +1,29 @@
 """Tries the rights of ``docs/connections.md`` with an authorizer: they suffice, and each missing one is named.
 
-Each test has a principal of its own, with exactly the rights that the test names, and a topic of records of its own.
+Each principal has exactly the rights that the test names, and a topic of records of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from kafka.protocol.admin import CreateAclsRequest
 from msgspec.structs import replace
 
+from brokers.shared_clusters import PASSWORD
 from support.builders import refusal_reasons
+from support.kafka.acls import Acl, create_acls
 from support.kafka.clients import Clients
-from support.kafka.kraft import ACLS, KafkaListener, KraftCluster, KraftOptions, plain_and_scram
-from support.kafka.programs import Program
-from support.secret_scanner import register_secret
+from support.kafka.kraft import KraftCluster
+from support.kafka.kraft_fixture import KraftFixture
 from support.spec_builders import apply_outcomes, plan_specs, topic_spec
 from topiarist.adapters.kafka_admin.cluster import KafkaCluster
-from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.state import WARNING_NO_REASSIGNMENTS
-from topiarist.adapters.kafka_admin.read.sync import WARNING_UNSYNCED, read_quorum
+from topiarist.adapters.kafka_admin.read.sync import WARNING_UNSYNCED
 from topiarist.errors import Location, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, RecordsTopic, SaslMechanism, SaslPassword
 from topiarist.model.credentials import SecretReference
@@ -37,16 +36,7 @@ from topiarist.planning.unmanage import parse_unmanage_request, plan_unmanage
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import read_and_plan
 
-PASSWORD = register_secret("planted-Hedge16-rights")
-RACKS: dict[int, str | None] = {1: "a", 2: "b", 3: "c"}
-PRINCIPALS = 64
-
-_TYPES = {"Topic": 2, "Cluster": 4, "TransactionalId": 5}
-_OPERATIONS = {
-    **{"Read": 3, "Write": 4, "Create": 5, "Delete": 6, "Alter": 7, "Describe": 8},
-    **{"DescribeConfigs": 10, "AlterConfigs": 11},
-}
-_ANY, _LITERAL, _PREFIXED, _ALLOW = "*", 3, 4, 3
+_ANY = "*"
 _RECORDS = "the topic of records"
 
 
@@ -106,63 +96,23 @@ class Guarded:
         """Return the access of a new principal with these rights; no principal has used its topic of records."""
         number = next(self._numbers)
         user, self.records = f"user-{number}", RecordsTopic(f"__topiarist-{number}", 1)
-        acl = CreateAclsRequest.AclCreation
-        creations = []
-        for right in sorted(rights):
-            name = self.records.name if right.name == _RECORDS else right.name
-            is_prefix = name.endswith("-*")
-            creations.append(
-                acl(
-                    resource_type=_TYPES[right.resource],
-                    resource_name="kafka-cluster"
-                    if right.resource == "Cluster"
-                    else name.removesuffix("*" * is_prefix),
-                    resource_pattern_type=_PREFIXED if is_prefix else _LITERAL,
-                    principal=f"User:{user}",
-                    host="*",
-                    operation=_OPERATIONS[right.operation],
-                    permission_type=_ALLOW,
-                )
-            )
-        session = Session(KafkaAccess(self.kafka.bootstrap), 10.0)
-        answer = session.controller().call(CreateAclsRequest(creations=creations))
-        assert [each.error_code for each in answer.results] == [0] * len(creations)
-        self._wait_until_current(session)
-        session.close()
+        acls = (
+            Acl(user, (right.operation,), right.resource, self.records.name if right.name == _RECORDS else right.name)
+            for right in sorted(rights)
+        )
+        create_acls(self.kafka.bootstrap, acls)
         login = SaslPassword(
             SaslMechanism.PLAIN, user, SecretReference(str(self.password), "", Location("c.yaml", 1, 1))
         )
         return KafkaAccess(self.kafka.bootstrap_of("LOGIN"), login, records=self.records, request_timeout=15.0)
 
-    def _wait_until_current(self, session: Session) -> None:
-        """Wait until each broker has the metadata that the controller has committed."""
-        end = read_quorum(session, session.any_broker()).high_watermark
-        brokers = [session.broker(each) for each in RACKS]
-        self.kafka.wait(
-            lambda: all(each.read_versions().finalized_features_epoch >= end - 1 for each in brokers), "the rights"
-        )
-
-
-@pytest.fixture(scope="module")
-def guarded_cluster(
-    kraft_release: str, program: Program, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Guarded]:
-    """Start three brokers with an authorizer."""
-    password = tmp_path_factory.mktemp("rights") / "password"
-    password.write_text(PASSWORD)
-    users = {f"user-{number}": PASSWORD for number in range(PRINCIPALS)}
-    listeners = {"LOGIN": KafkaListener("SASL_PLAINTEXT", plain_and_scram(users, ["PLAIN"]))}
-    with KraftCluster(kraft_release, RACKS, KraftOptions(properties=ACLS, listeners=listeners, heap="160m")) as kafka:
-        yield Guarded(kafka, Clients(program, kafka.bootstrap), password)
-
 
 @pytest.fixture
-def guarded(guarded_cluster: Guarded) -> Iterator[Guarded]:
-    """Return the cluster; afterwards it has no topics."""
-    yield guarded_cluster
-    with KafkaCluster(KafkaAccess(guarded_cluster.kafka.bootstrap), owner="default") as cluster:
-        names = [name for name in cluster.read().topics if not name.startswith("__transaction")]
-    assert guarded_cluster.clients.delete(names) == {}
+def guarded(kraft: KraftFixture, tmp_path_factory: pytest.TempPathFactory) -> Guarded:
+    """Return the cluster without any rights."""
+    password = tmp_path_factory.mktemp("rights") / "password"
+    password.write_text(PASSWORD)
+    return Guarded(kraft.kafka, kraft.clients, password)
 
 
 def refusal(run: Callable[[], object]) -> str:
@@ -196,6 +146,7 @@ def change(access: KafkaAccess, **fields: Any) -> Outcome:
         return outcome
 
 
+@pytest.mark.core
 def test_reading_needs_the_rights_of_all_runs(guarded: Guarded) -> None:
     """With exactly them everything is visible, also before there are records, and there are no warnings."""
     access = guarded.grant(READING)
@@ -210,6 +161,7 @@ def test_reading_needs_the_rights_of_all_runs(guarded: Guarded) -> None:
         assert cluster.inspect_all([state.topics["t"]]).keys() == {"t"}
 
 
+@pytest.mark.night(area="rights")
 def test_a_hidden_topic_is_never_absent(guarded: Guarded) -> None:
     """Without Describe the listing leaves topics out: one with a record is an error, and no plan changes it."""
     access = guarded.grant(READING - {DESCRIBE} | {Right("Describe", "Topic", "seen-*")})
@@ -231,6 +183,7 @@ def test_a_hidden_topic_is_never_absent(guarded: Guarded) -> None:
         assert cluster.inspect("hidden-1").other_errors
 
 
+@pytest.mark.night(area="rights")
 def test_a_hidden_topic_without_a_record_is_not_created(guarded: Guarded) -> None:
     """A plan cannot know it; the run sees that it is hidden, or finds that it exists, and changes nothing."""
     rights = WRITING - {DESCRIBE} | {Right("Create", "Cluster")}
@@ -241,6 +194,7 @@ def test_a_hidden_topic_without_a_record_is_not_created(guarded: Guarded) -> Non
     assert "Describe is missing" in outcome.message
 
 
+@pytest.mark.night(area="rights")
 def test_a_prefix_is_enough_for_its_topics(guarded: Guarded) -> None:
     """A principal with rights on a prefix manages the topics of that prefix."""
     on_prefix = {Right(word, "Topic", "team-*") for word in ("Describe", "DescribeConfigs", "Create", "Delete")}
@@ -256,6 +210,7 @@ def test_a_prefix_is_enough_for_its_topics(guarded: Guarded) -> None:
 DESCRIBE_CONFIGS_OF_RECORDS = Right("DescribeConfigs", "Topic", _RECORDS)
 
 
+@pytest.mark.night(area="rights")
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
@@ -271,6 +226,7 @@ def test_reading_without_a_right(guarded: Guarded, missing: Right, message: str)
         assert message in refusal(cluster.read)
 
 
+@pytest.mark.night(area="rights")
 def test_reading_without_the_cluster(guarded: Guarded) -> None:
     """Without Describe on the cluster a plan says that it may be old, and that reassignments are not visible."""
     access = guarded.grant(READING - {DESCRIBE_CLUSTER})
@@ -282,7 +238,10 @@ def test_reading_without_the_cluster(guarded: Guarded) -> None:
         assert cluster.inspect("t").assignment.keys() == {0, 1}
 
 
-@pytest.mark.parametrize("operation", CHANGES)
+@pytest.mark.parametrize(
+    "operation",
+    ["Create", *(pytest.param(each, marks=pytest.mark.night(area="rights")) for each in CHANGES if each != "Create")],
+)
 def test_each_change_needs_one_right_more(guarded: Guarded, operation: str) -> None:
     """With exactly that right the change is made; without it, it is refused, and the right is named."""
     access = guarded.grant(WRITING)
@@ -299,6 +258,7 @@ def test_each_change_needs_one_right_more(guarded: Guarded, operation: str) -> N
     assert change(access, **CHANGES[operation]).result is Result.DONE
 
 
+@pytest.mark.night(area="rights")
 def test_ownership_and_freeze_need_no_right_on_topics(guarded: Guarded) -> None:
     """Adoption, release and freeze write records only."""
     access = guarded.grant(WRITING)
@@ -311,6 +271,7 @@ def test_ownership_and_freeze_need_no_right_on_topics(guarded: Guarded) -> None:
         assert cluster.read().topics["t"].record is None
 
 
+@pytest.mark.night(area="rights")
 @pytest.mark.parametrize(
     ("missing", "message"),
     [
@@ -351,6 +312,7 @@ def own_for_move(guarded: Guarded) -> None:
         )
 
 
+@pytest.mark.night(area="rights")
 def test_moves_need_alter_on_the_cluster(guarded: Guarded) -> None:
     """With it replicas move without a throttle; without it, the right is named."""
     access = guarded.grant(WRITING)
@@ -364,6 +326,7 @@ def test_moves_need_alter_on_the_cluster(guarded: Guarded) -> None:
     assert move(access, 0).result is Result.DONE
 
 
+@pytest.mark.night(area="rights")
 def test_throttled_moves_need_configs(guarded: Guarded) -> None:
     """With the rights for throttles replicas move with one."""
     access = guarded.grant(MOVING | THROTTLING)
@@ -371,6 +334,7 @@ def test_throttled_moves_need_configs(guarded: Guarded) -> None:
     assert move(access, THROTTLE).result is Result.DONE
 
 
+@pytest.mark.night(area="rights")
 @pytest.mark.parametrize("missing", sorted(THROTTLING))
 def test_a_throttle_without_a_right_moves_nothing(guarded: Guarded, missing: Right) -> None:
     """The run ends before a replica moves, and names the right."""

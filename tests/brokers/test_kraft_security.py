@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from support.kafka.clients import Clients
-from support.kafka.kraft import (
-    ACLS,
-    CONTROLLER,
-    OAUTH,
-    KafkaListener,
-    KraftCluster,
-    KraftOptions,
-    plain_and_scram,
-    tls_of,
-)
+from brokers.shared_clusters import FIRST_WITH_SCRAM, PASSWORDS, REAUTHENTICATION_MS, SecurityFiles
 from support.kafka.kraft_fixture import KraftFixture
-from support.kafka.programs import Program
-from support.network.certificates import EXPIRED, Authority
+from support.network.certificates import EXPIRED
 from support.network.token_server import TokenServer
 from support.secret_scanner import register_secret
 from topiarist.adapters.kafka_admin.connection.session import Session
@@ -30,18 +19,17 @@ from topiarist.errors import Location, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, SaslMechanism, SaslOAuth, SaslPassword
 from topiarist.model.credentials import SecretReference, Tls
 
-PASSWORDS = {"alice": register_secret("planted-Hedge11-alice"), "bob=,b": register_secret("planted-Hedge12-bob")}
 WRONG_PASSWORD = register_secret("planted-Hedge13-wrong")
 CLIENT_SECRET = register_secret("planted-Hedge14-client")
 HERE = Location("clusters.yaml", 3, 5)
-REAUTHENTICATION_MS = 2_000
 
 
 class Secured:
-    """A cluster of one broker with ACLs and a listener for each kind of security, and the files for its clients."""
+    """The node with a listener for each kind of security, and the files for its clients."""
 
-    def __init__(self, kafka: KraftCluster, folder: Path, authority: Authority, other: Authority) -> None:
-        self.kafka, self.folder, self.authority, self.other = kafka, folder, authority, other
+    def __init__(self, bed: KraftFixture, files: SecurityFiles) -> None:
+        self.bed, self.kafka = bed, bed.kafka
+        self.folder, self.authority, self.other = files.folder, files.authority, files.other
 
     def reference(self, name: str, content: str) -> SecretReference:
         """Return a reference to a file with this content."""
@@ -66,33 +54,12 @@ class Secured:
         return KafkaAccess(self.kafka.bootstrap_of(listener), sasl, tls, request_timeout=15.0)
 
 
-@pytest.fixture(scope="module")
-def secured(kraft_release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """Start a broker with all listeners; KRaft mode has SCRAM from Kafka 3.5 on."""
-    if kraft_release < "3.5":
+@pytest.fixture
+def secured(secured_node: KraftFixture, security: SecurityFiles, kraft_release: str) -> Secured:
+    """Return the node with its files; KRaft mode has SCRAM from Kafka 3.5 on."""
+    if kraft_release < FIRST_WITH_SCRAM:
         pytest.skip(f"Kafka {kraft_release} has no SCRAM in KRaft mode")
-    folder = tmp_path_factory.mktemp("secured")
-    authority, other = Authority(folder / "authority"), Authority(folder / "other")
-    certificate = authority.issue("broker", "127.0.0.1", "localhost")
-    expired = authority.issue("expired-broker", "127.0.0.1", valid=EXPIRED)
-    logins = plain_and_scram({"alice": PASSWORDS["alice"]})
-    tls, mutual = tls_of(certificate, authority.ca), tls_of(certificate, authority.ca, client_certificate="required")
-    listeners = {
-        "LOGIN": KafkaListener("SASL_PLAINTEXT", logins),
-        "LOGINTLS": KafkaListener("SASL_SSL", {**logins, **tls}),
-        "SHORT": KafkaListener("SASL_PLAINTEXT", {**logins, "connections.max.reauth.ms": REAUTHENTICATION_MS}),
-        "OAUTH": KafkaListener("SASL_PLAINTEXT", OAUTH),
-        "TLS": KafkaListener("SSL", tls),
-        "MUTUAL": KafkaListener("SSL", mutual),
-        "EXPIRED": KafkaListener("SSL", tls_of(expired, authority.ca)),
-    }
-    options = KraftOptions(listeners=listeners, scram_users={"alice": PASSWORDS["alice"]}, properties=ACLS)
-    with KraftCluster(kraft_release, {1: "a"}, options) as kafka:
-        # Kafka's format tool does not take such a name.
-        words = ["--add-config", f"SCRAM-SHA-512=[password={PASSWORDS['bob=,b']}]", "--entity-name", "bob=,b"]
-        words += ["--bootstrap-server", kafka.bootstrap, "--alter", "--entity-type", "users"]
-        assert kafka.tool("kafka-configs", *words).code == 0
-        yield Secured(kafka, folder, authority, other)
+    return Secured(secured_node, security)
 
 
 def broker_ids(access: KafkaAccess) -> list[int]:
@@ -114,9 +81,15 @@ def refusal(access: KafkaAccess) -> TopiaristError:
     return caught.value
 
 
+@pytest.mark.core
 @pytest.mark.parametrize(
     ("mechanism", "user"),
-    [("PLAIN", "alice"), ("SCRAM-SHA-256", "alice"), ("SCRAM-SHA-512", "alice"), ("SCRAM-SHA-512", "bob=,b")],
+    [
+        pytest.param("PLAIN", "alice", marks=pytest.mark.night(area="security")),
+        pytest.param("SCRAM-SHA-256", "alice", marks=pytest.mark.night(area="security")),
+        ("SCRAM-SHA-512", "alice"),
+        pytest.param("SCRAM-SHA-512", "bob=,b", marks=pytest.mark.night(area="security")),
+    ],
 )
 def test_a_password_logs_in(secured: Secured, mechanism: str, user: str) -> None:
     """Each mechanism logs in, without TLS and with it, also a user with a name that SCRAM has to escape."""
@@ -125,6 +98,7 @@ def test_a_password_logs_in(secured: Secured, mechanism: str, user: str) -> None
     assert broker_ids(secured.access("LOGINTLS", login, secured.tls())) == [1]
 
 
+@pytest.mark.night(area="security")
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
 def test_a_wrong_password_is_refused(secured: Secured, mechanism: str) -> None:
     """The error has the server, the user and the words of the broker, and not the password."""
@@ -136,6 +110,7 @@ def test_a_wrong_password_is_refused(secured: Secured, mechanism: str) -> None:
     )
 
 
+@pytest.mark.night(area="security")
 def test_a_certificate_logs_in(secured: Secured) -> None:
     """A client certificate of the authority of the brokers is accepted; a listener without clients' needs none."""
     certificate = secured.authority.issue("client", "client")
@@ -143,6 +118,7 @@ def test_a_certificate_logs_in(secured: Secured) -> None:
     assert broker_ids(secured.access("TLS", tls=secured.tls())) == [1]
 
 
+@pytest.mark.night(area="security")
 def test_refused_certificates_are_explained(secured: Secured) -> None:
     """Each cause of a failed TLS handshake has its own words."""
     foreign = secured.other.issue("foreign", "client")
@@ -164,6 +140,7 @@ def test_refused_certificates_are_explained(secured: Secured) -> None:
         assert access.bootstrap_servers in str(error)
 
 
+@pytest.mark.night(area="security")
 def test_the_wrong_listener_is_named(secured: Secured) -> None:
     """A port with TLS, without TLS, with a login, without a login, and of a controller are distinguished."""
     cases = {
@@ -178,12 +155,13 @@ def test_the_wrong_listener_is_named(secured: Secured) -> None:
         error = refusal(access)
         assert words in str(error)
         assert error.reason is Reason.AUTHENTICATION_FAILED, error
-    controller = KafkaAccess(f"127.0.0.1:{secured.kafka.port('CONTROLLER', CONTROLLER)}")
+    controller = KafkaAccess(f"127.0.0.1:{secured.kafka.port('CONTROLLER', secured.kafka.controllers[0])}")
     error = refusal(controller)
     assert "it is a controller of a KRaft cluster" in str(error)
     assert error.reason is Reason.UNREACHABLE
 
 
+@pytest.mark.night(area="security")
 def test_a_token_logs_in(secured: Secured) -> None:
     """A token of an endpoint logs in, by HTTP on the loopback interface and by HTTPS; one token serves all connections.
 
@@ -209,6 +187,7 @@ def test_a_token_logs_in(secured: Secured) -> None:
         assert "it refused the client topiarist" in str(error)
 
 
+@pytest.mark.night(area="security")
 def test_the_login_is_renewed(secured: Secured) -> None:
     """A connection outlives the session lifetime of the broker: the login is renewed before a later request."""
     session = Session(secured.access("SHORT", secured.password("SCRAM-SHA-512")), 10.0)
@@ -223,10 +202,10 @@ def test_the_login_is_renewed(secured: Secured) -> None:
     session.close()
 
 
-def test_a_missing_right_is_named(secured: Secured, program: Program, tmp_path: Path) -> None:
+@pytest.mark.night(area="security")
+def test_a_missing_right_is_named(secured: Secured) -> None:
     """Lookups without ACLs name the principal and the right; with a topic the leader is found by those who may."""
-    bed = KraftFixture(secured.kafka, Clients(program, secured.kafka.bootstrap), tmp_path)
-    assert bed.clients.create({"private": ((1,),)}) == {}
+    assert secured.bed.clients.create({"private": ((1,),)}) == {}
     session = Session(secured.access("LOGIN", secured.password("SCRAM-SHA-256")), 10.0)
     look_ups: tuple[Callable[[], object], ...] = (
         lambda: session.leader("private"),

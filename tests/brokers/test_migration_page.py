@@ -276,6 +276,7 @@ def hide_chance(text: str) -> str:
     return re.sub(rf"controller {CONTROLLER}, epoch \d\b", f"controller {CONTROLLER}, epoch 2", text)
 
 
+@pytest.mark.night(area="migration")
 @pytest.mark.timeout(1200)  # many restarts: 4 to 8 minutes were measured on busy machines
 def test_the_page_on_a_real_migration(fresh: KafkaFixtureFactory) -> None:
     """Records by ZooKeeper, moved to Kafka, dual write, rollback, dual write, KRaft, Kafka 4.4: every command of the

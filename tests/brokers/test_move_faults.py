@@ -19,7 +19,6 @@ from brokers.moves_fixture import (
     change_controller,
     check_done,
     check_traffic,
-    revive,
 )
 from support.cli.runs import RunResult
 from support.kafka.jars import NEWEST
@@ -58,6 +57,7 @@ KILLS = ((2, CutTiming.AFTER), (5, CutTiming.BEFORE), (5, CutTiming.AFTER), (8, 
 """The moments of a kill, by write: each batch, and the last transaction, come between taking and releasing the lock."""
 
 
+@pytest.mark.night(area="moves")
 def test_m03_the_run_is_killed(moves: MovesFixture, release: str) -> None:
     """``kill -9`` before and after each of two batches, and before the throttles are put back: the next run ends with
     the lists of the first plan, and nothing that was moved is sent again.
@@ -104,6 +104,7 @@ def test_m04_the_controller_changes(moves: MovesFixture) -> None:
     moves.check_lists({"m4": target})
 
 
+@pytest.mark.night(area="moves")
 def test_m08_another_client_cancels(moves: MovesFixture) -> None:
     """``kafka-reassign-partitions --cancel`` while a batch is in flight leaves lists in another order than
     before: the run reports them, and the next run moves the partition as declared.
@@ -120,6 +121,7 @@ def test_m08_another_client_cancels(moves: MovesFixture) -> None:
     moves.check_lists({"m8": target})
 
 
+@pytest.mark.night(area="moves")
 @pytest.mark.usefixtures("newest")
 def test_m09_another_client_removes_the_throttles(moves: MovesFixture) -> None:
     """``kafka-reassign-partitions --verify`` of another topic leaves all throttles while anything is in flight. Its
@@ -143,6 +145,7 @@ def test_m09_another_client_removes_the_throttles(moves: MovesFixture) -> None:
     moves.check_lists({"m9": target})
 
 
+@pytest.mark.night(area="moves")
 def test_m10_the_topic_is_deleted(moves: MovesFixture) -> None:
     """Another client deletes the topic in the middle: the run reports the entry that stays. No run sends anything, and
     none creates a topic of that name, until the entry is removed.
@@ -163,6 +166,7 @@ def test_m10_the_topic_is_deleted(moves: MovesFixture) -> None:
     moves.check_lists({"m10-other": ((1, 3),)})
 
 
+@pytest.mark.night(area="moves")
 def test_m12_the_topic_is_deleted_and_recreated(moves: MovesFixture) -> None:
     """Another client deletes the topic in the middle and recreates it: the entry is recognised as older than the topic.
     After the remedy of the message, another controller leaves the topic where it was created.
@@ -208,12 +212,13 @@ def test_m14_a_target_broker_dies_and_returns(moves: MovesFixture) -> None:
     sent = moves.kafka.client.get(REQUEST)[1].czxid
     moves.kafka.kill(3)
     check_stalled(moves.finish(process), "broker 3 is not registered", "partition m14 0")
-    revive(moves.kafka, 3)
+    moves.kafka.revive(3)
     assert moves.kafka.client.get(REQUEST)[1].czxid == sent
     check_done(moves.release("m14", target))
     moves.check_lists({"m14": target})
 
 
+@pytest.mark.night(area="moves")
 def test_m15_a_broker_that_keeps_its_replica_dies(moves: MovesFixture) -> None:
     """The copy may end, and the move cannot: the stall names the broker that is missing."""
     moves.create({"m15": ((2, 3, 1),)})
@@ -221,11 +226,12 @@ def test_m15_a_broker_that_keeps_its_replica_dies(moves: MovesFixture) -> None:
     process = moves.start_slow("m15", target, stall_after="3s")
     moves.kafka.stop(1)
     check_stalled(moves.finish(process), "no progress for 3 s: broker 1 is not registered", "partition m15 0")
-    revive(moves.kafka, 1)
+    moves.kafka.revive(1)
     check_done(moves.release("m15", target))
     moves.check_lists({"m15": target})
 
 
+@pytest.mark.night(area="moves")
 @pytest.mark.usefixtures("newest")
 def test_m17_a_drained_broker_dies(moves: MovesFixture) -> None:
     """The move ends without the broker that leaves, and a plan warns of the logs that stay on its disk."""
@@ -242,9 +248,10 @@ def test_m17_a_drained_broker_dies(moves: MovesFixture) -> None:
     check_done(moves.apply())
     assert all(4 not in replicas for replicas in moves.lists("m17"))
     moves.check_nothing_left()
-    revive(moves.kafka, 4)
+    moves.kafka.revive(4)
 
 
+@pytest.mark.night(area="moves")
 @pytest.mark.usefixtures("newest")
 def test_m26_a_throttle_below_production(moves: MovesFixture) -> None:
     """Producers write more than the throttle permits to copy: the stall names the throttle, and a run with a higher one
@@ -260,6 +267,7 @@ def test_m26_a_throttle_below_production(moves: MovesFixture) -> None:
     check_traffic(traffic)
 
 
+@pytest.mark.night(area="moves")
 @pytest.mark.usefixtures("newest")
 def test_the_run_is_killed_while_a_broker_is_down(moves: MovesFixture) -> None:
     """The target broker hangs in the third of ten batches, and the run is killed. A second run names the broker, the
@@ -293,7 +301,7 @@ def test_the_run_is_killed_while_a_broker_is_down(moves: MovesFixture) -> None:
     assert "no progress for 4 s: broker 4 is not registered: partition night 2 waits for it" in said.err, said
     assert "run again to wait for it" in said.err, said
     assert moves.kafka.client.get(REQUEST)[1].czxid == sent
-    revive(moves.kafka, 4)
+    moves.kafka.revive(4)
     moves.kafka.wait(lambda: moves.kafka.client.exists(REQUEST) is None, "the controller to end the third batch")
     moved = [partition for partition, replicas in enumerate(moves.lists("night")) if replicas == planned[partition]]
     assert len(moved) == 3

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from brokers.moves_fixture import (
     FETCH_BYTES,
     MESSAGE,
@@ -35,6 +37,7 @@ def described_lists(moves: MovesFixture, topic: str) -> Lists:
     return tuple(by_partition[partition] for partition in range(len(by_partition)))
 
 
+@pytest.mark.core
 def test_one_plan_with_every_kind_of_move(moves: MovesFixture) -> None:
     """A raise, a lower, a drain, a rack repair and a reorder: the lists are those of the plan, also by Kafka's own
     ``--describe``; the producer sees no error, the consumer loses no message, and a second run writes nothing.
@@ -76,6 +79,7 @@ def sample_size(log: Path) -> tuple[float, int]:
     return time.monotonic(), sum(path.stat().st_size for path in log.glob("*.log"))
 
 
+@pytest.mark.night(area="moves")
 def test_bytes_under_a_throttle(moves: MovesFixture, release: str, report: Callable[[str], None]) -> None:
     """A copy is never faster than the declared rate, measured by the size of the follower's log.
 

@@ -10,7 +10,7 @@ from support.kafka.kafka_fixture import KafkaFixture
 from topiarist.errors import Exit
 
 LOST = ("nudged", "nudged-too")
-ASSIGNMENT = {"version": 2, "partitions": {"0": [3, 5], "1": [5, 6]}, "adding_replicas": {}, "removing_replicas": {}}
+ASSIGNMENT = {"version": 2, "partitions": {"0": [1, 2], "1": [2, 3]}, "adding_replicas": {}, "removing_replicas": {}}
 ODD = b'{"version":2,"partitions":{"0":["x"]},"adding_replicas":{},"removing_replicas":{}}'
 LONG_ENOUGH = 3.0
 """Seconds within which a controller that reads a topic would have initialized it."""

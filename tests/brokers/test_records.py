@@ -68,6 +68,7 @@ def start(
     return subprocess.Popen(arguments, env=os.environ | {"PYTHONPATH": search}, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.night(area="crash")
 def test_contending_processes_lose_no_update(kraft: KraftFixture, session: Session, own: RecordsTopic) -> None:
     """Four processes count one record up: every number is written once, and the numbers of commits have no gap."""
     first = committed(session, own)
@@ -84,7 +85,9 @@ def test_contending_processes_lose_no_update(kraft: KraftFixture, session: Sessi
     assert 2 * len(written) <= last.number - first.number <= 2 * len(written) + lost
 
 
-@pytest.mark.parametrize("step", ["acquired", "intents", "fenced"])
+@pytest.mark.parametrize(
+    "step", ["intents", *(pytest.param(each, marks=pytest.mark.night(area="crash")) for each in ("acquired", "fenced"))]
+)
 def test_a_killed_run_is_followed_by_the_next(
     kraft: KraftFixture, session: Session, own: RecordsTopic, step: str
 ) -> None:

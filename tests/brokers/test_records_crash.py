@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import pytest
 
-from support.kafka.kraft_fixture import KraftFixture, KraftFixtureFactory
+from support.kafka.kraft_fixture import KraftFixture
 from support.soak import SOAK
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.records.run import RecordsRun
@@ -51,6 +51,9 @@ KILLS = [
     ("EndTxn", 3, "after"),
 ]
 """The requests of a run with a chunk that deletes, and one that creates, configures and grows."""
+
+CORE_KILL = ("CreateTopics", 1, "after")
+"""The kill that every run of these tests has: a topic exists, and its record is still an intent."""
 
 STOPS = [
     ("InitProducerId", 2, "before"),  # the check of the deletion
@@ -173,7 +176,12 @@ def start_process(module: str, *words: str) -> subprocess.Popen[str]:
     )
 
 
-@pytest.mark.parametrize("fault", KILLS, ids=str)
+@pytest.mark.core
+@pytest.mark.parametrize(
+    "fault",
+    [pytest.param(each, marks=() if each == CORE_KILL else pytest.mark.night(area="crash")) for each in KILLS],
+    ids=str,
+)
 def test_a_killed_command_is_completed_by_the_next(kraft: KraftFixture, fault: tuple[str, int, str]) -> None:
     """kill -9 at a request: the next run completes the work, makes nothing twice, and leaves nothing without owner."""
     folder = Folder(kraft, "kill-" + "-".join(map(str, fault)).lower())
@@ -184,6 +192,7 @@ def test_a_killed_command_is_completed_by_the_next(kraft: KraftFixture, fault: t
     folder.require_converged()
 
 
+@pytest.mark.night(area="crash")
 @pytest.mark.parametrize("fault", STOPS, ids=str)
 def test_a_stopped_command_sends_nothing_after_its_lease(kraft: KraftFixture, fault: tuple[str, int, str]) -> None:
     """SIGSTOP at a request or its check, another run completes, SIGCONT: the first ends and writes nothing."""
@@ -204,6 +213,7 @@ def test_a_stopped_command_sends_nothing_after_its_lease(kraft: KraftFixture, fa
     folder.require_converged()
 
 
+@pytest.mark.night(area="crash")
 def test_contending_commands_leave_one_result(kraft: KraftFixture) -> None:
     """Four commands apply other values to the same topics at once: each wins or loses, and all records are right."""
     folder = Folder(kraft, "contend")
@@ -232,25 +242,24 @@ def test_contending_commands_leave_one_result(kraft: KraftFixture) -> None:
     assert records.number > before
 
 
+@pytest.mark.night(area="crash")
 @pytest.mark.parametrize("fault", [("EndTxn", 1, "before"), ("EndTxn", 3, "before")], ids=str)
-def test_brokers_of_the_records_are_lost_inside_a_transaction(
-    fresh_kraft: KraftFixtureFactory, kraft_release: str, fault: tuple[str, int, str]
-) -> None:
+def test_brokers_of_the_records_are_lost_inside_a_transaction(kraft: KraftFixture, fault: tuple[str, int, str]) -> None:
     """The leader of the records is killed inside a transaction: this run or the next ends well."""
-    with fresh_kraft(kraft_release, {1: "a", 2: "b", 3: "c"}) as bed:
-        folder = Folder(bed, "lost")
-        folder.begin()
+    bed = kraft
+    folder = Folder(bed, "lost")
+    folder.begin()
 
-        def kill_leader() -> int:
-            topic = bed.clients.describe(["__topiarist"])["__topiarist"]
-            assert topic
-            leader = topic.partitions[0].leader
-            assert leader
-            bed.kafka.kill(leader)
-            return leader
+    def kill_leader() -> int:
+        topic = bed.clients.describe(["__topiarist"])["__topiarist"]
+        assert topic
+        leader = topic.partitions[0].leader
+        assert leader
+        bed.kafka.kill(leader)
+        return leader
 
-        bed.kafka.start(folder.run_with_fault(fault, kill_leader))
-        folder.require_converged()
+    bed.kafka.start(folder.run_with_fault(fault, kill_leader))
+    folder.require_converged()
 
 
 def wait_until_stopped(process: subprocess.Popen[str]) -> None:

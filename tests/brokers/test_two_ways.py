@@ -12,14 +12,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
+from brokers.shared_clusters import THREE_RACKS
 from support.cli.runs import RunResult, document, run_topiarist
 from support.kafka.clients import Clients
 from support.kafka.kafka_fixture import KafkaFixtureFactory
-from support.kafka.kraft_fixture import KraftFixtureFactory
+from support.kafka.kraft_fixture import KraftFixture
 from topiarist.errors import Exit
 
 ZOOKEEPER_RELEASE = "3.9.2"
-RACKS: dict[int, str | None] = {1: "a", 2: "b", 3: "c"}
 
 OWN_LINES = (
     r" +controller \d+, epoch \d+",
@@ -77,11 +79,10 @@ class Plans(NamedTuple):
     document: Any
 
 
-def test_both_ways_have_the_same_plans(
-    fresh: KafkaFixtureFactory, fresh_kraft: KraftFixtureFactory, kraft_release: str, tmp_path: Path
-) -> None:
+@pytest.mark.core
+def test_both_ways_have_the_same_plans(fresh: KafkaFixtureFactory, kraft: KraftFixture, tmp_path: Path) -> None:
     """Creation, adoption, growth, configs, refusals and deletion are planned and made alike."""
-    with fresh(ZOOKEEPER_RELEASE, RACKS) as zookeeper, fresh_kraft(kraft_release, RACKS) as kraft:
+    with fresh(ZOOKEEPER_RELEASE, THREE_RACKS) as zookeeper:
         ways = (
             Way(kraft.clients, {"kafka": {"bootstrapServers": kraft.kafka.bootstrap}}, ()),
             Way(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import struct
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,13 +18,15 @@ import pytest
 from kafka.protocol.consumer.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 
+from brokers.shared_clusters import PASSWORD
 from brokers.topiarist_runs import run_in_process
 from support.cli.runs import document
+from support.kafka.acls import Acl, create_acls
 from support.kafka.clients import Clients
-from support.kafka.kafka_fixture import KafkaFixtureFactory
-from support.kafka.kraft import ACLS, KafkaListener, KraftCluster, KraftOptions, plain_and_scram
+from support.kafka.kafka_fixture import KafkaFixture
+from support.kafka.kraft import KraftCluster
+from support.kafka.kraft_fixture import KraftFixture
 from support.kafka.programs import Program
-from support.secret_scanner import register_secret
 from support.spec_builders import topic_spec
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.usage.reader import KafkaUsageReader
@@ -42,18 +44,9 @@ from topiarist.planning.planner import make_plan
 from topiarist.ports import WriteControl
 from topiarist.reconcile import apply_plan
 
-PASSWORD = register_secret("planted-Cedar41-usage")
-ONE_COPY: Mapping[str, object] = {
-    "offsets.topic.num.partitions": 4,
-    "offsets.topic.replication.factor": 1,
-    "share.coordinator.state.topic.num.partitions": 1,
-    "share.coordinator.state.topic.replication.factor": 1,
-    "share.coordinator.state.topic.min.isr": 1,
-}
-
 
 class World:
-    """Two brokers with their clients, and a folder with manifests of them."""
+    """A cluster with its clients, and a folder with manifests of it."""
 
     def __init__(self, kafka: KraftCluster, clients: Clients, folder: Path) -> None:
         self.kafka, self.clients, self.folder = kafka, clients, folder
@@ -92,24 +85,17 @@ class World:
         return said.out + said.err
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def newest_clients() -> Iterator[Program]:
     """Start the clients of Kafka 4.4, which know all kinds of groups."""
     with Program("Clients", "4.4.0") as program:
         yield program
 
 
-@pytest.fixture(scope="module")
-def cluster(kraft_release: str) -> Iterator[KraftCluster]:
-    """Start two brokers."""
-    with KraftCluster(kraft_release, {1: "a", 2: "b"}, KraftOptions(properties=ONE_COPY)) as kafka:
-        yield kafka
-
-
 @pytest.fixture
-def world(cluster: KraftCluster, newest_clients: Program, tmp_path: Path) -> World:
-    """Return the two brokers."""
-    return World(cluster, Clients(newest_clients, cluster.bootstrap), tmp_path)
+def world(kraft: KraftFixture, newest_clients: Program) -> World:
+    """Return the shared cluster with the newest clients."""
+    return World(kraft.kafka, Clients(newest_clients, kraft.kafka.bootstrap), kraft.folder)
 
 
 def members_of(read: UsageRead, topic: str) -> dict[str, tuple[GroupType, int]]:
@@ -117,18 +103,16 @@ def members_of(read: UsageRead, topic: str) -> dict[str, tuple[GroupType, int]]:
     return {group.group: (group.type, group.members) for group in read.topics[topic].groups}
 
 
-def test_a_cluster_without_groups_stays_without_their_topic(kraft_release: str, newest_clients: Program) -> None:
+def test_a_cluster_without_groups_stays_without_their_topic(kraft: KraftFixture) -> None:
     """Reading creates no topic of committed offsets, and without groups the list is complete."""
-    with KraftCluster(kraft_release, {1: None}) as kafka:
-        clients = Clients(newest_clients, kafka.bootstrap)
-        assert clients.create({"t": ((1,),)}) == {}
-        with KafkaUsageReader(KafkaAccess(kafka.bootstrap)) as reader:
-            for _ in range(2):
-                found = reader.read()
-                assert found.evidence.knows_readers
-                assert found.evidence.retention_minutes == 10_080
-                assert set(found.topics) == {"t"}
-        assert clients.describe(["__consumer_offsets"]) == {"__consumer_offsets": None}
+    assert kraft.clients.create({"t": ((1,),)}) == {}
+    with KafkaUsageReader(KafkaAccess(kraft.kafka.bootstrap)) as reader:
+        for _ in range(2):
+            found = reader.read()
+            assert found.evidence.knows_readers
+            assert found.evidence.retention_minutes == 10_080
+            assert set(found.topics) == {"t"}
+    assert kraft.clients.describe(["__consumer_offsets"]) == {"__consumer_offsets": None}
 
 
 def test_members_of_every_kind_are_readers(world: World) -> None:
@@ -243,92 +227,88 @@ def test_a_consumer_that_joins_after_the_plan_stops_the_deletion(world: World) -
         assert set(port.read().topics) >= {"j-member", "j-written"}
 
 
+@pytest.mark.night(area="rights")
 def test_missing_rights_do_not_look_like_a_topic_without_readers(
-    kraft_release: str, newest_clients: Program, tmp_path_factory: pytest.TempPathFactory
+    world: World, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """A principal without Describe on the cluster gets an empty list without an error: nothing is known then."""
     password = tmp_path_factory.mktemp("usage") / "password"
     password.write_text(PASSWORD)
-    listeners = {"LOGIN": KafkaListener("SASL_PLAINTEXT", plain_and_scram({"narrow": PASSWORD}, ["PLAIN"]))}
-    options = KraftOptions(listeners=listeners, properties={**ACLS, **ONE_COPY})
-    with KraftCluster(kraft_release, {1: None}, options) as kafka:
-        clients = Clients(newest_clients, kafka.bootstrap)
-        assert clients.create({"t": ((1,),)}) == {}
+    kafka, clients = world.kafka, world.clients
+    assert clients.create({"t": ((1,),)}) == {}
 
-        def grant(*words: str) -> None:
-            flags = ("--bootstrap-server", kafka.bootstrap, "--add", "--allow-principal", "User:narrow")
-            assert kafka.tool("kafka-acls", *flags, *words).code == 0
+    def grant(acl: Acl) -> None:
+        create_acls(kafka.bootstrap, [acl])
 
-        login = SaslPassword(SaslMechanism("PLAIN"), "narrow", SecretReference(str(password), "", Location("c", 1, 1)))
-        grant("--operation", "Describe", "--topic", "t")
-        with (
-            clients.member("hidden", ["t"]),
-            KafkaUsageReader(KafkaAccess(kafka.bootstrap_of("LOGIN"), login)) as reader,
-        ):
-            found = reader.read()
-            assert (found.evidence.groups, found.evidence.groups_complete) == (0, False)
-            assert found.topics["t"].sizes == (None,)
-            assert found.topics["t"].ends == (0,)
-            grant("--operation", "Describe", "--cluster")
-            kafka.wait(lambda: reader.read().evidence.groups == 1, "the right")
-            found = reader.read()
-            # Describe on the cluster lists the group, and Describe on the group is needed to see its members.
-            assert (found.evidence.groups_complete, found.evidence.groups_unread) == (True, 1)
-            assert not found.evidence.knows_readers
-            grant("--operation", "Describe", "--group", "*")
-            kafka.wait(lambda: bool(reader.read().topics["t"].member_count), "the members")
-            # A consumer group (KIP-848) is described only to those that may see all of its topics.
-            assert clients.create({"u": ((1,),)}) == {}
-            with clients.member("both", ["t", "u"], protocol="consumer"):
-                kafka.wait(lambda: reader.read().evidence.groups == 2, "the other group")
-                assert reader.read().evidence.groups_unread == 1
-                grant("--operation", "Describe", "--topic", "*")
-                kafka.wait(lambda: reader.read().evidence.knows_readers, "the right")
-                kafka.wait(lambda: "u" in reader.read().topics, "the topic")
+    login = SaslPassword(SaslMechanism("PLAIN"), "narrow", SecretReference(str(password), "", Location("c", 1, 1)))
+    grant(Acl("narrow", ("Describe",), "Topic", "t"))
+    with (
+        clients.member("hidden", ["t"]),
+        KafkaUsageReader(KafkaAccess(kafka.bootstrap_of("LOGIN"), login)) as reader,
+    ):
+        found = reader.read()
+        assert (found.evidence.groups, found.evidence.groups_complete) == (0, False)
+        assert found.topics["t"].sizes == (None,)
+        assert found.topics["t"].ends == (0,)
+        grant(Acl("narrow", ("Describe",), "Cluster"))
+        kafka.wait(lambda: reader.read().evidence.groups == 1, "the right")
+        found = reader.read()
+        # Describe on the cluster lists the group, and Describe on the group is needed to see its members.
+        assert (found.evidence.groups_complete, found.evidence.groups_unread) == (True, 1)
+        assert not found.evidence.knows_readers
+        grant(Acl("narrow", ("Describe",), "Group"))
+        kafka.wait(lambda: bool(reader.read().topics["t"].member_count), "the members")
+        # A consumer group (KIP-848) is described only to those that may see all of its topics.
+        assert clients.create({"u": ((1,),)}) == {}
+        with clients.member("both", ["t", "u"], protocol="consumer"):
+            kafka.wait(lambda: reader.read().evidence.groups == 2, "the other group")
+            assert reader.read().evidence.groups_unread == 1
+            grant(Acl("narrow", ("Describe",), "Topic"))
+            kafka.wait(lambda: reader.read().evidence.knows_readers, "the right")
+            kafka.wait(lambda: "u" in reader.read().topics, "the topic")
 
 
-def test_a_broker_that_is_away_takes_its_groups_along(kraft_release: str, newest_clients: Program) -> None:
+@pytest.mark.night(area="crash")
+def test_a_broker_that_is_away_takes_its_groups_along(world: World) -> None:
     """Every broker that is left answers without an error; the list is known to be incomplete all the same."""
-    with KraftCluster(kraft_release, {1: "a", 2: "b"}, KraftOptions(properties=ONE_COPY)) as kafka:
-        clients = Clients(newest_clients, kafka.bootstrap)
-        assert clients.create({"t": ((1, 2),)}) == {}
-        clients.produce({"t": 1}, "x")
-        for number in range(8):
-            clients.consume_as_group(f"group-{number}", ["t"])
-        with KafkaUsageReader(KafkaAccess(kafka.bootstrap)) as reader:
-            assert (reader.read().evidence.groups, reader.read().evidence.groups_complete) == (8, True)
-            kafka.kill(2)
-            kafka.wait(lambda: reader.read().evidence.brokers_asked == 1, "the broker to leave")
-            evidence = reader.read().evidence
-            assert evidence.groups < 8
-            assert not evidence.groups_complete
-            assert reader.read().topics["t"].all_bytes is None
+    kafka, clients = world.kafka, world.clients
+    assert clients.create({"t": ((1, 2),)}) == {}
+    clients.produce({"t": 1}, "x")
+    for number in range(8):
+        clients.consume_as_group(f"group-{number}", ["t"])
+    with KafkaUsageReader(KafkaAccess(kafka.bootstrap)) as reader:
+        assert (reader.read().evidence.groups, reader.read().evidence.groups_complete) == (8, True)
+        kafka.kill(2)
+        kafka.wait(lambda: reader.read().evidence.brokers_asked == 2, "the broker to leave")
+        evidence = reader.read().evidence
+        assert evidence.groups < 8
+        assert not evidence.groups_complete
+        assert reader.read().topics["t"].all_bytes is None
 
 
 def test_a_cluster_in_zookeeper_mode_is_read_beside_it(
-    release: str, fresh: KafkaFixtureFactory, newest_clients: Program
+    release: str, bare: KafkaFixture, newest_clients: Program
 ) -> None:
     """Old brokers too: topics through ZooKeeper, usage from the brokers; no newest time is asked of Kafka 2.4."""
-    properties = {key: value for key, value in ONE_COPY.items() if key.startswith("offsets.")}
-    with fresh(release, {1: None, 2: None}, properties=properties) as bed:
-        clients = Clients(newest_clients, bed.kafka.bootstrap)
-        assert clients.create({"t": ((1,), (2,)), "idle": ((2,),)}) == {}
-        clients.produce({"t": 2}, "x" * 300)
-        clients.consume_as_group("batch", ["t"])
-        bed.declare({}, kafka={"bootstrapServers": bed.kafka.bootstrap}, via="ZooKeeper")
-        out = bed.folder / "snapshots"
-        with clients.member("app", ["t"]):
-            said = bed.run("snapshot", "--evidence", "--out", str(out))
-            assert said.code == Exit.DONE, said
-        (path,) = out.glob("*.jsonl")
-        rows = [json.loads(line) for line in path.read_text().splitlines()]
-        usage = {row["topic"]: row for row in rows if row["kind"] == "usage"}
-        assert rows[0]["evidence"]["groupsComplete"] is True
-        assert {(group["id"], group["members"]) for group in usage["t"]["groups"]} == {("app", 1), ("batch", 0)}
-        assert usage["t"]["ends"] == [1, 1]
-        assert (usage["t"]["newestAt"] == [None, None]) is (release == "2.4.1")
-        assert None not in usage["t"]["oldestAt"]
-        assert usage["idle"]["read"]["state"] == "NotSeen"
+    bed = bare
+    clients = Clients(newest_clients, bed.kafka.bootstrap)
+    assert clients.create({"t": ((1,), (2,)), "idle": ((2,),)}) == {}
+    clients.produce({"t": 2}, "x" * 300)
+    clients.consume_as_group("batch", ["t"])
+    bed.declare({}, kafka={"bootstrapServers": bed.kafka.bootstrap}, via="ZooKeeper")
+    out = bed.folder / "snapshots"
+    with clients.member("app", ["t"]):
+        said = bed.run("snapshot", "--evidence", "--out", str(out))
+        assert said.code == Exit.DONE, said
+    (path,) = out.glob("*.jsonl")
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    usage = {row["topic"]: row for row in rows if row["kind"] == "usage"}
+    assert rows[0]["evidence"]["groupsComplete"] is True
+    assert {(group["id"], group["members"]) for group in usage["t"]["groups"]} == {("app", 1), ("batch", 0)}
+    assert usage["t"]["ends"] == [1, 1]
+    assert (usage["t"]["newestAt"] == [None, None]) is (release == "2.4.1")
+    assert None not in usage["t"]["oldestAt"]
+    assert usage["idle"]["read"]["state"] == "NotSeen"
 
 
 @contextmanager

@@ -165,6 +165,19 @@ class Clients:
         finally:
             self._ask("leave", group=group)
 
+    def state(self) -> dict[str, Any]:
+        """Return what the cluster keeps: topics, racks of brokers, dynamic configs, quotas, ACLs, number of moves."""
+        wait_until_current(self._bootstrap)
+        return dict(self._ask("state"))
+
+    def clean(self, configs: Iterable[str]) -> dict[str, str]:
+        """Remove topics, quotas, ACLs, reassignments, and all but these dynamic configs; return the errors."""
+        return dict(self._ask("clean", configs=list(configs)))
+
+    def unregister(self, broker: int) -> None:
+        """Make a cluster in KRaft mode forget a broker that has ended."""
+        self._ask("unregister", broker=broker)
+
     def _create(self, topics: Mapping[str, Any], *, validate: bool = False) -> dict[str, str]:
         return dict(self._ask("create", topics=topics, validate=validate))
 

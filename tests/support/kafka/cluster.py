@@ -52,6 +52,7 @@ class Cluster(Nodes):
         super().__init__(release, zookeeper.directory)
         self.zookeeper, self.chroot = zookeeper, chroot
         self.racks = dict(racks)
+        self._first_racks = dict(racks)
         self.ports: dict[int, int] = {}
         self.brokers = self.nodes
         self._properties = {**DEFAULTS, **(properties or {})}
@@ -112,6 +113,28 @@ class Cluster(Nodes):
         """Forget permanent properties of a broker; its next start is without them."""
         found = self._broker_properties.get(broker, {})
         self._broker_properties[broker] = {key: value for key, value in found.items() if key not in names}
+
+    def restore(self) -> None:
+        """Let exactly the brokers of the start run, with their first properties."""
+        changed = {broker for broker, properties in self._broker_properties.items() if properties}
+        self._broker_properties.clear()
+        for broker in self.brokers.keys() - self._first_racks.keys():
+            self.brokers.pop(broker).stop()
+            del self.ports[broker]
+        self.racks = dict(self._first_racks)
+        for broker, process in self.brokers.items():
+            if process.alive:
+                process.resume()
+            if broker in changed:
+                process.stop()
+            if not process.alive:
+                self.revive(broker)
+        self.wait(lambda: self.registered() == self._first_racks.keys(), "the brokers of the start, and no others")
+
+    def revive(self, broker: int) -> None:
+        """Start a killed broker after its session has expired; ZooKeeper refuses its registration before that."""
+        self.wait(lambda: broker not in self.registered(), "the session of the killed broker to expire")
+        self.start(broker)
 
     def rack_properties(self, broker: int) -> dict[str, object]:
         """Return the property of a broker's rack; nothing if it has none."""
@@ -174,6 +197,6 @@ class Cluster(Nodes):
     def _wait_until_serving(self, broker: int) -> None:
         """Wait until a broker serves requests; replace its port if another process has taken it."""
         process = self.brokers[broker]
-        while not process.wait_ready(lambda: f"[KafkaServer id={broker}] started" in process.read_log()):
+        while not process.wait_for_log(f"[KafkaServer id={broker}] started"):
             process.kill()
             self._launch(broker, is_restart=True)

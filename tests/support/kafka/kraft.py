@@ -4,6 +4,7 @@
         kafka.bootstrap                      # the brokers, without encryption or login
         kafka.kill(2), kafka.start(2)        # like kill -9: its session expires after 3 seconds
         kafka.restart(CONTROLLER)            # the first controller; more of them: controllers=3
+        kafka.restore()                      # the nodes of the start again, all of them running
         kafka.tool("kafka-topics", "--bootstrap-server", kafka.bootstrap, "--list")
 
 ``KraftOptions.listeners`` adds listeners with TLS or a login beside the plain one; ``kafka.bootstrap_of("CLIENT")`` has
@@ -68,7 +69,7 @@ class KraftOptions:
     ``properties`` apply to all nodes, ``broker_properties`` and ``controller_properties`` to the nodes of their kind.
     ``format_release`` is the release of the metadata version that the cluster is formatted with, such as ``3.3``.
     ``scram_users`` have their passwords by user name, for both SCRAM mechanisms; formatting with them needs Kafka 3.5
-    or later.
+    or later. Without a controller of its own (0) the first broker is the controller too, in one process.
     """
 
     controllers: int = 1
@@ -92,8 +93,9 @@ class KraftCluster(Nodes):
         super().__init__(release, Path(self._folder.name))
         self.racks = dict(racks)
         self.cluster_id = _random_id()
+        self._first_racks = dict(racks)
         self._options = options
-        self._controllers = range(CONTROLLER, CONTROLLER + options.controllers)
+        self._controllers = [*range(CONTROLLER, CONTROLLER + options.controllers)] or [min(racks)]
         self._node_properties: dict[int, dict[str, object]] = {}
         self._ports: dict[tuple[str, int], int] = {}
 
@@ -110,9 +112,14 @@ class KraftCluster(Nodes):
         """Return the port of one listener of a node; that of a controller is ``CONTROLLER``."""
         return self._ports.setdefault((listener, node), free_port())
 
+    @property
+    def controllers(self) -> tuple[int, ...]:
+        """The ids of the nodes that are controllers."""
+        return tuple(self._controllers)
+
     def __enter__(self) -> Self:
         try:
-            for node in (*self._controllers, *self.racks):
+            for node in dict.fromkeys((*self._controllers, *self.racks)):
                 self._format(node)
             for _ in range(MAX_ATTEMPTS):
                 if self._start_all():
@@ -145,6 +152,21 @@ class KraftCluster(Nodes):
         self.stop(node)
         self.start(node, properties=properties)
 
+    def restore(self) -> set[int]:
+        """Let exactly the nodes of the start run, with their first properties; return the brokers that were removed."""
+        changed = {node for node, properties in self._node_properties.items() if properties}
+        self._node_properties.clear()
+        removed = {node for node in self.nodes if node not in {*self._controllers, *self._first_racks}}
+        for node in removed:
+            self.nodes.pop(node).kill()
+        self.racks = dict(self._first_racks)
+        for node, process in self.nodes.items():
+            if process.alive:
+                process.resume()
+            if not process.alive or node in changed:
+                self.restart(node)
+        return removed
+
     def upgrade(self, node: int, release: str) -> None:
         """Restart one node with the jars of another release on the same folder; the others keep theirs."""
         self.stop(node)
@@ -168,8 +190,7 @@ class KraftCluster(Nodes):
         process.start()
 
     def _wait_until_serving(self, node: int) -> bool:
-        process = self.nodes[node]
-        return process.wait_ready(lambda: _READY in process.read_log())
+        return self.nodes[node].wait_for_log(_READY)
 
     def _format(self, node: int) -> None:
         """Prepare the empty storage of a node; what Kafka's tool writes for a plain broker is one file."""
@@ -199,8 +220,8 @@ class KraftCluster(Nodes):
         return java_command(jars, self.directory, words, heap=self._options.heap, classes=[compile_programs()])
 
     def _all_properties(self, node: int) -> dict[str, object]:
-        is_controller = node in self._controllers
-        names = ["CONTROLLER"] if is_controller else ["PLAINTEXT", *self._options.listeners]
+        is_controller, is_broker = node in self._controllers, node in self.racks
+        names = [*(["PLAINTEXT", *self._options.listeners] if is_broker else []), *["CONTROLLER"] * is_controller]
         protocols = {"CONTROLLER": "PLAINTEXT", "PLAINTEXT": "PLAINTEXT"}
         protocols |= {name: listener.protocol for name, listener in self._options.listeners.items()}
         addresses = {name: f"{name}://127.0.0.1:{self.port(name, node)}" for name in names}
@@ -209,7 +230,7 @@ class KraftCluster(Nodes):
             **BROKER_DEFAULTS,
             **SESSION,
             **_QUORUM,
-            "process.roles": "controller" if is_controller else "broker",
+            "process.roles": ",".join(["broker"] * is_broker + ["controller"] * is_controller),
             "node.id": node,
             "listeners": ",".join(addresses.values()),
             "listener.security.protocol.map": ",".join(f"{name}:{protocol}" for name, protocol in protocols.items()),
@@ -217,7 +238,8 @@ class KraftCluster(Nodes):
             "controller.quorum.voters": ",".join(voters),
             "log.dirs": self.directory / f"node-{node}" / "data",
             **self._options.properties,
-            **(self._options.controller_properties if is_controller else self._properties_of_broker(node)),
+            **(self._options.controller_properties if is_controller else {}),
+            **(self._properties_of_broker(node) if is_broker else {}),
             **self._node_properties.get(node, {}),
         }
 

@@ -13,6 +13,7 @@ import java.util.Optional;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.regex.Pattern;
@@ -38,6 +39,7 @@ import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.config.ConfigResource;
+import org.apache.kafka.common.errors.BrokerIdNotRegisteredException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 
@@ -71,6 +73,9 @@ public final class Clients {
             case "group": return group(bootstrap, topics, request.get("group").asText());
             case "join": return join(bootstrap, request);
             case "leave": return leave(request.get("group").asText());
+            case "state": return Cleaner.state(admin);
+            case "clean": return clean(bootstrap, admin, request);
+            case "unregister": return unregister(admin, request.get("broker").asInt());
             default: throw new IllegalArgumentException("no such request: " + request);
         }
     }
@@ -442,8 +447,28 @@ public final class Clients {
         }
     }
 
+    /** Removes what is not kept. The producer goes first: it asks for its topics, which may create them. */
+    private static Object clean(String bootstrap, Admin admin, JsonNode request) throws Exception {
+        KafkaProducer<byte[], byte[]> producer = PRODUCERS.remove(bootstrap);
+        if (producer != null) {
+            producer.close(Duration.ZERO);
+        }
+        return Cleaner.clean(admin, names(request.get("configs")));
+    }
+
+    private static Object unregister(Admin admin, int broker) throws Exception {
+        try {
+            admin.unregisterBroker(broker).all().get();
+        } catch (ExecutionException error) {
+            if (!(error.getCause() instanceof BrokerIdNotRegisteredException)) {
+                throw error;  // otherwise it ended before it was registered
+            }
+        }
+        return "unregistered";
+    }
+
     /** What went wrong, by the name of what it is about; empty if nothing did. */
-    private static <K> Map<String, String> outcome(Map<K, KafkaFuture<Void>> futures) {
+    static <K> Map<String, String> outcome(Map<K, KafkaFuture<Void>> futures) {
         Map<String, String> wrong = new TreeMap<>();
         futures.forEach((key, future) -> {
             try {
