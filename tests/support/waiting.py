@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import IO
 
 DEFAULT_TIMEOUT_S = 30.0
@@ -39,9 +40,16 @@ def read_until(stream: IO[str], word: str) -> str:
 
 
 def is_alive(pid: int) -> bool:
-    """Return True if a process with this id runs."""
+    """Return True if a process with this id runs: one that has ended, and waits to be collected, does not.
+
+    The lanes of tests adopt the children of killed processes, and collect them at the end.
+    """
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    return True
+    state = Path(f"/proc/{pid}/stat")
+    try:
+        return not state.exists() or state.read_text(encoding="utf-8").rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

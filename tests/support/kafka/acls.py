@@ -14,7 +14,7 @@ from topiarist.model.access import KafkaAccess
 
 _TYPES = {"Topic": 2, "Group": 3, "Cluster": 4, "TransactionalId": 5}
 _OPERATIONS = {
-    **{"Read": 3, "Write": 4, "Create": 5, "Delete": 6, "Alter": 7, "Describe": 8},
+    **{"All": 2, "Read": 3, "Write": 4, "Create": 5, "Delete": 6, "Alter": 7, "Describe": 8},
     **{"DescribeConfigs": 10, "AlterConfigs": 11},
 }
 _LITERAL, _PREFIXED, _ALLOW = 3, 4, 3

@@ -111,7 +111,7 @@ class ZooKeeperCleaner:
 
     def clean(self) -> None:
         """Undo all that a test has done; raise ``AssertionError`` if anything is left."""
-        self._kafka.restore()
+        self._kafka.revive_all()  # a topic is deleted only when all of its brokers are there
         client = self._kafka.client
         if client.exists("/topiarist"):
             client.delete("/topiarist", recursive=True)
@@ -119,12 +119,19 @@ class ZooKeeperCleaner:
         for path in _configs(tree):
             if path.startswith(_CLIENT_QUOTAS):
                 _unset(client, path)
-        errors = self._clients.clean(())
-        assert not errors, errors
+        self._kafka.wait(self._delete_topics, "all topics to be deleted")
+        self._kafka.restore()
         try:
             self._kafka.wait(lambda: self._differences() == {}, "a clean cluster")
         except AssertionError as error:
             raise AssertionError(f"left by the test: {self._differences()}") from error
+
+    def _delete_topics(self) -> bool:
+        """Delete the topics that the brokers know; return True once there is none, known to brokers or not."""
+        errors = self._clients.clean(())
+        has_ended = not self._kafka.client.get_children("/brokers/topics")
+        assert not errors or not has_ended, errors
+        return has_ended
 
     def _differences(self) -> dict[str, object]:
         """Return the parts of the state that differ from the start, as they are now."""

@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from support.kafka.catch_up import wait_until_current
-from support.kafka.programs import Program
+from support.kafka.programs import KafkaError, Program
+from support.waiting import wait_until
 
 
 class Partition(NamedTuple):
@@ -87,7 +88,19 @@ class Clients:
     def configs(self, topics: Iterable[str], *, kind: str = "TOPIC") -> dict[str, dict[str, tuple[str, str]]]:
         """Return every config of each topic (``BROKER``: of each broker) with its effective value and source."""
         wait_until_current(self._bootstrap)
-        found = self._ask("configs", topics=list(topics), kind=kind)
+        found: dict[str, Any] = {}
+
+        def are_known() -> bool:
+            """Return whether the broker that is asked knows all topics; in ZooKeeper mode it may learn of them late."""
+            try:
+                found.update(self._ask("configs", topics=list(topics), kind=kind))
+            except KafkaError as error:
+                if str(error).startswith("UnknownTopicOrPartitionException"):
+                    return False
+                raise
+            return True
+
+        wait_until(are_known, f"all brokers to know {topics}", interval=0.05)
         return {name: {key: (one[0], one[1]) for key, one in values.items()} for name, values in found.items()}
 
     def create(

@@ -114,6 +114,14 @@ class Cluster(Nodes):
         found = self._broker_properties.get(broker, {})
         self._broker_properties[broker] = {key: value for key, value in found.items() if key not in names}
 
+    def revive_all(self) -> None:
+        """Let all brokers run that were ever started."""
+        for broker, process in self.brokers.items():
+            if process.alive:
+                process.resume()
+            else:
+                self.revive(broker)
+
     def restore(self) -> None:
         """Let exactly the brokers of the start run, with their first properties."""
         changed = {broker for broker, properties in self._broker_properties.items() if properties}
@@ -122,13 +130,9 @@ class Cluster(Nodes):
             self.brokers.pop(broker).stop()
             del self.ports[broker]
         self.racks = dict(self._first_racks)
-        for broker, process in self.brokers.items():
-            if process.alive:
-                process.resume()
-            if broker in changed:
-                process.stop()
-            if not process.alive:
-                self.revive(broker)
+        for broker in changed & self.brokers.keys():
+            self.brokers[broker].stop()
+        self.revive_all()
         self.wait(lambda: self.registered() == self._first_racks.keys(), "the brokers of the start, and no others")
 
     def revive(self, broker: int) -> None:

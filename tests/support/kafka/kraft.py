@@ -14,6 +14,7 @@ their addresses. With ``ACLS`` in the properties, clients of the plain listener 
 from __future__ import annotations
 
 import base64
+import shutil
 import subprocess
 import tempfile
 import uuid
@@ -158,7 +159,9 @@ class KraftCluster(Nodes):
         self._node_properties.clear()
         removed = {node for node in self.nodes if node not in {*self._controllers, *self._first_racks}}
         for node in removed:
-            self.nodes.pop(node).kill()
+            process = self.nodes.pop(node)
+            process.kill()
+            shutil.rmtree(process.folder)
         self.racks = dict(self._first_racks)
         for node, process in self.nodes.items():
             if process.alive:
