@@ -36,6 +36,16 @@ BROKERS = tuple(Broker(number, rack) for number, rack in enumerate("abcabc", sta
 _numbers = count(1)
 
 
+_LONGEST_ID = 100
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Return a short id for a long text: ids go through the environment, and to each worker and back."""
+    if isinstance(val, (str, bytes)) and len(val) > _LONGEST_ID:
+        return f"{argname} of {len(val)}"
+    return None
+
+
 def pytest_collection_finish() -> None:
     """Leave the ten thousand collected tests out of each later search for garbage."""
     gc.freeze()

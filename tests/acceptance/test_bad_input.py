@@ -29,6 +29,7 @@ def client(zookeeper: EmbeddedZooKeeper) -> Iterator[KazooClient]:
         yield client
 
 
+@pytest.mark.slow
 def test_of_ten_thousand_broken_files_the_first_hundred_are_shown(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

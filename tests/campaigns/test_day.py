@@ -17,6 +17,7 @@ from topiarist.model.outcome import Outcome
 from topiarist.model.plan import Plan, TopicPlan
 
 
+@pytest.mark.slow
 def test_a_short_day_raises_no_alarm() -> None:
     """Two hours with 20 Topics: every quarter has changes and writes of all kinds, and no alarm."""
     quarters = run_day(topics=20, hours=2)

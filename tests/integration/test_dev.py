@@ -74,6 +74,7 @@ def test_editors_find_the_schemas() -> None:
         assert json.loads(path.read_text())["$schema"]
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     """One line and exit 1; nothing is written."""
     with socket.socket() as other:

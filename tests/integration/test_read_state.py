@@ -117,6 +117,7 @@ def test_a_cluster_is_read_as_it_stands(cluster: SimulatedKafka) -> None:
         assert (topic.record, topic.record_valid, topic.modified_externally) == (None, False, False)
 
 
+@pytest.mark.slow
 def test_without_multiread_the_same_is_read(cluster: SimulatedKafka) -> None:
     """Servers before and after 3.6 give the same state, also for more topics than fit in one request or window."""
     cluster.add_topics(*(Topic(f"topic-{number}", REPLICAS, {"retention.ms": f"{number}"}) for number in range(600)))

@@ -141,6 +141,7 @@ def test_what_is_refused_and_what_ended_the_run_is_in_it(
     assert (summary["exit"], summary["results"]) == (4, {"refused": 1})
 
 
+@pytest.mark.slow
 def test_with_wait_a_created_topic_has_its_id(cluster: SimulatedKafka, client: KazooClient, tmp_path: Path) -> None:
     """When the controller has assigned an id, the report gets a second line with the id of the topic's node."""
     report = tmp_path / "report.jsonl"

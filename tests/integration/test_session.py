@@ -64,6 +64,7 @@ def test_a_server_that_hangs_up_at_multiread_is_no_fault(cluster: SimulatedKafka
         assert old.requests["multiRead"] == 1
 
 
+@pytest.mark.slow
 def test_an_interrupted_reading_goes_on(cluster: SimulatedKafka, proxy: Proxy) -> None:
     """A connection that drops in the middle comes back with the same session, and nothing is missing or twice."""
     cluster.add_topics(*(Topic(f"topic-{number:04}", REPLICAS, {}) for number in range(900)))

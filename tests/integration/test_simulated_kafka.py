@@ -206,6 +206,7 @@ def test_what_a_real_controller_fails_on_is_a_fault(chroot: str) -> None:
         wait_until(lambda: state_exists(playground.client, "good", 1), "the good topic to be taken over")
 
 
+@pytest.mark.slow
 def test_it_goes_on_after_a_restart_of_zookeeper() -> None:
     """A restarted server finds brokers and controller again, and the watches work as before."""
     with RestartableZooKeeper() as server, SimulatedKafka(f"{server.connect}/kafka", BROKERS) as playground:
@@ -228,6 +229,7 @@ def test_the_end_takes_brokers_and_controller_along(chroot: str) -> None:
     assert set(write_checker.decode_topics(tree)) == {"stays"}
 
 
+@pytest.mark.slow
 def test_many_topics_are_seeded_whole(cluster: SimulatedKafka) -> None:
     """More topics than fit in one transaction, and more transactions than are in flight at once, all arrive."""
     cluster.add_topics(*(Topic(f"many-{number}", ((1, 2), (3, 4))) for number in range(260)))

@@ -58,6 +58,7 @@ def data_files(parent: Path) -> dict[str, bytes]:
     )
 
 
+@pytest.mark.slow
 def test_the_wheel_holds_schemas_demo_and_every_module(clone: Path, wheel: zipfile.ZipFile) -> None:
     """The wheel contains the data from outside the package, byte for byte."""
     found = contents(wheel)

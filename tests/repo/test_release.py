@@ -121,6 +121,7 @@ def test_a_version_is_a_commit_and_a_tag_in_a_clone(checkout: Path, clone: Path)
         repository.read_tag(checkout)
 
 
+@pytest.mark.slow
 def test_a_version_is_cut_once(checkout: Path, clone: Path, tmp_path: Path) -> None:
     """The checkout takes over commit and tag; a lower version, changes and an existing tag are refused."""
     copy = tmp_path / "copy"
@@ -158,6 +159,7 @@ def test_packages_are_reproducible(clone: Path, built: tuple[Path, Path], tmp_pa
         assert first.read_bytes() == second.read_bytes(), first.name
 
 
+@pytest.mark.slow
 def test_packages_have_the_version_and_no_owner(built: tuple[Path, Path]) -> None:
     """The names have the version; entries have the time of the commit and no name of an owner."""
     sdist, wheel = built
@@ -169,6 +171,7 @@ def test_packages_have_the_version_and_no_owner(built: tuple[Path, Path]) -> Non
     assert wheel.stat().st_size < 2_000_000
 
 
+@pytest.mark.slow
 def test_packages_pass_twine(built: tuple[Path, Path]) -> None:
     """The metadata of both packages passes ``twine check --strict``, if ``make release`` has installed twine."""
     if not (build.PACKAGES / "twine").is_dir():
@@ -185,6 +188,7 @@ def test_the_chart_is_an_archive_for_helm(tmp_path: Path) -> None:
     assert [one for text in texts for one in yaml.safe_load_all(text) if one] == render()
 
 
+@pytest.mark.slow
 def test_checksums_are_those_of_sha256sum(tmp_path: Path) -> None:
     """``sha256sum`` accepts the file of checksums."""
     (tmp_path / "a").write_text("a")
@@ -254,6 +258,7 @@ def test_the_bundle_has_its_layout(files: dict[str, bytes]) -> None:
         assert any(name.startswith(annotations[f"{prefix}{kind}.v1"]) for name in files)
 
 
+@pytest.mark.slow
 def test_the_bundle_owns_the_definitions(files: dict[str, bytes], service: dict[str, Any]) -> None:
     """The owned kinds are the definitions of the bundle, which are those of ``manifests/crds``."""
     crds = {path.name: path.read_bytes() for path in (ROOT / "manifests" / "crds").glob("*.yaml")}
@@ -269,6 +274,7 @@ def test_the_bundle_owns_the_definitions(files: dict[str, bytes], service: dict[
     assert all(one["displayName"] and one["description"] for one in owned)
 
 
+@pytest.mark.slow
 def test_the_bundle_installs_what_the_chart_installs(service: dict[str, Any]) -> None:
     """Deployment and rights are those of the chart; the service account of both is the same."""
     image = f"registry.example.com/topiarist:{__version__}"
@@ -287,6 +293,7 @@ def test_the_bundle_installs_what_the_chart_installs(service: dict[str, Any]) ->
         assert install["spec"][key] == [{"serviceAccountName": pod["serviceAccountName"], "rules": rules}]
 
 
+@pytest.mark.slow
 def test_the_bundle_has_the_required_fields(service: dict[str, Any]) -> None:
     """The document has a name with its version, install modes for all four cases, and valid samples of its kinds."""
     metadata, spec = service["metadata"], service["spec"]

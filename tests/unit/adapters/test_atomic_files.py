@@ -141,6 +141,7 @@ print(calls)
 """
 
 
+@pytest.mark.slow
 def test_a_kill_at_any_line_leaves_the_old_or_the_new_file(tmp_path: Path) -> None:
     """The file is complete, old or new, if the process is killed at any line of the write (F4)."""
     path = tmp_path / "plan.json"
@@ -215,6 +216,7 @@ def test_a_report_that_cannot_be_opened(path: str, tmp_path: Path, monkeypatch: 
         LineFile(path)
 
 
+@pytest.mark.slow
 def test_a_file_without_end_is_not_read(tmp_path: Path) -> None:
     """A file above the size limit of 512 MiB is refused before it fills the memory."""
     path = tmp_path / "plan.json"

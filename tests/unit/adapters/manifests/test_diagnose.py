@@ -117,6 +117,7 @@ def test_lines_are_counted_once(
     assert (found[-1].line, found[-1].column) == (1051 if ends else 1001, 0)
 
 
+@pytest.mark.slow
 def test_a_list_is_not_compared_item_by_item_with_itself() -> None:
     """The search for duplicate items of a list takes one pass, also in a list that cannot be sorted."""
     mixed = [item for number in range(20_000) for item in (number, f"c{number}", [number])]

@@ -147,6 +147,7 @@ def test_a_plan_without_clusters_is_a_plan() -> None:
     assert parse_plan_file(written(), "plan.json") == ()
 
 
+@pytest.mark.slow
 def test_every_edit_of_one_byte_is_refused() -> None:
     """A change of any single byte is refused with an error."""
     raw, random = written(PLAN), Random(7)

@@ -17,6 +17,7 @@ from topiarist.adapters.snapshots import files
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, load_snapshot
 
 
+@pytest.mark.slow
 def test_a_file_that_was_cut_off_anywhere_is_no_snapshot(tmp_path: Path) -> None:
     """A truncated snapshot is refused at every length; only the last line end is optional."""
     text = b"".join(snapshot_lines())

@@ -344,6 +344,7 @@ def test_no_address_or_controller_is_shown() -> None:
     assert shown(moved) == shown(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [500, 20_000])
 def test_whole_topics_are_cut_the_grave_ones_last(number: int) -> None:
     """Of very many topics, refusals and data loss are shown, and the others are counted."""
@@ -374,6 +375,7 @@ def test_grave_topics_that_are_cut_are_counted_apart() -> None:
     assert f"**The comment is full: {1_001 - kept} topics not shown, {1_000 - kept} of them " in text
 
 
+@pytest.mark.slow
 def test_of_many_clusters_each_shows_its_gravest_topics() -> None:
     """With more clusters than fit, the most severe have their row and section first."""
     grow = existing_topic_plan("payments", AddPartitions(6, (1, 2, 3), spread_replicas(300)[6:], KEY_REMAPPING_RISK))
