@@ -11,6 +11,7 @@ import json
 import os
 import re
 import resource
+import statistics
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 import pytest
 
 _CPU = "cpu_s"
+_TESTS_PER_MEASUREMENT = 100
 _begin = pytest.StashKey[float]()
 _is_last = pytest.StashKey[bool]()
 _GROUP = re.compile(r"(?<=[\w\]])@[^@\[\]]+$")
@@ -30,19 +32,37 @@ def processor_seconds() -> float:
     return sum(each.ru_utime + each.ru_stime for each in used)
 
 
-def measure_speed(rounds: int = 5) -> float:
-    """Return the processor time of a fixed piece of work in seconds: the fastest of some rounds.
+class Speed:
+    """The processor time of a fixed piece of work: its median over a run, which other work may slow down at times.
 
     Budgets are compared in this unit, because a second of one machine is not a second of another.
     """
-    fastest = float("inf")
-    for _ in range(rounds):
-        begin = time.process_time()
-        words = {f"topic-{number}": [number % 7, str(number)] for number in range(4_000)}
-        decoded = json.loads(json.dumps(words, sort_keys=True))
-        sum(len(key) * value[0] for key, value in sorted(decoded.items()))
-        fastest = min(fastest, time.process_time() - begin)
-    return fastest
+
+    def __init__(self) -> None:
+        self._begun = 0
+        self._seconds: list[float] = []
+
+    def note_test(self) -> None:
+        """Do the work at every hundredth call, from the first one on."""
+        if self._begun % _TESTS_PER_MEASUREMENT == 0:
+            self._seconds.append(_time_fixed_work())
+        self._begun += 1
+
+    @property
+    def seconds(self) -> float:
+        """The median; NaN without a test."""
+        return statistics.median(self._seconds) if self._seconds else float("nan")
+
+
+def _time_fixed_work() -> float:
+    begin = time.process_time()
+    words = {f"topic-{number}": [number % 7, str(number)] for number in range(4_000)}
+    decoded = json.loads(json.dumps(words, sort_keys=True))
+    sum(len(key) * value[0] for key, value in sorted(decoded.items()))
+    return time.process_time() - begin
+
+
+_speed = Speed()
 
 
 def _without_group(test: str) -> str:
@@ -84,7 +104,7 @@ class Recorder:
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Write the record."""
-        measured = [speed for speed in self._speeds if speed == speed] or [measure_speed()]
+        measured = [speed for speed in (*self._speeds, _speed.seconds) if speed == speed] or [0.0]
         record = {
             "exit": int(exitstatus),
             "speed_s": sum(measured) / len(measured),
@@ -108,14 +128,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Send the speed of this worker, measured beside the other workers' last tests."""
+    """Send the speed of this worker."""
     if os.environ.get("TOPIARIST_RECORD") and hasattr(session.config, "workeroutput"):
-        session.config.workeroutput["speed_s"] = measure_speed()
+        session.config.workeroutput["speed_s"] = _speed.seconds
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
     """Note the processor time before a test."""
+    if os.environ.get("TOPIARIST_RECORD"):
+        _speed.note_test()
     item.stash[_begin] = processor_seconds()
     item.stash[_is_last] = nextitem is None
     return (yield)
