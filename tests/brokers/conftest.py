@@ -56,6 +56,9 @@ SHARED_BY = {
 }
 """The fixtures that exist once in all workers, with the parameter of their release."""
 
+SHARED_CLUSTERS = ("shared_racked", "shared_bare", "shared_automatic", "shared_moves", "shared_kraft", "shared_secured")
+"""The fixtures of clusters that tests share."""
+
 FIRST_RELEASE_FILES = frozenset({"test_broker_faults.py", "test_kafka_fixture.py"})
 """Files with tests that run with the first release only, in a soak run too."""
 
@@ -86,6 +89,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     Except in a soak run, tests of ``ONE_RELEASE_FILES`` are skipped for all releases but the first. Tests of other
     releases run at night, but those of ``EVERY_RELEASE_FILES``.
     """
+    items.sort(key=_cluster_order)
     for item in items:
         if Path(__file__).parent not in item.path.parents:
             continue
@@ -101,6 +105,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         left_out = FIRST_RELEASE_FILES if SOAK else FIRST_RELEASE_FILES | ONE_RELEASE_FILES
         if not is_first and item.path.name in left_out:
             item.add_marker(pytest.mark.skip(reason=f"tested with {RELEASES[0]}; make soak has all releases"))
+
+
+def _cluster_order(item: pytest.Item) -> tuple[int, ...]:
+    """Return where a test runs: those of one shared cluster one after the other, since it ends for the next one."""
+    names = item.fixturenames if isinstance(item, pytest.Function) else ()
+    return tuple(place for place, name in enumerate(SHARED_CLUSTERS) if name in names)
 
 
 def _group(names: Collection[str], parameters: Mapping[str, object]) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from typing import Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from kazoo.client import KazooClient
 
@@ -45,25 +45,37 @@ AnyCluster = TypeVar("AnyCluster", Cluster, KraftCluster)
 
 
 class SharedCluster(Generic[AnyCluster]):
-    """One cluster of several tests; ``start`` makes one that is entered and left again."""
+    """One cluster of several tests; ``start`` makes one that is entered and left again.
+
+    It ends when another one starts that is not for the same test: an idle broker takes a fortieth of a core.
+    """
+
+    _all: ClassVar[list[SharedCluster[Any]]] = []
 
     def __init__(self, start: Callable[[], AbstractContextManager[AnyCluster]], program: Program) -> None:
         self._start: Callable[[], AbstractContextManager[AnyCluster]] = start
         self._program = program
         self._stack = ExitStack()
         self._running: tuple[AnyCluster, _Cleaner] | None = None
+        self._is_used = False
+        self._all.append(self)
 
     @contextmanager
     def cleaned(self) -> Iterator[AnyCluster]:
         """Return the running cluster for one test, and clean it afterwards."""
         if self._running is None:
+            for other in self._all:
+                if not other._is_used:
+                    other.close()
             cluster = self._stack.enter_context(self._start())
             clients = Clients(self._program, cluster.bootstrap)
             self._running = cluster, _cleaner(cluster, clients)
         cluster, cleaner = self._running
+        self._is_used = True
         try:
             yield cluster
         finally:
+            self._is_used = False
             try:
                 cleaner.clean()
             except BaseException:
