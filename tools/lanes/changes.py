@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-import tomllib
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from lanes.lane import CORE, ROOT, WHOLE, Lane, Part, load_lanes
+from lanes.lane import CORE, ROOT, WHOLE, Lane, Part, load_lanes, load_untouching
 
 
 def choose_parts(files: Sequence[str] | None) -> Mapping[str, Part]:
     """Return the part of each lane for some changed files; None stands for unknown ones."""
-    lanes = load_lanes()
-    nothing = tomllib.loads((ROOT / "tests/lanes.toml").read_text(encoding="utf-8"))["nothing"]
+    lanes, nothing = load_lanes(), load_untouching()
     if files is None or any(not _is_known(file, lanes, nothing) for file in files):
         return {name: Part(WHOLE, tuple(lane.night)) for name, lane in lanes.items()}
     return {name: _part_of(lane, files) for name, lane in lanes.items()}

@@ -18,7 +18,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("TOPIARIST_CACHE") or ROOT / ".cache")
@@ -105,8 +105,18 @@ class Run(NamedTuple):
 
 def load_lanes() -> Mapping[str, Lane]:
     """Read the lanes by name."""
-    tables = tomllib.loads((ROOT / "tests/lanes.toml").read_text(encoding="utf-8"))["lane"]
+    tables = _read_lanes()["lane"]
     return {name: Lane(name=name, excluded=table.pop("except", ()), **table) for name, table in tables.items()}
+
+
+def load_untouching() -> Sequence[str]:
+    """Read the globs of files that touch no lane."""
+    globs: Sequence[str] = _read_lanes()["nothing"]
+    return globs
+
+
+def _read_lanes() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "tests/lanes.toml").read_text(encoding="utf-8"))
 
 
 def run_pytest(lane: Lane, tests: Sequence[str], options: Sequence[str], *, seed: int, night: bool = False) -> Run:
