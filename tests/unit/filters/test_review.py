@@ -411,6 +411,29 @@ def test_configs_are_judged_by_the_document_of_the_run(config: dict[str, str], m
         assert of(guarded(kept, other)).changes == changes
 
 
+def test_a_key_that_was_set_before_may_be_changed() -> None:
+    """Another value of a config that the brokers already took needs no newer version: they know it."""
+    item = ConfigItem("local.retention.ms", "4", "5", SAFE_ASSESSMENT)
+    kept = replace(
+        planned(),
+        topics=(TopicPlan("orders", OLD.topics["orders"], changes=(UpdateConfig((item,)),)),),
+        min_version=(2, 4),
+    )
+    assert refusal_reasons(of(guarded(kept, ClusterSpec()))) == []
+    new = UpdateConfig((ConfigItem("local.retention.ms", None, "5", SAFE_ASSESSMENT),))
+    kept = replace(kept, topics=(replace(of(kept), changes=(new,)),))
+    assert refusal_reasons(of(guarded(kept, ClusterSpec()))) == ["ConfigTooNew"]
+
+
+def test_growth_of_other_first_replicas_was_not_reviewed() -> None:
+    """The lists of new partitions follow from those of partition 0: after it moved, the reviewed lists are not used."""
+    orders = OLD.topics["orders"]
+    moved = replace(OLD, topics={"orders": replace(orders, replicas=((2, 1), *orders.replicas[1:]))})
+    left = of(filter_unreviewed(planned(moved), planned()))
+    assert [type(change) for change in left.changes] == [UpdateConfig]
+    assert [refusal.message for refusal in left.refusals] == ["had other partitions at the review"]
+
+
 def test_a_key_may_be_taken_away_whoever_knows_it() -> None:
     """A key that the document of the cluster does not allow may be removed."""
     changes = (UpdateConfig((ConfigItem("confluent.tier", "x", None, SAFE_ASSESSMENT),)),)

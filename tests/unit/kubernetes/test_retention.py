@@ -109,3 +109,13 @@ def test_each_step_needs_its_consent(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (passes.stored, view.state, refusal_reasons(view)) == ("4000", SyncState.REFUSED, [Reason.DATA_LOSS])
     passes.run()
     assert (passes.stored, passes.step_at) == ("2000", "2026-02-01T14:00:00Z")
+
+
+def test_a_topic_that_is_only_observed_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a Topic is paused nothing of it is written, and it is not Waiting for its next step."""
+    passes = Passes(monkeypatch)
+    passes.run()
+    passes.topic = resource_bodies.updated_body(passes.topic, annotations={"topiarist.dev/paused": "true"})
+    view = passes.run(timedelta(minutes=1))
+    assert (passes.stored, view.state) == ("4000", SyncState.PAUSED)
+    assert Reason.RETENTION_WAITS not in refusal_reasons(view)

@@ -93,6 +93,11 @@ def test_partitions_of_different_width_are_found() -> None:
     assert "widths" not in found(state(lists("1", "2", "3")), partitions=3, replicationFactor=2)
 
 
+def test_partitions_without_replicas_are_not_compared() -> None:
+    """A partition without a list, as another client may leave it, says nothing about the others' width or evenness."""
+    assert found(state(lists("12", "23", "31", "")), partitions=4, replicationFactor=2) == {}
+
+
 def test_replicas_outside_the_bounds_of_placement_are_found_if_they_can_be_spread() -> None:
     """A broker that joined later holds nothing of a topic; the finding has the bounds and the extremes."""
     before = [f"{one}{one % 3 + 1}" for one in (1, 2, 3)] * 4

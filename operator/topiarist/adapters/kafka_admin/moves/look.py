@@ -216,8 +216,6 @@ class MoveReader:
 
     def _list_reassignments(self) -> Mapping[Partition, Reassignment]:
         answer = self._session.controller().call(requests.build_list_reassignments())
-        if answer.error_code == 41:
-            self._session.forget_controller()
         _require(answer.error_code, answer.error_message or "", "the reassignments", "Describe on the cluster")
         return requests.read_list_answer(answer)
 

@@ -262,6 +262,20 @@ def test_a_request_that_cannot_be_sent(brokers: MovingBrokers) -> None:
     assert brokers.throttles() == {}
 
 
+def test_a_reader_that_is_no_controller_any_more(brokers: MovingBrokers) -> None:
+    """The reassignments are asked for again at the controller of now, not at the old one for ever."""
+    brokers.create("a", (1, 2))
+    plan, answered = brokers.plan({"a": [(1, 3)]}), []
+
+    def answer(broker: int, request: Any) -> Any:
+        answered.append(broker)
+        return reply(error_code=41, error_message="no") if len(answered) == 1 else brokers.on_list(broker, request)
+
+    brokers.session.script["ListPartitionReassignments"] = answer
+    assert brokers.run(plan) == [Outcome("a", Result.DONE)]
+    assert brokers.session.forgotten == 1
+
+
 def test_no_controller_at_all(brokers: MovingBrokers) -> None:
     """A second broker that is not the controller refuses each partition."""
     brokers.create("a", (1, 2))
