@@ -324,7 +324,9 @@ def test_a_kubernetes_document_of_that_name_is_no_project_file(
     assert run(["validate", "."]) == 0
     said = "topiarist.yaml: is a Kubernetes document, and not used as a project file\n"
     assert capsys.readouterr().err == f"{said}1 topic valid\n"
-    assert run(["plan", "--no-cluster", "--quiet", "."]) != 0
+    assert run(["plan", "."]) != 0
+    assert said in capsys.readouterr().err
+    assert run(["plan", "--quiet", "."]) != 0
     assert said not in capsys.readouterr().err
     (repository / "topiarist.yaml").write_text(ALL)
     assert found_file() == "../topiarist.yaml"

@@ -94,8 +94,11 @@ def test_partitions_of_different_width_are_found() -> None:
 
 
 def test_partitions_without_replicas_are_not_compared() -> None:
-    """A partition without a list, as another client may leave it, says nothing about the others' width or evenness."""
-    assert found(state(lists("12", "23", "31", "")), partitions=4, replicationFactor=2) == {}
+    """Partitions without a list, as another client may leave them, make the bounds of the others no wider."""
+    uneven = state(lists("21", "", "32", "", "32"), brokers=RACKLESS_BROKERS)
+    wanted, actual, _ = found(uneven, partitions=5, replicationFactor=2)["spread"]
+    assert wanted == "0 to 2 replicas; 0 to 1 leaders for each broker"
+    assert actual == "0 (broker 4) to 3 (broker 2) replicas; 0 (broker 1) to 2 (broker 3) leaders"
 
 
 def test_replicas_outside_the_bounds_of_placement_are_found_if_they_can_be_spread() -> None:
