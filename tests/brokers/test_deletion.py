@@ -47,7 +47,7 @@ def running(bed: KafkaFixture, *words: str) -> Popen[str]:
 
 def end(run: Popen[str]) -> RunResult:
     """Return the result of a run that can now finish."""
-    out, err = run.communicate(timeout=90)
+    out, err = run.communicate(timeout=300)
     return RunResult(run.returncode, out, err)
 
 

@@ -200,7 +200,7 @@ def test_f02_cut_after_our_own_nodes(zookeeper: EmbeddedZooKeeper, proxy: Proxy,
 
 def kill(running: Queue[BaseProcess], look: Callable[[], None]) -> None:
     """Kill the run at that write, and check what it leaves."""
-    forked_runs.kill(running.get(timeout=30))
+    forked_runs.kill(running.get(timeout=300))
     look()
 
 

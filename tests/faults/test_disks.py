@@ -54,7 +54,7 @@ def on_a_disk(options: str, writer: str, tmp_path: Path, connect: str) -> tuple[
     folder = busy_cluster.write_manifest_folder(tmp_path / "manifests", connect)
     words = [word.format(folder=folder, disk=disk) for word in WRITERS[writer][0]]
     command = ["sh", "-c", SCRIPT, "sh", str(disk), str(kept), options, sys.executable, "-m", "topiarist", *words]
-    done = subprocess.run([*namespaces.own_disks(), *command], capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run([*namespaces.own_disks(), *command], capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 1, done
     assert "Traceback" not in done.stderr
     (line,) = [line for line in done.stderr.splitlines() if "cannot be written" in line]
@@ -98,7 +98,7 @@ def test_f27_without_a_report_nothing_is_sent(cluster: SimulatedKafka, proxy: Pr
     """A disk that is full from the beginning: the path is named, no write is sent, the exit code is 1."""
     folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, "orders")
     running = apply(folder, Path("/dev/full"))
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=300)
     assert running.returncode == 1
     assert "error: /dev/full: cannot be written: No space left on device" in err
     assert proxy.writes == 0
@@ -111,7 +111,7 @@ def test_f27_a_disk_that_becomes_full_ends_the_sending(
     names, report = [f"orders-{number:03}" for number in range(400)], tmp_path / "report.jsonl"
     folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *names)
     running = apply(folder, report, size=8_000)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=300)
     assert running.returncode == 1
     assert f"error: {report}: cannot be written: File too large" in err
     match = re.search(r"Applied: (\d+) done, (\d+) skipped", out)
@@ -123,5 +123,5 @@ def test_f27_a_disk_that_becomes_full_ends_the_sending(
     assert 0 < len(told) <= int(match[1])
     cluster.wait_idle()
     again = apply(folder, tmp_path / "again.jsonl")
-    again.communicate(timeout=60)
+    again.communicate(timeout=300)
     assert (again.returncode, len(results(tmp_path / "again.jsonl"))) == (0, int(match[2]))

@@ -138,7 +138,7 @@ def test_f16_the_quorum_is_lost(whole: Ensemble, cast: str, tmp_path: Path, tall
             for member in whole.members:
                 if member.number != connected_to:
                     member.kill()
-            look(processes.get(timeout=30))
+            look(processes.get(timeout=300))
 
         def look(pid: int) -> None:
             with suppress(OSError, ValueError, IndexError):  # it has gone, or is about to
@@ -194,7 +194,7 @@ def test_f17_a_follower_that_lags(whole: Ensemble, cast: str) -> None:
         finally:
             valve.flowing.set()
         planning.join(60)
-        (fresh,) = found.get(timeout=60).topics
+        (fresh,) = found.get(timeout=300).topics
         assert fresh.before is not None
         assert fresh.before.config == {"flush.ms": "7"}
         assert apply_outcomes(port, early)["orders"][1:4] == (
@@ -227,6 +227,6 @@ def test_f17_an_old_plan_by_a_follower_that_lags(whole: Ensemble, cast: str) -> 
         finally:
             valve.flowing.set()
         applying.join(60)
-        ended = found.get(timeout=60)
+        ended = found.get(timeout=300)
     assert ended.pop("c-configure").message == "retention.ms was 86400000, and is 6 now"
     assert {outcome.result for outcome in ended.values()} == {Result.DONE}

@@ -101,7 +101,7 @@ def test_f21_at_70_percent_it_is_said(mould: ClusterTemplate) -> None:
         assert apply_results(port, plan) == {long(90_000): Result.DONE}
 
 
-@pytest.mark.timeout(900 if SOAK else 120)
+@pytest.mark.timeout(900)
 def test_f22_many_config_changes_at_once(mould: ClusterTemplate, proxy: Proxy, tally: FaultStatistics) -> None:
     """Each run sends as many as its budget allows, never more than ten thousand at a time, whatever the budget; with
     brokers that purge notifications a few runs do everything, each change announced once.

@@ -158,7 +158,7 @@ class Assassin:
     def run(self, kafka: MovingCluster, number: int) -> bool:
         """Kill a run at request ``number``; return False if it had ended before."""
         running = Queue[BaseProcess]()
-        self.proxy.cut_request(number, CutTiming.BEFORE, lambda: forked_runs.kill(running.get(timeout=30)))
+        self.proxy.cut_request(number, CutTiming.BEFORE, lambda: forked_runs.kill(running.get(timeout=300)))
         said = self._folder / "said"
         place = self._write_manifests(self.proxy.through(kafka.kafka.connect))
         running.put(process := self._processes.start("apply", place, "--yes", "--adopt=*", output_file=said))

@@ -163,7 +163,7 @@ def test_f30_in_the_middle_of_many_topics(
     command[command.index(cluster.connect)] = proxy.through(cluster.connect)
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     proxy.hold(100, lambda: child.send_signal(number))
-    out, err = child.communicate(timeout=60)
+    out, err = child.communicate(timeout=300)
     assert child.returncode == code
     assert "writes in progress are finished" in err
     done = re.search(r"Applied: (\d+) done, (\d+) skipped", out)

@@ -18,7 +18,7 @@ from topiarist.adapters.zookeeper.write import write_context
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result
 
-pytestmark = pytest.mark.timeout(30)
+pytestmark = pytest.mark.timeout(300)
 
 
 def refused(cluster: SimulatedKafka, act: Callable[[], object], stop: Callable[[], bool] = lambda: False) -> Reason:

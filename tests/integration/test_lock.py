@@ -65,7 +65,7 @@ class Run(threading.Thread):
             self.error = error
 
 
-@pytest.mark.timeout(30)  # it hangs where the watch on the first one's node is not heeded
+@pytest.mark.timeout(300)  # it hangs where the watch on the first one's node is not heeded
 def test_another_run_is_waited_for(cluster: SimulatedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second run gets the lock when the first run ends, and then finds everything done (F7)."""
     monkeypatch.setattr(lock, "_RECHECK_INTERVAL_S", 3600.0)
@@ -83,7 +83,7 @@ def test_another_run_is_waited_for(cluster: SimulatedKafka, monkeypatch: pytest.
     assert set(found.values()) == {Result.UNCHANGED}
 
 
-@pytest.mark.timeout(30)  # it hangs where the time-out does not end the wait
+@pytest.mark.timeout(300)  # it hangs where the time-out does not end the wait
 def test_a_lock_that_is_not_given_up_is_named(
     cluster: SimulatedKafka, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,7 +156,7 @@ def test_a_run_that_ends_in_the_middle_gives_the_lock_up(cluster: SimulatedKafka
         assert lock_nodes(cluster) == []
 
 
-@pytest.mark.timeout(30)  # it hangs where nobody asks while it waits
+@pytest.mark.timeout(300)  # it hangs where nobody asks while it waits
 def test_who_waits_can_be_stopped(cluster: SimulatedKafka, monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C stops a run that waits for the lock: nothing was sent, and no node stays in the queue."""
     monkeypatch.setattr(lock, "_RECHECK_INTERVAL_S", 3600.0)
@@ -215,7 +215,7 @@ def test_who_waits_keeps_its_place_over_a_cut_connection(cluster: SimulatedKafka
         assert lock_nodes(cluster) == []
 
 
-@pytest.mark.timeout(30)  # it hangs where it is waited for what is over
+@pytest.mark.timeout(300)  # it hangs where it is waited for what is over
 def test_who_has_gone_before_there_is_a_watch_is_not_waited_for(
     cluster: SimulatedKafka, zookeeper: EmbeddedZooKeeper, client: KazooClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -241,7 +241,7 @@ def test_who_has_gone_before_there_is_a_watch_is_not_waited_for(
         assert not client.exists(holder)
 
 
-@pytest.mark.timeout(30)  # it hangs where nobody looks before the lock's time-out
+@pytest.mark.timeout(300)  # it hangs where nobody looks before the lock's time-out
 def test_who_waits_ends_with_its_session(cluster: SimulatedKafka, client: KazooClient) -> None:
     """A session that ends in the queue ends the run with that reason, regardless of the lock time-out; nothing was
     written.

@@ -66,7 +66,7 @@ def test_an_interrupt_while_connecting_ends_the_run_at_once(
     running = start_topiarist(command, folder, *more, "--connect-timeout", "600")
     connection, _ = silent.accept()
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=300)
     connection.close()
     assert running.returncode == 130
     assert "interrupted: " in err
@@ -87,11 +87,11 @@ def test_an_interrupt_while_sessions_end_unsays_nothing(
         def interrupt(kind: str) -> bool:
             if kind == "closeSession":
                 running.send_signal(signal.SIGINT)
-                running.wait(timeout=60)
+                running.wait(timeout=300)
             return True
 
         between.may_forward = interrupt
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (0, "")
     assert "Applied: 1 done." in out
 

@@ -87,7 +87,7 @@ def test_a_run_ends_when_the_controller_has_taken_everything_over(cluster: Simul
         running = start_topiarist(*waited(cluster.connect, wanted, "--report", str(lines)))
         assert told(running) == WAITING.format(300).replace("1 topic", "2 topics")
         assert cluster.client.get_children("/brokers/topics/grow/partitions") == ["0", "1"]
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (0, "2 topics initialized by the controller\n")
     assert "Applied: 2 done." in out
     tree = write_checker.read_nodes(cluster.connect)
@@ -147,7 +147,7 @@ def test_what_somebody_else_makes_of_it_meanwhile_is_told(
         running = start_topiarist(*waited(cluster.connect, grown, "--report", str(lines)))
         assert told(running) == WAITING.format(300)
         meddle(client)
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=300)
         if meddle is garbled:
             shrunk(client)
     assert running.returncode == 1
@@ -164,7 +164,7 @@ def test_without_a_controller_it_is_waited_until_the_time_is_over(cluster: Simul
         running = start_topiarist(*waited(cluster.connect, grown, "--wait-timeout", "1", "--report", str(lines)))
         assert told(running) == WAITING.format(1)
         cluster.client.delete("/controller")
-        out, err = running.communicate(timeout=60)
+        out, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (1, "")
     assert (
         "pending: the controller has not initialized 2 of 2 new partitions; the cluster has no controller"
@@ -182,7 +182,7 @@ def test_a_controller_that_fails_over_is_waited_for(cluster: SimulatedKafka, gro
         assert told(running) == WAITING.format(300)
         cluster.client.delete("/controller")
     cluster.wait_idle()
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (0, "1 topic initialized by the controller\n")
 
 
@@ -196,7 +196,7 @@ def test_a_plan_from_a_file_is_waited_for_although_it_is_done(cluster: Simulated
         assert run_topiarist(*apply).code == 0
         running = start_topiarist(*apply, "--wait")
         assert told(running) == WAITING.format(300)
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (0, "1 topic initialized by the controller\n")
 
 
@@ -280,7 +280,7 @@ class Held(NamedTuple):
 
     def ended(self) -> tuple[int, str, str]:
         """Wait for the end of the run; return exit code, stdout as one line, and stderr."""
-        out, err = self.running.communicate(timeout=60)
+        out, err = self.running.communicate(timeout=300)
         return self.running.returncode, " ".join(out.split()), err
 
 
@@ -464,7 +464,7 @@ def test_who_may_not_look_any_more_is_told(cluster: SimulatedKafka, client: Kazo
         running = start_topiarist(*waited(cluster.connect, grown))
         assert told(running) == WAITING.format(300)
         client.set_acls(TOPIC, [make_acl("world", "anyone", create=True, delete=True, write=True, admin=True)])
-        _, err = running.communicate(timeout=60)
+        _, err = running.communicate(timeout=300)
         client.set_acls(TOPIC, OPEN_ACL_UNSAFE)
     assert running.returncode == 1
     assert "the permission to read the awaited topics was removed" in err

@@ -71,7 +71,7 @@ def test_a_report_is_there_as_it_happens(cluster: SimulatedKafka, proxy: Proxy, 
 
     proxy.hold(FIRST_TOPIC_WRITE + 140, look)
     running = apply(folder, report)
-    _, err = running.communicate(timeout=60)
+    _, err = running.communicate(timeout=300)
     assert (running.returncode, err) == (0, "")
     assert seen[0]["row"] == "header"
     assert 1 < len(seen) < 150
@@ -86,7 +86,7 @@ def test_a_report_holds_no_address_and_no_path(cluster: SimulatedKafka, tmp_path
     """A report has neither the address of ZooKeeper nor a path of this machine."""
     folder = manifests(tmp_path, {"prod": cluster.connect}, "orders")
     running = apply(folder, tmp_path / "report.jsonl")
-    running.communicate(timeout=60)
+    running.communicate(timeout=300)
     text = (tmp_path / "report.jsonl").read_text()
     assert not re.search(rf"127\.0\.0\.1|{re.escape(str(tmp_path))}|all\.yaml", text)
 
@@ -101,7 +101,7 @@ def test_an_interrupted_run_ends_its_report(
     folder = manifests(tmp_path, {"prod": proxy.through(cluster.connect)}, *NAMES)
     running = apply(folder, report)
     proxy.hold(FIRST_TOPIC_WRITE + 50, lambda: running.send_signal(number))
-    running.communicate(timeout=60)
+    running.communicate(timeout=300)
     assert running.returncode == code
     assert set(results(report).values()) == {"done", "skipped"}
     assert len(results(report)) == 150
@@ -120,7 +120,7 @@ def test_a_killed_run_leaves_whole_lines(cluster: SimulatedKafka, proxy: Proxy, 
         running.kill()
 
     proxy.hold(FIRST_TOPIC_WRITE + 140, kill)
-    running.communicate(timeout=60)
+    running.communicate(timeout=300)
     first, *others = [line["row"] for line in lines(report)]
     assert (first, set(others)) == ("header", {"topic"})
     assert set(results(report).values()) == {"done"}
@@ -134,7 +134,7 @@ def test_what_is_refused_and_what_ended_the_run_is_in_it(
     client.create("/topiarist/gate", own_znodes.encode_freeze(Freeze("moving racks")))
     report = tmp_path / "report.jsonl"
     running = apply(manifests(tmp_path, {"prod": cluster.connect}, "orders"), report)
-    running.communicate(timeout=60)
+    running.communicate(timeout=300)
     (_, topic, summary) = lines(report)
     assert (topic["result"], topic["reason"], topic["changes"]) == ("refused", "Frozen", [])
     assert topic["refusals"][0]["withheld"][0]["kind"] == "CreateTopic"
@@ -146,13 +146,13 @@ def test_with_wait_a_created_topic_has_its_id(cluster: SimulatedKafka, client: K
     """When the controller has assigned an id, the report gets a second line with the id of the topic's node."""
     report = tmp_path / "report.jsonl"
     running = apply(manifests(tmp_path, {"prod": cluster.connect}, "a", "b"), report, "--wait")
-    running.communicate(timeout=60)
+    running.communicate(timeout=300)
     found = [(line["topic"], line["result"], line["topicId"]) for line in lines(report) if line["row"] == "topic"]
     ids = {name: json.loads(client.get(f"/brokers/topics/{name}")[0])["topic_id"] for name in "ab"}
     assert found[:2] == [("a", "done", None), ("b", "done", None)]
     assert sorted(found[2:]) == [("a", "done", ids["a"]), ("b", "done", ids["b"])]
     again = apply(manifests(tmp_path, {"prod": cluster.connect}, "a", "b"), report, "--wait")
-    again.communicate(timeout=60)
+    again.communicate(timeout=300)
     assert (running.returncode, again.returncode) == (0, 0)
     assert [line["row"] for line in lines(report)].count("topic") == len(found)
 
@@ -172,7 +172,7 @@ def test_a_topic_that_appears_while_the_run_is_under_way_is_left_as_it_is(
 
     proxy.hold(1, meddle)
     running = apply(folder, report)
-    out, _ = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=300)
     cluster.wait_idle()
     tree = write_checker.read_nodes(cluster.connect)
     found = {line["topic"]: line for line in lines(report) if line["row"] == "topic"}

@@ -707,7 +707,7 @@ def test_an_interrupted_apply_is_resumed(desk: Desk, cluster: SimulatedKafka, pr
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     proxy.hold(FIRST_TOPIC_WRITE + 50, lambda: running.send_signal(signal.SIGINT))
-    out, _ = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=300)
     assert running.returncode == 130
     match = re.search(r"Applied: (\d+) done, \d+ skipped", out)
     assert match

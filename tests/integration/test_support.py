@@ -118,9 +118,9 @@ def test_a_delay_is_for_each_frame_and_not_for_all(cluster: SimulatedKafka, prox
         client.get("/controller")
         proxy.delay = 0.2
         pending = [client.get_async("/controller") for _ in range(50)]
-        assert pending[0].get(timeout=30)
+        assert pending[0].get(timeout=300)
         assert proxy.requests["getData"] == 51
-        assert all(result.get(timeout=30) for result in pending)
+        assert all(result.get(timeout=300) for result in pending)
 
 
 def test_the_checker_finds_nothing_wrong_with_kafka(cluster: SimulatedKafka, client: KazooClient) -> None:

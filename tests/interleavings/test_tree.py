@@ -101,7 +101,7 @@ class _Server:
         pending = self.runs[index].handler.async_result()
         self.runs[index]._call(_Renamed(request, self.lock_names), pending)
         try:
-            return pending.get(timeout=30)
+            return pending.get(timeout=300)
         except KazooException as error:
             return error
 
@@ -113,7 +113,7 @@ class _Server:
     def check(self, tree: Tree) -> None:
         """Compare the server with a tree."""
         pending = {path: self.admin.get_async(self._real_path(path)) for path in tree.nodes}
-        held = {path: each.get(timeout=30) for path, each in pending.items()}
+        held = {path: each.get(timeout=300) for path, each in pending.items()}
         assert {path: (data, stat.version) for path, (data, stat) in held.items()} == {
             path: (entry.data, entry.version) for path, entry in tree.nodes.items()
         }

@@ -70,7 +70,7 @@ def run_lane(folder: Path, lane: str, files: Mapping[str, str], **variables: str
     environment = {name: value for name, value in environment.items() if name not in unset}
     command = [sys.executable, "-P", "-m", "lanes", lane]
     return subprocess.run(
-        command, cwd=folder, env={**environment, **variables}, capture_output=True, text=True, check=False, timeout=60
+        command, cwd=folder, env={**environment, **variables}, capture_output=True, text=True, check=False, timeout=300
     )
 
 
