@@ -351,11 +351,8 @@ def test_m25_a_partition_in_flight_without_an_entry(moving: MovingCluster) -> No
     assert moving.leftovers() == []
 
 
-def test_m34_another_client_raises_min_insync_replicas_in_the_middle(
-    moving: MovingCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The batch in flight ends; no further one is sent while a partition has fewer replicas than that."""
-    monkeypatch.setattr(ledger, "HEALTH_TIMEOUT_S", 0.0)
+def test_m34_another_client_raises_min_insync_replicas_in_the_middle(moving: MovingCluster) -> None:
+    """All batches end: each leaves as many replicas in sync as before, though fewer than that."""
     plan = moving.plan()
     moving.lag()
 
@@ -365,8 +362,7 @@ def test_m34_another_client_raises_min_insync_replicas_in_the_middle(
         moving.catch_up()
 
     outcome = outcome_of(moving.apply(plan, on_progress=OnceInFlight(configure)))
-    assert (outcome.result, outcome.reason) == (Result.REFUSED, Reason.NOT_IN_SYNC)
-    assert "and min.insync.replicas is 3; 3 partitions not moved" in outcome.message
-    assert sum(old != new for old, new in zip(LISTS, moving.lists(), strict=True)) == 2
+    assert outcome.result is Result.DONE
+    assert moving.problems(plan) == []
     assert moving.leftovers() == []
     assert json.loads(moving.client.get("/config/topics/orders")[0])["config"] == {"min.insync.replicas": "3"}

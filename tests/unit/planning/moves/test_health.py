@@ -13,6 +13,8 @@ from topiarist.planning.moves.execution.standing import MoveStanding, find_stand
 MOVE = ReplicaMove("orders", 4, (1, 2, 3), (1, 4, 3))
 LOWER = ReplicaMove("orders", 4, (1, 2, 3), (1, 2))
 RAISE = ReplicaMove("orders", 4, (1,), (1, 2, 3))
+FEWER = ReplicaMove("orders", 4, (1, 2, 3), (1,))
+DEAD = ReplicaMove("orders", 4, (1, 6), (1, 5))
 SINGLE = ReplicaMove("orders", 4, (5,), (6,))
 
 
@@ -29,8 +31,11 @@ SINGLE = ReplicaMove("orders", 4, (5,), (6,))
         (MOVE, 1, (1, 2, 3, 7), "broker 7 is in sync for partition 4, and is not in its replica list"),
         (LOWER, 1, (1, 2, 3), ""),
         (LOWER, 1, (1, 3), "broker 2 keeps a replica of partition 4 that is not in sync"),
-        (SINGLE, 5, (5,), "partition 4 would have 1 replica in sync, and min.insync.replicas is 2"),
-        (RAISE, 1, (1,), "partition 4 would have 1 replica in sync, and min.insync.replicas is 2"),
+        (SINGLE, 5, (5,), ""),
+        (RAISE, 1, (1,), ""),
+        (DEAD, 1, (1,), ""),
+        (FEWER, 1, (1, 2, 3), "partition 4 would have 1 replica left of 3 in sync, and min.insync.replicas is 2"),
+        (FEWER, 1, (1,), ""),
     ],
 )
 def test_only_replicas_that_leave_may_be_out_of_sync(
@@ -49,8 +54,9 @@ def test_a_move_leaves_no_fewer_replicas_than_min_isr() -> None:
     """Also if ``min.insync.replicas`` was raised since the plan."""
     state = PartitionState(1, (1, 2, 3))
     assert find_health_problem(LOWER, state, {1, 2, 3}, 2) == ""
-    expected = "partition 4 would have 2 replicas left, and min.insync.replicas is 3"
+    expected = "partition 4 would have 2 replicas left of 3 in sync, and min.insync.replicas is 3"
     assert find_health_problem(LOWER, state, {1, 2, 3}, 3) == expected
+    assert find_health_problem(LOWER, PartitionState(1, (1, 2)), {1, 2, 3}, 3) == ""
     assert find_health_problem(SINGLE, PartitionState(5, (5,)), {5, 6}, 1) == ""
 
 

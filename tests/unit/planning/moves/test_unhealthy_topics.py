@@ -71,6 +71,22 @@ def test_unhealthy_topics_are_refused(states: Mapping[int, PartitionState], mess
     assert [type(change) for change in refusal.withheld] == [MoveReplicas]
 
 
+def test_partitions_below_their_minimum_are_moved() -> None:
+    """A dead broker is replaced though writes fail until then; the plan says so, and so it does of what stays below."""
+    states = {**HEALTHY, 0: PartitionState(1, (1,)), 2: PartitionState(2, (2,))}
+    inspected = {"orders": inspection(states)}
+    planned = withhold_unhealthy_moves(PLAN, inspected, {"min.insync.replicas": "2"})
+    assert has_moves(planned)
+    (notice,) = planned.topics[0].notices
+    assert notice.message == (
+        "min.insync.replicas is 2, and partition 0 has 1 replica in sync: writes with acks=all fail until it is moved;"
+        " 1 more partition likewise"
+    )
+    planned = withhold_unhealthy_moves(PLAN, inspected, {"min.insync.replicas": "3"})
+    assert has_moves(planned)
+    assert "writes with acks=all fail also after the move" in planned.topics[0].notices[0].message
+
+
 def test_a_topic_that_changed_since_is_left_to_the_apply() -> None:
     """Another topic of that name, lists that were changed, and states that cannot be read are compared later."""
     unhealthy = {**HEALTHY, 0: PartitionState(6, (6,))}

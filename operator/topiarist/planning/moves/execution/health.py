@@ -41,11 +41,20 @@ def find_health_problem(
         return f"broker {unknown[0]} is in sync for {where}, and is not in its replica list"
     if lagging := [broker for broker in move.before if broker in move.after and broker not in state.isr]:
         return f"broker {lagging[0]} keeps a replica of {where} that is not in sync"
-    fewest = min(len(state.isr), len(move.after))
-    if fewest < min_isr:
-        what = "in sync" if fewest == len(state.isr) else "left"
-        return f"{where} would have {format_count(fewest, 'replica')} {what}, and min.insync.replicas is {min_isr}"
+    # A partition that is below the minimum already may be moved: all replicas of the target are in sync at the end.
+    if len(move.after) < min(len(state.isr), min_isr):
+        left = format_count(len(move.after), "replica")
+        return f"{where} would have {left} left of {len(state.isr)} in sync, and min.insync.replicas is {min_isr}"
     return ""
+
+
+def describe_shortage(move: ReplicaMove, state: PartitionState, min_isr: int) -> str:
+    """Return what a partition below ``min.insync.replicas`` lacks now and after ``move``; empty if it lacks nothing."""
+    if len(state.isr) >= min_isr:
+        return ""
+    until = "until it is moved" if len(move.after) >= min_isr else "also after the move"
+    found = format_count(len(state.isr), "replica")
+    return f"partition {move.partition} has {found} in sync: writes with acks=all fail {until}"
 
 
 def find_topic_health_problem(partitions: Iterable[int], states: Mapping[int, PartitionState]) -> str:
@@ -97,15 +106,25 @@ def _withhold_if_unhealthy(
     if topic.before is None or topic.before.identity != inspection.identity:
         return topic
     problems = [find_topic_health_problem(topic.before.partition_ids, inspection.states)]
+    shortages = []
     min_isr = effective_min_isr(topic.before.config, settings)
     for move in topic.moves():
         if inspection.assignment.get(move.partition) == move.before:
             state = inspection.states.get(move.partition)
             problems.append(find_health_problem(move, state, registered, min_isr))
-    found = list(filter(None, problems))
-    if not found:
-        return topic
+            shortages.append(describe_shortage(move, state, min_isr) if state else "")
+    if found := _first_of(problems):
+        hint = "run again when the replicas are in sync; or drain the broker that does not return (drainBrokers)"
+        changes = [change for change in topic.changes if isinstance(change, MoveReplicas)]
+        return withhold(topic, changes, Issue(Reason.NOT_IN_SYNC, found, hint=hint))
+    if found := _first_of(shortages):
+        message = f"min.insync.replicas is {min_isr}, and {found}"
+        return replace(topic, notices=(*topic.notices, Issue(Reason.EXISTING_PROBLEM, message)))
+    return topic
+
+
+def _first_of(texts: Iterable[str]) -> str:
+    """Return the first text that is not empty, and the number of the others."""
+    found = [*filter(None, texts)]
     more = f"; {format_count(len(found) - 1, 'more partition')} likewise" if len(found) > 1 else ""
-    hint = "run again when the replicas are in sync; or drain the broker that does not return (drainBrokers)"
-    changes = [change for change in topic.changes if isinstance(change, MoveReplicas)]
-    return withhold(topic, changes, Issue(Reason.NOT_IN_SYNC, found[0] + more, hint=hint))
+    return "".join(found[:1]) + more
