@@ -34,7 +34,7 @@ class Program:
         command = java_command(jars, Path(self._folder.name), words, quiet=True, classes=[compile_programs()])
         self._log = Path(self._folder.name, "log").open("w+")  # noqa: SIM115 - open as long as the process runs
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, start_new_session=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._log, text=True, process_group=0
         )
 
     @property
