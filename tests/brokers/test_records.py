@@ -82,7 +82,8 @@ def test_contending_processes_lose_no_update(kraft: KraftFixture, session: Sessi
     assert len(written) > 1
     assert written == list(range(began + 1, count + 1))
     lost = sum(result["lost"] for result in results)
-    assert 2 * len(written) <= last.number - first.number <= 2 * len(written) + lost
+    # A run that lost may have written its intents, which the next run settles by another commit.
+    assert 2 * len(written) <= last.number - first.number <= 2 * (len(written) + lost)
 
 
 @pytest.mark.parametrize(

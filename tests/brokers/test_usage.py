@@ -106,6 +106,7 @@ def members_of(read: UsageRead, topic: str) -> dict[str, tuple[GroupType, int]]:
 def test_a_cluster_without_groups_stays_without_their_topic(kraft: KraftFixture) -> None:
     """Reading creates no topic of committed offsets, and without groups the list is complete."""
     assert kraft.clients.create({"t": ((1,),)}) == {}
+    kraft.wait_for_topic("t")
     with KafkaUsageReader(KafkaAccess(kraft.kafka.bootstrap)) as reader:
         for _ in range(2):
             found = reader.read()

@@ -258,7 +258,7 @@ def test_a_transaction_is_aborted_after_its_timeout(client: TransactionClient, r
     """The brokers abort an open transaction; its producer writes nothing more with its epoch."""
     written_until_timeout(client)
     assert client.produce(1)[0] == 47
-    assert client.add() == 90
+    assert client.settle(client.add) == 90
     assert client.end() == 90
     assert client.end(commit=False) == 90
     kept = client.epoch._replace(number=client.epoch.number + 1)
