@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from acceptance.cases import Case, create_clusters, find_cases, run_command
+from support.examples import slow_but
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 CASES = [case for case in find_cases() if case.has_state and case.manifests and not case.written]
@@ -28,7 +29,9 @@ def quietly(command: str, more: str = "") -> list[str]:
     return [line for line in said if line != "--- stderr" and not line.startswith("planned from ")]
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+@pytest.mark.parametrize(
+    "case", slow_but([case for case in CASES if case.has_all_forms], CASES), ids=[case.name for case in CASES]
+)
 def test_the_plan_from_a_snapshot_is_the_live_one(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zookeeper: EmbeddedZooKeeper
 ) -> None:

@@ -1,6 +1,6 @@
 """How much of a large test runs in which lane: the examples of hypothesis, and the cases of a table.
 
-Hypothesis tries a fifth of its examples in ``make test``, all in ``make test-slow``, and ten times as many at night.
+Hypothesis tries a tenth of its examples in ``make test``, all in ``make test-slow``, and ten times as many at night.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-_FACTOR = float(os.environ.get("TOPIARIST_EXAMPLES", "0.2"))
+_FACTOR = float(os.environ.get("TOPIARIST_EXAMPLES", "0.1"))
 """The lane's factor (``tests/lanes.toml``); pytest without a lane is as quick as ``make test``."""
 
 

@@ -425,11 +425,10 @@ def test_moves_that_do_not_end(brokers: MovingBrokers) -> None:
 
 
 def test_an_unhealthy_partition_is_held(brokers: MovingBrokers) -> None:
-    """A partition without all replicas in sync is waited for, and refused at last."""
+    """A partition with a replica that stays and is not in sync is waited for, and refused at last."""
     brokers.create("a", (1, 2))
     plan = brokers.plan({"a": [(1, 3)]})
-    brokers.topics["a"][0].isr = (1,)
-    brokers.configs["topics/a"]["min.insync.replicas"] = "2"
+    brokers.topics["a"][0].isr = (2,)
     (outcome,) = brokers.run(plan)
     assert outcome.result is Result.REFUSED
     assert brokers.seen[0].waiting_for
@@ -438,6 +437,15 @@ def test_an_unhealthy_partition_is_held(brokers: MovingBrokers) -> None:
     (outcome,) = brokers.run(plan, wait=False)
     assert outcome.result is Result.REFUSED
     assert brokers.clock.current == began
+
+
+def test_a_partition_below_its_minimum_is_moved(brokers: MovingBrokers) -> None:
+    """A dead broker is replaced: at the end more replicas are in sync than before."""
+    brokers.create("a", (1, 2))
+    plan = brokers.plan({"a": [(1, 3)]})
+    brokers.topics["a"][0].isr = (1,)
+    brokers.configs["topics/a"]["min.insync.replicas"] = "2"
+    assert brokers.run(plan) == [Outcome("a", Result.DONE)]
 
 
 def test_a_stop_before_anything(brokers: MovingBrokers) -> None:
