@@ -17,6 +17,7 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -105,8 +106,10 @@ class Run(NamedTuple):
 
 def load_lanes() -> Mapping[str, Lane]:
     """Read the lanes by name."""
-    tables = _read_lanes()["lane"]
-    return {name: Lane(name=name, excluded=table.pop("except", ()), **table) for name, table in tables.items()}
+    return {
+        name: Lane(name=name, **{"excluded" if key == "except" else key: value for key, value in table.items()})
+        for name, table in _read_lanes()["lane"].items()
+    }
 
 
 def load_untouching() -> Sequence[str]:
@@ -115,6 +118,7 @@ def load_untouching() -> Sequence[str]:
     return globs
 
 
+@cache
 def _read_lanes() -> dict[str, Any]:
     return tomllib.loads((ROOT / "tests/lanes.toml").read_text(encoding="utf-8"))
 
