@@ -62,17 +62,6 @@ SHARED_CLUSTERS = ("shared_racked", "shared_bare", "shared_automatic", "shared_m
 FIRST_RELEASE_FILES = frozenset({"test_broker_faults.py", "test_kafka_fixture.py"})
 """Files with tests that run with the first release only, in a soak run too."""
 
-EVERY_RELEASE_FILES = frozenset(
-    {
-        "test_config_parser.py",
-        "test_config_parser_kraft.py",
-        "test_nudge.py",
-        "test_usage.py",
-        "test_zookeeper_versions.py",
-    }
-)
-"""Files with tests of what differs between releases: all releases always, where other tests have them at night."""
-
 TEST_TIMEOUT_S = 600
 """Seconds for one test with its clusters; only a test that hangs takes this long."""
 
@@ -87,7 +76,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Set a longer timeout for tests of this folder, because brokers are slow on a busy machine, and their groups.
 
     Except in a soak run, tests of ``ONE_RELEASE_FILES`` are skipped for all releases but the first. Tests of other
-    releases run at night, but those of ``EVERY_RELEASE_FILES``.
+    releases run at night.
     """
     items.sort(key=_cluster_order)
     for item in items:
@@ -100,7 +89,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(group))
         is_first = parameters.get("release", RELEASES[0]) == RELEASES[0]
         is_first_in_kraft = parameters.get("kraft_release", KRAFT_RELEASES[0]) == KRAFT_RELEASES[0]
-        if not (is_first and is_first_in_kraft) and item.path.name not in EVERY_RELEASE_FILES:
+        if not (is_first and is_first_in_kraft):
             item.add_marker(pytest.mark.night(area="releases"))
         left_out = FIRST_RELEASE_FILES if SOAK else FIRST_RELEASE_FILES | ONE_RELEASE_FILES
         if not is_first and item.path.name in left_out:

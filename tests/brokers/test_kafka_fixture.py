@@ -6,6 +6,8 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from support.kafka.kafka_fixture import KafkaFixture
 from support.waiting import is_alive, wait_until
 
@@ -34,6 +36,7 @@ def test_everything_dies_with_the_test_run() -> None:
     subprocess.run(["rm", "-r", server, clients], check=True)
 
 
+@pytest.mark.night(area="fixtures")
 def test_brokers_come_and_go(bare: KafkaFixture) -> None:
     """The cluster survives a killed controller, a suspended broker, a new broker with its own settings, and a restart
     of ZooKeeper.

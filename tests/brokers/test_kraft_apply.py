@@ -177,6 +177,7 @@ def test_a_thousand_topics_in_chunks(bench: LiveBench) -> None:
     assert not bench.plan(*changed).has_changes
 
 
+@pytest.mark.night(area="crash")
 def test_k15_the_limit_of_a_request_is_that_of_the_controller(secured_node: KraftFixture) -> None:
     """What topiarist refuses as too large the controller refuses too, and what it sends is accepted."""
     bench = LiveBench(secured_node.kafka.bootstrap)

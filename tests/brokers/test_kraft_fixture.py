@@ -23,6 +23,7 @@ def test_clients_use_the_shared_cluster(kraft: KraftFixture) -> None:
     assert "fixture" in listed.out.split(), listed
 
 
+@pytest.mark.night(area="fixtures")
 @pytest.mark.usefixtures("policies")
 def test_nodes_come_and_go(kraft: KraftFixture) -> None:
     """The cluster survives a killed broker, a suspended one, a new one, and a restart of its controller.

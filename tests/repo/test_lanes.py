@@ -182,6 +182,30 @@ def test_what_is_unknown_runs_everything(files: list[str] | None) -> None:
     assert changes.choose_parts(files) == {name: Part(WHOLE, tuple(lane.night)) for name, lane in lanes.items()}
 
 
+def test_what_has_no_time_is_left_to_the_night(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change of everything runs the cores, then what fits in the order of the file; without a limit it runs whole."""
+    lanes, wanted = load_lanes(), changes.choose_parts(None)
+    assert all(part == Part(CORE if lanes[name].core else WHOLE) for name, part in changes.fit_parts(wanted, 0).items())
+    assert changes.fit_parts(wanted, 1e6) == wanted == changes.parts_of_change(None)
+    monkeypatch.setenv("MINUTES", "30")
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    fitting = changes.parts_of_change(None)
+    assert {part.name for part in fitting.values()} == {CORE, WHOLE}
+    assert sum(_cost(lanes[name], part) for name, part in fitting.items()) <= 30 * 60 * 2
+    assert changes.parts_of_change(["charts/topiarist/values.yaml"])["test-kubernetes"].name == WHOLE
+
+
+def _cost(lane: Lane, part: Part) -> float:
+    return lane.cost.get(part.name, 0.0) + sum(lane.cost[area] for area in part.areas)
+
+
+def test_each_part_has_its_cost() -> None:
+    """A part without a cost could not be left to the night; a cost without its part is outdated."""
+    for name, lane in load_lanes().items():
+        if name != "test-unit":  # a part of ``make test``
+            assert {*lane.cost} == {WHOLE, *([CORE] if lane.core else []), *lane.night}, name
+
+
 def test_a_change_of_the_operator_runs_the_api_server() -> None:
     """A file that a lane names runs this lane whole."""
     parts = changes.choose_parts(["charts/topiarist/values.yaml"])

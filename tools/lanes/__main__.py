@@ -131,7 +131,7 @@ def _print_costs(lane: Lane, run: Run) -> None:
 def _chosen_part(lane: Lane) -> Part:
     name = os.environ.get("PART") or WHOLE
     if name == CHANGED:
-        return changes.choose_parts(changes.changed_files()[0])[lane.name]
+        return changes.parts_of_change(changes.changed_files()[0])[lane.name]
     if name not in (CORE, WHOLE, NIGHT):
         raise SystemExit(f"PART={name}: found no such part, wanted {CORE}, {WHOLE}, {NIGHT} or {CHANGED}")
     return Part(name)
@@ -139,13 +139,15 @@ def _chosen_part(lane: Lane) -> Part:
 
 def _print_parts(lanes: Mapping[str, Lane]) -> int:
     files, origin = changes.changed_files()
-    parts = changes.choose_parts(files)
+    wanted, parts = changes.choose_parts(files), changes.parts_of_change(files)
     changed = "unknown" if files is None else f"{len(files)} files differ"
     print(f"base: {origin}; {changed}")
     for name, part in parts.items():
-        left = sorted({*lanes[name].night} - {*part.areas})
-        rest = ["all but its core"] if part.name == CORE else []
-        print(f"  {name}: {_describe(part)}; left to the night: {', '.join(rest + left) or 'nothing'}")
+        left = [*(["all but its core"] if part.name == CORE else []), *sorted({*lanes[name].night} - {*part.areas})]
+        print(f"  {name}: {_describe(part)}; left to the night: {', '.join(left) or 'nothing'}")
+        touched = [*([WHOLE] if part.name != wanted[name].name else []), *sorted({*wanted[name].areas} - {*part.areas})]
+        if touched:
+            print(f"    NO TIME, though the change can touch it: {', '.join(touched)}")
     return 0
 
 

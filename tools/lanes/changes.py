@@ -2,6 +2,9 @@
 
 The base is ``TOPIARIST_BASE``, or else the newest commit of an earlier day, since the night ran everything on that one.
 Whatever is unknown touches everything: no base, a base that git does not know, a file that no lane names.
+
+A change of everything takes longer than anyone waits. With ``MINUTES`` in the environment, only what fits into these
+minutes of all processors runs: the core of each lane, then whole lanes and areas in the order of ``tests/lanes.toml``.
 """
 
 from __future__ import annotations
@@ -13,6 +16,9 @@ from fnmatch import fnmatchcase
 
 from lanes.lane import CORE, ROOT, WHOLE, Lane, Part, load_lanes, load_untouching
 
+_USABLE = 0.8
+"""The part of the processors' time that lanes side by side use; the rest is waiting, installation and lint."""
+
 
 def choose_parts(files: Sequence[str] | None) -> Mapping[str, Part]:
     """Return the part of each lane for some changed files; None stands for unknown ones."""
@@ -20,6 +26,30 @@ def choose_parts(files: Sequence[str] | None) -> Mapping[str, Part]:
     if files is None or any(not _is_known(file, lanes, nothing) for file in files):
         return {name: Part(WHOLE, tuple(lane.night)) for name, lane in lanes.items()}
     return {name: _part_of(lane, files) for name, lane in lanes.items()}
+
+
+def parts_of_change(files: Sequence[str] | None) -> Mapping[str, Part]:
+    """Return the parts for some changed files, without those that do not fit into ``MINUTES``."""
+    wanted = choose_parts(files)
+    if not (minutes := os.environ.get("MINUTES")):
+        return wanted
+    return fit_parts(wanted, float(minutes) * 60 * (os.cpu_count() or 1) * _USABLE)
+
+
+def fit_parts(wanted: Mapping[str, Part], cpu_s: float) -> Mapping[str, Part]:
+    """Return the parts that fit into some processor seconds; a lane without a core runs whole in any case."""
+    lanes = load_lanes()
+    fitting = {name: Part(CORE if lanes[name].core else WHOLE) for name in wanted}
+    left = cpu_s - sum(lanes[name].cost.get(part.name, 0.0) for name, part in fitting.items())
+    for name, part in wanted.items():
+        more = lanes[name].cost.get(WHOLE, 0.0) - lanes[name].cost.get(CORE, 0.0)
+        if part.name != fitting[name].name and more <= left:
+            fitting[name], left = Part(WHOLE), left - more
+    for name, part in wanted.items():
+        for area in part.areas:
+            if (more := lanes[name].cost[area]) <= left:
+                fitting[name], left = Part(fitting[name].name, (*fitting[name].areas, area)), left - more
+    return fitting
 
 
 def changed_files() -> tuple[Sequence[str] | None, str]:

@@ -47,7 +47,7 @@ class Lane:
     workers: str = "cores"
     dist: str = "loadgroup"
     reruns: bool = False
-    cpu_s: float = 0.0
+    cost: Mapping[str, float] = field(default_factory=dict)
     examples: float = 1.0
 
 

@@ -3,8 +3,8 @@
 A group is a folder or module of the package, such as ``drift`` or ``adapters/kafka_admin``; its tests are those below
 ``tests/unit`` with the same path. ``operators.py`` defines the changes. The sample is spread over the group: all
 changes are put in an order by function, and drawn at equal distances from a random start. A change with which the
-package cannot be imported is not counted; another one is drawn instead. A test that takes more
-than ten CPU seconds, or only waits, has failed.
+package cannot be imported, or that only leaves out a required argument, is not counted: no test is needed to find it.
+Another one is drawn instead. A test that takes more than ten CPU seconds, or only waits, has failed.
 
 A survivor is a change that no test of the group notices. Write the test that states what the code means, or list the
 survivor with its reason in ``survivors/<group>.toml``: ``[equivalent]`` if the change cannot be seen, ``[cosmetic]`` if
@@ -37,7 +37,7 @@ from mutation.mutations import Function, Mutation
 from mutation.operators import Unit, find_changes, find_units
 from mutation.run import Mutant, WorkspacePool, unique_name
 from mutation.traces import statement_line
-from mutation.workspace import HUNG_SUFFIX, ROOT, SOURCE
+from mutation.workspace import HUNG_SUFFIX, REFUSED_SUFFIX, ROOT, SOURCE
 
 REQUIRED_SHARE = 0.9
 LIMITS = {"EXAMPLES": "20", "TEST_CPU_S": "10"}
@@ -139,12 +139,12 @@ def load_survivors(group: str, mutants: Sequence[Mutant], root: Path = ROOT) -> 
 
 
 def run_sample(pool: WorkspacePool, mutants: Sequence[Mutant], sample: int, seed: int) -> Iterator[Result]:
-    """Yield the results of a sample; a mutant that cannot be imported is replaced by another one."""
+    """Yield the results of a sample; a mutant that cannot be imported or called is replaced by another one."""
     order = draw(mutants, sample, seed)
     counted = 0
     while counted < sample and (batch := [*islice(order, sample - counted)]):
         for mutant, failure in zip(batch, pool.find_killing_tests(batch), strict=True):
-            if failure is None or pool.is_test(failure):
+            if failure is None or (pool.is_test(failure) and not failure.endswith(REFUSED_SUFFIX)):
                 counted += 1
                 yield Result(mutant, failure)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import re
 import resource
 import signal
 import threading
@@ -27,7 +28,7 @@ from typing import Any
 import pytest
 from hypothesis import Phase, settings
 from mutation.fork_runner import wait_for
-from mutation.workspace import HUNG_SUFFIX
+from mutation.workspace import HUNG_SUFFIX, REFUSED_SUFFIX
 
 settings.register_profile(
     "one-example", deadline=None, derandomize=True, database=None, phases=(Phase.explicit, Phase.generate)
@@ -55,6 +56,8 @@ _IDLE_S, _IDLE_CPU_S = 20, 0.02
 
 _MEMORY_BYTES = 3 << 30
 """Address space of a child: a mutant that allocates without end fails, and the machine goes on."""
+
+_MISSING_ARGUMENT = re.compile(r"TypeError: [^\n]*missing \d+ required [a-z-]+ arguments?")
 
 _seconds: dict[str, float] = {}
 _failed: list[str] = []
@@ -119,8 +122,10 @@ def pytest_collectreport(report: pytest.CollectReport) -> None:
 def _log_failure(report: pytest.CollectReport | pytest.TestReport) -> None:
     if report.failed:
         _failed.append(report.nodeid)
+        text = str(report.longrepr)
+        suffix = HUNG_SUFFIX * ("Failed: Timeout" in text) or REFUSED_SUFFIX * bool(_MISSING_ARGUMENT.search(text))
         with Path(os.environ["RED"]).open("a", encoding="utf-8") as log:
-            log.write(f"{report.nodeid}{HUNG_SUFFIX * ('Failed: Timeout' in str(report.longrepr))}\n")
+            log.write(f"{report.nodeid}{suffix}\n")
 
 
 def pytest_sessionfinish() -> None:

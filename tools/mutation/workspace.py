@@ -32,6 +32,7 @@ Each test also has its own limit, which detects a mutant that hangs.
 """
 
 HUNG_SUFFIX = " (did not end)"
+REFUSED_SUFFIX = " (a call without a required argument)"
 
 
 class Workspace:
