@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -56,9 +57,16 @@ def test_it(): subprocess.Popen(["sleep", "600"], start_new_session=True)
 """
 
 
-def run_lane(folder: Path, lane: str, files: Mapping[str, str], **variables: str) -> subprocess.CompletedProcess[str]:
+def run_lane(
+    folder: Path, lane: str, files: Mapping[str, str], *options: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
     """Run a lane in a small repository with these files of tests."""
-    shutil.copytree(ROOT / "tools" / "lanes", folder / "tools" / "lanes", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(
+        ROOT / "tools" / "lanes",
+        folder / "tools" / "lanes",
+        ignore=shutil.ignore_patterns("__pycache__"),
+        dirs_exist_ok=True,
+    )
     files = {"lanes.toml": LANES, "conftest.py": 'pytest_plugins = ["lanes.recorder"]\n', **files}
     for name, text in files.items():
         (folder / "tests" / name).parent.mkdir(exist_ok=True)
@@ -68,7 +76,7 @@ def run_lane(folder: Path, lane: str, files: Mapping[str, str], **variables: str
     environment["WORKERS"] = "1"
     unset = ("PART", "TOPIARIST_SEED", "PYTEST_ADDOPTS", "PYTEST_XDIST_WORKER", "TOPIARIST_RECORD")
     environment = {name: value for name, value in environment.items() if name not in unset}
-    command = [sys.executable, "-P", "-m", "lanes", lane]
+    command = [sys.executable, "-P", "-m", "lanes", lane, *options]
     return subprocess.run(
         command, cwd=folder, env={**environment, **variables}, capture_output=True, text=True, check=False, timeout=300
     )
@@ -131,6 +139,25 @@ def test_it(number):
     assert "strict: 8 tests" in done.stdout
     assert "@dear" not in done.stdout.partition("CPU s:")[2]
     assert len([*(tmp_path / "tests").glob("pid-*")]) == 1
+
+
+@pytest.mark.slow
+def test_options_narrow_a_lane(tmp_path: Path) -> None:
+    """The value of an option is no path: the folders of the lane stay, and a path replaces them."""
+    files = {"test_one.py": PASSES, "test_two.py": PASSES}
+    assert "strict: 1 tests" in run_lane(tmp_path, "strict", files, "-k", "test_two").stdout
+    assert "strict: 1 tests" in run_lane(tmp_path, "strict", files, "tests/test_one.py::test_it").stdout
+    assert "many: 2 tests" in run_lane(tmp_path, "many", files, "-k", "test_it").stdout
+
+
+@pytest.mark.slow
+def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
+    """Two runs of one lane in one checkout, one of them red: each reports its own tests."""
+    files = {"test_one.py": PASSES, "test_two.py": FAILS}
+    run_lane(tmp_path, "strict", files, "--collect-only")
+    with ThreadPoolExecutor() as pool:
+        runs = pool.map(lambda name: run_lane(tmp_path, "strict", files, f"tests/{name}"), files)
+    assert [(done.returncode, "strict: 1 tests" in done.stdout) for done in runs] == [(0, True), (1, True)]
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from lanes.lane import (
     CHANGED,
     CORE,
     NIGHT,
+    ROOT,
     WHOLE,
     Lane,
     Part,
@@ -60,7 +61,7 @@ def _run_lane(lane: Lane, options: Sequence[str]) -> int:
     arguments = [f"--ignore={path}" for path in lane.excluded]
     arguments += ["-m", expression] if (expression := part.expression(lane)) else []
     arguments += ["-n", str(worker_count(lane)), "--dist", lane.dist, "-rsfE", *options]
-    paths = [] if any(not word.startswith("-") for word in options) else lane.paths
+    paths = [] if any((ROOT / word.partition("::")[0]).exists() for word in options) else lane.paths
     print(f"{lane.name}: {_describe(part)}, TOPIARIST_SEED={seed}", flush=True)
     run = run_pytest(lane, paths, arguments, seed=seed, night=part.name == NIGHT)
     _print_costs(lane, run)
