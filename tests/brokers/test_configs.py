@@ -13,7 +13,7 @@ from topiarist.errors import Exit
 from topiarist.kafka import config_rules, config_values
 from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.config_table import TOPIC_CONFIGS
-from topiarist.kafka.types import KafkaVersion
+from topiarist.kafka.types import MIN_ISR_CAPPED_SINCE, KafkaVersion
 
 KEY = "max.message.bytes"
 """A config with an immediate, visible effect on every leader: larger messages are refused."""
@@ -68,6 +68,16 @@ def test_brokers_follow_a_change_at_once(racked: KafkaFixture, report: Callable[
         )
         assert re.findall(rf"{KEY}=(\d+) ", tool.out) == ([str(value)] if value else []), tool
     assert {broker: process.pid for broker, process in racked.kafka.brokers.items()} == pids
+
+
+def test_one_replica_is_enough_for_one_since_3_7(bare: KafkaFixture) -> None:
+    """Brokers that cap the minimum by the number of replicas take writes that older ones refuse."""
+    config = {"min.insync.replicas": "2"}
+    assert bare.clients.create({"alone": ((1,),)}, config) == {}
+    written = bare.clients.produce({"alone": 1}, "v")["alone"]
+    capped = release_of(bare) >= MIN_ISR_CAPPED_SINCE
+    assert (written == [0]) is capped, written
+    assert bool(is_min_isr_above(config, 1, release_of(bare))) is not capped
 
 
 def followed(bed: KafkaFixture, value: str | None, taken: str, refused: str) -> float:

@@ -14,7 +14,8 @@ from topiarist.adapters.kafka_admin.read.progress import poll_progress
 from topiarist.adapters.kafka_admin.read.state import RecordsView, read_state
 from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader
 from topiarist.errors import Reason
-from topiarist.kafka.types import Broker, ClusterMode
+from topiarist.kafka.config_rules import ConfigRules
+from topiarist.kafka.types import MIN_ISR_CAPPED_SINCE, Broker, ClusterMode
 from topiarist.model.access import KafkaAccess
 from topiarist.model.moved_records import IdentifiedRecord
 from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord, TopicState
@@ -51,6 +52,15 @@ def test_the_state_is_that_of_kafkas_own_client(kraft: KraftFixture, session: Se
     assert known["cleanup.policy"].default == "delete"
     assert state.topic_errors == {}
     assert state.min_version >= (3, 3)
+
+
+def test_one_replica_is_enough_for_one(kraft: KraftFixture, session: Session) -> None:
+    """The cap of the minimum follows from the version that the metadata shows, and brokers keep to it."""
+    kraft.clients.create({"alone": ((1,),)}, {"min.insync.replicas": "2"})
+    written = kraft.clients.produce({"alone": 1}, "v")["alone"]
+    state = read_state(session, RecordsView())
+    oldest = ConfigRules().for_cluster(state.mode, state.known_configs).oldest_version(state.min_version)
+    assert (written == [0]) is (oldest >= MIN_ISR_CAPPED_SINCE), written
 
 
 def test_no_read_is_older_than_the_answer_before_it(kraft: KraftFixture, session: Session) -> None:

@@ -32,6 +32,9 @@ RACKLESS_BROKERS = tuple(Broker(number) for number in range(1, 5))
 PROD_CLUSTER = ClusterSpec(name="prod", cluster_id="ID", version=(3, 9))
 """A cluster with a declared release."""
 
+UNCAPPED_CLUSTER = ClusterSpec(name="prod", cluster_id="ID", version=(3, 6))
+"""The last release in which ``min.insync.replicas`` above the number of replicas stops writes."""
+
 DEFAULT_OPTIONS = RunOptions()
 """A run without any flag."""
 

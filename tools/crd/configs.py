@@ -1,17 +1,15 @@
 """Admission policies for config values, which may be of any scalar type.
 
 CEL in a definition cannot read such values; CEL in an admission policy can. The policies ship beside the definitions.
-Checks that need the cluster (its defaults, its release), or that depend on several overrides together, are left to the
-operator.
+Checks that need the cluster (its defaults, its release) are left to the operator.
 """
 
 from __future__ import annotations
 
-from crd.admission import CONFIG, NOT_BEING_DELETED, OVERRIDES, REPLICATION_FACTOR, NamedExpressions, admission_policy
+from crd.admission import CONFIG, NOT_BEING_DELETED, OVERRIDES, NamedExpressions, admission_policy
 from crd.structural import JsonObject
 from topiarist.kafka import config_table, config_values
 
-_ISR = "min.insync.replicas"
 _NON_EMPTY_KEYS = [
     key
     for key in config_table.TOPIC_CONFIGS
@@ -47,41 +45,15 @@ _VALUE_RULES = [
     _validation("lostDigits", "the API server has rounded a number this large; quote it"),
 ]
 
-# With at most one override that touches either value the result is known here; with more, the operator checks it.
-_RELEVANT_OVERRIDES = (
-    f"{OVERRIDES}.filter(o, has(o.replicationFactor) || has(o.replicaAssignment) || "
-    f"(has(o.partitions) && has(object.spec.replicaAssignment)) || '{_ISR}' in o.?config.orValue({{}}))"
-)
 _NON_EMPTY_KEY_LIST = ", ".join(f"'{key}'" for key in _NON_EMPTY_KEYS)
 _TOPIC_VARIABLES: NamedExpressions = [
     ("configs", f"[{CONFIG}] + {OVERRIDES}.map(o, o.?config.orValue({{}}))"),
     *_VALUE_VARIABLES,
     ("empty", _failing_keys(f"c[k] == '' && k in [{_NON_EMPTY_KEY_LIST}]")),
-    ("touching", _RELEVANT_OVERRIDES),
-    ("ownFactor", REPLICATION_FACTOR.format("object.spec") + "0"),
-    (
-        "factor",
-        "size(variables.touching) == 0 ? variables.ownFactor : size(variables.touching) > 1 ? 0 : "
-        + REPLICATION_FACTOR.format("variables.touching[0]")
-        + "has(variables.touching[0].partitions) && has(object.spec.replicaAssignment) ? 0 : variables.ownFactor",
-    ),
-    ("ownIsr", f"'{_ISR}' in {CONFIG} ? string(object.spec.config['{_ISR}']) : ''"),
-    (
-        "isr",
-        f"size(variables.touching) == 1 && '{_ISR}' in variables.touching[0].?config.orValue({{}}) ? "
-        f"string(variables.touching[0].config['{_ISR}']) : variables.ownIsr",
-    ),
 ]
 _TOPIC_RULES = [
     *_VALUE_RULES,
     _validation("empty", "found empty text, which Kafka does not accept; remove the key"),
-    {
-        "expression": "variables.factor == 0 || !variables.isr.matches('^[0-9]{1,9}$') || "
-        "int(variables.isr) <= variables.factor",
-        "message": f"{_ISR} is above the replication factor: with more in-sync replicas than replicas, every "
-        "write with acks=all fails",
-        "reason": "Invalid",
-    },
 ]
 _CLUSTER_VARIABLES: NamedExpressions = [
     ("configs", "[object.spec.?defaults.?config.orValue({}), object.spec.?brokerConfig.orValue({})]"),

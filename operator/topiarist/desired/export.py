@@ -37,7 +37,7 @@ from topiarist.kafka.config_table import THROTTLE_CONFIGS, TOPIC_CONFIGS
 from topiarist.kafka.config_values import Scalar, to_scalar
 from topiarist.kafka.java_numbers import java_trim
 from topiarist.kafka.names import metric_name, topic_name_problem
-from topiarist.kafka.types import format_version
+from topiarist.kafka.types import count_replicas, format_version
 from topiarist.kafka.units import add_unit
 from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
@@ -164,7 +164,9 @@ def _export_topic(topic: TopicState, cluster: ClusterSpec) -> ExportedTopic | Om
     """Return the manifest fields of a topic, or why no manifest can describe it."""
     pairs = zip(topic.partition_ids, topic.replicas, strict=True)
     # Partitions under reassignment have more replicas for a time.
-    counts = Counter(len(ids) for partition, ids in pairs if ids and partition not in topic.reassigning_partitions)
+    counts = Counter(
+        count_replicas(ids) for partition, ids in pairs if ids and partition not in topic.reassigning_partitions
+    )
     if not counts:
         if topic.reassigning_partitions:
             return OmittedItem(topic.name, "every partition is being reassigned: export again when that is done")
@@ -218,7 +220,7 @@ def _invalid_configs(config: Mapping[str, str], factor: int, cluster: ClusterSpe
         key, message = conflicts[0]
         del valid[key]
         yield key, message
-    if is_min_isr_above(valid, factor):
+    if is_min_isr_above(valid, factor, rules.newest_version()):
         key = "min.insync.replicas"
         yield key, f"{key}: found {valid[key]}, with {format_count(factor, 'replica')}"
 

@@ -207,7 +207,7 @@ def _key_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
 
 def _min_isr_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
     factor, key = spec.replication_factor, "min.insync.replicas"
-    if factor is None or not is_min_isr_above(spec.config, factor):
+    if factor is None or not is_min_isr_above(spec.config, factor, spec.cluster.config_rules.newest_version()):
         return
     found = f"{key}: found {spec.config[key]}"
     hint = f"every write with acks=all fails if {key} is larger than the number of replicas"

@@ -142,7 +142,8 @@ def describe(
     """
     name, topic, record = resolved.topic, state.topics.get(resolved.topic), state.record_of(resolved.topic)
     states_known = inspection is not None and inspection.states_readable
-    partitions = build_partitions(state, name, inspection)
+    rules = cluster.config_rules.for_cluster(state.mode, state.known_configs)
+    partitions = build_partitions(state, name, inspection, rules.oldest_version(state.min_version))
     pending_plan, placement = None, None
     if resolved.spec:
         # The plan has no entry for a topic without changes, refusals and notices.

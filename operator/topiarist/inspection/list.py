@@ -19,8 +19,9 @@ from topiarist.inspection.partition_health import IssueType, build_partitions
 from topiarist.inspection.topic_phase import count_issues
 from topiarist.kafka import config_rules, config_values
 from topiarist.kafka.names import matches_any
+from topiarist.kafka.types import KafkaVersion
 from topiarist.model.spec import ClusterSpec, TopicSpec, has_labels
-from topiarist.model.state import ClusterState, TopicInspection
+from topiarist.model.state import ClusterState, TopicInspection, describe_malformed_partitions
 from topiarist.model.usage import TopicUsage
 from topiarist.usage.judge import is_dormant
 
@@ -32,6 +33,7 @@ class TopicFlag(str, Enum):
     UNREADABLE = "Unreadable"
     MARKED_FOR_DELETION = "MarkedForDeletion"
     UNEQUAL_REPLICAS = "UnequalReplicas"
+    MALFORMED_PARTITIONS = "MalformedPartitions"
     UNKNOWN = "Unknown"
     HEALTHY = "Well"
     UNOWNED = "Unowned"
@@ -76,6 +78,13 @@ class TopicRow(Struct, frozen=True):
         return frozenset({flag.value for flag in self.flags} | {issue.value for issue in self.issues})
 
 
+class _KnownSettings(NamedTuple):
+    """The broker settings that are known, and the oldest version that the brokers may have."""
+
+    settings: Mapping[str, str]
+    oldest: KafkaVersion
+
+
 class RowFilter(Struct, frozen=True):
     """A filter of rows by name patterns, owners, manifest labels, and states.
 
@@ -118,7 +127,7 @@ def build_rows(
     """
     specs_by_topic = {spec.topic: spec for spec in specs or ()}
     rules = cluster.config_rules.for_cluster(state.mode, state.known_configs)
-    settings = rules.merge_dynamic_settings(state.broker_defaults)
+    known = _KnownSettings(rules.merge_dynamic_settings(state.broker_defaults), rules.oldest_version(state.min_version))
     for name in sorted(names):
         spec = specs_by_topic.get(name)
         if name in state.topics or name in state.topic_errors:
@@ -126,7 +135,7 @@ def build_rows(
             internal_owner = cluster.internal_owner(name)
             needs_manifest = not cluster.is_protected(name) and not internal_owner
             undeclared = specs is not None and spec is None and needs_manifest
-            row = _build_row(state, name, spec, inspections.get(name), settings, undeclared=undeclared)
+            row = _build_row(state, name, spec, inspections.get(name), known, undeclared=undeclared)
             if internal_owner == "topiarist":  # the topic of the records needs no record itself
                 row = replace(row, flags=tuple(flag for flag in row.flags if flag is not TopicFlag.UNOWNED))
             yield _add_usage(row, state, cluster.evidence.window if dormant_for is None else dormant_for)
@@ -155,13 +164,13 @@ def _build_row(
     name: str,
     spec: TopicSpec | None,
     inspection: TopicInspection | None,
-    settings: Mapping[str, str],
+    known: _KnownSettings,
     *,
     undeclared: bool,
 ) -> TopicRow:
     """Return the row of a topic that the cluster has, readable or not."""
     topic = state.topics.get(name)
-    partitions = build_partitions(state, name, inspection) if topic else ()
+    partitions = build_partitions(state, name, inspection, known.oldest) if topic else ()
     states_known = inspection is not None and inspection.states_readable
     record = topic.valid_record if topic else state.dangling_records.get(name)
     owner = record.owner if record and not record.deleted else ""
@@ -175,6 +184,7 @@ def _build_row(
         TopicFlag.UNREADABLE: topic is None,
         TopicFlag.MARKED_FOR_DELETION: name in state.pending_deletions,
         TopicFlag.UNEQUAL_REPLICAS: len(replica_counts) > 1,
+        TopicFlag.MALFORMED_PARTITIONS: topic is not None and bool(describe_malformed_partitions(topic)),
         TopicFlag.UNOWNED: not owner,
         TopicFlag.UNDECLARED: undeclared,
     }
@@ -184,7 +194,7 @@ def _build_row(
         flags.insert(0, TopicFlag.HEALTHY if states_known else TopicFlag.UNKNOWN)
     overrides = {}
     for key, text in sorted(topic.config.items()) if topic else ():
-        default = config_rules.server_default(key, settings)
+        default = config_rules.server_default(key, known.settings)
         if default is None or not config_values.is_equivalent(key, text, default):
             overrides[key] = text
     return TopicRow(

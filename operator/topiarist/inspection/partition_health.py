@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.kafka import config_rules
-from topiarist.kafka.types import Replicas
+from topiarist.kafka.types import KafkaVersion, Replicas, cap_min_isr, count_replicas
 from topiarist.model.state import (
     LEADER_DURING_DELETE,
     NO_LEADER,
@@ -96,11 +96,13 @@ class Partition(Struct, frozen=True):
 
         Replicas that a reassignment adds do not count.
         """
-        return len([broker for broker in self.replicas if broker not in self.reassignment.adding])
+        return count_replicas(tuple(broker for broker in self.replicas if broker not in self.reassignment.adding))
 
 
-def build_partitions(state: ClusterState, name: str, inspection: TopicInspection | None) -> tuple[Partition, ...]:
-    """Return the partitions of a topic, by id.
+def build_partitions(
+    state: ClusterState, name: str, inspection: TopicInspection | None, oldest: KafkaVersion
+) -> tuple[Partition, ...]:
+    """Return the partitions of a topic, by id; ``oldest`` is the oldest version that the brokers may have.
 
     Partitions that have a state but are not listed by the topic come last. If the states are unknown, the partitions
     have no state and no issue about initialization.
@@ -121,7 +123,7 @@ def build_partitions(state: ClusterState, name: str, inspection: TopicInspection
     value = config_rules.effective_value("min.insync.replicas", topic.config if topic else {}, settings)
     min_isr = value if isinstance(value, int) else 1
     listed = (
-        _make_partition(partition, replicas, inspection, registered, min_isr)
+        _make_partition(partition, replicas, inspection, registered, cap_min_isr(min_isr, replicas, oldest))
         for partition, replicas in sorted(inspection.assignment.items())
     )
     return (*listed, *_unlisted_partitions(inspection))

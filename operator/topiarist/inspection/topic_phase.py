@@ -80,6 +80,8 @@ def determine_phase(
     if not states_known:
         return TopicPhase(Phase.EXISTS, "exists; its partition states are not known")
     listed = [partition for partition in partitions if partition.listed]
+    if not listed:
+        return TopicPhase(Phase.INITIALIZED, "has no partitions")
     uninitialized = [partition for partition in listed if partition.has_issue(IssueType.NOT_INITIALIZED)]
     if not uninitialized:
         return TopicPhase(Phase.INITIALIZED, "initialized by the controller")

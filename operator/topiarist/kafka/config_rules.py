@@ -29,6 +29,8 @@ from topiarist.kafka.types import (
     KAFKA_VERSIONS,
     LAST_ZOOKEEPER_VERSION,
     MAX_KAFKA_VERSION,
+    MIN_ISR_CAPPED_SINCE,
+    MIN_KAFKA_VERSION,
     ClusterMode,
     KafkaVersion,
     KnownConfig,
@@ -335,6 +337,10 @@ class ConfigRules(Struct, frozen=True, dict=True):
         ends = (possible[-1], possible[0]) if possible else (MAX_KAFKA_VERSION, at_least)
         return ends[:1] if ends[0] == ends[1] else ends
 
+    def oldest_version(self, at_least: KafkaVersion) -> KafkaVersion:
+        """Return the oldest version that the brokers may have; ``at_least`` is what the cluster shows."""
+        return self.versions_to_check(at_least)[-1]
+
     def version_conflict(self) -> str:
         """Return a message if the configs of the brokers are not those of the declared version; empty otherwise."""
         if self.version is None or self.known_configs is None:
@@ -506,13 +512,16 @@ def small_segment_message(config: Mapping[str, str]) -> str:
     return f"segment.bytes is {value}: brokers of Kafka 4.1 and later do not start with less than {MIN_SEGMENT_BYTES}"
 
 
-def is_min_isr_above(config: Mapping[str, str], replication_factor: int) -> bool:
+def is_min_isr_above(
+    config: Mapping[str, str], replication_factor: int, oldest: KafkaVersion = MIN_KAFKA_VERSION
+) -> bool:
     """Return whether ``min.insync.replicas`` is larger than ``replication_factor``.
 
-    If it is, every write with ``acks=all`` fails. Returns False for an invalid value, which is a separate error.
+    If it is, every write with ``acks=all`` fails: not in ``MIN_ISR_CAPPED_SINCE`` and later; ``oldest`` is the oldest
+    version that the brokers may have. Returns False for an invalid value, which is a separate error.
     """
     text = config.get("min.insync.replicas")
-    if text is None:
+    if text is None or oldest >= MIN_ISR_CAPPED_SINCE:
         return False
     value, problem = try_parse_value("min.insync.replicas", text)
     return not problem and isinstance(value, int) and value > replication_factor

@@ -31,6 +31,23 @@ Replicas = tuple[int, ...]
 """The broker ids of one partition; the first is the preferred leader."""
 
 
+MIN_ISR_CAPPED_SINCE: KafkaVersion = (3, 7)
+"""The first Kafka version that asks for no more replicas in sync than a partition has."""
+
+
+def count_replicas(replicas: Replicas) -> int:
+    """Return the number of replicas of a partition; a broker that is listed twice has one."""
+    return len(set(replicas))
+
+
+def cap_min_isr(min_isr: int, replicas: Replicas, oldest: KafkaVersion) -> int:
+    """Return how many replicas of a partition must be in sync for writes with ``acks=all``.
+
+    ``oldest`` is the oldest version that the brokers may have.
+    """
+    return min(min_isr, count_replicas(replicas)) if oldest >= MIN_ISR_CAPPED_SINCE else min_isr
+
+
 class ClusterMode(str, Enum):
     """The place of a cluster's metadata."""
 

@@ -14,7 +14,15 @@ from msgspec import Struct, field
 from msgspec.structs import force_setattr
 
 from topiarist.errors import Reason
-from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, ClusterMode, KafkaVersion, KnownConfig, Replicas
+from topiarist.kafka.types import (
+    MIN_KAFKA_VERSION,
+    Broker,
+    ClusterMode,
+    KafkaVersion,
+    KnownConfig,
+    Replicas,
+    count_replicas,
+)
 from topiarist.model.moves import BatchRecord, RequestedReassignment
 from topiarist.model.size_limits import SizeLimit
 from topiarist.model.usage import Evidence, TopicUsage
@@ -89,9 +97,11 @@ def find_replication_factors(topic: TopicState) -> set[int]:
     replicas for a time.
     """
     if not topic.reassigning_partitions:
-        return set(map(len, topic.replicas)) - {0}
+        return set(map(count_replicas, topic.replicas)) - {0}
     pairs = zip(topic.partition_ids, topic.replicas, strict=True)
-    return {len(replicas) for partition, replicas in pairs if partition not in topic.reassigning_partitions} - {0}
+    return {
+        count_replicas(replicas) for partition, replicas in pairs if partition not in topic.reassigning_partitions
+    } - {0}
 
 
 class AppliedSpec(Struct, frozen=True):
@@ -276,6 +286,13 @@ class ClusterState(Struct, frozen=True):
         return topic_state.record if topic_state else self.dangling_records.get(topic)
 
 
+def describe_malformed_partitions(topic: TopicState) -> str:
+    """Return a message if a topic has no partitions, or not exactly the partitions 0 to n-1; empty otherwise."""
+    if topic.replicas and topic.has_contiguous_partitions:
+        return ""
+    return f"found partition ids {shorten_list(topic.partition_ids) or 'none'}, wanted 0 to n-1"
+
+
 def describe_unequal_replication_factors(topic: TopicState) -> str:
     """Return a message if a topic's partitions have different numbers of replicas; empty otherwise.
 
@@ -284,7 +301,7 @@ def describe_unequal_replication_factors(topic: TopicState) -> str:
     partitions_by_factor: dict[int, list[int]] = {}
     for partition, replicas in zip(topic.partition_ids, topic.replicas, strict=True):
         if replicas and partition not in topic.reassigning_partitions:
-            partitions_by_factor.setdefault(len(replicas), []).append(partition)
+            partitions_by_factor.setdefault(count_replicas(replicas), []).append(partition)
     if len(partitions_by_factor) < 2:
         return ""
     *fewer, (usual, others) = sorted(partitions_by_factor.items(), key=lambda item: (len(item[1]), item[0]))

@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from topiarist.errors import Reason
 from topiarist.kafka import config_rules, config_table
 from topiarist.kafka.config_rules import DEPRECATED_CONFIGS, ConfigError, ConfigRules
-from topiarist.kafka.types import KafkaVersion, format_version
+from topiarist.kafka.types import KafkaVersion, count_replicas, format_version
 from topiarist.model.plan import Change, Issue, MoveReplicas
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin
@@ -23,7 +23,7 @@ from topiarist.planning.placement import ReplicaPlacer
 from topiarist.text import quote
 
 HINT_PROTECTED_TOPIC = "ask its owner; Cluster.spec.protected lists the names"
-HINT_MIN_ISR = "set it to the replica count at most; otherwise every write with acks=all fails"
+HINT_MIN_ISR = "set it to the replica count at most: before Kafka 3.7 every write with acks=all fails otherwise"
 HINT_DECLARE_VERSION = "set kafkaVersion in the Cluster, or pass --kafka-version"
 HINT_LEAVE_OUT = "leave it out until the brokers are upgraded"
 
@@ -49,6 +49,11 @@ class PlanContext(Struct, frozen=True):
     def versions_to_check(self) -> tuple[KafkaVersion, ...]:
         """Return the Kafka versions that values are validated for."""
         return self.rules.versions_to_check(self.state.min_version)
+
+    @property
+    def oldest_version(self) -> KafkaVersion:
+        """Return the oldest version that the brokers may have."""
+        return self.versions_to_check[-1]
 
     def cluster_origin(self, *path: str) -> ValueOrigin | None:
         """Return the origin of a field below ``spec`` of the Cluster; None if the run has no document of it."""
@@ -188,4 +193,4 @@ def config_hint(errors: Sequence[ConfigError], manifest_keys: Collection[str]) -
 
 def min_replica_count(topic: TopicState) -> int:
     """Return the smallest replica count of a partition; 0 without partitions."""
-    return min(map(len, topic.replicas), default=0)
+    return min(map(count_replicas, topic.replicas), default=0)

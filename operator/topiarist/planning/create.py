@@ -81,7 +81,7 @@ def _refuse_config(builder: TopicPlanBuilder, create: CreateTopic) -> bool:
         return True
     if builder.refuse_invalid_config(config, create):
         return True
-    if is_min_isr_above(config, replica_count):
+    if is_min_isr_above(config, replica_count, context.oldest_version):
         path = ("config", "min.insync.replicas")
         message = f"min.insync.replicas {config['min.insync.replicas']} with {format_count(replica_count, 'replica')}"
         builder.add_refusal(Reason.MIN_ISR_ABOVE_REPLICAS, message, path, hint=HINT_MIN_ISR, withheld=(create,))

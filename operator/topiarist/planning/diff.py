@@ -13,7 +13,7 @@ from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.model.moves import MoveKind
 from topiarist.model.plan import AddPartitions, ConfigItem, Issue, UpdateConfig, config_after
-from topiarist.model.state import TopicState, find_replication_factors
+from topiarist.model.state import TopicState, describe_malformed_partitions, find_replication_factors
 from topiarist.planning.builder import (
     HINT_MIN_ISR,
     HINT_PROTECTED_TOPIC,
@@ -29,7 +29,7 @@ from topiarist.planning.moves.topic import (
     permitted_kinds,
 )
 from topiarist.planning.risk import assess_config, assess_growth, reassess
-from topiarist.text import format_count, shorten_list
+from topiarist.text import format_count
 
 
 def find_changes(builder: TopicPlanBuilder, topic: TopicState) -> None:
@@ -109,7 +109,9 @@ def _refuse_config_item(builder: TopicPlanBuilder, topic: TopicState, item: Conf
     elif key == "min.insync.replicas" and _waits_for_moves(builder, topic, item):
         reason, hint = Reason.AFTER_MOVES, "run again after the moves"
         message = f"{key} {item.after}: waits until the topic's replicas are moved"
-    elif item.after is not None and is_min_isr_above({key: item.after}, fewest := min_replica_count(topic)):
+    elif item.after is not None and is_min_isr_above(
+        {key: item.after}, fewest := min_replica_count(topic), context.oldest_version
+    ):
         reason, hint = Reason.MIN_ISR_ABOVE_REPLICAS, HINT_MIN_ISR
         message = f"{key} {item.after}: a partition has only {format_count(fewest, 'replica')}"
     else:
@@ -167,11 +169,10 @@ def _refuse_growth(builder: TopicPlanBuilder, topic: TopicState, path: tuple[str
     elif builder.context.cluster.is_protected(topic.name):
         reason, hint = Reason.PROTECTED_TOPIC, HINT_PROTECTED_TOPIC
         message = "the topic belongs to other software, which relies on its partition count"
-    elif not topic.has_contiguous_partitions or not topic.replicas:
+    elif malformed := describe_malformed_partitions(topic):
         reason, hint = Reason.PARTITIONS_MALFORMED, "create a new topic with the wanted partitions, and migrate to it"
-        found = shorten_list(topic.partition_ids) or "none"
         # The brokers' Admin API numbers new partitions from the count of existing ones.
-        message = f"found partition ids {found}, wanted 0 to n-1: a new partition could overwrite an existing one"
+        message = f"{malformed}: a new partition could overwrite an existing one"
     elif not topic.replicas[0]:
         reason, hint = Reason.PARTITIONS_MALFORMED, "assign replicas to it with kafka-reassign-partitions"
         message = "partition 0 has no replicas, and Kafka gives new partitions the replica count of partition 0"

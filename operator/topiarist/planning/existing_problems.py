@@ -17,7 +17,7 @@ from typing import NamedTuple
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import is_min_isr_above, small_segment_message
 from topiarist.model.plan import UpdateConfig, config_after
-from topiarist.model.state import TopicState, describe_unequal_replication_factors
+from topiarist.model.state import TopicState, describe_malformed_partitions, describe_unequal_replication_factors
 from topiarist.planning.builder import TopicPlanBuilder, min_replica_count
 from topiarist.text import format_count, printable, shorten_list
 
@@ -36,9 +36,8 @@ def find_problems(builder: TopicPlanBuilder, topic: TopicState) -> None:
         for error in builder.context.find_config_errors(topic.config):
             builder.add_notice(Reason.EXISTING_PROBLEM, f"on the cluster is {error.message}", ("config",))
     malformed = builder.has_refusal(Reason.PARTITIONS_MALFORMED)
-    if not topic.has_contiguous_partitions and not malformed:
-        message = f"found partition ids {shorten_list(topic.partition_ids)}, wanted 0 to n-1: it cannot grow"
-        builder.add_notice(Reason.EXISTING_PROBLEM, message, ("partitions",))
+    if (found := describe_malformed_partitions(topic)) and not malformed:
+        builder.add_notice(Reason.EXISTING_PROBLEM, f"{found}: it cannot grow", ("partitions",))
     if () in topic.replicas:
         pairs = zip(topic.partition_ids, topic.replicas, strict=True)
         # A refusal of a malformed topic already reports partition 0.
@@ -51,7 +50,8 @@ def find_problems(builder: TopicPlanBuilder, topic: TopicState) -> None:
     config = config_after(topic.config, builder.changes)
     if message := small_segment_message(config):
         builder.add_notice(Reason.EXISTING_PROBLEM, message, ("config", "segment.bytes"))
-    if "min.insync.replicas" in config and is_min_isr_above(config, fewest := min_replica_count(topic)):
+    fewest = min_replica_count(topic)
+    if is_min_isr_above(config, fewest, builder.context.oldest_version):
         min_isr, replicas = config["min.insync.replicas"], format_count(fewest, "replica")
         message = f"min.insync.replicas {min_isr}: a partition has only {replicas}: writes with acks=all fail"
         builder.add_notice(Reason.EXISTING_PROBLEM, message, ("config", "min.insync.replicas"))

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.names import has_collision_chars, index_by_metric_name, metric_name
-from topiarist.kafka.types import Broker, KafkaVersion, Replicas
+from topiarist.kafka.types import Broker, KafkaVersion, Replicas, count_replicas
 from topiarist.model.plan import (
     AddPartitions,
     CreateTopic,
@@ -218,7 +218,7 @@ def _invalid_config_conflict(plan: TopicPlan, assumptions: PlanAssumptions, curr
     versions = assumptions.config_rules.versions_to_check(max(assumptions.min_version, current.min_version))
     errors = [error.message for error in assumptions.config_rules.find_errors(after, versions, settings)]
     replicas = current.topic.replicas if current.topic else plan.new_replicas()
-    if is_min_isr_above(written, min(map(len, replicas), default=0)):
+    if is_min_isr_above(written, min(map(count_replicas, replicas), default=0), versions[-1]):
         errors.append("min.insync.replicas: a partition has fewer replicas")
     return f"the config after the change would be invalid now: {'; '.join(errors)}" if errors else ""
 

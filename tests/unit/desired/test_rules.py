@@ -13,7 +13,7 @@ from topiarist.desired.merge import merge
 from topiarist.desired.resolve import resolve
 from topiarist.desired.rules import cluster_errors, cluster_warnings, spec_errors, spec_warnings
 from topiarist.kafka.config_rules import is_min_isr_above
-from topiarist.kafka.types import format_version
+from topiarist.kafka.types import KafkaVersion, format_version
 from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin
 from topiarist.planning.builder import config_hint
 
@@ -72,11 +72,11 @@ WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
         "min.compaction.lag.ms is 9, more than max.compaction.lag.ms, which is 5",
     ),
     "min.insync.replicas": (
-        *({"partitions": 1, "replicationFactor": 2, "config": {"min.insync.replicas": 3}}, BARE),
+        *({"partitions": 1, "replicationFactor": 2, "config": {"min.insync.replicas": 3}}, OLD),
         "min.insync.replicas: found 3, but orders has replication factor 2",
     ),
     "min.insync.replicas, explicit": (
-        *({"replicaAssignment": [[1, 2]], "config": {"min.insync.replicas": 3}}, BARE),
+        *({"replicaAssignment": [[1, 2]], "config": {"min.insync.replicas": 3}}, OLD),
         "min.insync.replicas: found 3, but orders has replication factor 2",
     ),
     "unequal lists": (
@@ -259,6 +259,13 @@ def test_what_a_missing_document_could_make_right() -> None:
 def test_absent_topics_need_no_size() -> None:
     """A topic with ``ensure: Absent`` needs no size."""
     assert said(spec(on=BARE, ensure="Absent")) == []
+
+
+@pytest.mark.parametrize("version", [None, (3, 7), (4, 4)])
+def test_min_insync_replicas_where_brokers_cap_it(version: KafkaVersion | None) -> None:
+    """Since 3.7 more than the replicas counts as all of them; without a declared version the plan decides."""
+    on = ClusterSpec("new", version=version)
+    assert said(spec(on=on, partitions=1, replicationFactor=1, config={"min.insync.replicas": 2})) == []
 
 
 def test_an_inherited_factor_is_the_plans_business() -> None:

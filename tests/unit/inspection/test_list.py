@@ -81,6 +81,9 @@ STATES_OF: dict[str, tuple[TopicState, dict[str, PartitionState], dict[str, Any]
     ),
     "under-replicated": (topic("orders", [(1, 2)]), {"p0": PartitionState(1, (1,))}, {}, {"UnderReplicated"}),
     "unequal": (topic("orders", [(1, 2), (1,)]), {}, {}, {"UnequalReplicas"}),
+    "listed twice": (topic("orders", [(1, 1)]), {}, {}, {"Well"}),
+    "no partitions": (topic("orders", []), {}, {}, {"MalformedPartitions"}),
+    "a gap": (topic("orders", [(1, 2), (1, 2)], partition_ids=(0, 2)), {}, {}, {"MalformedPartitions"}),
     "marked": (topic("orders", 1), {}, {"pending_deletions": frozenset({"orders"})}, {"MarkedForDeletion"}),
 }
 

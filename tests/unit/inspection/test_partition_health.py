@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from support.states import cluster, topic
 from topiarist.inspection.partition_health import IssueType, Partition, build_partitions
-from topiarist.kafka.types import Replicas
+from topiarist.kafka.types import MIN_KAFKA_VERSION, Replicas
 from topiarist.model.state import (
     LEADER_DURING_DELETE,
     NO_LEADER,
@@ -33,7 +33,7 @@ def only(state: ClusterState, now: PartitionState | None, **fields: object) -> P
     """Return the only partition of ``orders`` with this state; ``fields`` are those of its inspection."""
     states = {} if now is None else {0: now}
     found = TopicInspection("1", dict(enumerate(state.topics["orders"].replicas)), states)
-    (one,) = build_partitions(state, "orders", replace(found, **fields))
+    (one,) = build_partitions(state, "orders", replace(found, **fields), MIN_KAFKA_VERSION)
     return one
 
 
@@ -96,6 +96,17 @@ def test_an_offline_partition_is_not_also_under_min_isr() -> None:
     assert not one.has_issue(IssueType.UNDER_MIN_ISR)
 
 
+def test_the_minimum_is_at_most_the_number_of_replicas_since_3_7() -> None:
+    """One replica in sync is enough for a partition with one; a real shortage is shown, and older brokers refuse."""
+    state, found = seen((1,), min_insync_replicas="2"), TopicInspection("1", {0: (1,)}, {0: PartitionState(1, (1,))})
+    for oldest, words in (((3, 6), ["under min ISR: needs 2"]), ((3, 7), []), ((4, 4), [])):
+        (one,) = build_partitions(state, "orders", found, oldest)
+        assert said(one) == words
+    wide, short = seen((1, 2), min_insync_replicas="3"), {0: PartitionState(1, (1,))}
+    (one,) = build_partitions(wide, "orders", TopicInspection("1", {0: (1, 2)}, short), (3, 7))
+    assert said(one) == ["under min ISR: needs 2", "under-replicated: ISR lacks 2"]
+
+
 def test_replicas_that_a_reassignment_adds_are_not_missed() -> None:
     """Under-replicated partitions count by the replicas before a reassignment, as in Kafka."""
     moved = seen((4, 1, 2, 3))
@@ -127,7 +138,7 @@ def test_a_state_that_cannot_be_read_is_neither_well_nor_missing() -> None:
 def test_states_that_the_topic_does_not_list_are_shown() -> None:
     """The states of partitions that another client removed from the list are shown as not listed (contract 5)."""
     found = TopicInspection("1", {0: (1, 2, 3)}, {0: WELL, 7: WELL}, {5: FAULT})
-    one, fifth, seventh = build_partitions(seen(), "orders", found)
+    one, fifth, seventh = build_partitions(seen(), "orders", found, MIN_KAFKA_VERSION)
     assert (one.listed, one.issues, fifth.listed, seventh.listed) == (True, (), False, False)
     assert said(seventh) == ["not listed by the topic"]
     assert said(fifth) == ["unreadable", "not listed by the topic"]
@@ -136,16 +147,16 @@ def test_states_that_the_topic_does_not_list_are_shown() -> None:
 def test_where_the_list_cannot_be_read_no_partition_is_called_unlisted() -> None:
     """With an unreadable partition list, the states are shown and no partition is called unlisted."""
     state = cluster(topic_errors={"orders": ReadError("/brokers/topics/orders", "it is empty")})
-    (one,) = build_partitions(state, "orders", TopicInspection("1", {}, {3: WELL}))
+    (one,) = build_partitions(state, "orders", TopicInspection("1", {}, {3: WELL}), MIN_KAFKA_VERSION)
     assert (one.id, one.listed, one.issues, one.state) == (3, False, (), WELL)
 
 
 def test_without_an_inspection_only_what_the_state_has_is_said() -> None:
     """A snapshot has no leaders and ISRs, so no partition is reported as initialized or not initialized."""
     state = cluster(topic("orders", [(1, 2), (7,)], reassigning_partitions=(1,)))
-    first, second = build_partitions(state, "orders", None)
+    first, second = build_partitions(state, "orders", None, MIN_KAFKA_VERSION)
     assert (first.state, said(first), said(second)) == (None, [], ["being reassigned"])
-    assert build_partitions(state, "none", None) == ()
+    assert build_partitions(state, "none", None, MIN_KAFKA_VERSION) == ()
 
 
 def test_states_that_may_not_be_read_are_not_called_missing() -> None:

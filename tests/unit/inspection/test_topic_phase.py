@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from support.states import cluster, spec, topic
 from topiarist.inspection.partition_health import IssueType, build_partitions
 from topiarist.inspection.topic_phase import Phase, TopicPhase, count_issues, determine_phase
-from topiarist.kafka.types import Replicas
+from topiarist.kafka.types import MIN_KAFKA_VERSION, Replicas
 from topiarist.model.progress import TopicProgress, blocking_reason
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, PartitionState, ReadError, TopicInspection
@@ -25,7 +25,7 @@ def lived(state: ClusterState, *states: int, wanted: TopicSpec | None = None, kn
     listed = state.topics["orders"].replicas if "orders" in state.topics else ()
     taken = {partition: PartitionState(1, (1,)) for partition in states}
     found = TopicInspection("1", dict(enumerate(listed)), taken) if known else None
-    return determine_phase(state, "orders", wanted, build_partitions(state, "orders", found), known)
+    return determine_phase(state, "orders", wanted, build_partitions(state, "orders", found, MIN_KAFKA_VERSION), known)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ def test_a_snapshot_knows_that_a_topic_exists_and_no_more() -> None:
 
 
 def test_a_topic_without_partitions_waits_for_nothing() -> None:
-    """A topic without partitions is initialized, because Kafka reads a missing list as an empty one."""
-    assert lived(cluster(topic("orders", []))).phase is Phase.INITIALIZED
+    """A topic without partitions is initialized, because Kafka reads a missing list as an empty one; this is said."""
+    assert lived(cluster(topic("orders", []))) == TopicPhase(Phase.INITIALIZED, "has no partitions")
 
 
 def test_conditions_are_counted_the_worst_first() -> None:
@@ -141,7 +141,7 @@ def test_conditions_are_counted_the_worst_first() -> None:
     found = TopicInspection(
         "1", {0: (1, 2), 1: (2, 3), 2: (1, 2)}, {0: PartitionState(2, (2,)), 1: PartitionState(-1, (3,))}
     )
-    assert list(count_issues(build_partitions(state, "orders", found)).items()) == [
+    assert list(count_issues(build_partitions(state, "orders", found, MIN_KAFKA_VERSION)).items()) == [
         (IssueType.OFFLINE, 1),
         (IssueType.NOT_INITIALIZED, 1),
         (IssueType.UNDER_REPLICATED, 2),

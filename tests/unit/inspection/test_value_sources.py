@@ -9,6 +9,7 @@ from topiarist.desired.merge import merge
 from topiarist.errors import FieldPath, Location
 from topiarist.inspection.partition_health import build_partitions
 from topiarist.inspection.value_sources import ActualSource, DesiredSource, ValueSource, find_value_sources
+from topiarist.kafka.types import MIN_KAFKA_VERSION
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, ReadError, Reassignment, TopicInspection
 
@@ -39,7 +40,7 @@ def wish(**fields: Any) -> TopicSpec:
 
 def found(state: ClusterState, wanted: TopicSpec | None = None, on: ClusterSpec = EU) -> dict[str, ValueSource]:
     """Return the values of ``orders``, by field."""
-    listed = build_partitions(state, "orders", None)
+    listed = build_partitions(state, "orders", None, MIN_KAFKA_VERSION)
     return {value.field: value for value in find_value_sources(state, "orders", on, wanted, listed)}
 
 
@@ -151,7 +152,7 @@ def test_the_replication_factor_is_counted_as_kafka_counts_it() -> None:
     """The replication factor excludes replicas that a reassignment adds, and is a range if the partitions differ."""
     state = cluster(topic("orders", [(4, 1, 2), (1, 2, 3)]))
     seen = TopicInspection("1", {0: (4, 1, 2), 1: (1, 2, 3)}, reassignments={0: Reassignment((4,))})
-    listed = build_partitions(state, "orders", seen)
+    listed = build_partitions(state, "orders", seen, MIN_KAFKA_VERSION)
     held = {value.field: value.actual for value in find_value_sources(state, "orders", ClusterSpec(), None, listed)}
     assert held == {"partitions": "2", "replicationFactor": "2 to 3"}
 
@@ -159,7 +160,7 @@ def test_the_replication_factor_is_counted_as_kafka_counts_it() -> None:
 def test_a_topic_of_which_only_the_config_is_odd_has_its_size() -> None:
     """A topic with an unreadable config still has its size."""
     state = cluster(topic_errors={"orders": ReadError("/config/topics/orders", "it is empty")})
-    listed = build_partitions(state, "orders", TopicInspection("1", {0: (1, 2)}))
+    listed = build_partitions(state, "orders", TopicInspection("1", {0: (1, 2)}), MIN_KAFKA_VERSION)
     held = {value.field: value.actual for value in find_value_sources(state, "orders", EU, None, listed)}
     assert held == {"partitions": "1", "replicationFactor": "2"}
     assert found(state) == {}

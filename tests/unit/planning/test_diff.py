@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from support.builders import (
+    PROD_CLUSTER,
+    UNCAPPED_CLUSTER,
     change_kinds,
     cluster,
     config_changes,
@@ -305,16 +308,56 @@ def test_min_insync_replicas_above_the_narrowest_partition() -> None:
     """The plan refuses the key where it would be written, and changes the other keys; an existing problem is a
     notice.
     """
+    on = UNCAPPED_CLUSTER
     seen = state(topic(replicas=replica_lists("123", "12")))
-    found = plan_single_topic(seen, spec(partitions=2, config={"min.insync.replicas": 3, "segment.ms": 7}))
+    found = plan_single_topic(seen, spec(on=on, partitions=2, config={"min.insync.replicas": 3, "segment.ms": 7}))
     assert (refusal_reasons(found), list(config_changes(found))) == (["MinIsrAboveReplicas"], ["segment.ms"])
     stands = state(
         topic("orders", replica_lists("123", "12"), "min.insync.replicas", config={"min.insync.replicas": "3"})
     )
-    found = plan_single_topic(stands, spec(partitions=2, config={"min.insync.replicas": 3}))
+    found = plan_single_topic(stands, spec(on=on, partitions=2, config={"min.insync.replicas": 3}))
     assert (change_kinds(found), refusal_reasons(found), notice_reasons(found)) == ([], [], ["ExistingProblem"] * 2)
-    created = plan_single_topic(state(), spec(partitions=1, replicationFactor=2, config={"min.insync.replicas": 3}))
+    small: dict[str, Any] = {"partitions": 1, "replicationFactor": 2, "config": {"min.insync.replicas": 3}}
+    created = plan_single_topic(state(), spec(on=on, **small))
     assert (change_kinds(created), refusal_reasons(created)) == ([], ["MinIsrAboveReplicas"])
+
+
+def test_since_3_7_min_insync_replicas_stops_no_write() -> None:
+    """Brokers ask for no more replicas in sync than there are: nothing is refused, and no problem is seen."""
+    small: dict[str, Any] = {"partitions": 2, "config": {"min.insync.replicas": 3}}
+    stands = topic("orders", replica_lists("123", "12"), "min.insync.replicas", config={"min.insync.replicas": "3"})
+    created = plan_single_topic(state(), spec(replicationFactor=1, **small))
+    assert (change_kinds(created), refusal_reasons(created)) == (["CreateTopic"], [])
+    raised = plan_single_topic(state(topic(replicas=replica_lists("123", "12"))), spec(**small))
+    assert (refusal_reasons(raised), [*config_changes(raised)]) == ([], ["min.insync.replicas"])
+    assert notice_reasons(plan_single_topic(state(stands), spec(**small))) == ["ExistingProblem"]
+    unknown = replace(PROD_CLUSTER, version=None)
+    oldest = {
+        version: refusal_reasons(
+            plan_single_topic(replace(state(), min_version=version), spec(on=unknown, replicationFactor=1, **small))
+        )
+        for version in ((3, 6), (3, 7))
+    }
+    assert oldest == {(3, 6): ["MinIsrAboveReplicas"], (3, 7): []}
+
+
+def test_a_broker_that_is_listed_twice_has_one_replica() -> None:
+    """The factor and the fewest replicas of a partition count brokers, as the write path of Kafka does."""
+    doubled = topic("orders", ((1, 1), (2, 3)), "min.insync.replicas", config={"min.insync.replicas": "2"})
+    wanted = spec(on=UNCAPPED_CLUSTER, partitions=2, config={"min.insync.replicas": 2})
+    found = plan_single_topic(state(doubled), wanted)
+    assert [notice.message for notice in found.notices] == [
+        "partitions have different numbers of replicas: 1 in partition 0, and 2 in partition 1",
+        "min.insync.replicas 2: a partition has only 1 replica: writes with acks=all fail",
+    ]
+
+
+def test_no_topic_without_all_its_partitions_is_well() -> None:
+    """A topic without partitions, or with a gap between them, has a notice; a wanted growth is refused instead."""
+    for seen, ids in ((topic(replicas=()), "none"), (topic(partition_ids=(0, 2, 3)), "0, 2, 3")):
+        (notice,) = plan_single_topic(state(seen), spec(partitions=None)).notices
+        assert notice.message == f"found partition ids {ids}, wanted 0 to n-1: it cannot grow"
+        assert refusal_reasons(plan_single_topic(state(seen), spec(partitions=7))) == ["PartitionsMalformed"]
 
 
 def test_standing_faults_of_partitions_are_said() -> None:

@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from topiarist.adapters.snapshots.codec import Row
 from topiarist.adapters.snapshots.validate import RowChecker, RowError, is_valid_row, parse_row
-from topiarist.kafka.types import Replicas
+from topiarist.kafka.types import Replicas, count_replicas
 
 _MAX_CACHED_TEXTS = 1 << 12
 """Cached texts per kind: a fleet with more different texts gains little from a larger cache."""
@@ -160,7 +160,7 @@ def _parse_replica_lists(text: bytes) -> ReplicaLists | None:
     replicas = tuple(map(tuple, lists))
     return ReplicaLists(
         replicas,
-        _make_topic_size(len(replicas), frozenset(map(len, replicas))),
+        _make_topic_size(len(replicas), frozenset(map(count_replicas, replicas))),
         frozenset(chain.from_iterable(replicas)),
     )
 

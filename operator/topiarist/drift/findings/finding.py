@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
+from topiarist.kafka.types import count_replicas
 from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
     AddPartitions,
@@ -369,7 +370,7 @@ def unknown_finding(message: str) -> DriftFinding:
 
 
 def _format_replication_factors(topic: TopicState) -> str:
-    return ", ".join(map(str, sorted(set(map(len, topic.replicas))))) or "0"
+    return ", ".join(map(str, sorted(set(map(count_replicas, topic.replicas))))) or "0"
 
 
 def _describe_topic_size(topic: TopicState | None) -> str | None:

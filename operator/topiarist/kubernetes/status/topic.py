@@ -13,6 +13,7 @@ from textwrap import dedent
 from typing import Any
 
 from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import count_replicas
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, error_texts
 from topiarist.kubernetes.approval import HINT_RETAIN, format_issue
 from topiarist.kubernetes.moves import TopicMoves
@@ -266,7 +267,9 @@ def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Stat
         status["partitions"] = len(found.replicas)
         # A partition in flight has its old replicas and its new ones; the first one that is not gives the factor.
         pairs = zip(found.partition_ids, found.replicas, strict=True)
-        settled = [len(replicas) for partition, replicas in pairs if partition not in found.reassigning_partitions]
+        settled = [
+            count_replicas(replicas) for partition, replicas in pairs if partition not in found.reassigning_partitions
+        ]
         status["replicationFactor"] = settled[0] if settled else old.get("replicationFactor", 0)
         if found.topic_id:
             status["topicId"] = found.topic_id

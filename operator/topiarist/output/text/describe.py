@@ -22,7 +22,12 @@ from topiarist.model.ownership_record import describe_external_changes
 from topiarist.model.plan import Plan
 from topiarist.model.progress import TopicProgress, blocking_reason, build_topic_progress
 from topiarist.model.spec import BROKER_SIZE_SETTINGS, find_origin
-from topiarist.model.state import LEADER_DURING_DELETE, NO_LEADER, describe_unequal_replication_factors
+from topiarist.model.state import (
+    LEADER_DURING_DELETE,
+    NO_LEADER,
+    describe_malformed_partitions,
+    describe_unequal_replication_factors,
+)
 from topiarist.output.groups import GroupedItems
 from topiarist.output.text import topic_block
 from topiarist.output.text.layout import (
@@ -192,6 +197,8 @@ def _list_notes(description: Description) -> Iterator[str]:
     noticed = {notice.message for notice in description.pending_plan.notices} if description.pending_plan else set()
     if topic and (unequal := describe_unequal_replication_factors(topic)) and unequal not in noticed:
         yield unequal
+    if topic and (malformed := describe_malformed_partitions(topic)) and not any(malformed in each for each in noticed):
+        yield malformed
     if description.phase.blocked_by == IN_PROGRESS and state.bypasses_brokers and not being_deleted:
         yield f"if this does not change, the controller missed the topic: run topiarist nudge {sanitize(name)}"
     if state.batch and (moved := [move for move in state.batch.moves if move.topic == name]):

@@ -18,11 +18,13 @@ _COLUMN_HEADINGS = ("topic", "partitions", "replicas", "owner", "state", "manife
 _NUMBERS = ("partitions", "replicas")
 _MAX_COLUMN_WIDTH = 48
 _CRITICAL = frozenset({TopicFlag.MISSING, TopicFlag.UNREADABLE, TopicFlag.MARKED_FOR_DELETION})
+_WARNING = frozenset({TopicFlag.UNEQUAL_REPLICAS, TopicFlag.MALFORMED_PARTITIONS})
 _MARK_LABELS = {
     TopicFlag.MISSING: "missing",
     TopicFlag.UNREADABLE: "unreadable",
     TopicFlag.MARKED_FOR_DELETION: "marked for deletion",
     TopicFlag.UNEQUAL_REPLICAS: "unequal replicas",
+    TopicFlag.MALFORMED_PARTITIONS: "malformed partitions",
     TopicFlag.UNKNOWN: "unknown",
     TopicFlag.HEALTHY: "healthy",
     TopicFlag.DORMANT: "dormant",
@@ -84,7 +86,7 @@ def describe_state(row: TopicRow) -> str:
 def _choose_style(row: TopicRow) -> str:
     if not _CRITICAL.isdisjoint(row.flags) or IssueType.OFFLINE in row.issues:
         return BOLD_RED
-    return YELLOW if row.issues or TopicFlag.UNEQUAL_REPLICAS in row.flags else ""
+    return YELLOW if row.issues or not _WARNING.isdisjoint(row.flags) else ""
 
 
 def _format_totals(listing: TopicList) -> str:
@@ -94,6 +96,7 @@ def _format_totals(listing: TopicList) -> str:
         "with offline partitions": sum(IssueType.OFFLINE in row.issues for row in rows),
         "under-replicated": sum(IssueType.UNDER_REPLICATED in row.issues for row in rows),
         "with unequal replicas": sum(TopicFlag.UNEQUAL_REPLICAS in row.flags for row in rows),
+        "with malformed partitions": sum(TopicFlag.MALFORMED_PARTITIONS in row.flags for row in rows),
         "without owner": sum(TopicFlag.UNOWNED in row.flags for row in rows),
         "undeclared": sum(TopicFlag.UNDECLARED in row.flags for row in rows),
         "dormant": sum(TopicFlag.DORMANT in row.flags for row in rows),

@@ -32,8 +32,9 @@ def find_low_replica_count(
 ) -> Issue | None:
     """Return the refusal of moves that leave fewer replicas than ``min.insync.replicas``.
 
-    Producers with ``acks=all`` would stop. ``config`` has the overrides of the topic after the plan, ``settings`` those
-    of the brokers that are known. A value that is not known counts as 2 where a partition has three replicas or more.
+    Producers with ``acks=all`` would stop, or, since Kafka 3.7, need fewer replicas than declared. ``config`` has the
+    overrides of the topic after the plan, ``settings`` those of the brokers that are known. A value that is not known
+    counts as 2 where a partition has three replicas or more.
     """
     lowered = [move for move in change.moves if len(move.after) < len(move.before)]
     if not lowered:
@@ -45,5 +46,5 @@ def find_low_replica_count(
         return None
     shown = "not known and may be 2: declare it in brokerConfig of the Cluster" if text is None else text
     message = f"the moves leave {format_count(fewest, 'replica')} for a partition, and {key} is {shown}"
-    hint = f"keep {format_count(int(assumed), 'replica')}, or lower {key} first: writes with acks=all would fail"
+    hint = f"keep {format_count(int(assumed), 'replica')}, or lower {key} first"
     return Issue(Reason.MIN_ISR_ABOVE_REPLICAS, message, ("replicationFactor",), hint)

@@ -82,9 +82,23 @@ def test_partitions_below_their_minimum_are_moved() -> None:
         "min.insync.replicas is 2, and partition 0 has 1 replica in sync: writes with acks=all fail until it is moved;"
         " 1 more partition likewise"
     )
-    planned = withhold_unhealthy_moves(PLAN, inspected, {"min.insync.replicas": "3"})
+    old = replace(PLAN, config_rules=replace(PLAN.config_rules, version=(3, 6)))
+    planned = withhold_unhealthy_moves(old, inspected, {"min.insync.replicas": "3"})
     assert has_moves(planned)
     assert "writes with acks=all fail also after the move" in planned.topics[0].notices[0].message
+
+
+def test_the_shortage_of_a_partition_is_said_once() -> None:
+    """What the move does to it replaces the notice that it is there; one replica is enough for one since 3.7."""
+    on = replace(DRAINING, version=(3, 6))
+    config = {"min.insync.replicas": "3"}
+    wanted = spec("orders", on, partitions=3, replicationFactor=2, config={"min.insync.replicas": 3})
+    planned = plan(state(topic("orders", LISTS, "min.insync.replicas", config=config)), wanted, on=on)
+    inspected = {"orders": inspection(HEALTHY)}
+    (notice,) = withhold_unhealthy_moves(planned, inspected, {}).topics[0].notices
+    assert notice.message.startswith("min.insync.replicas is 3, and partition 0 has 2 replicas in sync")
+    capped = plan(state(topic("orders", LISTS, "min.insync.replicas", config=config)), wanted, on=DRAINING)
+    assert withhold_unhealthy_moves(capped, inspected, {}).topics[0].notices == ()
 
 
 def test_a_topic_that_changed_since_is_left_to_the_apply() -> None:

@@ -16,10 +16,13 @@ from msgspec.structs import replace
 from topiarist.errors import Reason
 from topiarist.kafka import config_rules
 from topiarist.kafka.java_numbers import INT_MAX, java_trim, parse_integer
+from topiarist.kafka.types import KafkaVersion, cap_min_isr
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import Issue, MoveReplicas, Plan, TopicPlan, withhold
 from topiarist.model.state import PartitionState, TopicInspection
 from topiarist.text import format_count
+
+_MIN_ISR_PATH = ("config", "min.insync.replicas")
 
 
 def find_health_problem(
@@ -48,11 +51,15 @@ def find_health_problem(
     return ""
 
 
-def describe_shortage(move: ReplicaMove, state: PartitionState, min_isr: int) -> str:
-    """Return what a partition below ``min.insync.replicas`` lacks now and after ``move``; empty if it lacks nothing."""
-    if len(state.isr) >= min_isr:
+def describe_shortage(move: ReplicaMove, state: PartitionState, min_isr: int, oldest: KafkaVersion) -> str:
+    """Return what a partition below ``min.insync.replicas`` lacks now and after ``move``; empty if it lacks nothing.
+
+    ``oldest`` is the oldest version that the brokers may have.
+    """
+    if len(state.isr) >= cap_min_isr(min_isr, move.before, oldest):
         return ""
-    until = "until it is moved" if len(move.after) >= min_isr else "also after the move"
+    is_enough = len(move.after) >= cap_min_isr(min_isr, move.after, oldest)
+    until = "until it is moved" if is_enough else "also after the move"
     found = format_count(len(state.isr), "replica")
     return f"partition {move.partition} has {found} in sync: writes with acks=all fail {until}"
 
@@ -91,17 +98,22 @@ def withhold_unhealthy_moves(
     those of the brokers.
     """
     registered = {broker.id for broker in plan.brokers}
+    oldest = plan.config_rules.oldest_version(plan.min_version)
     topics = []
     for topic in plan.topics:
         inspection = inspections.get(topic.topic)
         if inspection and inspection.states_readable and topic.is_actionable and topic.moves():
-            topic = _withhold_if_unhealthy(topic, inspection, registered, settings)
+            topic = _withhold_if_unhealthy(topic, inspection, registered, settings, oldest)
         topics.append(topic)
     return replace(plan, topics=tuple(topics))
 
 
 def _withhold_if_unhealthy(
-    topic: TopicPlan, inspection: TopicInspection, registered: Collection[int], settings: Mapping[str, str]
+    topic: TopicPlan,
+    inspection: TopicInspection,
+    registered: Collection[int],
+    settings: Mapping[str, str],
+    oldest: KafkaVersion,
 ) -> TopicPlan:
     if topic.before is None or topic.before.identity != inspection.identity:
         return topic
@@ -112,14 +124,15 @@ def _withhold_if_unhealthy(
         if inspection.assignment.get(move.partition) == move.before:
             state = inspection.states.get(move.partition)
             problems.append(find_health_problem(move, state, registered, min_isr))
-            shortages.append(describe_shortage(move, state, min_isr) if state else "")
+            shortages.append(describe_shortage(move, state, min_isr, oldest) if state else "")
     if found := _first_of(problems):
         hint = "run again when the replicas are in sync; or drain the broker that does not return (drainBrokers)"
         changes = [change for change in topic.changes if isinstance(change, MoveReplicas)]
         return withhold(topic, changes, Issue(Reason.NOT_IN_SYNC, found, hint=hint))
     if found := _first_of(shortages):
-        message = f"min.insync.replicas is {min_isr}, and {found}"
-        return replace(topic, notices=(*topic.notices, Issue(Reason.EXISTING_PROBLEM, message)))
+        found_before = [notice for notice in topic.notices if notice.field != _MIN_ISR_PATH]
+        notice = Issue(Reason.EXISTING_PROBLEM, f"min.insync.replicas is {min_isr}, and {found}", _MIN_ISR_PATH)
+        return replace(topic, notices=(*found_before, notice))
     return topic
 
 
