@@ -160,6 +160,12 @@ class PartitionInspector(Cluster, Protocol):
     def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
         """Return the current partitions of each topic; unknown ones are left out."""
 
+    def find_refusals(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
+        """Return by topic what the cluster would refuse of ``plan``, each with the changes that it withholds.
+
+        Needs no right to write, unlike ``ask_brokers``, and finds less.
+        """
+
 
 class BrokerValidator(Protocol):
     """A cluster with brokers that can be asked about a plan."""

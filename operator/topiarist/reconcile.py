@@ -7,7 +7,7 @@ module calls ``planner`` and the ``Cluster`` port.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -50,7 +50,8 @@ def read_and_plan(
     """
     state = read_cluster(cluster, spec.cluster_id)
     plan = require_all_topics_planned(make_plan(state, spec, topics, options), topics)
-    return add_usage(plan_elections(cluster, refuse_unhealthy_moves(cluster, plan, state), state, topics), state)
+    plan = plan_elections(cluster, refuse_unhealthy_moves(cluster, plan, state), state, topics)
+    return add_usage(withhold_refused_changes(cluster, plan), state)
 
 
 def refuse_unhealthy_moves(cluster: PartitionInspector, plan: Plan, state: ClusterState) -> Plan:
@@ -70,12 +71,22 @@ def plan_elections(cluster: PartitionInspector, plan: Plan, state: ClusterState,
     return add_elections(plan, topics, candidates, cluster.inspect_all(tuple(candidates.values())))
 
 
+def withhold_refused_changes(cluster: PartitionInspector, plan: Plan) -> Plan:
+    """Return ``plan`` without the changes that the cluster is known to refuse; write nothing."""
+    return _withhold_all_topics(plan, cluster.find_refusals(plan) if plan.has_changes else {})
+
+
 def withhold_vetoed_changes(cluster: BrokerValidator, plan: Plan) -> Plan:
     """Return ``plan`` without the changes that the brokers refuse, each with their refusal; write nothing.
 
     Raises the errors of ``BrokerValidator.ask_brokers``.
     """
-    vetoes = cluster.ask_brokers(plan) if plan.has_changes else {}
+    return _withhold_all_topics(plan, cluster.ask_brokers(plan) if plan.has_changes else {})
+
+
+def _withhold_all_topics(plan: Plan, vetoes: Mapping[str, Sequence[Issue]]) -> Plan:
+    if not vetoes:
+        return plan
     return replace(plan, topics=tuple(_withhold_all(topic, vetoes.get(topic.topic, ())) for topic in plan.topics))
 
 

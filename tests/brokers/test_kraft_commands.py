@@ -69,6 +69,14 @@ class Desk(KraftFixture):
         return {each["topic"] for each in found["topics"] if each["topic"].startswith(prefix)}
 
 
+def test_remote_storage_without_tiered_storage_is_refused_in_the_plan(desk: Desk) -> None:
+    """The brokers have no tiered storage, and the plan says so before an apply does."""
+    desk.declare("tiered", config={"remote.storage.enable": True})
+    said = " ".join(desk.run("plan", code=Exit.REFUSED).out.split())
+    assert "the brokers have remote.log.storage.system.enable=false" in said
+    assert "ConfigInvalid" in said
+
+
 def check_words(said: RunResult) -> None:
     """Assert that the output has no word of ZooKeeper: a reviewer of a KRaft cluster does not know them."""
     text = f"{said.out}{said.err}".lower()

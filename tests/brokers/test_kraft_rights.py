@@ -27,8 +27,9 @@ from topiarist.adapters.kafka_admin.read.sync import WARNING_UNSYNCED
 from topiarist.errors import Location, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, RecordsTopic, SaslMechanism, SaslPassword
 from topiarist.model.credentials import SecretReference
-from topiarist.model.moves import MoveKind, MoveSettings
+from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import Issue, MoveReplicas
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import Freeze
@@ -290,16 +291,25 @@ def test_no_write_begins_without_the_rights_for_records(guarded: Guarded, missin
     assert guarded.clients.describe(["t"])["t"] is None
 
 
-def move(access: KafkaAccess, throttle: int) -> Outcome:
-    """Move the topic ``t`` away from broker 3."""
+def move(access: KafkaAccess, throttle: int) -> Outcome | Issue:
+    """Move the topic ``t`` away from broker 3; return the refusal of the plan if there is one."""
     settings = replace(MOVES, throttle=throttle)
     cluster_spec = ClusterSpec("prod", moves=settings, drain_brokers=frozenset({3}))
     wanted = topic_spec("t", cluster_spec, replicationFactor=2)
     with KafkaCluster(access, owner="default", lock_timeout=20.0) as cluster:
         plan = read_and_plan(cluster, cluster_spec, (wanted,), RunOptions())
+        if refusals := plan.topics[0].refusals:
+            assert not plan.topics[0].moves()
+            assert [type(change) for change in refusals[0].withheld] == [MoveReplicas]
+            return refusals[0]
         assert plan.topics[0].moves(), plan
         (outcome,) = cluster.move(plan, MoveOptions(settings), lambda: False)
         return outcome
+
+
+def is_done(moved: Outcome | Issue) -> bool:
+    """Return whether a move was carried out."""
+    return isinstance(moved, Outcome) and moved.result is Result.DONE
 
 
 def own_for_move(guarded: Guarded) -> None:
@@ -314,16 +324,19 @@ def own_for_move(guarded: Guarded) -> None:
 
 @pytest.mark.night(area="rights")
 def test_moves_need_alter_on_the_cluster(guarded: Guarded) -> None:
-    """With it replicas move without a throttle; without it, the right is named."""
+    """With it replicas move without a throttle; without it, the plan names the right."""
     access = guarded.grant(WRITING)
     own_for_move(guarded)
-    outcome = move(access, 0)
-    assert (outcome.result, outcome.reason) == (Result.FAILED, Reason.NO_PERMISSION), outcome
-    assert "the right Alter on the cluster" in outcome.message
+    refused = move(access, UNLIMITED)
+    assert isinstance(refused, Issue)
+    assert (refused.reason, refused.message) == (
+        Reason.NO_PERMISSION,
+        "to move replicas it needs the right Alter on the cluster",
+    )
     guarded.clients.delete(["t"])
     access = guarded.grant(MOVING)
     own_for_move(guarded)
-    assert move(access, 0).result is Result.DONE
+    assert is_done(move(access, UNLIMITED))
 
 
 @pytest.mark.night(area="rights")
@@ -331,19 +344,20 @@ def test_throttled_moves_need_configs(guarded: Guarded) -> None:
     """With the rights for throttles replicas move with one."""
     access = guarded.grant(MOVING | THROTTLING)
     own_for_move(guarded)
-    assert move(access, THROTTLE).result is Result.DONE
+    assert is_done(move(access, THROTTLE))
 
 
 @pytest.mark.night(area="rights")
 @pytest.mark.parametrize("missing", sorted(THROTTLING))
 def test_a_throttle_without_a_right_moves_nothing(guarded: Guarded, missing: Right) -> None:
-    """The run ends before a replica moves, and names the right."""
+    """The plan refuses the move and names the right; no replica moves, and no throttle is set."""
     # AlterConfigs implies DescribeConfigs, on the same resource.
     implied = {Right("AlterConfigs", "Cluster")} if missing == Right("DescribeConfigs", "Cluster") else set()
     access = guarded.grant((MOVING | THROTTLING) - {missing} - implied)
     own_for_move(guarded)
-    message = refusal(lambda: move(access, THROTTLE))
-    assert f"{missing.operation} on the {missing.resource.lower()}" in message
+    refused = move(access, THROTTLE)
+    assert isinstance(refused, Issue)
+    assert f"{missing.operation} on the {missing.resource.lower()}" in refused.message
     topic = guarded.clients.describe(["t"])["t"]
     assert topic
     assert topic.replicas == ((1, 3), (3, 2))

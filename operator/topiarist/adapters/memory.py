@@ -6,14 +6,14 @@ It passes the same contract tests as the adapters of real clusters. ``apply`` ch
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import ClearedMoves, MoveProgress
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Plan, TopicPlan
+from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.progress import TopicProgress, build_topic_progress, partitions_to_initialize
 from topiarist.model.state import ClusterState, TopicInspection, TopicState
 from topiarist.planning.moves.execution.throttle_configs import update_throttles
@@ -103,6 +103,10 @@ class MemoryCluster:
 
     def inspect_all(self, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
         """Return nothing, as ``inspect`` does."""
+        return {}
+
+    def find_refusals(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
+        """Return nothing: no broker is there to refuse."""
         return {}
 
     def _apply_topic(self, plan: Plan, topic: TopicPlan, guard: WriteGuard = write_all) -> Outcome:

@@ -63,6 +63,7 @@ from topiarist.reconcile import (
     refuse_unhealthy_moves,
     require_all_topics_planned,
     require_cluster_id,
+    withhold_refused_changes,
 )
 from topiarist.text import format_count
 
@@ -272,7 +273,7 @@ def reconcile_cluster(
         specs = request.plan_cache.changed_specs(state, request.cluster, run, desired.values())
         plan = require_all_topics_planned(make_plan(state, request.cluster, specs, run), specs)
         plan = refuse_unhealthy_moves(cluster, plan, state)
-        plan = plan_elections(cluster, plan, state, specs)
+        plan = withhold_refused_changes(cluster, plan_elections(cluster, plan, state, specs))
         guard = DeletionGuard(
             request.cluster, request.open_usage_reader, is_allowed=lambda topic: _allows_in_use(candidates[topic], plan)
         )

@@ -131,7 +131,7 @@ def test_a_snapshot_knows_that_a_topic_exists_and_no_more() -> None:
 
 
 def test_a_topic_without_partitions_waits_for_nothing() -> None:
-    """A topic without partitions is initialized, because Kafka reads a missing list as an empty one; this is said."""
+    """A topic without partitions is initialized, because Kafka reads a missing list as an empty one."""
     assert lived(cluster(topic("orders", []))) == TopicPhase(Phase.INITIALIZED, "has no partitions")
 
 

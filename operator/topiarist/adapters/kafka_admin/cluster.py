@@ -18,6 +18,7 @@ from topiarist.adapters.kafka_admin.read.broker_throttles import read_broker_thr
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.partition_states import inspect, inspect_all
 from topiarist.adapters.kafka_admin.read.progress import poll_progress
+from topiarist.adapters.kafka_admin.read.refusals import find_refusals
 from topiarist.adapters.kafka_admin.read.state import RecordsView, read_state
 from topiarist.adapters.kafka_admin.read.sync import offers_quorum, read_quorum, sync
 from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader, read_again
@@ -128,6 +129,11 @@ class KafkaCluster:
         """Return the refusals of the brokers by topic; write nothing."""
         with translate_errors():
             return ask_brokers(self._session, plan)
+
+    def find_refusals(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
+        """Return what the brokers would refuse of ``plan``, as far as reading shows it."""
+        with translate_errors():
+            return find_refusals(self._session, plan)
 
     def move(self, plan: Plan, options: MoveOptions, stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in a rolling window, and then its elections."""

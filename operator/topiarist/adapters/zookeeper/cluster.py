@@ -158,6 +158,10 @@ class ZooKeeperCluster:
         with translate_errors(self._session):
             return read_broker_throttles(self._session)
 
+    def find_refusals(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
+        """Return nothing: ZooKeeper takes what it is given."""
+        return {}
+
     def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
         """Raise ``WrongUsage``: ZooKeeper takes what it is given, and no broker is asked."""
         raise TopiaristError(

@@ -21,6 +21,7 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     UnsupportedRequest,
 )
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.overrides_decoder import (
     OVERRIDE,
     VERSION,
@@ -139,6 +140,16 @@ def read_broker_configs(
         own = _DYNAMIC_DEFAULT if not entity else 2
         found[entity] = {each.name: each.value for each in result.configs if each.config_source == own and each.value}
     return found
+
+
+def read_static_setting(session: Session, key: str) -> str | None:
+    """Return the value of a setting of one broker, which all brokers should share; None if it may not be read.
+
+    Raises ``Disconnected``.
+    """
+    (broker, *_) = read_metadata(session.any_broker(), []).brokers
+    (result,) = _call(session.broker(broker.id), _request([str(broker.id)], [key], resource=BROKER_RESOURCE)).results
+    return next((each.value for each in result.configs if each.name == key), None) if not result.error_code else None
 
 
 def _read_batch(connection: Connection, names: Sequence[str]) -> Iterator[TopicOverrides]:

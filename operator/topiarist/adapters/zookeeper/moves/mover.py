@@ -47,7 +47,7 @@ from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
 from topiarist.planning.moves.execution.batches import make_batches
 from topiarist.planning.moves.execution.gate import Judgement, MovedTopic
-from topiarist.planning.moves.execution.ledger import MoveLedger, OpenTopic, Partition
+from topiarist.planning.moves.execution.ledger import HINT_NOTHING_SENT, MoveLedger, OpenTopic, Partition
 from topiarist.planning.moves.execution.throttle_configs import has_other_rate
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
@@ -92,6 +92,8 @@ class Mover:
                     yield from self._ledger.take_outcomes()
         except TopiaristError as error:
             ended_by = error
+            if error.hint == HINT_CONTINUE and not (self._sent or self._sent_earlier or self._ledger.in_flight):
+                error.hint = HINT_NOTHING_SENT
         yield from self._ledger.take_outcomes()
         if self._ledger.has_unreported_moves:
             self._report()

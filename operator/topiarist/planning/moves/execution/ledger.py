@@ -25,6 +25,8 @@ from topiarist.text import format_count
 HEALTH_TIMEOUT_S = 60.0
 """Seconds that moves wait for their partitions to become healthy when nothing else is left to send."""
 
+HINT_NOTHING_SENT = "no replica was moved"
+
 Partition = tuple[str, int]
 
 

@@ -1,0 +1,159 @@
+"""Read whether the brokers would refuse changes of a plan, as far as rights to read show it.
+
+Moves need rights and requests that other changes do not: without them a run would begin, write a record and throttles,
+and then move nothing. Remote storage is a setting of the brokers that no topic shows. ``write/ask_brokers.py`` asks
+about the other changes, for which it needs the rights to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from kafka.protocol.admin.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
+from kafka.protocol.admin.topics import (
+    AlterPartitionReassignmentsRequest,
+    ElectLeadersRequest,
+    ListPartitionReassignmentsRequest,
+)
+from kafka.protocol.metadata.metadata import MetadataRequest
+
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Message, UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
+from topiarist.adapters.kafka_admin.read.configs import read_static_setting
+from topiarist.adapters.kafka_admin.read.topic_reader import read_again
+from topiarist.errors import Reason
+from topiarist.kafka.config_rules import REMOTE_STORAGE_SETTING
+from topiarist.kafka.java_numbers import java_trim
+from topiarist.model.moves import UNLIMITED
+from topiarist.model.plan import Change, CreateTopic, ElectLeaders, Issue, MoveReplicas, Plan, TopicPlan, UpdateConfig
+
+_ALTER, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 7, 10, 11
+"""Numbers of operations in Kafka's protocol."""
+
+_NAMES = {_ALTER: "Alter", _DESCRIBE_CONFIGS: "DescribeConfigs", _ALTER_CONFIGS: "AlterConfigs"}
+_FIRST_VERSION, _LAST_VERSION = 8, 10
+"""The versions of Metadata that have the allowed operations of the cluster and of topics."""
+
+_REMOTE_STORAGE = "remote.storage.enable"
+_HINT_RIGHTS = "grant the right: docs/connections.md lists those that moves need"
+
+
+class _Allowed(NamedTuple):
+    """The operations that the user may do; None if the broker does not say."""
+
+    on_cluster: Collection[int] | None
+    on_topics: Mapping[str, Collection[int] | None]
+
+
+def find_refusals(session: Session, plan: Plan) -> Mapping[str, Sequence[Issue]]:
+    """Return by topic what the brokers would refuse, each with the changes that it withholds; write nothing.
+
+    Raises ``TopiaristError`` if the brokers do not answer. What they may not be asked is no refusal.
+    """
+    topics = [*plan.actionable_topics()]
+    issues: dict[str, list[Issue]] = {}
+    moved = {topic.topic: topic for topic in topics if topic.moves() or topic.elections()}
+    if moved:
+        allowed, absent = read_again(lambda: _read_allowed(session.any_broker(), moved))
+        for name, topic in moved.items():
+            if denied := [*_find_denied(topic, allowed, absent)]:
+                issues[name] = denied
+    remote = {
+        topic.topic: changes
+        for topic in topics
+        if (changes := tuple(change for change in topic.changes if _gives_remote_storage(change)))
+    }
+    if remote and read_again(lambda: read_static_setting(session, REMOTE_STORAGE_SETTING)) == "false":
+        message = f"{_REMOTE_STORAGE} is true, and the brokers have {REMOTE_STORAGE_SETTING}=false"
+        hint = f"remove {_REMOTE_STORAGE}, or configure tiered storage on the brokers"
+        for name, changes in remote.items():
+            issue = Issue(Reason.CONFIG_INVALID, message, ("config", _REMOTE_STORAGE), hint, changes)
+            issues.setdefault(name, []).append(issue)
+    return issues
+
+
+def _read_allowed(connection: Connection, names: Collection[str]) -> tuple[_Allowed, frozenset[str]]:
+    """Return the operations that are allowed, and the names of the requests that the broker does not offer."""
+    requests = (
+        AlterPartitionReassignmentsRequest(),
+        ListPartitionReassignmentsRequest(),
+        ElectLeadersRequest(),
+        IncrementalAlterConfigsRequest(),
+        DescribeConfigsRequest(),
+    )
+    absent = frozenset(each.name.removesuffix("Request") for each in requests if not _is_offered(connection, each))
+    topic = MetadataRequest.MetadataRequestTopic
+    request = MetadataRequest(
+        topics=[topic(name=name, topic_id=NO_ID) for name in names],
+        allow_auto_topic_creation=False,
+        include_cluster_authorized_operations=True,
+        include_topic_authorized_operations=True,
+    )
+    version = connection.version_of(request, at_most=_LAST_VERSION)
+    if version < _FIRST_VERSION:
+        return _Allowed(None, {}), absent
+    answer = connection.call(request, version=version)
+    on_topics = {each.name: each.authorized_operations for each in answer.topics if not each.error_code}
+    return _Allowed(answer.authorized_operations, on_topics), absent
+
+
+def _is_offered(connection: Connection, request: Message) -> bool:
+    try:
+        return connection.version_of(request) >= 0
+    except UnsupportedRequest:
+        return False
+
+
+def _find_denied(topic: TopicPlan, allowed: _Allowed, absent: Collection[str]) -> Iterator[Issue]:
+    """Yield one refusal for the moves of a topic, and one for its elections."""
+    for kind, request, verb in (
+        (MoveReplicas, "AlterPartitionReassignments", "move replicas"),
+        (ElectLeaders, "ElectLeaders", "elect leaders"),
+    ):
+        changes: list[Change] = [change for change in topic.changes if isinstance(change, kind)]
+        if not changes:
+            continue
+        needed = {request, "ListPartitionReassignments"}
+        denied = [_describe_denied(_ALTER, "cluster")] if _is_denied(_ALTER, allowed.on_cluster) else []
+        if _is_throttled(topic, changes):
+            needed |= {"IncrementalAlterConfigs", "DescribeConfigs"}
+            verb = "throttle the copies"
+            rights = (_DESCRIBE_CONFIGS, _ALTER_CONFIGS)
+            denied += [_describe_denied(each, "cluster") for each in rights if _is_denied(each, allowed.on_cluster)]
+            if _is_denied(_ALTER_CONFIGS, allowed.on_topics.get(topic.topic)):
+                denied.append(_describe_denied(_ALTER_CONFIGS, "topic"))
+        if denied:
+            message = f"to {verb} it needs {', '.join(denied)}"
+            yield Issue(Reason.NO_PERMISSION, message, (), _HINT_RIGHTS, tuple(changes))
+        elif missing := sorted(needed.intersection(absent)):
+            message = f"the brokers do not offer {', '.join(missing)}: they cannot {verb}"
+            yield Issue(Reason.PREREQUISITE_MISSING, message, (), "", tuple(changes))
+
+
+def _is_throttled(topic: TopicPlan, changes: Sequence[Change]) -> bool:
+    """Return whether the moves copy replicas at a limited rate."""
+    copies = sum(change.copies for change in changes if isinstance(change, MoveReplicas))
+    return bool(copies and topic.spec and topic.spec.cluster.moves.throttle != UNLIMITED)
+
+
+def _is_denied(operation: int, allowed: Collection[int] | None) -> bool:
+    """Return whether a set of allowed operations lacks one; a broker that does not say denies nothing."""
+    return allowed is not None and operation not in allowed
+
+
+def _describe_denied(operation: int, resource: str) -> str:
+    return f"the right {_NAMES[operation]} on the {resource}"
+
+
+def _gives_remote_storage(change: Change) -> bool:
+    if isinstance(change, CreateTopic):
+        return _is_true(change.config.get(_REMOTE_STORAGE))
+    return isinstance(change, UpdateConfig) and any(
+        item.key == _REMOTE_STORAGE and _is_true(item.after) for item in change.items
+    )
+
+
+def _is_true(text: str | None) -> bool:
+    return java_trim(text or "").lower() == "true"

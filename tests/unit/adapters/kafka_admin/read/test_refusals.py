@@ -1,0 +1,134 @@
+"""What the brokers would refuse of a plan: rights and requests of moves, and remote storage; nothing is written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kafka.protocol.metadata.metadata import MetadataResponse
+from msgspec.structs import replace
+
+from support.builders import PROD_CLUSTER, plan, spec, state, topic
+from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
+from topiarist.adapters.kafka_admin.read.refusals import find_refusals
+from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
+from topiarist.model.plan import CreateTopic, MoveReplicas, UpdateConfig
+from unit.adapters.kafka_admin.scripted_session import LOST, ScriptedSession, reply
+
+ALTER, DESCRIBE_CONFIGS, ALTER_CONFIGS = 7, 10, 11
+ALL = frozenset({ALTER, DESCRIBE_CONFIGS, ALTER_CONFIGS})
+NOT_SAID = None
+Some = frozenset[int] | None
+THROTTLED = replace(PROD_CLUSTER, moves=MoveSettings(frozenset(MoveKind), 1000), drain_brokers=frozenset({6}))
+FREE = replace(THROTTLED, moves=MoveSettings(frozenset(MoveKind), UNLIMITED))
+REMOTE = {"remote.storage.enable": "true"}
+
+
+def allowed(on_cluster: Some = ALL, on_topic: Some = ALL) -> Any:
+    """Return an answer to Metadata with the operations that the user may do, as it leaves a broker."""
+    topic_answer = MetadataResponse.MetadataResponseTopic
+    answer = MetadataResponse(
+        throttle_time_ms=0,
+        brokers=[],
+        cluster_id="ID",
+        controller_id=1,
+        topics=[
+            topic_answer(
+                error_code=0,
+                name="orders",
+                topic_id=NO_ID,
+                is_internal=False,
+                partitions=[],
+                authorized_operations=on_topic,
+            )
+        ],
+        authorized_operations=on_cluster,
+    )
+    return MetadataResponse.decode(answer.encode(version=10), version=10)
+
+
+def refused(session: ScriptedSession, on: Any) -> list[str]:
+    """Return the refusals of the moves of ``orders`` away from broker 6."""
+    moving = plan(state(topic("orders", ((1, 6), (2, 3)))), spec("orders", on, partitions=2), on=on)
+    assert moving.topics[0].moves()
+    issues = find_refusals(session, moving).get("orders", ())  # type: ignore[arg-type]
+    assert all([type(change) for change in issue.withheld] == [MoveReplicas] for issue in issues)
+    return [issue.message for issue in issues]
+
+
+@pytest.mark.parametrize(
+    ("on_cluster", "on_topic", "free", "throttled"),
+    [
+        (ALL, ALL, "", ""),
+        (NOT_SAID, NOT_SAID, "", ""),
+        (ALL - {ALTER}, ALL, "the right Alter on the cluster", "the right Alter on the cluster"),
+        (frozenset(), ALL, "the right Alter on the cluster", "Alter, DescribeConfigs, AlterConfigs on the cluster"),
+        (ALL - {ALTER_CONFIGS}, ALL, "", "the right AlterConfigs on the cluster"),
+        (ALL - {DESCRIBE_CONFIGS}, ALL, "", "the right DescribeConfigs on the cluster"),
+        (ALL, frozenset({ALTER}), "", "the right AlterConfigs on the topic"),
+    ],
+)
+def test_a_move_needs_its_rights(on_cluster: Some, on_topic: Some, free: str, throttled: str) -> None:
+    """Each right that a move lacks is named; those of throttles are needed only for one; silence denies nothing."""
+    for on, wanted in ((FREE, free), (THROTTLED, throttled)):
+        found = " and ".join(refused(ScriptedSession({"Metadata": allowed(on_cluster, on_topic)}), on))
+        for right in wanted.partition(" on the ")[0].removeprefix("the right ").split(", "):
+            assert right in found
+        assert bool(found) is bool(wanted)
+        assert found.endswith(wanted.rpartition(" ")[2])
+
+
+@pytest.mark.parametrize(
+    ("request_name", "on"),
+    [
+        ("AlterPartitionReassignments", FREE),
+        ("ListPartitionReassignments", FREE),
+        ("IncrementalAlterConfigs", THROTTLED),
+        ("DescribeConfigs", THROTTLED),
+    ],
+)
+def test_a_move_needs_its_requests(request_name: str, on: Any) -> None:
+    """A request that the brokers do not offer is a refusal of the moves that need it."""
+    session = ScriptedSession({"Metadata": allowed()})
+    session.unsupported = {request_name}
+    (message,) = refused(session, on)
+    assert message.startswith(f"the brokers do not offer {request_name}: they cannot ")
+    assert (refused(session, FREE) == []) is (on is THROTTLED)
+
+
+def test_a_broken_connection_is_tried_again() -> None:
+    """A lost answer is asked for again, and an old broker that cannot say denies nothing."""
+    assert refused(ScriptedSession({"Metadata": [LOST, allowed(frozenset())]}), FREE)
+    session = ScriptedSession({})
+    session.versions = {"Metadata": 7}
+    assert refused(session, THROTTLED) == []
+
+
+@pytest.mark.parametrize(
+    ("code", "value", "is_refused"),
+    [(0, "false", True), (0, "true", False), (31, None, False)],
+    ids=["off", "on", "denied"],
+)
+def test_remote_storage_needs_brokers_that_have_it(code: int, value: str | None, is_refused: bool) -> None:
+    """A creation and a change are refused without tiered storage; what may not be read refuses nothing."""
+    configs = [reply(name="remote.log.storage.system.enable", value=value)] if value else []
+    answer = reply(results=[reply(error_code=code, configs=configs)])
+    metadata = reply(topics=[], brokers=[reply(node_id=1, rack=None)], controller_id=1, cluster_id="ID")
+    session = ScriptedSession({"Metadata": metadata, "DescribeConfigs": answer})
+    on = replace(PROD_CLUSTER, broker_config={"remote.log.storage.system.enable": "true"})
+    wanted = [
+        spec("new", on, partitions=1, replicationFactor=1, config=REMOTE),
+        spec("orders", on, config=REMOTE),
+        spec("plain", on),
+    ]
+    issues = find_refusals(session, plan(state(topic("orders")), *wanted, on=on))  # type: ignore[arg-type]
+    assert {name: [*map(type, issue.withheld)] for name, (issue,) in issues.items()} == (
+        {"new": [CreateTopic], "orders": [UpdateConfig]} if is_refused else {}
+    )
+
+
+def test_a_plan_without_such_changes_asks_nothing() -> None:
+    """No request is sent for changes that need no special right."""
+    session = ScriptedSession({})
+    assert find_refusals(session, plan(state(), spec("new", config={"retention.ms": 5}))) == {}  # type: ignore[arg-type]
+    assert session.sent == []
