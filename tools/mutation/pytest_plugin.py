@@ -160,6 +160,7 @@ _FunctionKey = tuple[str, str, int]
 def _index_functions() -> Mapping[_FunctionKey, Sequence[FunctionType]]:
     """Return all functions of this process by the file, name and line of their code."""
     found: defaultdict[_FunctionKey, list[FunctionType]] = defaultdict(list)
+    gc.unfreeze()  # objects that are frozen after a collection of tests would be left out
     for each in gc.get_objects():
         if type(each) is FunctionType:
             code = each.__code__
@@ -193,10 +194,16 @@ def _run_child(
 def _replace_code(path: str, sources: Sequence[str], functions: Mapping[_FunctionKey, Sequence[FunctionType]]) -> None:
     """Give the functions of a module the code that they have in the mutated source."""
     modules = (compile(source, path, "exec", dont_inherit=True) for source in sources)
+    changed = replaced = 0
     for old, new in zip(*map(_outer_functions, modules), strict=True):
         assert old.co_qualname == new.co_qualname
+        changed += old != new
         for function in functions.get((path, old.co_qualname, old.co_firstlineno), ()):
+            replaced += old != new
             function.__code__ = new
+    if changed and not replaced:
+        # A function that no test has reached yet, such as one of a class that is made later, has no object here.
+        raise LookupError(f"{path}: no function of this process has the changed code")
 
 
 def _outer_functions(code: CodeType) -> Iterator[CodeType]:
