@@ -8,7 +8,14 @@ manifest. Durations and sizes are in units for people: ``604800000`` ms is ``7 d
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+
+TEMPLATE_MARKER = re.compile(r"\{\{|\{%|<%|%\{|\$\{|\$\(|\$(?=[A-Za-z_])")
+"""The start of an expression that a renderer replaces: Helm, Jinja, Handlebars, ERB, Terraform, a shell."""
+
+LOOKS_LIKE_TEMPLATE = "this looks like a template"
+RENDER_HINT = "render it first (helm template, jikkou, envsubst, terraform)"
 
 
 def printable(text: str, max_length: int = 60) -> str:

@@ -1,25 +1,35 @@
 """The account of the fields of foreign documents: a field is taken by an importer, or it is left out and named.
 
 Each importer wraps its documents in ``Fields``, takes what it understands, and calls ``finish``: whatever was not taken
-becomes a ``LeftOut``, so that no field is dropped in silence, not even one that the importer does not know.
+becomes a ``LeftOut``, so that no field is dropped in silence, not even one that the importer does not know. Scalars are
+texts as the file has them. The account converts them only where Kafka has a number: counts and numeric configs.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
-from topiarist.kafka.config_table import THROTTLE_CONFIGS
+from topiarist.kafka.config_rules import ConfigRules
+from topiarist.kafka.config_table import MAX_BY_TYPE, THROTTLE_CONFIGS, TOPIC_CONFIGS
+from topiarist.text import LOOKS_LIKE_TEMPLATE, RENDER_HINT, TEMPLATE_MARKER
 
 NO_COUNTERPART = "topiarist has no counterpart"
 
 _MAX_SHOWN = 60
+_CONFIG_RULES = ConfigRules(mode=None, allow_unknown_configs=("*",))
+
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,30})?(?:[eE][-+]?[0-9]{1,2})?")
+_FREE_TEXT = {"annotations", "description"}
+"""Fields with text for people, in which braces are no template."""
 
 Path = tuple[str | int, ...]
 
 
 class ForeignDocument(NamedTuple):
-    """A document of another tool: its plain values, its file, and the line of each path in it (0: unknown)."""
+    """A document of another tool: mappings, lists, texts and None; its file, and the line of each path (0: unknown)."""
 
     body: Any
     file: str
@@ -27,13 +37,17 @@ class ForeignDocument(NamedTuple):
 
 
 class LeftOut(NamedTuple):
-    """A field, or a whole topic, that is not part of the result; ``field`` is empty for a document as a whole."""
+    """A field, or a whole topic, that is not part of the result; ``field`` is empty for a document as a whole.
+
+    ``is_expected`` is a field that no user has written, such as the status of a resource.
+    """
 
     file: str
     line: int
     field: str
     value: str
     reason: str
+    is_expected: bool = False
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
@@ -60,30 +74,31 @@ class Fields:
     def __iter__(self) -> Iterator[str]:
         return iter(self._body)
 
+    @property
+    def place(self) -> str:
+        """The file and the line of the mapping."""
+        return f"{self._document.file}:{self._document.line_of(self._path)}"
+
     def take(self, name: str) -> Any:
         """Return the value of a field as it is, and count it as mapped; None if it is absent or null."""
         self._taken.add(name)
         return self._body.get(name)
 
     def take_text(self, name: str) -> str:
-        """Return a text, number or boolean as text; empty if it is absent. Other values are named as left out."""
+        """Return a text; empty if it is absent. Other values are named as left out."""
         value = self.take(name)
-        if value is None or isinstance(value, list | Mapping):
-            if value is not None:
-                self.leave_out(name, "found no text here")
+        if isinstance(value, list | Mapping):
+            self.leave_out(name, "found no text here")
             return ""
-        return to_text(value)
+        return value or ""
 
     def take_count(self, name: str) -> int | None:
         """Return a number of partitions or replicas; None if it is absent or -1, which stands for the default."""
         value = self.take(name)
-        try:
-            count = int(value) if not isinstance(value, bool) and value not in (None, "") else None
-        except (TypeError, ValueError):
-            count = 0
-        if count is None or count == -1:
+        count = read_whole_number(value) if isinstance(value, str) else None
+        if value is None or count == -1:
             return None
-        if count < 1:
+        if count is None or count < 1:
             self.leave_out(name, "found no positive number here")
             return None
         return count
@@ -94,22 +109,33 @@ class Fields:
         found = {}
         for key in inner:
             value = inner._body[key]
-            if isinstance(value, list) and all(not isinstance(each, list | Mapping) for each in value):
-                found[key] = ",".join(map(to_text, value))
-            elif value is None or isinstance(value, list | Mapping):
+            if isinstance(value, list) and all(isinstance(each, str) for each in value):
+                found[key] = ",".join(value)
+            elif not isinstance(value, str):
                 inner.leave_out(key, "found no value here")
             else:
-                found[key] = to_text(value)
+                found[key] = value
             inner._taken.add(key)
         return found
 
     def take_config(self, name: str) -> dict[str, str]:
-        """Return the configs of a topic as Kafka's texts; configs that a reassignment sets for a time are named."""
+        """Return the configs of a topic as Kafka's texts; whole numbers that a renderer printed as floats are such.
+
+        Named are configs that a reassignment sets for a time, and values that every version of Kafka refuses.
+        """
         found = self.take_texts(name)
         inner = self.take_fields(name)
-        for key in THROTTLE_CONFIGS & found.keys():
-            inner.leave_out(key, "a reassignment sets it for a time")
-            del found[key]
+        for key, text in [*found.items()]:
+            if key in TOPIC_CONFIGS and TOPIC_CONFIGS[key].type in MAX_BY_TYPE:
+                number = read_whole_number(text)
+                found[key] = text if number is None else str(number)
+            problem = _CONFIG_RULES.config_problem(key, found[key])
+            if key in THROTTLE_CONFIGS:
+                inner.leave_out(key, "a reassignment sets it for a time")
+                del found[key]
+            elif problem:
+                inner.leave_out(key, problem[0].removeprefix(f"{key}: "))
+                del found[key]
         return found
 
     def take_fields(self, name: str) -> Fields:
@@ -136,10 +162,25 @@ class Fields:
         if name in self._body:
             self._add((name,), self._body[name], reason)
 
+    def pass_over(self, *names: str) -> None:
+        """Count fields that no user has written, such as the status of a resource, without a line for each."""
+        for name in names:
+            if name in self._body and name not in self._taken:
+                self._taken.add(name)
+                self._add((name,), None, "", is_expected=True)
+
     def refuse(self, reason: str) -> None:
         """Name the mapping as a whole as left out, such as a topic that no document can describe."""
         self._taken.update(self._body)
         self._add((), None, reason)
+
+    def refuse_template(self) -> bool:
+        """Name the first text in the mapping that a renderer would replace; return whether there is one."""
+        for path, text in _find_texts(self._body):
+            if reason := template_reason(text):
+                self._add(path, text, reason)
+                return True
+        return False
 
     def finish(self, reason: str = NO_COUNTERPART) -> None:
         """Name all fields that were not taken."""
@@ -147,18 +188,44 @@ class Fields:
             if name not in self._taken:
                 self.leave_out(name, reason)
 
-    def _add(self, below: Path, value: Any, reason: str) -> None:
+    def _add(self, below: Path, value: Any, reason: str, *, is_expected: bool = False) -> None:
         path = (*self._path, *below)
         field = ".".join(map(str, path))
         shown = "" if value is None else _shorten(value)
-        self._left_out.append(LeftOut(self._document.file, self._document.line_of(path), field, shown, reason))
+        line = self._document.line_of(path)
+        self._left_out.append(LeftOut(self._document.file, line, field, shown, reason, is_expected))
 
 
-def to_text(value: Any) -> str:
-    """Return a scalar as Kafka's text: true and false in lower case."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def read_whole_number(text: str) -> int | None:
+    """Return a whole number, also one that a renderer printed as a float: ``6.048e+08``; None if the text is none.
+
+    Numbers that YAML versions read differently, such as ``010`` and ``1_000``, are none.
+    """
+    if not _NUMBER.fullmatch(text):
+        return None
+    value = Decimal(text)
+    return int(value) if value == value.to_integral_value() else None
+
+
+def template_reason(text: str) -> str:
+    """Return why a text is not imported if it has a marker of a template; else empty text."""
+    found = TEMPLATE_MARKER.search(text)
+    return f"{LOOKS_LIKE_TEMPLATE} ({found[0]}): {RENDER_HINT}" if found else ""
+
+
+def _find_texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+    """Yield each text of a value with its path; fields with text for people are left out."""
+    if isinstance(value, str):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, each in value.items():
+            if key not in _FREE_TEXT:
+                yield from _find_texts(each, (*path, key))
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _find_texts(each, (*path, index))
 
 
 def _shorten(value: Any) -> str:
-    text = to_text(value) if not isinstance(value, list | Mapping) else f"({len(value)} entries)"
+    text = value if isinstance(value, str) else f"({len(value)} entries)"
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."

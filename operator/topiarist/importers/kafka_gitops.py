@@ -21,7 +21,9 @@ def import_topics(documents: Iterable[ForeignDocument], left_out: list[LeftOut])
         topics, files = settings.take_fields("topics"), settings.take_fields("files")
         defaults = topics.take_fields("defaults")
         factor = defaults.take_count("replication")
-        default = factor if factor is not None else default
+        if default is not None and factor not in (None, default):
+            defaults.leave_out("replication", f"another file has {default}")
+        default = factor if default is None else default
         if "topics" in files:
             files.leave_out("topics", "give this file to the importer too, if it is not among the given ones")
         for fields in (defaults, topics, files, settings):

@@ -1,10 +1,11 @@
-"""Topics of Strimzi's topic operator: ``KafkaTopic`` resources."""
+"""Topics of Strimzi's topic operator: ``KafkaTopic`` resources, single or in lists."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from topiarist.importers.fields import Fields, ForeignDocument, LeftOut
+from topiarist.importers.fields import ForeignDocument, LeftOut
+from topiarist.importers.resources import TOPIC_KIND, find_resources, take_metadata
 from topiarist.importers.topic import ImportedTopic
 
 _CLUSTER_LABEL = "strimzi.io/cluster"
@@ -16,31 +17,26 @@ def import_topics(documents: Iterable[ForeignDocument], left_out: list[LeftOut])
 
     A topic outlives its ``Topic`` unless ``deletionPolicy: Delete`` is set; Strimzi deletes it with its resource.
     """
-    for document in documents:
-        top = Fields(document, left_out)
-        kind = top.take_text("kind")
-        if kind != "KafkaTopic":
+    for kind, top in find_resources(documents, left_out, "kafka.strimzi.io"):
+        if kind != TOPIC_KIND:
             top.refuse(f"kind {kind or 'of no name'} is no topic")
             continue
-        top.take("apiVersion")
-        metadata, spec = top.take_fields("metadata"), top.take_fields("spec")
-        labels, annotations = metadata.take_texts("labels"), metadata.take_texts("annotations")
-        name = metadata.take_text("name")
-        cluster = labels.pop(_CLUSTER_LABEL, "")
-        is_managed = annotations.pop(_MANAGED, "true") != "false"
-        is_paused = annotations.pop(_PAUSED, "false") == "true"
-        topic = ImportedTopic(
-            spec.take_text("topicName") or name,
+        metadata = take_metadata(top, (_CLUSTER_LABEL, _MANAGED, _PAUSED))
+        if metadata.is_deleted:
+            continue
+        spec = top.take_fields("spec")
+        marks = metadata.marks
+        yield ImportedTopic(
+            spec.take_text("topicName") or metadata.name,
             top,
             partitions=spec.take_count("partitions"),
             replication_factor=spec.take_count("replicas"),
             config=spec.take_config("config"),
-            cluster=cluster,
-            namespace=metadata.take_text("namespace"),
-            labels=labels,
-            annotations=annotations,
-            is_observed=is_paused or not is_managed,
+            cluster=marks.get(_CLUSTER_LABEL, ""),
+            namespace=metadata.namespace,
+            labels=metadata.labels,
+            annotations=metadata.annotations,
+            is_observed=marks.get(_PAUSED, "").lower() == "true" or marks.get(_MANAGED, "").lower() == "false",
         )
-        for fields in (metadata, spec, top):
-            fields.finish()
-        yield topic
+        spec.finish()
+        top.finish()

@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from topiarist.desired.export import assign_document_names, to_scalars
-from topiarist.importers.fields import Fields
+from topiarist.importers.fields import Fields, template_reason
 from topiarist.schema import check
 from topiarist.schema.load import API_VERSION
 
@@ -39,15 +39,20 @@ class ImportedTopic(Struct):
 def build_documents(topics: Iterable[ImportedTopic], cluster: str) -> list[dict[str, Any]]:
     """Return the documents of topics, sorted by name; ``cluster`` is that of topics that name none.
 
-    Topics that a document cannot describe, and all but the first of several with one name on a cluster, are left out
-    and named.
+    Topics that a document cannot describe, templates, and all but the first of several with one name on a cluster, are
+    left out and named.
     """
     found: dict[tuple[str, str], ImportedTopic] = {}
     for topic in topics:
         topic.cluster = topic.cluster or cluster
+        if topic.fields.refuse_template():
+            continue
+        if reason := template_reason(topic.name):
+            topic.fields.refuse(f"topic {topic.name}: {reason}")
+            continue
         first = found.setdefault((topic.cluster, topic.name), topic)
         if first is not topic:
-            topic.fields.refuse(f"topic {topic.name} is declared twice")
+            topic.fields.refuse(f"topic {topic.name} is declared twice, first in {first.fields.place}")
     documents = []
     for on in sorted({cluster for cluster, _ in found}):
         members = {name: topic for (where, name), topic in sorted(found.items()) if where == on}
@@ -55,7 +60,7 @@ def build_documents(topics: Iterable[ImportedTopic], cluster: str) -> list[dict[
         for name, topic in members.items():
             document = _build_document(topic, names[name])
             if problem := next(iter(check.check(document)), None):
-                topic.fields.refuse(f"topic {name}: {'.'.join(map(str, problem.path))}: {problem.message}")
+                topic.fields.refuse(f"topic {name}: {problem.message}")
             else:
                 documents.append(document)
     return documents

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from topiarist.importers.fields import Fields, ForeignDocument, LeftOut
+from topiarist.importers.fields import Fields, ForeignDocument, LeftOut, read_whole_number
 from topiarist.importers.topic import DESCRIPTION, ImportedTopic
 
 _CLUSTER_FIELDS = {"bootstrapAddrs", "zkAddrs"}
@@ -20,8 +20,8 @@ def import_topics(documents: Iterable[ForeignDocument], left_out: list[LeftOut])
             top.refuse("a cluster of topicctl: write a Cluster document for it")
             continue
         name = meta.take_text("name")
-        if not name or "$" in name:
-            top.refuse(f"topic {name}: topicctl expands variables, the importer does not" if name else "found no name")
+        if not name:
+            top.refuse("found no name")
             continue
         config = spec.take_config("settings")
         minutes = spec.take_count("retentionMinutes")
@@ -41,7 +41,7 @@ def import_topics(documents: Iterable[ForeignDocument], left_out: list[LeftOut])
             annotations={DESCRIPTION: text} if (text := meta.take_text("description")) else {},
         )
         if placement.take_text("strategy") == _STATIC:
-            topic.assignment = placement.take("staticAssignments")
+            topic.assignment = _take_assignment(placement)
             _name_other_sizes(topic, spec)
         else:
             placement.leave_out("strategy", "replicas are placed by Kafka's own algorithm, with racks")
@@ -50,10 +50,26 @@ def import_topics(documents: Iterable[ForeignDocument], left_out: list[LeftOut])
         yield topic
 
 
+def _take_assignment(placement: Fields) -> list[list[int]] | None:
+    """Return the replica lists of a topic; None if there are none, or if one has another value than a broker id."""
+    found = placement.take("staticAssignments")
+    if found is None:
+        return None
+    assignment: list[list[int]] = []
+    for replicas in found if isinstance(found, list) else [None]:
+        ids = [read_whole_number(str(each)) for each in replicas] if isinstance(replicas, list) else []
+        known = [each for each in ids if each is not None and each >= 0]
+        if not known or known != ids:
+            placement.leave_out("staticAssignments", "found no lists of broker ids here")
+            return None
+        assignment.append(known)
+    return assignment
+
+
 def _name_other_sizes(topic: ImportedTopic, spec: Fields) -> None:
     """Name the counts that the replica lists of a topic contradict; a list says both."""
-    lists = topic.assignment if isinstance(topic.assignment, list) else []
-    sizes = {len(each) if isinstance(each, list) else 0 for each in lists}
+    lists = topic.assignment or []
+    sizes = {len(each) for each in lists}
     for name, count, found in (
         ("partitions", topic.partitions, {len(lists)}),
         ("replicationFactor", topic.replication_factor, sizes),

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import copy
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topiarist.adapters.manifests.foreign import read_foreign
+from topiarist.adapters.manifests.source import File
+from topiarist.adapters.manifests.texts import parse_texts, read_documents
 from topiarist.errors import Diagnostic
 from topiarist.importers.fields import ForeignDocument
 from topiarist.importers.formats import FORMATS, import_documents
@@ -31,12 +32,16 @@ UNKNOWN = "planted-unknown-field"
 
 
 def _read(name: str) -> list[ForeignDocument]:
-    found = []
+    found: list[ForeignDocument] = []
     for path in FILES[name]:
-        for body in yaml.safe_load_all((EXAMPLES / name / path).read_text()):
-            if body is not None:
-                found.append(ForeignDocument(body, path))
+        found += _parse((EXAMPLES / name / path).read_bytes())
     return found
+
+
+def _parse(data: bytes) -> list[ForeignDocument]:
+    documents = [*parse_texts(File("x.yaml", data))]
+    assert not any(isinstance(each, Diagnostic) for each in documents)
+    return [each for each in documents if isinstance(each, ForeignDocument)]
 
 
 def _mappings(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -113,7 +118,11 @@ KEYS = [
     "data",
 ]
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=4),
     max_leaves=20,
 )
@@ -122,7 +131,8 @@ JSON = st.recursive(
 @given(st.sampled_from(sorted(FORMATS)), st.lists(JSON, max_size=3))
 def test_no_input_ends_in_an_exception(name: str, bodies: list[Any]) -> None:
     """Documents of any shape are left out, and what is imported is valid."""
-    result = import_documents(name, [ForeignDocument(body, "x.yaml") for body in bodies if body is not None])
+    documents = [each for body in bodies for each in _parse(json.dumps(body).encode())]
+    result = import_documents(name, documents)
     assert not any(map(check, result.documents))
 
 
@@ -142,9 +152,10 @@ def test_files_are_read_with_lines_and_errors_have_places(tmp_path: Path) -> Non
         "a: &a [1,1,1,1,1,1,1,1,1]\n"
         + "".join(f"{chr(98 + n)}: &{chr(98 + n)} [{','.join([f'*{chr(97 + n)}'] * 9)}]\n" for n in range(8))
     )
-    first, second, *errors = read_foreign([str(tmp_path)])
+    (tmp_path / "f.yaml").write_text("[" * 250 + "]" * 250)
+    first, second, *errors = read_documents([str(tmp_path)])
     assert not isinstance(first, Diagnostic)
-    assert (first.body, first.line_of(("y", "a")), first.line_of(("z",))) == ({"x": {"a": 1}, "y": {"a": 1}}, 1, 1)
+    assert (first.body, first.line_of(("y", "a")), first.line_of(("z",))) == ({"x": {"a": "1"}, "y": {"a": "1"}}, 1, 1)
     assert not isinstance(second, Diagnostic)
     assert second.line_of((0,)) == 5
     assert [isinstance(each, Diagnostic) and Path(each.location.file).name for each in errors] == [
@@ -152,4 +163,40 @@ def test_files_are_read_with_lines_and_errors_have_places(tmp_path: Path) -> Non
         "c.yaml",
         "d.yaml",
         "e.yaml",
+        "f.yaml",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: *x", "found the alias *x"),
+        ("a: !Ref x", "found the tag !Ref"),
+        ("a: !!binary eA==", "found the tag !!binary"),
+        ("? [a]\n: b", "found a list or a mapping as a key"),
+        ("'1.10': a\n1.10: b", "found the field 1.10 twice"),
+        ("<<: {a: 1}\n<<: {b: 1}", "found the field << twice"),
+    ],
+)
+def test_what_has_no_one_meaning_is_an_error(text: str, message: str) -> None:
+    """Nothing of such a document is read; the next document of the file is."""
+    found = [*parse_texts(File("x.yaml", f"{text}\n---\nb\n".encode()))]
+    assert str(found[0]).partition(": ")[2].startswith(message)
+    assert [each.body for each in found if isinstance(each, ForeignDocument)] == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "body"),
+    [
+        ("{a: !!str null, b: ! 'x', c: !!int '3', d: !!null ''}", {"a": "null", "b": "x", "c": "3", "d": ""}),
+        ("{a: null, b: ~, c: , d: NULL, e: '', f: \"~\"}", dict.fromkeys("abcd") | {"e": "", "f": "~"}),
+        (
+            "a: &a {x: 1, y: 1}\nb: {<<: [{x: 2}, *a], z: 3}",
+            {"a": {"x": "1", "y": "1"}, "b": {"x": "2", "y": "1", "z": "3"}},
+        ),
+        ("%YAML 1.2\n---\n{true: 0o17, 'no': 1e3}", {"true": "0o17", "no": "1e3"}),
+    ],
+)
+def test_scalars_are_texts(text: str, body: Any) -> None:
+    """Words for no value are None unless they have quotes or a tag; merge keys are resolved, earlier mappings first."""
+    assert [each.body for each in _parse(text.encode())] == [body]

@@ -21,7 +21,7 @@ from topiarist.adapters.manifests.source import ComposedDocument, Composer, Docu
 from topiarist.errors import Diagnostic, FieldKey, FieldPath, Location, Reason
 from topiarist.kafka.config_values import Scalar
 from topiarist.schema.check import is_topiarist_document
-from topiarist.text import printable, quote
+from topiarist.text import LOOKS_LIKE_TEMPLATE, RENDER_HINT, TEMPLATE_MARKER, printable, quote
 
 LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 """A line break as libyaml defines it."""
@@ -168,6 +168,9 @@ def locate_error(error: YAMLError | LimitExceeded, text: str) -> tuple[SyntaxIss
     return SyntaxIssue(mark.line, mark.column, message, hint, since), mark.index
 
 
+_STATEMENT = re.compile(r"^[^\"'#\n]*?(\{\{|\{%|<%)", re.MULTILINE)
+_MARKER_IN_LINE = re.compile(rf"[^\"'#\n]*?[\"']?({TEMPLATE_MARKER.pattern})")
+
 _SEPARATOR = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 
 
@@ -196,23 +199,36 @@ def diagnose_documents(file: File) -> Iterator[DiagnosedDocument | Diagnostic]:
 
     Yields a ``Diagnostic`` where a document or the whole file is unreadable.
     """
+    has_own_document = False
+    for found in compose_file(file):
+        document = found if isinstance(found, Diagnostic) else _diagnose_document(file, found)
+        # Ambiguous characters may be why a document is unreadable: some editors count lines differently than YAML.
+        has_own_document = has_own_document or isinstance(document, Diagnostic) or is_topiarist_document(document.body)
+        yield document
+    if has_own_document and not _find_flaws(file):
+        for flaw in islice(ambiguous_character_issues(file.data.decode("utf-8-sig")), MAX_ERRORS):
+            yield _make_diagnostic(file, flaw)
+
+
+def compose_file(file: File, composer: type[Composer] = Composer) -> Iterator[ComposedDocument | Diagnostic]:
+    """Yield the node tree of each document of a file, with its place in the file.
+
+    Yields a ``Diagnostic`` where a document or the whole file is unreadable, one for a file that is a template.
+    """
+    flaws = _find_flaws(file)
+    for flaw in flaws:
+        yield _make_diagnostic(file, flaw)
+    if not flaws:
+        yield from _compose_text(file, file.data.decode("utf-8-sig"), composer)
+
+
+def _find_flaws(file: File) -> list[SyntaxIssue]:
+    """Return the issues with which no part of a file can be parsed."""
     try:
         text = file.data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        yield _make_diagnostic(file, _describe_decode_error(error))
-        return
-    flaws = list(islice(chain(forbidden_character_issues(text), tag_directive_issues(text)), MAX_ERRORS))
-    if not flaws:
-        has_own_document = False
-        for document in _diagnose_text(file, text):
-            # Ambiguous characters may be why a document is unreadable: some editors count lines differently than YAML.
-            has_own_document = (
-                has_own_document or isinstance(document, Diagnostic) or is_topiarist_document(document.body)
-            )
-            yield document
-        flaws = list(islice(ambiguous_character_issues(text), MAX_ERRORS)) if has_own_document else []
-    for flaw in flaws:
-        yield _make_diagnostic(file, flaw)
+        return [_describe_decode_error(error)]
+    return list(islice(chain(forbidden_character_issues(text), tag_directive_issues(text)), MAX_ERRORS))
 
 
 def _make_diagnostic(file: File, issue: SyntaxIssue, line_offset: int = 0) -> Diagnostic:
@@ -221,16 +237,19 @@ def _make_diagnostic(file: File, issue: SyntaxIssue, line_offset: int = 0) -> Di
     return Diagnostic(place, issue.message + since, issue.hint, Reason.UNREADABLE.value)
 
 
-def _diagnose_text(file: File, text: str) -> Iterator[DiagnosedDocument | Diagnostic]:
+def _compose_text(file: File, text: str, composer: type[Composer]) -> Iterator[ComposedDocument | Diagnostic]:
     offset = line = 0
     for _ in range(MAX_ERRORS):
         part = text[offset:]
         try:
-            for composed in Composer(part).compose_documents():
-                yield _diagnose_document(file, composed, offset, line)
+            for root, start, end, first, _ in composer(part).compose_documents():
+                yield ComposedDocument(root, offset + start, offset + end, first, line)
             return
         except (YAMLError, LimitExceeded) as error:
             flaw, index = locate_error(error, part)
+        if template := _find_template(part, index):
+            yield _make_diagnostic(file, template, line)
+            return
         yield _make_diagnostic(file, flaw, line)
         following = _SEPARATOR.search(part, max(index, 1))
         if following is None:
@@ -239,8 +258,21 @@ def _diagnose_text(file: File, text: str) -> Iterator[DiagnosedDocument | Diagno
         offset += following.start()
 
 
-def _diagnose_document(file: File, composed: ComposedDocument, offset: int, line: int) -> DiagnosedDocument:
-    source = Document(file, offset + composed.start, offset + composed.end, line + composed.line)
+def _find_template(text: str, index: int) -> SyntaxIssue | None:
+    """Return the issue of a template that is not YAML at ``index``; None if the text does not look like one.
+
+    That is a statement outside of quotes and comments, or any marker of a template on the line of the error.
+    """
+    found = _STATEMENT.search(text) or _MARKER_IN_LINE.match(text, text.rfind("\n", 0, index) + 1)
+    if found is None:
+        return None
+    *lines, last = LINE_BREAK.split(text[: found.start(1)])
+    return SyntaxIssue(len(lines), len(last), f"found {found[1]}: {LOOKS_LIKE_TEMPLATE}", RENDER_HINT)
+
+
+def _diagnose_document(file: File, composed: ComposedDocument) -> DiagnosedDocument:
+    line = composed.line_offset
+    source = Document(file, composed.start, composed.end, line + composed.line)
     source.root = composed.root, composed.line
     if composed.root.is_scalar and composed.root.is_plain and not composed.root.text and not composed.root.issues:
         return DiagnosedDocument(None, source, [], 0)
@@ -248,6 +280,13 @@ def _diagnose_document(file: File, composed: ComposedDocument, offset: int, line
     return DiagnosedDocument(
         diagnoser.build_value(composed.root, ()), source, diagnoser.issues, diagnoser.suppressed_count
     )
+
+
+def describe_key_of_no_text(key: Node) -> tuple[str, str]:
+    """Return message and hint for a list or a mapping as a key: ``{{ name }}`` without quotes is one."""
+    if key.pairs and all(value.is_scalar and not value.text for _, value in key.pairs):
+        return f"found {{{{: {LOOKS_LIKE_TEMPLATE}", RENDER_HINT
+    return "found a list or a mapping as a key, wanted text", ""
 
 
 class _DocumentDiagnoser:
@@ -291,7 +330,7 @@ class _DocumentDiagnoser:
 
     def _read_key(self, key: Node, path: FieldPath) -> str | None:
         if not key.is_scalar:
-            self._add_issue(key, path, "found a list or a mapping as a key, wanted text")
+            self._add_issue(key, path, *describe_key_of_no_text(key))
             return None
         path = (*path, FieldKey(key.text))
         for fault in key.issues:

@@ -26,6 +26,9 @@ MAX_DEPTH = 32
 MAX_FOREIGN_DEPTH = 200
 """Depth in any document: beyond it, libyaml takes quadratic time (200 kB of brackets: 40 s)."""
 
+MAX_FOREIGN_ENTRIES = 1_000_000
+"""Values of one document of another tool, with those that aliases repeat."""
+
 MAX_ENTRIES = 250_000
 """List items and mapping keys in one document: a topic of 40,000 partitions with five replicas still fits."""
 

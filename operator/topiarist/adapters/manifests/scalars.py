@@ -28,8 +28,10 @@ def _case_variants(*words: str) -> set[str]:
     return {spelling for word in words for spelling in (word, word.capitalize(), word.upper())}
 
 
-_NULL_WORDS = _case_variants("null") | {"~"}
-_RESERVED_WORDS = _case_variants("true", "false", "yes", "no", "on", "off", "y", "n") | _NULL_WORDS | {"", "=", "<<"}
+NULL_WORDS = _case_variants("null") | {"~", ""}
+"""Unquoted text that means no value in every YAML version."""
+
+_RESERVED_WORDS = _case_variants("true", "false", "yes", "no", "on", "off", "y", "n") | NULL_WORDS | {"=", "<<"}
 
 # Numbers are matched after underscores are removed, as kubectl does: this is a superset of YAML 1.1 and 1.2.
 # In each pattern a digit can match in one place only. A scalar may have millions of digits, and with two possible
@@ -113,7 +115,7 @@ def _quoting_error(text: str, description: str, alternative: str = "") -> Ambigu
 def _reserved_word_error(text: str) -> AmbiguousScalar:
     if text == "":
         return AmbiguousScalar("found no value", 'write one, or remove the line; empty text is ""')
-    if text in _NULL_WORDS:
+    if text in NULL_WORDS:
         return AmbiguousScalar(f"found {text}, which means no value", f'remove the line, or quote it: "{text}"')
     if text == "<<":
         return AmbiguousScalar("found the merge key <<", 'write the fields out, or quote it: "<<"')

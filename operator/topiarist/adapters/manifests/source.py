@@ -108,6 +108,9 @@ class NodeIssue(NamedTuple):
     hint: str = ""
 
 
+DIRECTIVE_ISSUE = NodeIssue("found a % directive", "remove it: YAML parsers differ on it")
+
+
 class LimitExceeded(Exception):
     """A document that is too large or too deep to continue with its file.
 
@@ -149,12 +152,16 @@ class Node:
 
 
 class ComposedDocument(NamedTuple):
-    """A document's root node, its start (the first character of its line), its end and its line."""
+    """A document's root node, its start (the first character of its line), its end and its line.
+
+    ``line_offset`` is the number of lines before the parsed text, if the text is the rest of a file.
+    """
 
     root: Node
     start: int
     end: int
     line: int
+    line_offset: int = 0
 
 
 def _node_issues(event: Any) -> Iterator[NodeIssue]:
@@ -177,6 +184,9 @@ class Composer:
     ``compose_documents`` raises ``yaml.YAMLError`` or ``LimitExceeded``.
     """
 
+    max_depth = MAX_DEPTH
+    max_entries = MAX_ENTRIES
+
     def __init__(self, text: str | bytes) -> None:
         self._next_event = make_event_reader(text)
         self._entry_count = 0
@@ -189,7 +199,7 @@ class Composer:
                 self._entry_count = 0
                 root = self._compose_node(self._next_event(), 0)
                 if event.version or event.tags:
-                    root.issues += (NodeIssue("found a % directive", "remove it: YAML parsers differ on it"),)
+                    root.issues += (DIRECTIVE_ISSUE,)
                 end = self._next_event().end_mark.index
                 yield ComposedDocument(root, mark.index - mark.column, end, mark.line)
 
@@ -197,8 +207,8 @@ class Composer:
         node = Node(event)
         if not isinstance(event, CollectionStartEvent):
             return node
-        if depth >= MAX_DEPTH:
-            node.issues += (NodeIssue(f"found lists or mappings nested more than {MAX_DEPTH} levels deep"),)
+        if depth >= self.max_depth:
+            node.issues += (NodeIssue(f"found lists or mappings nested more than {self.max_depth} levels deep"),)
             self._skip_collection(depth)
         elif isinstance(event, MappingStartEvent):
             node.pairs = []
@@ -215,8 +225,10 @@ class Composer:
 
     def _count_entry(self, event: Event) -> None:
         self._entry_count += 1
-        if self._entry_count > MAX_ENTRIES:
-            raise _make_limit_exceeded(event, f"found more than {MAX_ENTRIES:,} list items and fields in one document")
+        if self._entry_count > self.max_entries:
+            raise _make_limit_exceeded(
+                event, f"found more than {self.max_entries:,} list items and fields in one document"
+            )
 
     def _skip_collection(self, depth: int) -> None:
         """Skip the rest of a collection without recursion.

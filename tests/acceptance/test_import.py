@@ -1,0 +1,517 @@
+"""Files of other tools as users have them: no name or value changes, and all that is not imported is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import yaml
+
+from support.cli.runs import RunResult, run_topiarist
+from topiarist.errors import Exit
+
+
+class Case(NamedTuple):
+    """A file of another tool, and what ``topiarist import`` makes of it.
+
+    ``topics`` are the specs by topic name, without ``topicName``; ``named`` is text of standard error, ``silent`` text
+    that no output has.
+    """
+
+    tool: str
+    text: str
+    topics: dict[str, Any]
+    named: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+    code: Exit = Exit.DONE
+
+
+NAMES = ("1.10", "007", "0x1F", "on", "12_000", "1e3", "Null")
+SIZES = "{partitions: 1, replication: 1}"
+STRIMZI = "apiVersion: kafka.strimzi.io/v1\nkind: KafkaTopic\nmetadata: {name: orders}\n"
+JIKKOU = "apiVersion: kafka.jikkou.io/v1\nkind: KafkaTopic\n"
+TEMPLATE = "this looks like a template"
+RENDER = "render it first"
+
+
+def _strimzi(metadata: str = "name: orders", spec: str = "partitions: 3, replicas: 3") -> str:
+    return f"apiVersion: kafka.strimzi.io/v1\nkind: KafkaTopic\nmetadata: {{{metadata}}}\nspec: {{{spec}}}\n"
+
+
+def _config(text: str) -> str:
+    return f"{STRIMZI}spec:\n  config:\n    {text}\n"
+
+
+def _state(*resources: dict[str, Any], **above: Any) -> str:
+    values = {"format_version": "1.0", "values": {"root_module": {"resources": resources}}}
+    return json.dumps({**values, **above})
+
+
+RAW_TOPIC = {"mode": "managed", "type": "kafka_topic", "name": "orders", "instances": [{"attributes": {}}]}
+KAFKA_TOPIC = {"mode": "managed", "type": "kafka_topic", "values": {"name": "orders", "partitions": 3}}
+SERVER_SET = """\
+  metadata:
+    creationTimestamp: "2026-01-01T00:00:00Z"
+    generation: 2
+    resourceVersion: "4711"
+    uid: 00000000-0000-0000-0000-000000000001
+    managedFields: [{manager: kubectl}]
+    selfLink: /apis
+    finalizers: [strimzi.io/topic-operator]
+    annotations: {kubectl.kubernetes.io/last-applied-configuration: '{"spec":{}}', note: ours}
+    labels: {strimzi.io/cluster: east, team: shop}
+    name: orders
+    namespace: shop
+  spec: {partitions: 3, replicas: 3, config: {cleanup.policy: compact}}
+  status: {observedGeneration: 2, topicName: orders}
+"""
+LISTED = {
+    "orders": {"clusters": ["east"], "partitions": 3, "replicationFactor": 3, "config": {"cleanup.policy": "compact"}}
+}
+IN_LIST = ("passed over", "status", "imported 1 topic\n")
+
+CASES = {
+    "numbers and words as names of kafka-gitops": Case(
+        "kafka-gitops",
+        "topics:\n" + "".join(f"  {name}: {SIZES}\n" for name in NAMES),
+        {name: {"partitions": 1, "replicationFactor": 1} for name in NAMES},
+    ),
+    "a name that Kafka refuses": Case(
+        "kafka-gitops",
+        f"topics:\n  a: {SIZES}\n  ~: {SIZES}\n",
+        {"a": {"partitions": 1, "replicationFactor": 1}},
+        ("file.yaml:3: topics.~", "topic ~: "),
+    ),
+    "numbers as names of resources": Case(
+        "jikkou",
+        JIKKOU + "metadata: {name: 1.10}\nspec: {partitions: 010, replicas: 1_0}\n",
+        {"1.10": {}},
+        ("spec.partitions 010: found no positive number", "spec.replicas 1_0: found no positive number"),
+    ),
+    "words in the name of JulieOps": Case(
+        "julie",
+        "context: on\nteam: 0x1F\nprojects:\n- name: 1.10\n  topics: [{name: 007, dataType: no}]\n",
+        {"on.0x1F.1.10.007.no": {}},
+    ),
+    "numbers as names of topicctl": Case(
+        "topicctl",
+        "meta: {name: 1.10, cluster: 007}\nspec: {partitions: 1}\n",
+        {"1.10": {"clusters": ["007"], "partitions": 1}},
+    ),
+    "values keep their text": Case(
+        "kafka-gitops",
+        "topics:\n  a: {partitions: 1, configs: {retention.ms: 0777, vendor.key: 2.10, vendor.word: on,"
+        " min.cleanable.dirty.ratio: 0.50, preallocate: True, vendor.date: 2024-01-01}}\n",
+        {
+            "a": {
+                "partitions": 1,
+                "config": {
+                    "min.cleanable.dirty.ratio": 0.5,
+                    "preallocate": "True",
+                    "retention.ms": "0777",
+                    "vendor.date": "2024-01-01",
+                    "vendor.key": "2.10",
+                    "vendor.word": "on",
+                },
+            }
+        },
+    ),
+    "values that Kafka refuses are named": Case(
+        "kafka-gitops",
+        "topics:\n  a: {partitions: 1, configs: {message.format.version: 2.10, preallocate: on, retention.ms: 0x1F}}\n",
+        {"a": {"partitions": 1}},
+        (
+            "topics.a.configs.message.format.version 2.10: found",
+            "topics.a.configs.preallocate on: found",
+            "topics.a.configs.retention.ms 0x1F: found",
+        ),
+    ),
+    "counts that are none": Case(
+        "kafka-gitops",
+        "topics:\n  a: {partitions: 3.7, replication: true}\n  b: {partitions: '', replication: -2}\n",
+        {"a": {}, "b": {}},
+        (
+            "topics.a.partitions 3.7: found no positive number",
+            "topics.a.replication true: found no positive number",
+            "topics.b.partitions: found no positive number",
+            "topics.b.replication -2: found no positive number",
+        ),
+    ),
+    "counts of JulieOps that are none": Case(
+        "julie",
+        "context: a\nprojects:\n- name: b\n"
+        "  topics: [{name: c, config: {num.partitions: '0', replication.factor: '\uff13'}}]\n",
+        {"a.b.c": {}},
+        (
+            "config.num.partitions 0: found no positive number",
+            "config.replication.factor \uff13: found no positive number",
+        ),
+    ),
+    "whole floats of a rendered chart": Case(
+        "strimzi",
+        STRIMZI + "spec:\n  partitions: 1.2e+01\n  replicas: 3.0\n  config:\n    retention.ms: 6.048e+08\n"
+        "    segment.bytes: 1.073741824e+09\n    min.insync.replicas: 2.0\n    flush.ms: 9.2e+17\n"
+        "    vendor.key: 1.0\n",
+        {
+            "orders": {
+                "partitions": 12,
+                "replicationFactor": 3,
+                "config": {
+                    "flush.ms": 920_000_000_000_000_000,
+                    "min.insync.replicas": 2,
+                    "retention.ms": 604_800_000,
+                    "segment.bytes": 1_073_741_824,
+                    "vendor.key": "1.0",
+                },
+            }
+        },
+    ),
+    "floats that are no whole numbers": Case(
+        "strimzi",
+        _config("{retention.ms: 6.5e-01, segment.bytes: 1e999999999, flush.ms: 9.223372036854776e+18}"),
+        {"orders": {}},
+        ("config.retention.ms 6.5e-01: found", "config.segment.bytes 1e999999999: found", "config.flush.ms 9.2"),
+    ),
+    "lists of replicas": Case(
+        "topicctl",
+        "meta: {name: a}\nspec: {placement: {strategy: static, staticAssignments: [[1, 2], [2, 0]]}}\n---\n"
+        "meta: {name: b}\nspec: {placement: {strategy: static, staticAssignments: [[1, x]]}}\n",
+        {"a": {"replicaAssignment": [[1, 2], [2, 0]]}, "b": {}},
+        ("staticAssignments (1 entries): found no lists of broker ids",),
+    ),
+    "a topic twice": Case(
+        "kafka-gitops",
+        f"topics:\n  orders: {SIZES}\n  orders: {{partitions: 6}}\n",
+        {},
+        ("file.yaml:3:3: error: found the field orders twice", "the first is on line 2"),
+        code=Exit.ERROR,
+    ),
+    "a setting twice, beside a sound document": Case(
+        "strimzi",
+        _config("retention.ms: 1\n    retention.ms: 2") + "---\n" + _strimzi("name: clicks"),
+        {"clicks": {"partitions": 3, "replicationFactor": 3}},
+        ("file.yaml:7:5: error: found the field retention.ms twice",),
+        code=Exit.ERROR,
+    ),
+    "a key of JSON twice": Case(
+        "terraform",
+        '{"values": {"root_module": {"resources": [{"type": "kafka_topic", "values": {"name": "a", "name": "b"}}]}}}',
+        {},
+        ("found the field name twice",),
+        code=Exit.ERROR,
+    ),
+    "a plan twice": Case(
+        "julie",
+        "plans: {p: {config: {retention.ms: 1}}}\n---\nplans: {p: {config: {retention.ms: 2}}}\n---\n"
+        "context: a\nprojects: [{name: b, topics: [{name: c, plan: p}]}]\n",
+        {"a.b.c": {"config": {"retention.ms": 1}}},
+        ("file.yaml:3: plans.p: declared twice",),
+    ),
+    "a ConfigMap twice": Case(
+        "jikkou",
+        "kind: ConfigMap\nmetadata: {name: m}\ndata: {retention.ms: 1}\n---\n"
+        "kind: ConfigMap\nmetadata: {name: m}\ndata: {retention.ms: 2}\n---\n"
+        + JIKKOU
+        + "metadata: {name: a}\nspec: {configMapRefs: [m]}\n",
+        {"a": {"config": {"retention.ms": 1}}},
+        ("ConfigMap m is declared twice",),
+    ),
+    "a default twice": Case(
+        "kafka-gitops",
+        "settings: {topics: {defaults: {replication: 3}}}\n---\nsettings: {topics: {defaults: {replication: 2}}}\n"
+        "topics: {a: {partitions: 1}}\n",
+        {"a": {"partitions": 1, "replicationFactor": 3}},
+        ("settings.topics.defaults.replication 2: another file has 3",),
+    ),
+    "one topic in two documents": Case(
+        "strimzi",
+        _strimzi() + "---\n" + _strimzi(spec="partitions: 6"),
+        {"orders": {"partitions": 3, "replicationFactor": 3}},
+        ("file.yaml:6: the document: topic orders is declared twice, first in file.yaml:1",),
+    ),
+    "anchors and merge keys": Case(
+        "topicctl",
+        "x-sizes: &sizes {partitions: 3, replicationFactor: 2}\nmeta: {name: a}\nspec: {<<: *sizes, partitions: 6}\n",
+        {"a": {"partitions": 6, "replicationFactor": 2}},
+        ("x-sizes (2 entries)",),
+    ),
+    "the list of kubectl": Case(
+        "strimzi",
+        "apiVersion: v1\nitems:\n- apiVersion: kafka.strimzi.io/v1\n  kind: KafkaTopic\n"
+        + SERVER_SET
+        + 'kind: List\nmetadata: {resourceVersion: ""}\n',
+        LISTED,
+        IN_LIST,
+        ("left out", '{"spec'),
+    ),
+    "the list of the API server": Case(
+        "strimzi",
+        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaTopicList\n"
+        "metadata: {resourceVersion: '1', continue: ''}\nitems:\n-" + SERVER_SET[1:],
+        LISTED,
+        IN_LIST,
+        ("left out", '{"spec'),
+    ),
+    "a list of resources without an envelope": Case(
+        "strimzi",
+        "- apiVersion: kafka.strimzi.io/v1\n  kind: KafkaTopic\n" + SERVER_SET,
+        LISTED,
+        IN_LIST,
+        ("left out",),
+    ),
+    "a list with other resources": Case(
+        "strimzi",
+        "kind: List\napiVersion: v1\nitems:\n"
+        "- {apiVersion: kafka.strimzi.io/v1, kind: KafkaUser, metadata: {name: a}}\n"
+        "- {apiVersion: kafka.strimzi.io/v1, kind: KafkaTopic, metadata: {name: b}}\n",
+        {"b": {}},
+        ("file.yaml:4: items.0: kind KafkaUser is no topic",),
+    ),
+    "a resource that is being deleted": Case(
+        "strimzi",
+        _strimzi("name: old, deletionTimestamp: 2026-01-01T00:00:00Z") + "---\n" + _strimzi(),
+        {"orders": {"partitions": 3, "replicationFactor": 3}},
+        ("metadata.deletionTimestamp 2026-01-01T00:00:00Z: the resource is being deleted",),
+    ),
+    "marks of Strimzi": Case(
+        "strimzi",
+        _strimzi('name: a, annotations: {strimzi.io/pause-reconciliation: "True", strimzi.io/other: x, note: y}')
+        + "---\n"
+        + _strimzi('name: b, annotations: {strimzi.io/managed: "False"}'),
+        {name: {"partitions": 3, "replicationFactor": 3, "mode": "Observe"} for name in "ab"},
+        ("metadata.annotations.strimzi.io/other x: a mark of another tool",),
+    ),
+    "ignored by Jikkou": Case(
+        "jikkou",
+        JIKKOU
+        + "metadata: {name: a, annotations: {jikkou.io/ignore: true}}\nspec: {partitions: 2, replicas: 2}\n---\n"
+        + JIKKOU
+        + "metadata: {name: b, annotations: {jikkou.io/ignore: 'false', jikkou.io/delete: True}}\n---\n"
+        + JIKKOU
+        + "metadata: {name: c, annotations: {jikkou.io/ignore: yes, jikkou.io/delete: true}}\n",
+        {
+            "a": {"partitions": 2, "replicationFactor": 2, "mode": "Observe"},
+            "b": {"ensure": "Absent"},
+            "c": {"mode": "Observe"},
+        },
+        ("jikkou.io/delete true: Jikkou ignores the topic",),
+        ("jikkou.io/ignore",),
+    ),
+    "marks of Jikkou": Case(
+        "jikkou",
+        JIKKOU + "metadata:\n  name: a\n  labels: {kafka.jikkou.io/topic-id: x, team: shop}\n"
+        "  annotations: {jikkou.io/replace: true, jikkou.io/managed-by-location: file, jikkou.io/delete: maybe}\n"
+        "status: {partitions: []}\n",
+        {"a": {}},
+        (
+            "annotations.jikkou.io/replace true: a mark of another tool",
+            "annotations.jikkou.io/delete maybe: found neither true nor false",
+            "passed over 3 fields",
+        ),
+    ),
+    "marks of appliers": Case(
+        "strimzi",
+        _strimzi(
+            "name: orders, labels: {argocd.argoproj.io/instance: a, app: b}, "
+            "annotations: {meta.helm.sh/release-name: a, argocd.argoproj.io/tracking-id: b}"
+        ),
+        {"orders": {"partitions": 3, "replicationFactor": 3}},
+        ("passed over 3 fields",),
+        ("left out", "meta.helm.sh/release-name: a"),
+    ),
+    "special topics of JulieOps": Case(
+        "julie",
+        "special_topics:\n- name: _schemas\n"
+        "  config: {num.partitions: '1', replication.factor: '3', cleanup.policy: compact}\n"
+        "- {name: legacy.feed, dataType: avro, plan: p}\nsource: web\ncontext: shop\n"
+        "projects: [{name: orders, topics: [{name: created}]}]\nteam: red\n"
+        "---\nplans: {p: {config: {retention.ms: 1}}}\n",
+        {
+            "_schemas": {"partitions": 1, "replicationFactor": 3, "config": {"cleanup.policy": "compact"}},
+            "legacy.feed": {"config": {"retention.ms": 1}},
+            "shop.web.red.orders.created": {},
+        },
+        ("special_topics.1.dataType avro: the name of a special topic is without it",),
+    ),
+    "topics of other providers": Case(
+        "terraform",
+        _state(
+            KAFKA_TOPIC,
+            *(
+                {"mode": "managed", "type": f"{kind}_topic", "values": {}}
+                for kind in ("confluent_kafka", "aiven_kafka")
+            ),
+            {"mode": "managed", "type": "aws_sns_topic", "values": {}},
+            {"mode": "data", "type": "kafka_topic", "values": {"name": "read"}},
+        ),
+        {"orders": {"partitions": 3}},
+        (
+            "confluent_kafka_topic (1): a topic of another provider, which is not imported",
+            "aiven_kafka_topic (1): a topic of another provider, which is not imported",
+            "aws_sns_topic (1): is no topic",
+            "data.kafka_topic (1): a data source, which Terraform only reads",
+        ),
+    ),
+    "a tainted topic": Case(
+        "terraform",
+        _state({**KAFKA_TOPIC, "tainted": True}),
+        {"orders": {"partitions": 3}},
+        ("tainted true: Terraform would recreate the topic",),
+    ),
+    "a raw state": Case(
+        "terraform",
+        json.dumps({"version": 4, "terraform_version": "1.6.0", "resources": [RAW_TOPIC]}),
+        {},
+        ("a raw state file: give the output of terraform show -json", "error: found no topic to import"),
+        code=Exit.ERROR,
+    ),
+    "an empty state": Case(
+        "terraform", '{"format_version": "1.0"}', {}, ("an empty state", "found no topic to import"), code=Exit.ERROR
+    ),
+    "a configuration of Terraform as JSON": Case(
+        "terraform", '{"resource": {"kafka_topic": {}}}', {}, ("a configuration: give the output",), code=Exit.ERROR
+    ),
+    "a configuration of Terraform": Case(
+        "terraform",
+        'resource "kafka_topic" "a" {\n  name = "a"\n}\n',
+        {},
+        ("found no state: give the output of terraform show -json",),
+        code=Exit.ERROR,
+    ),
+    "a topic of Jikkou given as one of Strimzi": Case(
+        "strimzi",
+        JIKKOU + "metadata: {name: a}\n",
+        {},
+        ("a KafkaTopic of kafka.jikkou.io: import it as jikkou", "found no topic to import"),
+        code=Exit.ERROR,
+    ),
+    "a topic of Strimzi given as one of another tool": Case(
+        "kafka-gitops", STRIMZI, {}, ("a KafkaTopic of kafka.strimzi.io: import it as strimzi",), code=Exit.ERROR
+    ),
+    "a topic of an operator that is not imported": Case(
+        "strimzi",
+        "apiVersion: platform.confluent.io/v1beta1\nkind: KafkaTopic\nmetadata: {name: a}\n---\n"
+        "apiVersion: topiarist.dev/v1\nkind: Topic\nmetadata: {name: b}\n",
+        {},
+        (
+            "a KafkaTopic of platform.confluent.io, which is not imported",
+            "a Topic of topiarist.dev, which needs no import",
+        ),
+        code=Exit.ERROR,
+    ),
+    "a template of OpenShift": Case(
+        "strimzi",
+        "apiVersion: template.openshift.io/v1\nkind: Template\nobjects: []\n",
+        {},
+        (TEMPLATE, RENDER),
+        code=Exit.ERROR,
+    ),
+    "nothing": Case("strimzi", "---\n", {}, ("error: found no topic to import",), code=Exit.ERROR),
+    "Handlebars": Case(
+        "strimzi",
+        STRIMZI.replace("orders", "{{ name }}") + "spec: {topicName: {{ topic }}}\n",
+        {},
+        (f"file.yaml:3:19: error: found {{{{: {TEMPLATE}", RENDER),
+        code=Exit.ERROR,
+    ),
+    "Jinja": Case(
+        "jikkou",
+        "apiVersion: kafka.jikkou.io/v1\nkind: KafkaTopicList\nitems:\n"
+        '{% for t in topics %}\n- metadata: {name: "{{ t }}"}\n'
+        "{% endfor %}\n",
+        {},
+        (f"file.yaml:4:1: error: found {{%: {TEMPLATE}", RENDER, "1 error"),
+        code=Exit.ERROR,
+    ),
+    "Helm": Case(
+        "strimzi",
+        "{{- range .Values.topics }}\n---\n" + STRIMZI + "{{- end }}\n",
+        {},
+        (f"file.yaml:1:1: error: found {{{{: {TEMPLATE}", "1 error"),
+        code=Exit.ERROR,
+    ),
+    "variables": Case(
+        "strimzi",
+        _strimzi('name: orders, labels: {strimzi.io/cluster: "${name}"}')
+        + "---\n"
+        + _strimzi("name: clicks", 'partitions: 3, replicas: 3, topicName: "{{ prefix }}clicks"'),
+        {},
+        (
+            f"file.yaml:3: metadata.labels.strimzi.io/cluster ${{name}}: {TEMPLATE} (${{): {RENDER}",
+            f"file.yaml:9: spec.topicName {{{{ prefix }}}}clicks: {TEMPLATE} ({{{{): {RENDER}",
+        ),
+        ("DNS name",),
+        code=Exit.ERROR,
+    ),
+    "a variable in a value": Case(
+        "kafka-gitops",
+        "topics:\n  a: {partitions: 1, configs: {retention.ms: $RETENTION}}\n"
+        "  ${env}-b: {partitions: 1}\n  c: {partitions: 1}\n",
+        {"c": {"partitions": 1}},
+        (f"topics.a.configs.retention.ms $RETENTION: {TEMPLATE}", f"topics.${{env}}-b: topic ${{env}}-b: {TEMPLATE}"),
+    ),
+    "braces in a note are no template": Case(
+        "strimzi",
+        _strimzi('name: orders, annotations: {note: "as {{ x }} and ${y}"}') + "# {{ z }}\n",
+        {"orders": {"partitions": 3, "replicationFactor": 3}},
+        silent=(TEMPLATE,),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_file_of_another_tool(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Topics have the text of the file; each field that is not imported is named with its place and the reason."""
+    (tmp_path / "file.yaml").write_text(case.text)
+    monkeypatch.chdir(tmp_path)
+    found = run_topiarist("import", case.tool, "file.yaml")
+    assert _specs(found) == case.topics, found.err
+    for text in case.named:
+        assert text in found.err
+    assert not [text for text in case.silent if text in found.out + found.err]
+    assert found.code == case.code, found.err
+
+
+def _specs(found: RunResult) -> dict[str, Any]:
+    specs = {}
+    for document in yaml.safe_load_all(found.out):
+        spec = document.get("spec", {})
+        specs[str(spec.pop("topicName", document["metadata"]["name"]))] = spec
+    return specs
+
+
+def test_one_file_of_a_folder_does_not_stop_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files that cannot be read are errors with their place, and the run ends with 1; the other files are imported."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "topics").mkdir()
+    (tmp_path / "topics" / "a.yaml").write_text("{{- range .Values.topics }}\n" + STRIMZI)
+    (tmp_path / "topics" / "b.yaml").write_text(_strimzi())
+    (tmp_path / "topics" / "c.yaml").write_text("a: [1,\n")
+    found = run_topiarist("import", "strimzi", "topics", "--out", "made")
+    assert found.code == Exit.ERROR
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["orders.yaml"]
+    assert f"topics/a.yaml:1:1: error: found {{{{: {TEMPLATE}" in found.err
+    assert "topics/c.yaml:2:1: error: " in found.err
+    assert "imported 1 topic into made" in found.err
+
+
+def test_what_a_server_sets_is_not_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With ``--exit-code`` the output of kubectl ends with 0: nothing that a user wrote is missing."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.yaml").write_text(CASES["the list of kubectl"].text)
+    assert run_topiarist("import", "strimzi", "file.yaml", "--exit-code").code == Exit.DONE
+
+
+def test_validate_names_a_template(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A manifest that was not rendered has one error, at its first marker."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file.yaml").write_text(
+        "{{- range .Values.topics }}\n---\napiVersion: topiarist.dev/v1\nkind: Topic\n"
+        "metadata: {name: {{ .name }}}\n{{ end }}"
+    )
+    found = run_topiarist("validate", "file.yaml")
+    assert found.code == Exit.ERROR
+    assert found.err.startswith(f"file.yaml:1:1: error: found {{{{: {TEMPLATE}\n    {RENDER}")
+    assert found.err.endswith("1 error\n")
