@@ -68,6 +68,9 @@ def test_what_is_wrong_with_an_annotation(key: str, value: str, problem: str) ->
     """
     topic = resource_bodies.topic("orders", meta={"annotations": {key: value}})
     assert annotation_errors(topic) == ([problem] if problem else [])
+    beside = {"topiarist.dev/retain": "false", "example.com/paused": "never", "example.com/retian": "", key: value}
+    topic = resource_bodies.topic("orders", meta={"annotations": beside})
+    assert annotation_errors(topic) == ([problem] if problem else [])
 
 
 def test_each_kind_has_its_own() -> None:
