@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,10 +22,15 @@ from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
 from topiarist.kubernetes.cluster_worker import ClusterSession
 from topiarist.kubernetes.manager import Manager
+from topiarist.kubernetes.moves import ClusterMoves, TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
 from topiarist.kubernetes.status.events import Event
 from topiarist.kubernetes.work_loop import Requeue
+from topiarist.model.moves import ReplicaMove
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, TopicPlan
 from topiarist.model.spec import ClusterSpec
+from topiarist.output.change_details import describe_changes
 from unit.kubernetes.topic_results import make_result
 
 
@@ -464,3 +471,207 @@ def test_a_policy_with_an_invalid_rule_says_so_by_itself() -> None:
         assert world.server.events == ["law InvalidRule"]
 
     asyncio.run(work())
+
+
+def replicas_left(left: int, *, is_sent: bool = False) -> ClusterMoves:
+    """Return the moves of a pass after which so many partitions are left."""
+    return ClusterMoves(tuple(ReplicaMove("orders", number, (1,), (2,)) for number in range(left)), is_sent=is_sent)
+
+
+def test_moves_call_for_the_next_pass() -> None:
+    """A batch that was sent and a move that ended are progress; without progress the pauses grow."""
+    world = World(resource_bodies.cluster())
+
+    async def work() -> None:
+        for moves, ending in (
+            (replicas_left(3, is_sent=True), Requeue.MOVED),
+            (replicas_left(3), Requeue.MOVING),
+            (replicas_left(2), Requeue.MOVED),
+            (replicas_left(2), Requeue.MOVING),
+            (replicas_left(2, is_sent=True), Requeue.MOVED),
+            (replicas_left(0), Requeue.AFTER_PERIOD),
+            (None, Requeue.AFTER_PERIOD),
+        ):
+            world.rounds.seen = lambda moves=moves: ReconcileResult([], states.cluster(), moves=moves)  # type: ignore[misc]
+            assert await world.controller._reconcile("prod", world.rounds) is ending  # type: ignore[arg-type]
+
+    run(work)
+
+
+def test_a_cluster_is_a_queue_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue of Policies and of Topics without a cluster is named ``rest``; answers of the API server count too."""
+    world = World(resource_bodies.cluster())
+    world.server.requests = {("GET", "200"): 7}
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(1)
+        world.controller.enqueue_all()
+        found = exported(world)
+        for name in ("rest", "prod"):
+            assert f'workqueue_adds_total{{name="{name}"}} 1.0' in found
+        assert 'rest_client_requests_total{code="200",method="GET"} 7.0' in found
+        await world.controller.stop()
+
+    run(work)
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """Return the levels of the records of the manager and what they are about, and clear them."""
+    found = [
+        (record.levelname, vars(record).get("namespace", "") or vars(record).get("topic", ""))
+        for record in caplog.records
+        if record.name == module.__name__
+    ]
+    caplog.clear()
+    return found
+
+
+def test_a_namespace_that_is_away_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Each new reason is a warning and its end a remark; the Cluster has the reason in its next pass."""
+    world = World(resource_bodies.cluster())
+
+    async def work() -> None:
+        for away, wanted in (
+            ({"team": "gone"}, [("WARNING", "team")]),
+            ({"team": "gone"}, []),
+            ({"team": "forbidden", "pay": "gone"}, [("WARNING", "team"), ("WARNING", "pay")]),
+            ({"team": "forbidden"}, [("INFO", "pay")]),
+        ):
+            world.controller.set_unavailable_namespaces(away)
+            assert logged(caplog) == wanted
+        assert 'topiarist_namespace_away{watched_namespace="team"} 1.0' in exported(world)
+        assert 'watched_namespace="pay"' not in exported(world)
+        await world.passes()
+        conditions = {each["type"]: each for each in world.server.kept["Cluster/prod"]["status"]["conditions"]}
+        assert conditions["NamespaceAway"]["message"] == "team: forbidden"
+        world.controller.set_unavailable_namespaces({})
+        assert logged(caplog) == [("INFO", "team")]
+        await world.passes()
+        conditions = {each["type"]: each for each in world.server.kept["Cluster/prod"]["status"]["conditions"]}
+        assert "NamespaceAway" not in conditions
+
+    with caplog.at_level(logging.INFO):
+        run(work)
+
+
+def test_a_namespace_that_is_away_calls_for_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cluster is reconciled at once, and not again while nothing has changed."""
+    world = World(resource_bodies.cluster())
+    passes: list[int] = []
+    world.rounds.seen = lambda: passes.append(1) or ReconcileResult([], states.cluster())  # type: ignore[func-returns-value]
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(5)
+        for _ in range(3):
+            world.controller.set_unavailable_namespaces({"team": "gone"})
+            await asyncio.sleep(5)
+        assert len(passes) == 2
+        await world.controller.stop()
+
+    run(work)
+
+
+def test_a_resource_of_another_release_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Each new holder is one warning; the metric has the resources of now."""
+    world = World(resource_bodies.cluster())
+    law = resource_bodies.policy("law")
+
+    async def work() -> None:
+        found: list[str] = []
+        for holder in ("green", "green", "red", "k8s/shop/topiarist", "red"):
+            world.server.version += 1
+            version = str(world.server.version)
+            held = resource_bodies.updated_body(law, status={"operator": holder}, resourceVersion=version)
+            world.server.give(held)
+            world.controller.store.upsert(held)
+            await world.controller._reconcile_unassigned()
+            found += [vars(record)["holder"] for record in caplog.records if "holder" in vars(record)]
+            caplog.clear()
+        assert found == ["green", "red", "red"]
+        assert 'topiarist_resources_held_by_others{holder="red",kind="Policy"} 1.0' in exported(world)
+        assert 'holder="green"' not in exported(world)
+
+    run(work)
+
+
+def test_a_change_is_logged_when_it_is_made(caplog: pytest.LogCaptureFixture) -> None:
+    """Each written topic has a line; one with moves has a line only when something about it is new."""
+    topics = [resource_bodies.topic(name) for name in ("moved", "plain")]
+    world = World(resource_bodies.cluster(), *topics)
+    plan = TopicPlan("", changes=(AddPartitions(3, (3,), ((1, 2, 3),), SAFE_ASSESSMENT),))
+
+    async def work() -> None:
+        for left, wanted in ((2, ["moved", "plain"]), (2, ["plain"]), (1, ["moved", "plain"])):
+            outcomes = [Outcome(each.name, Result.DONE) for each in topics]
+            moved, plain = (
+                make_result(topic, SyncState.SYNCED)._replace(plan=plan, outcome=outcome)
+                for topic, outcome in zip(topics, outcomes, strict=True)
+            )
+            await world.passes(moved._replace(moves=TopicMoves(left)), plain)
+            found = [record for record in caplog.records if "changes" in vars(record)]
+            assert [vars(record)["topic"] for record in found] == wanted
+            assert {record.message for record in found} == {"done"}
+            assert {vars(record)["cluster"] for record in found} == {"prod"}
+            assert {vars(record)["changes"] for record in found} == {describe_changes(plan.changes)}
+            caplog.clear()
+        unknown = Outcome("plain", Result.UNKNOWN, Reason.SESSION_LOST, "no answer")
+        await world.passes(make_result(topics[1], SyncState.WAITING)._replace(plan=plan, outcome=unknown))
+        assert [record.message for record in caplog.records if "changes" in vars(record)] == ["no answer"]
+        caplog.clear()
+        await world.passes(make_result(topics[1], SyncState.OBSERVED)._replace(plan=plan))
+        assert [record for record in caplog.records if "changes" in vars(record)] == []
+
+    with caplog.at_level(logging.INFO):
+        run(work)
+
+
+def test_a_cluster_does_not_wait_for_its_topics() -> None:
+    """The status of the Cluster is written first, and its Event is the first: ten thousand statuses take minutes."""
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
+
+    async def work() -> None:
+        await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
+        await world.passes(error=TopiaristError(Reason.WRONG_CLUSTER, "another"))
+        world.server.written.clear()
+        world.server.events.clear()
+        await world.passes(make_result(world.topic("orders"), SyncState.REFUSED))
+        assert world.server.written == ["prod status", "orders status"]
+        assert world.server.events == ["prod Reachable", "orders DataLoss"]
+
+    run(work)
+
+
+def test_secrets_are_removed_with_the_process() -> None:
+    """The folder of the secrets is there while the loops run, and not afterwards."""
+    world = World()
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(1)
+        assert world.controller._secrets_folder is not None
+        folder = Path(world.controller._secrets_folder.name)
+        assert (folder.is_dir(), folder.stat().st_mode & 0o077) == (True, 0)
+        await world.controller.stop()
+        assert not folder.exists()
+
+    run(work)
+
+
+def test_no_loop_is_started_while_the_operator_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Cluster that comes while the operator stops is left to the next process; so is the status of any Topic."""
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders", clusters=["prod"]))
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(1)
+        await world.controller.stop()
+        world.controller.store.upsert(world.server.give(resource_bodies.cluster("late")))
+        assert [name for name, _ in world.controller.last_completed()] == ["", "prod"]
+        assert world.rounds.closed == 1
+
+    run(work)
