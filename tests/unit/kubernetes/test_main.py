@@ -8,7 +8,9 @@ import json
 import logging
 import os
 import signal
+import socket
 import threading
+import urllib.request
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,6 +20,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from support.kubernetes import resource_bodies
 from topiarist.cli.commands.operator import command
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import main
@@ -33,15 +36,16 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length)) if length else None
-        code, given = self.server.answer(self.path.partition("?")[0], body)  # type: ignore[attr-defined]
-        data = json.dumps(given).encode()
+        path, _, query = self.path.partition("?")
+        code, given = self.server.answer(path, body)  # type: ignore[attr-defined]
+        data = b"" if "watch=true" in query else json.dumps(given).encode()  # a watch without an event ends at once
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
 
-    do_GET = do_POST = do_PATCH = _answer  # noqa: N815
+    do_GET = do_POST = do_PATCH = do_PUT = _answer  # noqa: N815
 
     def log_message(self, *_: Any) -> None:
         """Nothing: the test's output is for the operator."""
@@ -328,3 +332,83 @@ def test_an_owner_that_no_operator_has(text: str) -> None:
     """It is k8s/ and more: else a command line could use it too."""
     with pytest.raises(click.BadParameter):
         command.make_context("operator", ["--owner", text])
+
+
+VERSION = {"groupVersion": "topiarist.dev/v1", "version": "v1"}
+CLUSTERS = {"name": "clusters", "singularName": "cluster", "kind": "Cluster", "namespaced": True, "verbs": ["watch"]}
+EVENTS = {"name": "events", "singularName": "event", "kind": "Event", "namespaced": True, "verbs": ["create"]}
+KINDS: dict[str, dict[str, Any]] = {
+    "/api": {"versions": ["v1"]},
+    "/api/v1": {"resources": [EVENTS]},
+    "/apis": {"groups": [{"name": "topiarist.dev", "versions": [VERSION], "preferredVersion": VERSION}]},
+    "/apis/topiarist.dev/v1": {"resources": [CLUSTERS]},
+}
+"""The kinds that kopf looks for."""
+
+
+class Kubernetes:
+    """The answers of an API server with one Cluster and one Lease, which keep what is written."""
+
+    def __init__(self) -> None:
+        self.cluster: dict[str, Any] = resource_bodies.body("Cluster", "prod", {"kafkaVersion": "never"})
+        self.lease: dict[str, Any] | None = None
+        self.is_written = threading.Event()
+
+    def answer(self, path: str, body: Any) -> tuple[int, Any]:
+        """Return the answer to a request."""
+        name = path.rpartition("/")[2]
+        if path == REVIEWS:
+            return allowing(body)
+        if path in KINDS:
+            return 200, KINDS[path]
+        if "/leases" in path:
+            self.lease = body or self.lease
+            return (200, self.lease) if self.lease else (404, {"message": "not found"})
+        if path.endswith("/clusters/prod/status"):
+            self.cluster = {**self.cluster, "status": body["status"]}
+            self.is_written.set()
+        if name in ("prod", "status"):
+            return 200, self.cluster
+        return 200, {"metadata": {"resourceVersion": "1"}, "items": [self.cluster] if name == "clusters" else []}
+
+
+def scraped(port: int, path: str) -> str:
+    """Return what the operator serves; an error if it is not ready."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}") as answer:
+        return str(answer.read().decode())
+
+
+def test_an_operator_serves_until_it_is_ended(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
+    """It acquires the Lease, lists everything, is ready, writes statuses, and releases the Lease at its end."""
+    kubernetes, found = Kubernetes(), dict[str, str]()
+    fake.answer = kubernetes.answer
+
+    def end() -> None:
+        try:
+            assert kubernetes.is_written.wait(60)
+            (port,) = (vars(record)["port"] for record in caplog.records if record.message == "listening")
+            found.update({path: scraped(port, path) for path in ("readyz", "healthz", "metrics")})
+            assert kubernetes.lease
+            found["holder"] = kubernetes.lease["spec"]["holderIdentity"]
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    ending = threading.Thread(target=end)
+    ending.start()
+    with caplog.at_level(logging.INFO):
+        code = run(words(release="blue", owner="k8s/shop/blue", leader_election=True, operator_class=""))
+    ending.join()
+    assert code == 0
+    status = kubernetes.cluster["status"]
+    assert (status["operator"], status["conditions"][0]["reason"]) == ("k8s/shop/blue", "InvalidManifest")
+    assert (found["readyz"], found["healthz"]) == ("ok\n", "ok\n")
+    assert 'leader_election_master_status{name="blue"} 1.0' in found["metrics"]
+    assert found["holder"].startswith(f"{socket.gethostname()}_")
+    assert kubernetes.lease is not None
+    assert kubernetes.lease["metadata"] == {"name": "blue"}
+    assert (kubernetes.lease["spec"]["holderIdentity"], kubernetes.lease["spec"]["leaseDurationSeconds"]) == ("", 1)
+    reviewed = {body["spec"]["resourceAttributes"]["resource"] for path, body in fake.asked if path == REVIEWS}
+    assert "leases" in reviewed
+    assert not any(path.endswith("/kube-system") for path, _ in fake.asked)
+    messages = [record.message for record in caplog.records if record.name == main.__name__]
+    assert messages == ["listening", "serving", "the Lease is acquired"]
