@@ -15,9 +15,15 @@ from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired.merge import merge
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
-from topiarist.kubernetes.approval import HINT_ALLOW_RISK, RECREATE, TAKE_OWNERSHIP, filter_unapproved
+from topiarist.kubernetes.approval import (
+    HINT_ALLOW_RISK,
+    RECREATE,
+    TAKE_OWNERSHIP,
+    filter_unapproved,
+    has_consented_changes,
+)
 from topiarist.kubernetes.reconciler import TopicResult, reconcile_cluster
-from topiarist.model.plan import Issue, Plan
+from topiarist.model.plan import SAFE_ASSESSMENT, DeleteTopic, Issue, Nudge, Plan, Risk, RiskAssessment, TopicPlan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.planner import make_plan
@@ -237,3 +243,32 @@ def test_a_deletion_with_its_resource_that_is_held(allowed: bool, held: dict[str
     assert refusal.reason is Reason.DELETION_HELD
     assert 'topiarist.dev/retain: "true"' in refusal.hint
     assert not found.changes
+
+
+MINE, THEIRS = OwnershipRecord(OWNER), OwnershipRecord("somebody")
+LOSS = RiskAssessment(Risk.DATA_LOSS, "messages are lost")
+THERE = states.topic("orders")
+
+
+@pytest.mark.parametrize(
+    ("fields", "needed"),
+    [
+        ({"before": THERE, "record_before": MINE, "record_after": MINE}, False),
+        ({"before": THERE, "record_before": THEIRS, "record_after": MINE}, True),
+        ({"before": THERE, "record_before": None, "record_after": MINE}, False),
+        ({"before": THERE, "record_before": MINE, "record_after": None}, False),
+        ({"before": None, "record_before": MINE, "record_after": MINE}, True),
+        ({"before": None, "record_before": None, "record_after": MINE}, False),
+        ({"before": None, "record_before": OwnershipRecord(OWNER, deleted=True), "record_after": MINE}, False),
+        ({"before": THERE, "changes": (Nudge((0,), LOSS),)}, True),
+        ({"before": THERE, "changes": (Nudge((0,), RiskAssessment(Risk.DISRUPTIVE, "why")),)}, False),
+        ({"before": THERE, "changes": (Nudge((0,), SAFE_ASSESSMENT),)}, False),
+        ({"before": THERE, "changes": (DeleteTopic(3, 9, LOSS),)}, False),
+    ],
+)
+def test_a_consent_is_used_by_the_change_that_needed_it(fields: dict[str, Any], needed: bool) -> None:
+    """Taking ownership from another owner, recreating what another client deleted, and losing data use a consent.
+
+    A topic that the operator deleted itself needs none to be created again, and a deletion has approvals of its own.
+    """
+    assert has_consented_changes(TopicPlan("orders", **fields)) is needed

@@ -108,7 +108,7 @@ def test_a_pause_that_is_mistyped_pauses(value: str, paused: bool) -> None:
 def test_what_is_not_understood_holds_a_deletion(note: str) -> None:
     """An invalid annotation withholds a deletion, because it may be an attempt to keep the topic."""
     going = resource_bodies.topic(
-        "orders", deletionPolicy="Delete", meta={**DELETING_META, "annotations": {note: "True"}}
+        "orders", deletionPolicy="Delete", meta={**DELETING_META, "annotations": {note: "True", "topiarist.dev/zz": ""}}
     )
     port = MemoryCluster(states.cluster(owned_topic("orders")))
     (refusal,) = reconcile_topics(port, make_request(resource_bodies.cluster(allowDeletion=True), going))[
@@ -116,6 +116,7 @@ def test_what_is_not_understood_holds_a_deletion(note: str) -> None:
     ].refusals
     assert refusal.reason is Reason.DELETION_HELD
     assert note in refusal.message
+    assert refusal.hint == "correct or remove the annotation"
     assert [*port.state.topics] == ["orders"]
 
 

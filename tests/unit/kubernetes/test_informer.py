@@ -206,6 +206,8 @@ def test_an_outage_is_logged_once_and_asked_about_again_and_again(caplog: pytest
             "the API server cannot be watched",
             "the API server is watched again",
         ]
+        assert {vars(record)["path"] for record in caplog.records} == {PATH}
+        assert vars(caplog.records[0])["error"] == "no answer"
 
     with caplog.at_level(logging.INFO):
         played(work, "a")

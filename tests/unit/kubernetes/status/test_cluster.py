@@ -57,6 +57,9 @@ def test_topics_are_counted() -> None:
     (drift,) = [each for each in status["conditions"] if each["type"] == "DriftDetected"]
     assert drift["status"] == "True"
     assert status["conditions"][0]["message"] == "topics: 10 total, 4 ready, 1 drifted, 1 refused"
+    assert drift["message"] == "1 topic changed on the cluster"
+    none = summary(resource_bodies.cluster(), ReconcileResult([], states.cluster()))
+    assert none["conditions"][0]["message"] == "topics: 0 total"
 
 
 def test_a_second_look_at_the_same_changes_nothing() -> None:
