@@ -434,14 +434,15 @@ def test_a_topic_of_another_release_is_not_homeless() -> None:
     )
     named_, chosen = named("a", "far"), resource_bodies.topic("b", clusterSelector={"matchLabels": {"env": "blue"}})
     only, lost = resource_bodies.topic("c"), named("d", "nowhere")
+    other = resource_bodies.topic("f", clusterSelector={"matchLabels": {"env": "green"}})
     spoken = named("e", "nowhere", status={"operator": GREEN, "clusters": []})
-    kept = Blue(A, B, named_, chosen, only, lost, spoken)
-    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost]
+    kept = Blue(A, B, named_, chosen, only, lost, other, spoken)
+    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]
     assert kept.seen(elsewhere) == []
     kept.upsert(elsewhere)
-    assert [*kept.untargeted_topics()] == [lost]
+    assert [*kept.untargeted_topics()] == [lost, other]
     kept.remove(elsewhere)
     assert kept.marked() == [UNASSIGNED]
-    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost]
+    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]
     kept.upsert(resource_bodies.cluster("far", meta={"namespace": "other"}))
-    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost]
+    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]

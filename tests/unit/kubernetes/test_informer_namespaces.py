@@ -12,10 +12,12 @@ from support.kubernetes import resource_bodies
 from support.virtual_time import run_in_virtual_time
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.cache import Store
-from topiarist.kubernetes.informer import NAMESPACE_NOT_FOUND, NAMESPACE_RETRY_INTERVAL_S, Informers
+from topiarist.kubernetes.informer import NAMESPACE_NOT_FOUND, Informers
 
 HOME, TEAM, OTHER = "shop", "team", "other"
 PERIOD = 60.0
+NAMESPACE_RETRY_INTERVAL_S = 15.0
+"""Seconds, as documented."""
 
 
 class Server:

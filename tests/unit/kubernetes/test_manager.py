@@ -675,3 +675,21 @@ def test_no_loop_is_started_while_the_operator_ends(monkeypatch: pytest.MonkeyPa
         assert world.rounds.closed == 1
 
     run(work)
+
+
+def test_a_pass_waits_five_seconds_for_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An API server that hangs delays a pass a little, and does not stop it."""
+    world = World(resource_bodies.cluster())
+
+    async def hang(_path: str) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    monkeypatch.setattr(world.server, "get", hang)
+
+    async def work() -> None:
+        await world.passes()
+        assert asyncio.get_running_loop().time() == 5.0
+        assert world.server.taken() == ["prod status"]
+
+    run(work)
