@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -21,9 +21,21 @@ from topiarist.kubernetes.approval import (
     TAKE_OWNERSHIP,
     filter_unapproved,
     has_consented_changes,
+    ownership_digest,
+    recreation_digest,
 )
 from topiarist.kubernetes.reconciler import TopicResult, reconcile_cluster
-from topiarist.model.plan import SAFE_ASSESSMENT, DeleteTopic, Issue, Nudge, Plan, Risk, RiskAssessment, TopicPlan
+from topiarist.model.plan import (
+    SAFE_ASSESSMENT,
+    AddPartitions,
+    DeleteTopic,
+    Issue,
+    Nudge,
+    Plan,
+    Risk,
+    RiskAssessment,
+    TopicPlan,
+)
 from topiarist.model.run_options import RunOptions
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.planner import make_plan
@@ -272,3 +284,36 @@ def test_a_consent_is_used_by_the_change_that_needed_it(fields: dict[str, Any], 
     A topic that the operator deleted itself needs none to be created again, and a deletion has approvals of its own.
     """
     assert has_consented_changes(TopicPlan("orders", **fields)) is needed
+
+
+@pytest.mark.parametrize("digest", [ownership_digest, recreation_digest])
+def test_a_digest_is_of_one_topic_in_one_state(digest: Callable[[Resource, str, OwnershipRecord | None], str]) -> None:
+    """A consent counts for one Topic, one cluster, one owner and one use: the digest of any other differs."""
+    part = {"name": "prod", "state": "Synced", "consent": "sha256:0123456789abcdef"}
+    same = resource_bodies.topic("orders", meta={"uid": "u"})
+    used = resource_bodies.topic("orders", meta={"uid": "u"}, status={"clusters": [part]})
+    other_uid, other_name = (
+        resource_bodies.topic("orders", meta={"uid": "v"}),
+        resource_bodies.topic("orders", topicName="pay", meta={"uid": "u"}),
+    )
+    found = [
+        *(digest(each, "prod", THEIRS) for each in (same, used, other_uid, other_name)),
+        *(digest(same, "test", THEIRS), digest(same, "prod", MINE), digest(same, "prod", None)),
+    ]
+    assert len({*found}) == len(found)
+    elsewhere = {"clusters": [{**part, "name": "test"}]}
+    again = resource_bodies.topic("orders", meta={"uid": "u", "labels": {"a": "b"}}, status=elsewhere)
+    assert digest(again, "prod", THEIRS) == found[0]
+    assert re.fullmatch("sha256:[0-9a-f]{16}", found[0])
+
+
+def test_a_consent_to_one_size_counts_for_no_other() -> None:
+    """The digest has the values of every kind of change, not of configs alone."""
+    spec = spec_of(resource_bodies.cluster())
+    digests = []
+    for added in ((1,), (1, 2)):
+        growth = AddPartitions(3, added, ((1, 2, 3),) * len(added), LOSS)
+        plan = Plan("prod", "", topics=(TopicPlan("orders", changes=(growth,)),))
+        (topic,) = filter_unapproved(plan, spec, {"orders": asking()}, {}).topics
+        digests.append(digest_of(topic.refusals[0]))
+    assert len({*digests}) == 2

@@ -330,8 +330,9 @@ def test_a_cluster_that_cannot_be_read_any_more_is_still_meant() -> None:
 
 def test_a_cluster_that_could_never_be_read() -> None:
     """The Topics of a Cluster that was never readable are unknown."""
-    kept = Kept(unreadable(A))
+    kept = Kept(unreadable(A), named())
     assert (kept.cluster_spec("a"), kept.unreadable_clusters) == (None, ["a"])
+    assert [*kept.topic_keys("a")] == [*kept.topic_keys("nowhere")] == []
 
 
 def test_a_policy_that_cannot_be_read_any_more_has_no_rules() -> None:
@@ -428,7 +429,7 @@ def test_what_another_release_serves_is_left_to_it() -> None:
 
 def test_a_topic_of_another_release_is_not_homeless() -> None:
     """A Topic with a Cluster of another release is not without a target, by name, label, only Cluster or status."""
-    labels = {"labels": {"env": "blue"}}
+    labels = {"labels": {"env": "blue", "tier": "1"}}
     elsewhere = resource_bodies.updated_body(
         resource_bodies.cluster("far", meta={"namespace": "other", **labels}), status={"operator": GREEN}
     )
@@ -444,5 +445,13 @@ def test_a_topic_of_another_release_is_not_homeless() -> None:
     kept.remove(elsewhere)
     assert kept.marked() == [UNASSIGNED]
     assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]
+    for strange in ({"class": "violet"}, {}):
+        kept.upsert(
+            resource_bodies.updated_body(
+                resource_bodies.cluster("far", meta={"namespace": "other", **labels}, **strange),
+                status={"operator": GREEN} if strange else {},
+            )
+        )
+        assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]
     kept.upsert(resource_bodies.cluster("far", meta={"namespace": "other"}))
     assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]

@@ -209,6 +209,9 @@ def test_an_outage_is_logged_once_and_asked_about_again_and_again(caplog: pytest
         ]
         assert {vars(record)["path"] for record in caplog.records} == {PATH}
         assert vars(caplog.records[0])["error"] == "no answer"
+        caplog.clear()
+        await copy.hears(ApiError(0, "no answer"), server.bookmark())
+        assert len(caplog.records) == 2
 
     with caplog.at_level(logging.INFO):
         played(work, "a")

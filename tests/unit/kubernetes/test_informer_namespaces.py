@@ -179,6 +179,17 @@ def test_topics_of_which_nothing_can_be_seen_are_kept() -> None:
     played(server, (HOME, TEAM), work)
 
 
+def test_an_outage_makes_no_namespace_unavailable() -> None:
+    """A watch that breaks for another reason is not the matter of one namespace."""
+    server = Server(HOME, TEAM)
+    server.watch_errors["/apis/topiarist.dev/v1/namespaces/team/topics"] = ApiError(503, "no")
+
+    async def work(watching: Watching) -> None:
+        assert await watching.later() == {}
+
+    played(server, (HOME, TEAM), work)
+
+
 def test_the_api_server_may_be_away() -> None:
     """Nothing is known of the namespaces then, and nothing ends."""
     server = Server(HOME, TEAM)

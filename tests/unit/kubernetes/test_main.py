@@ -21,6 +21,7 @@ import pytest
 from click.testing import CliRunner
 
 from support.kubernetes import resource_bodies
+from support.waiting import wait_until
 from topiarist.cli.commands.operator import command
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import main
@@ -221,9 +222,11 @@ def test_where_nobody_can_listen(text: str) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_signal_ends_a_standby(number: signal.Signals, code: int, fake: Fake) -> None:
-    """At once, without a Lease and without a watch; Ctrl-C has an exit code of its own."""
-    asked = threading.Event()
+def test_a_signal_ends_a_standby(
+    number: signal.Signals, code: int, fake: Fake, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At once, without a Lease and without a watch; Ctrl-C has an exit code of its own. Until then it is ready."""
+    asked, found = threading.Event(), list[str]()
 
     def answer(path: str, body: Any) -> tuple[int, Any]:
         if path == REVIEWS:
@@ -234,14 +237,24 @@ def test_a_signal_ends_a_standby(number: signal.Signals, code: int, fake: Fake) 
         return 500, {"message": "nothing else is asked"}
 
     def strike() -> None:
-        assert asked.wait(60)
-        os.kill(os.getpid(), number)
+        try:
+            assert asked.wait(60)
+            wait_until(lambda: "waiting for the Lease" in caplog.messages, "the holder is logged")
+            (port,) = (vars(record)["port"] for record in caplog.records if record.message == "listening")
+            found.extend([scraped(port, "readyz"), scraped(port, "metrics")])
+        finally:
+            os.kill(os.getpid(), number)
 
     fake.answer = answer
     striking = threading.Thread(target=strike)
     striking.start()
-    assert run(words(leader_election=True, owner="k8s/shop")) == code
+    with caplog.at_level(logging.INFO):
+        assert run(words(leader_election=True, owner="k8s/shop")) == code
     striking.join()
+    ready, metrics = found
+    assert ready == "ok\n"
+    assert 'leader_election_master_status{name="topiarist"} 0.0' in metrics
+    assert [vars(each)["holder"] for each in caplog.records if each.message == "waiting for the Lease"] == ["another"]
     assert {path.rpartition("/")[2] for path, _ in fake.asked} == {"selfsubjectaccessreviews", "topiarist"}
 
 
@@ -335,13 +348,13 @@ def test_an_owner_that_no_operator_has(text: str) -> None:
 
 
 VERSION = {"groupVersion": "topiarist.dev/v1", "version": "v1"}
-CLUSTERS = {"name": "clusters", "singularName": "cluster", "kind": "Cluster", "namespaced": True, "verbs": ["watch"]}
+CLUSTERS = {"name": "clusters", "singularName": "cluster", "kind": "Cluster", "namespaced": True}
 EVENTS = {"name": "events", "singularName": "event", "kind": "Event", "namespaced": True, "verbs": ["create"]}
 KINDS: dict[str, dict[str, Any]] = {
     "/api": {"versions": ["v1"]},
     "/api/v1": {"resources": [EVENTS]},
     "/apis": {"groups": [{"name": "topiarist.dev", "versions": [VERSION], "preferredVersion": VERSION}]},
-    "/apis/topiarist.dev/v1": {"resources": [CLUSTERS]},
+    "/apis/topiarist.dev/v1": {"resources": [{**CLUSTERS, "verbs": ["list", "watch"]}]},
 }
 """The kinds that kopf looks for."""
 
@@ -350,7 +363,7 @@ class Kubernetes:
     """The answers of an API server with one Cluster and one Lease, which keep what is written."""
 
     def __init__(self) -> None:
-        self.cluster: dict[str, Any] = resource_bodies.body("Cluster", "prod", {"kafkaVersion": "never"})
+        self.clusters = {"prod": resource_bodies.body("Cluster", "prod", {"kafkaVersion": "never"})}
         self.lease: dict[str, Any] | None = None
         self.is_written = threading.Event()
 
@@ -364,12 +377,16 @@ class Kubernetes:
         if "/leases" in path:
             self.lease = body or self.lease
             return (200, self.lease) if self.lease else (404, {"message": "not found"})
-        if path.endswith("/clusters/prod/status"):
-            self.cluster = {**self.cluster, "status": body["status"]}
+        if path.endswith("/status"):
+            name = path.split("/")[-2]
+            self.clusters[name] = {**self.clusters[name], "status": body["status"]}
             self.is_written.set()
-        if name in ("prod", "status"):
-            return 200, self.cluster
-        return 200, {"metadata": {"resourceVersion": "1"}, "items": [self.cluster] if name == "clusters" else []}
+        if name in self.clusters:
+            return 200, self.clusters[name]
+        listed: dict[str, Any] = {"metadata": {"resourceVersion": "1"}, "items": []}
+        if path.endswith("/namespaces/shop/clusters"):
+            listed["items"] = [*self.clusters.values()]
+        return 200, listed
 
 
 def scraped(port: int, path: str) -> str:
@@ -399,8 +416,9 @@ def test_an_operator_serves_until_it_is_ended(fake: Fake, caplog: pytest.LogCapt
         code = run(words(release="blue", owner="k8s/shop/blue", leader_election=True, operator_class=""))
     ending.join()
     assert code == 0
-    status = kubernetes.cluster["status"]
-    assert (status["operator"], status["conditions"][0]["reason"]) == ("k8s/shop/blue", "InvalidManifest")
+    for each in kubernetes.clusters.values():
+        status = each["status"]
+        assert (status["operator"], status["conditions"][0]["reason"]) == ("k8s/shop/blue", "InvalidManifest")
     assert (found["readyz"], found["healthz"]) == ("ok\n", "ok\n")
     assert 'leader_election_master_status{name="blue"} 1.0' in found["metrics"]
     assert found["holder"].startswith(f"{socket.gethostname()}_")

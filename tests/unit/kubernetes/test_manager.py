@@ -693,3 +693,33 @@ def test_a_pass_waits_five_seconds_for_its_cluster(monkeypatch: pytest.MonkeyPat
         assert world.server.taken() == ["prod status"]
 
     run(work)
+
+
+def test_an_annotation_of_a_cluster_that_is_wrong_has_an_event() -> None:
+    """A mistyped pause of a Cluster is told once, as is that of a Topic."""
+    note = {"annotations": {"topiarist.dev/pasued": "true"}}
+    world = World()
+    home = resource_bodies.cluster(meta=note)
+    world.server.give(home)
+    world.server.kept["Cluster/prod"]["metadata"]["annotations"] = note["annotations"]
+    world.controller.store.upsert(home)
+
+    async def work() -> None:
+        for _ in range(2):
+            await world.passes()
+        assert world.server.events == ["prod InvalidAnnotation"]
+
+    run(work)
+
+
+def test_a_topic_that_was_deleted_meanwhile_gets_no_status() -> None:
+    """The pass had it, and it is gone before its status is written."""
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
+
+    async def work() -> None:
+        found = make_result(world.topic("orders"), SyncState.REFUSED)
+        world.controller.store.remove(world.topic("orders"))
+        await world.passes(found)
+        assert (world.server.taken(), world.server.events) == (["prod status"], [])
+
+    run(work)

@@ -121,6 +121,14 @@ def test_moves_are_looked_at_soon_and_sooner_after_progress() -> None:
     assert found[31:33] == pytest.approx([FIRST_MOVE_PAUSE_S, FIRST_MOVE_PAUSE_S * 1.25])
 
 
+def test_a_short_period_limits_every_pause() -> None:
+    """A cluster whose moves or writes are in progress is not reconciled less often than any other one."""
+    for ending in (Requeue.MOVING, Requeue.SOON):
+        passes = Passes([ending] * 60)
+        passes.loop = WorkLoop(passes._work, 2.0)
+        assert max(passes.pauses()) == pytest.approx(2.0)
+
+
 def test_a_change_does_not_wait_for_moves() -> None:
     """An event starts a pass at once, however long the pause between two passes over a batch is."""
     passes = Passes([Requeue.MOVING] * 30)

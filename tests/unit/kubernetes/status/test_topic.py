@@ -181,17 +181,31 @@ def test_why_a_cluster_cannot_be_seen_may_change() -> None:
 
 
 def test_what_is_new_while_a_cluster_is_away_is_waited_for() -> None:
-    """A new spec waits for an unavailable cluster. The part of the cluster remains, including the applied spec."""
+    """A new spec waits for an unavailable cluster. What is known of the cluster and of consents and steps remains."""
     topic = resource_bodies.topic("orders", config={"flush.ms": 7})
     found = states.topic("orders", 3, topic_id="id", applied_spec=states.spec("orders"))
     first = status_of(topic, {"prod": make_result(topic, SyncState.SYNCED, actual=found)})
+    moves = {"total": 3, "left": 1, "inFlight": 0, "reason": "Moving", "message": "2 of 3 partitions moved"}
+    kept = {
+        **{key: first["clusters"][0][key] for key in ("partitions", "replicationFactor", "topicId", "generation")},
+        **{"applied": first["clusters"][0]["applied"], "moves": moves},
+        **{"consent": "sha256:0123456789abcdef", "retentionStepAt": NOW},
+    }
+    known = {**first, "clusters": [{**first["clusters"][0], **kept}]}
     status = status_of(
-        resource_bodies.updated_body(topic, status=first, generation=2), {"prod": None}, {"prod": AWAY}, LATER
+        resource_bodies.updated_body(topic, status=known, generation=2), {"prod": None}, {"prod": AWAY}, LATER
     )
     assert told(status) == ("False", "True", "False", "Unreachable")
     (part,) = status["clusters"]
-    kept = ("partitions", "replicationFactor", "topicId", "generation", "applied")
-    assert {key: part[key] for key in kept} == {key: first["clusters"][0][key] for key in kept}
+    assert {key: text for key, text in part.items() if key not in ("name", "state", "refusals")} == kept
+
+
+def test_a_cluster_that_was_away_is_waited_for_after_a_restart() -> None:
+    """A new process that has not read the cluster keeps the reason of the outage until it knows more."""
+    topic = resource_bodies.topic("orders")
+    first = status_of(topic, {"prod": None}, {"prod": AWAY})
+    known = resource_bodies.updated_body(topic, status=first)
+    assert status_of(known, {"prod": None}, now=LATER) == first
 
 
 def test_a_part_has_what_the_cluster_holds() -> None:
