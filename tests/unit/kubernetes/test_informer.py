@@ -133,6 +133,8 @@ def test_what_is_listed_and_then_watched_is_there() -> None:
         assert copy.names == ["a", "c"]
         assert copy.found["a"].declared_spec["partitions"] == 9
         assert (server.lists, copy.relists) == (1, 0)
+        await copy.hears(ApiError(410, "too old"))  # removes nothing again, which ``_remove`` would not take
+        assert (copy.names, server.lists) == (["a", "c"], 2)
 
     played(work, "a", "b")
 

@@ -11,12 +11,15 @@ import signal
 import socket
 import threading
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
+import kopf
 import pytest
 from click.testing import CliRunner
 
@@ -430,3 +433,76 @@ def test_an_operator_serves_until_it_is_ended(fake: Fake, caplog: pytest.LogCapt
     assert not any(path.endswith("/kube-system") for path, _ in fake.asked)
     messages = [record.message for record in caplog.records if record.name == main.__name__]
     assert messages == ["listening", "serving", "the Lease is acquired"]
+
+
+def test_a_process_that_lost_its_lease_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with an error and without any further write, because another replica may be at work already."""
+    ended: list[int | str] = []
+
+    class Lost:
+        async def renew_until_lost(self) -> None:
+            ended.append("lost")
+
+    monkeypatch.setattr(os, "_exit", ended.append)
+    asyncio.run(main._hold_lease(Lost()))  # type: ignore[arg-type]
+    assert ended == ["lost", 1]
+
+
+def handle(handler: Any, operator: object, **words: Any) -> Coroutine[Any, Any, None]:
+    """Return the call of one of kopf's handlers, with only the arguments that it uses."""
+    called: Coroutine[Any, Any, None] = handler(memo=kopf.Memo(operator=operator), **words)
+    return called
+
+
+class Beginning:
+    """An operator that begins, or fails to."""
+
+    instance = "host_1"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.has_begun = False
+
+    async def begin(self) -> None:
+        """Begin."""
+        self.has_begun = True
+        if self.error:
+            raise self.error
+
+
+def test_no_outage_ends_kopf() -> None:
+    """kopf retries without end, watches no definitions, and posts Events in the name of the operator."""
+    settings, operator = kopf.OperatorSettings(), Beginning()
+    asyncio.run(handle(main.begin, operator, settings=settings))
+    assert operator.has_begun
+    assert [*islice(settings.networking.error_backoffs, 1000)] == [2.0] * 1000  # type: ignore[arg-type]
+    assert (settings.networking.request_timeout, settings.networking.connect_timeout) == (30, 10)
+    assert (settings.watching.server_timeout, settings.watching.inactivity_timeout) == (600, 90)
+    assert settings.scanning.disabled
+    posting = settings.posting
+    assert (posting.reporting_component, posting.reporting_instance) == ("topiarist.dev/operator", "host_1")
+    assert posting.event_name_prefix == "topiarist-"
+    assert [*posting.default_backoffs] == [1, 2, 4, 8]  # type: ignore[misc]
+    assert (posting.worker_limit, posting.idle_timeout) == (8, 0.01)
+
+
+def test_an_operator_that_cannot_begin_is_not_begun_again() -> None:
+    """kopf would repeat the handler; the error is final, and has the text of its cause."""
+    operator = Beginning(TopiaristError(Reason.NO_PERMISSION, "may not list topics"))
+    with pytest.raises(kopf.PermanentError, match="may not list topics"):
+        asyncio.run(handle(main.begin, operator, settings=kopf.OperatorSettings()))
+
+
+@pytest.mark.parametrize("kind", [None, "ADDED", "MODIFIED", "DELETED"])
+def test_events_of_clusters_reach_the_manager(kind: str | None) -> None:
+    """Each event of the watch and of its first list is passed on; from the first one on, Events can be posted."""
+    found: list[tuple[str, Any]] = []
+    attach = SimpleNamespace(attach=lambda: found.append(("attach", None)))
+    manager = SimpleNamespace(
+        on_cluster_event=lambda body, *, deleted: found.append((body["metadata"]["name"], deleted))
+    )
+    operator = SimpleNamespace(events=attach, manager=manager)
+    plain: Any = resource_bodies.body("Cluster", "prod", {})
+    body = kopf.Body(plain)
+    asyncio.run(handle(main.on_cluster, operator, type=kind, body=body))
+    assert found == [("attach", None), ("prod", kind == "DELETED")]

@@ -713,7 +713,7 @@ def test_an_annotation_of_a_cluster_that_is_wrong_has_an_event() -> None:
 
 
 def test_a_topic_that_was_deleted_meanwhile_gets_no_status() -> None:
-    """The pass had it, and it is gone before its status is written."""
+    """A Topic that is deleted during a pass needs neither a status nor an Event."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
 
     async def work() -> None:
@@ -721,5 +721,22 @@ def test_a_topic_that_was_deleted_meanwhile_gets_no_status() -> None:
         world.controller.store.remove(world.topic("orders"))
         await world.passes(found)
         assert (world.server.taken(), world.server.events) == (["prod status"], [])
+
+    run(work)
+
+
+def test_each_cluster_has_a_session_of_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every ownership record names the owner; the secrets of all clusters are in the folder of the process."""
+    world = World(resource_bodies.cluster())
+    opened: list[tuple[str, Path]] = []
+    monkeypatch.setattr(module, "ClusterSession", lambda owner, folder: opened.append((owner, folder)))
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(1)
+        ((owner, folder),) = opened
+        assert (owner, folder.is_dir(), folder.name[:10]) == ("k8s/shop/topiarist", True, "topiarist-")
+        await world.controller.stop()
 
     run(work)

@@ -123,7 +123,7 @@ def test_a_request_of_others_is_named() -> None:
 
 
 class Inspected(MemoryCluster):
-    """A cluster whose partitions have these in-sync replicas and copy as ``MOVES`` ask; it records what it reads."""
+    """A cluster with these in-sync replicas by partition, which copies as ``MOVES`` ask; it records what it reads."""
 
     def __init__(self, state: ClusterState, *in_sync: tuple[int, ...]) -> None:
         super().__init__(state)

@@ -206,7 +206,7 @@ def test_a_lost_session_sends_nothing_more() -> None:
 
 
 def ended(owner: str = OWNER, throttles: Any = THROTTLES, **fields: Any) -> dict[str, Any]:
-    """Return the fields of a state in which a batch has ended whose throttles are still set."""
+    """Return the fields of a state with a batch that has ended, and throttles of it that are still set."""
     moves = (ReplicaMove("pay", 0, (6, 2, 3), (1, 2, 3)),)
     return {"batch": BatchRecord(owner, 1, 1, moves, throttles), "batch_at_ms": SENT_AT_MS, **fields}
 
@@ -225,7 +225,7 @@ def ended(owner: str = OWNER, throttles: Any = THROTTLES, **fields: Any) -> dict
     ids=["put back", "lost session", "of another owner", "frozen", "no throttles", "in flight", "no batch"],
 )
 def test_throttles_that_stay_are_reported(state: dict[str, Any], is_lost: bool, left: bool) -> None:
-    """A throttle that nobody needs any more slows down replication: the status has it until it is put back."""
+    """A throttle that no batch needs any more slows down replication: the status has it until it is put back."""
     drain = Drain(**state)
     drain.home = resource_bodies.cluster()
     drain.port.is_lost = is_lost

@@ -150,7 +150,7 @@ def test_the_time_of_a_step_is_that_of_its_write(topic: TopicPlan | None, is_app
 
 
 def test_the_next_step_is_the_reason_to_wait() -> None:
-    """A topic whose plan was made whole is not as asked while steps are left."""
+    """A topic is not as asked while steps are left, although all of its plan was made."""
     notice = Issue(Reason.RETENTION_STEP, "2 more")
     assert find_next_step(STEP) == notice._replace(reason=Reason.RETENTION_WAITS)
     assert find_next_step(replace(STEP, notices=())) is None

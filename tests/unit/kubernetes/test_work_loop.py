@@ -122,7 +122,7 @@ def test_moves_are_looked_at_soon_and_sooner_after_progress() -> None:
 
 
 def test_a_short_period_limits_every_pause() -> None:
-    """A cluster whose moves or writes are in progress is not reconciled less often than any other one."""
+    """A cluster with moves or writes in progress is not reconciled less often than any other one."""
     for ending in (Requeue.MOVING, Requeue.SOON):
         passes = Passes([ending] * 60)
         passes.loop = WorkLoop(passes._work, 2.0)
