@@ -28,6 +28,7 @@ class Server:
         self.topics: dict[str, list[dict[str, Any]]] = {}
         self.refused: dict[str, int] = {}
         self.lacking: set[str] = set()
+        self.lacking_events: set[str] = set()
         self.reviews = 0
         self.listed: list[tuple[str, Mapping[str, str]]] = []
         self.watch_errors: dict[str, ApiError] = {}
@@ -63,7 +64,9 @@ class Server:
         """What may be done."""
         self.reviews += 1
         asked = body["spec"]["resourceAttributes"]
-        return {"status": {"allowed": not (asked["namespace"] in self.lacking and asked["verb"] == "patch")}}
+        denied = asked["namespace"] in self.lacking and asked["verb"] == "patch"
+        denied |= asked["namespace"] in self.lacking_events and asked["resource"] == "events"
+        return {"status": {"allowed": not denied}}
 
 
 class Watching:
@@ -163,6 +166,17 @@ def test_rights_are_asked_for_one_namespace_at_a_time() -> None:
         assert (server.reviews - before, per_namespace) == (0, 8)
 
     played(server, (HOME, OTHER, TEAM), work)
+
+
+def test_a_single_missing_right_is_named_alone() -> None:
+    """The text counts further rights only if there are some."""
+    server = Server(HOME, TEAM)
+    server.lacking_events.add(TEAM)
+
+    async def work(watching: Watching) -> None:
+        assert watching.away[TEAM].endswith("may not create events in namespace team")
+
+    played(server, (HOME, TEAM), work)
 
 
 def test_topics_of_which_nothing_can_be_seen_are_kept() -> None:

@@ -189,6 +189,16 @@ def test_who_has_no_account_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         assert "set KUBECONFIG" in str(caught.value)
 
 
+def test_the_log_has_the_requested_form(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logging is configured before anything is logged."""
+    configured: list[tuple[str, ...]] = []
+    monkeypatch.setattr(main, "configure_logging", lambda *options: configured.append(options))
+    fake.answer = lambda _path, _body: (403, {"message": "forbidden"})
+    with pytest.raises(TopiaristError):
+        run(words(log_format="text", log_level="warning"))
+    assert configured == [("text", "warning")]
+
+
 def test_garbage_is_collected(fake: Fake) -> None:
     """The command line does without, since it is short-lived; an operator that lives for months must not."""
     fake.answer = lambda _path, _body: (403, {"message": "forbidden"})

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -738,5 +739,44 @@ def test_each_cluster_has_a_session_of_the_owner(monkeypatch: pytest.MonkeyPatch
         ((owner, folder),) = opened
         assert (owner, folder.is_dir(), folder.name[:10]) == ("k8s/shop/topiarist", True, "topiarist-")
         await world.controller.stop()
+
+    run(work)
+
+
+def test_a_pass_does_not_read_its_cluster_anew() -> None:
+    """The Cluster is read from the API server in each pass; as long as it is unchanged, its spec is the same object.
+
+    Otherwise all of its Topics would be merged again in each pass.
+    """
+    world = World(resource_bodies.cluster())
+    store = world.controller.store
+
+    async def work() -> None:
+        first = store.cluster_spec("prod")
+        for _ in range(2):
+            await world.passes()
+            assert store.cluster_spec("prod") is first
+        world.server.kept["Cluster/prod"]["metadata"]["generation"] = 2
+        await world.passes()
+        assert store.cluster_spec("prod") is not first
+
+    run(work)
+
+
+def test_the_duration_of_a_pass_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the read and the writes of the cluster, and not those of the API server after it."""
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time()))
+    world = World(resource_bodies.cluster())
+
+    async def slow(*_: Any) -> ReconcileResult:
+        await asyncio.sleep(3)
+        return ReconcileResult([], states.cluster())
+
+    monkeypatch.setattr(world.rounds, "reconcile", slow)
+
+    async def work() -> None:
+        await asyncio.sleep(100)
+        await world.controller._reconcile("prod", world.rounds)  # type: ignore[arg-type]
+        assert 'topiarist_pass_duration_seconds_sum{cluster="prod"} 3.0' in exported(world)
 
     run(work)
