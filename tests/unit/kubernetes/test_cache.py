@@ -306,6 +306,8 @@ def test_a_topic_that_cannot_be_read_has_no_home() -> None:
         "b": ["named"],
     }
     assert [each.name for each in kept.untargeted_topics()] == ["named", "lost"]
+    kept.upsert(named("fine", "b"))
+    assert [each.name for each in kept.unreadable_topics("b")] == ["named"]
 
 
 def unreadable(of: Resource) -> Resource:
@@ -455,3 +457,14 @@ def test_a_topic_of_another_release_is_not_homeless() -> None:
         assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]
     kept.upsert(resource_bodies.cluster("far", meta={"namespace": "other"}))
     assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]
+
+
+def test_a_policy_of_another_release_is_reported_beside_any_number_of_clusters() -> None:
+    """A Topic of another release is reported only if it targets a Cluster of this one; a Policy targets none."""
+    policy = resource_bodies.updated_body(resource_bodies.policy("law"), status={"operator": GREEN})
+    held = {"operator": GREEN, "clusters": [{"name": "b", "state": "Synced"}]}
+    here, elsewhere = named("here", "a", status=held), named("elsewhere", "nowhere", status=held)
+    assert Blue(A, B, policy, here, elsewhere).other_release_owners() == {
+        ("Policy", "shop", "law"): GREEN,
+        ("Topic", "shop", "here"): GREEN,
+    }

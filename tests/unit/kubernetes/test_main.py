@@ -516,3 +516,14 @@ def test_events_of_clusters_reach_the_manager(kind: str | None) -> None:
     body = kopf.Body(plain)
     asyncio.run(handle(main.on_cluster, operator, type=kind, body=body))
     assert found == [("attach", None), ("prod", kind == "DELETED")]
+
+
+def test_kopf_watches_clusters_alone() -> None:
+    """Informers watch all other kinds; a start that fails is not repeated by kopf."""
+    registry = vars(kopf.get_default_registry())
+    (watching,) = registry["_watching"].get_all_handlers()
+    assert (watching.fn, watching.selector.group, watching.selector.version) == (main.on_cluster, "topiarist.dev", "v1")
+    assert watching.selector.any_name == "clusters"
+    activities = {handler.fn: handler for handler in registry["_activities"].get_all_handlers()}
+    assert {main.begin, main.log_in, main.end} <= activities.keys()
+    assert activities[main.begin].errors is kopf.ErrorsMode.PERMANENT

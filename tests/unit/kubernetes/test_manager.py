@@ -780,3 +780,22 @@ def test_the_duration_of_a_pass_is_measured(monkeypatch: pytest.MonkeyPatch) -> 
         assert 'topiarist_pass_duration_seconds_sum{cluster="prod"} 3.0' in exported(world)
 
     run(work)
+
+
+def test_a_warning_is_not_repeated_while_no_status_can_be_written() -> None:
+    """The Event is posted once, although the status does not have its reason; another reason is told again."""
+    topic = resource_bodies.topic("lost", clusters=["nowhere"])
+    world = World(topic)
+    world.server.broken = True
+
+    async def work() -> None:
+        for _ in range(3):
+            await world.controller._reconcile_unassigned()
+        assert world.server.events == ["lost UnknownCluster"]
+        note = {"topiarist.dev/pasued": "true"}
+        world.controller.store.upsert(resource_bodies.updated_body(topic, annotations=note))
+        for _ in range(3):
+            await world.controller._reconcile_unassigned()
+        assert world.server.events[1:] == ["lost InvalidAnnotation", "lost UnknownCluster"]
+
+    run(work)

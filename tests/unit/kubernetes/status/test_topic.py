@@ -16,10 +16,13 @@ from support.kubernetes.status_schema import validate_status
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
-from topiarist.kubernetes.status.conditions import MAX_MESSAGE_BYTES, ReadyCondition, build_conditions, truncate_message
+from topiarist.kubernetes.status.conditions import ReadyCondition, build_conditions, truncate_message
 from topiarist.kubernetes.status.topic import topic_status
 from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem, CreateTopic, Issue, TopicPlan, UpdateConfig
 from unit.kubernetes.topic_results import LATER, NOW, make_result
+
+MAX_MESSAGE_BYTES = 1024
+"""The limit of the API server for the message of an Event."""
 
 AWAY = TopiaristError(Reason.UNREACHABLE, "no answer", "look at it")
 CREATION = CreateTopic(states.spread_replicas(3), {})
@@ -504,7 +507,7 @@ def test_long_words_are_cut_in_conditions() -> None:
 def test_words_are_cut_by_bytes(text: str) -> None:
     """topiarist truncates messages of Events to 1,024 bytes, and never within a character."""
     cut = truncate_message(text)
-    assert len(cut.encode()) <= MAX_MESSAGE_BYTES
+    assert MAX_MESSAGE_BYTES - 3 <= len(cut.encode()) <= MAX_MESSAGE_BYTES
     assert text.startswith(cut.removesuffix("..."))
 
 

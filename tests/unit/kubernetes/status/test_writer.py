@@ -14,8 +14,9 @@ from support.kubernetes import resource_bodies
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.status.events import Event
-from topiarist.kubernetes.status.writer import MAX_PENDING_EVENTS, EventRecorder, StatusWriter
+from topiarist.kubernetes.status.writer import EventRecorder, StatusWriter
 
+MAX_PENDING_EVENTS = 1000
 PATH = "/apis/topiarist.dev/v1/namespaces/shop/topics/orders"
 
 
