@@ -203,6 +203,12 @@ def test_a_lost_session_sends_nothing_more() -> None:
     assert found.moves is not None
     assert found.moves.waiting == ()
     assert [each.state for each in found.topic_results] == [SyncState.WAITING, SyncState.SYNCED]
+    drain.port.is_lost = False
+    drain.run()
+    drain.port.is_lost = True
+    orders = drain.orders()
+    assert refusal_reasons(orders) == [Reason.NOT_SENT]
+    assert (orders.state, orders.is_deferred, orders.is_in_progress) == (SyncState.MOVING, False, False)
 
 
 def ended(owner: str = OWNER, throttles: Any = THROTTLES, **fields: Any) -> dict[str, Any]:
