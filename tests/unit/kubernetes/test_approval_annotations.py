@@ -32,6 +32,8 @@ DIGEST = "sha256:0123456789abcdef"
         ("topiarist.dev/allow-risk", DIGEST, ""),
         ("topiarist.dev/recreate", f"{DIGEST},{DIGEST}", ""),
         ("topiarist.dev/from-defaults", "retention.ms", ""),
+        ("topiarist.dev/from-profiles", "retention.ms", ""),
+        ("topiarist.dev/from-broker-config", "retention.ms", ""),
         ("example.com/paused", "True", ""),
         ("kubectl.kubernetes.io/last-applied-configuration", '{"apiVersion": "topiarist.dev/v1"}', ""),
         (

@@ -590,7 +590,11 @@ def test_a_resource_of_another_release_is_logged_once(caplog: pytest.LogCaptureF
             world.server.give(held)
             world.controller.store.upsert(held)
             await world.controller._reconcile_unassigned()
-            found += [vars(record)["holder"] for record in caplog.records if "holder" in vars(record)]
+            records = [vars(record) for record in caplog.records if "holder" in vars(record)]
+            found += [record["holder"] for record in records]
+            assert {(each["kind"], each["namespace"], each["resource"]) for each in records} <= {
+                ("Policy", "shop", "law")
+            }
             caplog.clear()
         assert found == ["green", "red", "red"]
         assert 'topiarist_resources_held_by_others{holder="red",kind="Policy"} 1.0' in exported(world)
@@ -797,5 +801,31 @@ def test_a_warning_is_not_repeated_while_no_status_can_be_written() -> None:
         for _ in range(3):
             await world.controller._reconcile_unassigned()
         assert world.server.events[1:] == ["lost InvalidAnnotation", "lost UnknownCluster"]
+
+    run(work)
+
+
+def test_topics_of_a_removed_cluster_may_be_those_of_another_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Topic that targets a Cluster of another release then gets its status from that release alone."""
+    orders = resource_bodies.topic("orders", clusters=["prod"])
+    world = World(resource_bodies.cluster(), orders)
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+    world.rounds.seen = lambda: ReconcileResult(
+        [make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster()
+    )
+    theirs = resource_bodies.updated_body(
+        resource_bodies.cluster(meta={"namespace": "other"}), status={"operator": "green"}
+    )
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(5)
+        world.controller.store.upsert(theirs)
+        world.server.taken()
+        world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=True)
+        await asyncio.sleep(5)
+        assert world.server.taken() == []
+        assert world.server.reason("orders") == "Synced"
+        await world.controller.stop()
 
     run(work)

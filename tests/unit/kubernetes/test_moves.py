@@ -203,6 +203,7 @@ def test_a_copy_that_ends_is_progress(waiting: Waiting) -> None:
 def test_another_request_is_progress(waiting: Waiting) -> None:
     """An entry that is done leaves the request; a request with other entries, or of another batch, has its own time."""
     done = _state((6, 1), (2, 6, 3), requested=MOVES[1:])
+    waiting.cluster.in_sync = ((1, 2), (2,))
     for changed in (done, replace(done, batch_at_ms=7)):
         waiting.after(60)
         waiting.state = changed

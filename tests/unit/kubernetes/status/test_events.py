@@ -27,7 +27,8 @@ from topiarist.kubernetes.status.events import (
     unusable_events,
 )
 from topiarist.kubernetes.status.topic import topic_status
-from topiarist.model.plan import Issue
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import CreateTopic, Issue, TopicPlan
 from topiarist.model.state import ClusterState, OwnershipRecord, WriteBlock
 from unit.kubernetes.topic_results import NOW, make_result, spec_of
 
@@ -287,3 +288,11 @@ def test_what_makes_a_resource_unusable_is_a_warning_once(
     more = {**after, "annotations": ["x is not known"]}
     found = [*unusable_events(with_status(resource_bodies.policy(), **before), more)]
     assert found == [Event("InvalidAnnotation", "x is not known", warning=True), *wanted]
+
+
+@pytest.mark.parametrize(("result", "count"), [(Result.DONE, 1), (Result.UNCHANGED, 0), (Result.FAILED, 0)])
+def test_an_event_is_about_a_write_of_the_operator(result: Result, count: int) -> None:
+    """A change that another client made first, and one that failed, have no Event."""
+    plan = TopicPlan("orders", changes=(CreateTopic(states.spread_replicas(3), {}),))
+    found = make_result(resource_bodies.topic("orders"), SyncState.CHANGED)
+    assert len([*topic_events("prod", {}, found._replace(plan=plan, outcome=Outcome("orders", result)))]) == count

@@ -460,6 +460,9 @@ def test_a_deletion_that_waits_for_a_name_says_how_to_let_go() -> None:
     topic = resource_bodies.topic("orders", deletionPolicy="Delete", meta=going)
     message = by_type(status_of(topic, {}, clusters=("a", "b")))["Ready"]["message"]
     assert 'topiarist.dev/retain: "true"' in message
+    for meta in ({"finalizers": [FINALIZER]}, {**going, "finalizers": []}):
+        topic = resource_bodies.topic("orders", deletionPolicy="Delete", meta=meta)
+        assert "retain" not in by_type(status_of(topic, {}, clusters=("a", "b")))["Ready"]["message"]
 
 
 def test_a_topic_that_stays_where_it_was_applied_says_so() -> None:

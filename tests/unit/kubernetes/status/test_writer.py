@@ -68,6 +68,7 @@ def test_a_finalizer_is_applied_alone() -> None:
     server = Server(topic, somebody="another")
     after = written(server, topic, finalizer=True)
     assert {*after.finalizers} == {"another", FINALIZER}
+    assert after.manifest is topic.manifest  # a spec that has not changed is not parsed again
     metadata = {"name": "orders", "namespace": "shop", "uid": topic.uid, "finalizers": [FINALIZER]}
     body = {"apiVersion": "topiarist.dev/v1", "kind": "Topic", "metadata": metadata}
     assert server.sent == [(PATH, "topiarist-finalizer", body)]
