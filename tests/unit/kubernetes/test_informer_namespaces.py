@@ -348,6 +348,7 @@ def test_managed_fields_are_not_kept() -> None:
     """They are a third of a body, which ten thousand Topics would keep in memory; the body is of its kind."""
     server = Server(HOME)
     server.topics = {HOME: [topic(HOME)]}
-    asyncio.run(Watching(server, HOME).informers.refresh())
+    watching = Watching(server, HOME)
+    run_in_virtual_time(watching.informers.refresh)
     (body,) = server.topics[HOME]
     assert "managedFields" not in body["metadata"]

@@ -51,6 +51,7 @@ def test_only_requested_moves_are_in_flight() -> None:
     assert find_moves_in_flight(_state((2, 1), (2, 6), requested=MOVES[1:])) == MOVES[1:]
     assert find_moves_in_flight(_state((2, 1), (2, 3))) == ()
     assert find_moves_in_flight(states.cluster()) == ()
+    assert find_moves_in_flight(replace(_state((6, 1), (2, 6), requested=MOVES), topics={})) == ()
 
 
 def test_moves_wait_unless_they_are_refused_or_in_flight() -> None:
