@@ -829,3 +829,24 @@ def test_topics_of_a_removed_cluster_may_be_those_of_another_release(monkeypatch
         await world.controller.stop()
 
     run(work)
+
+
+def test_secrets_are_removed_although_a_session_cannot_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect at the end of one cluster leaves no secret of the others behind."""
+    world = World(resource_bodies.cluster())
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+
+    async def fail() -> None:
+        raise ValueError("a mistake of ours")
+
+    monkeypatch.setattr(world.rounds, "close", fail)
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(1)
+        assert world.controller._secrets_folder is not None
+        folder = Path(world.controller._secrets_folder.name)
+        await world.controller.stop()
+        assert not folder.exists()
+
+    run(work)
