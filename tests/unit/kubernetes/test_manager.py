@@ -245,6 +245,7 @@ def test_a_cluster_that_is_gone_lets_its_topics_go(monkeypatch: pytest.MonkeyPat
         assert world.topic("orders").finalizers == ()
         assert world.server.reason("orders") == "UnknownCluster"
         assert world.rounds.closed == 1
+        assert world.controller._cluster_inventory == {}  # else a Cluster of this name would seem to be known
         assert [name for name, _ in world.controller.last_completed()] == [""]
         world.controller.store.upsert(world.server.give(resource_bodies.cluster()))
         await asyncio.sleep(5)

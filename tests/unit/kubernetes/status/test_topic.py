@@ -518,3 +518,11 @@ def test_the_parts_by_cluster() -> None:
     """The parts by cluster are empty if there is no status."""
     assert resource_bodies.topic("orders").status_on("a") == {}
     assert resource_bodies.topic("orders", status={"clusters": [{"name": "a"}]}).status_on("a") == {"name": "a"}
+
+
+def test_the_first_refusal_is_that_of_the_condition() -> None:
+    """Reason and message of a condition are those of one refusal, also if there are several."""
+    topic = resource_bodies.topic("orders")
+    found = make_result(topic, SyncState.REFUSED, Reason.DATA_LOSS, Reason.NOT_OWNED)
+    ready = by_type(status_of(topic, {"prod": found}))["Ready"]
+    assert (ready["reason"], ready["message"]) == ("DataLoss", "prod: because of DataLoss")
