@@ -163,7 +163,7 @@ class ClusterWorker:
             bodies = request.result(TOPIC_READ_TIMEOUT_S)["items"]
         except (ApiError, TimeoutError) as error:
             request.cancel()
-            raise TopiaristError(Reason.UNREACHABLE, f"the API server: {error or 'no answer in time'}") from error
+            raise TopiaristError(Reason.UNREACHABLE, f"the API server: {str(error) or 'no answer in time'}") from error
         if not bodies:
             return None
         return parse_resource({**bodies[0], "kind": resource.kind, "apiVersion": load.API_VERSION}, resource)

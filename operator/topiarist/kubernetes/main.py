@@ -201,8 +201,7 @@ class _Operator:
         port = await self._probes.start(options.host, options.port)
         self._stack.push_async_callback(self._probes.stop)
         log.info("listening", extra={"port": port})
-        leader = manager.metrics.leader.labels(options.release)
-        leader.set(0)
+        leader = manager.metrics.leader.labels(options.release)  # served as 0 from now on
         lease_name = options.release if options.leader_election else ""
         rights = [*required_rights(options.namespace, options.watched_namespaces, lease=lease_name)]
         if not options.owner:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -15,9 +15,27 @@ from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired.merge import merge
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
-from topiarist.kubernetes.approval import HINT_ALLOW_RISK, RECREATE, TAKE_OWNERSHIP, filter_unapproved
+from topiarist.kubernetes.approval import (
+    HINT_ALLOW_RISK,
+    RECREATE,
+    TAKE_OWNERSHIP,
+    filter_unapproved,
+    has_consented_changes,
+    ownership_digest,
+    recreation_digest,
+)
 from topiarist.kubernetes.reconciler import TopicResult, reconcile_cluster
-from topiarist.model.plan import Issue, Plan
+from topiarist.model.plan import (
+    SAFE_ASSESSMENT,
+    AddPartitions,
+    DeleteTopic,
+    Issue,
+    Nudge,
+    Plan,
+    Risk,
+    RiskAssessment,
+    TopicPlan,
+)
 from topiarist.model.run_options import RunOptions
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.planner import make_plan
@@ -237,3 +255,65 @@ def test_a_deletion_with_its_resource_that_is_held(allowed: bool, held: dict[str
     assert refusal.reason is Reason.DELETION_HELD
     assert 'topiarist.dev/retain: "true"' in refusal.hint
     assert not found.changes
+
+
+MINE, THEIRS = OwnershipRecord(OWNER), OwnershipRecord("somebody")
+LOSS = RiskAssessment(Risk.DATA_LOSS, "messages are lost")
+THERE = states.topic("orders")
+
+
+@pytest.mark.parametrize(
+    ("fields", "needed"),
+    [
+        ({"before": THERE, "record_before": MINE, "record_after": MINE}, False),
+        ({"before": THERE, "record_before": THEIRS, "record_after": MINE}, True),
+        ({"before": THERE, "record_before": None, "record_after": MINE}, False),
+        ({"before": THERE, "record_before": MINE, "record_after": None}, False),
+        ({"before": None, "record_before": MINE, "record_after": MINE}, True),
+        ({"before": None, "record_before": None, "record_after": MINE}, False),
+        ({"before": None, "record_before": OwnershipRecord(OWNER, deleted=True), "record_after": MINE}, False),
+        ({"before": THERE, "changes": (Nudge((0,), LOSS),)}, True),
+        ({"before": THERE, "changes": (Nudge((0,), RiskAssessment(Risk.DISRUPTIVE, "why")),)}, False),
+        ({"before": THERE, "changes": (Nudge((0,), SAFE_ASSESSMENT),)}, False),
+        ({"before": THERE, "changes": (DeleteTopic(3, 9, LOSS),)}, False),
+    ],
+)
+def test_a_consent_is_used_by_the_change_that_needed_it(fields: dict[str, Any], needed: bool) -> None:
+    """Taking ownership from another owner, recreating what another client deleted, and losing data use a consent.
+
+    A topic that the operator deleted itself needs none to be created again, and a deletion has approvals of its own.
+    """
+    assert has_consented_changes(TopicPlan("orders", **fields)) is needed
+
+
+@pytest.mark.parametrize("digest", [ownership_digest, recreation_digest])
+def test_a_digest_is_of_one_topic_in_one_state(digest: Callable[[Resource, str, OwnershipRecord | None], str]) -> None:
+    """A consent counts for one Topic, one cluster, one owner and one use: the digest of any other differs."""
+    part = {"name": "prod", "state": "Synced", "consent": "sha256:0123456789abcdef"}
+    same = resource_bodies.topic("orders", meta={"uid": "u"})
+    used = resource_bodies.topic("orders", meta={"uid": "u"}, status={"clusters": [part]})
+    other_uid, other_name = (
+        resource_bodies.topic("orders", meta={"uid": "v"}),
+        resource_bodies.topic("orders", topicName="pay", meta={"uid": "u"}),
+    )
+    found = [
+        *(digest(each, "prod", THEIRS) for each in (same, used, other_uid, other_name)),
+        *(digest(same, "test", THEIRS), digest(same, "prod", MINE), digest(same, "prod", None)),
+    ]
+    assert len({*found}) == len(found)
+    elsewhere = {"clusters": [{**part, "name": "test"}]}
+    again = resource_bodies.topic("orders", meta={"uid": "u", "labels": {"a": "b"}}, status=elsewhere)
+    assert digest(again, "prod", THEIRS) == found[0]
+    assert re.fullmatch("sha256:[0-9a-f]{16}", found[0])
+
+
+def test_a_consent_to_one_size_counts_for_no_other() -> None:
+    """The digest has the values of every kind of change, not of configs alone."""
+    spec = spec_of(resource_bodies.cluster())
+    digests = []
+    for added in ((1,), (1, 2)):
+        growth = AddPartitions(3, added, ((1, 2, 3),) * len(added), LOSS)
+        plan = Plan("prod", "", topics=(TopicPlan("orders", changes=(growth,)),))
+        (topic,) = filter_unapproved(plan, spec, {"orders": asking()}, {}).topics
+        digests.append(digest_of(topic.refusals[0]))
+    assert len({*digests}) == 2

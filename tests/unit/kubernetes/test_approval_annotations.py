@@ -12,7 +12,7 @@ from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason
 from topiarist.kubernetes.api import clock
-from topiarist.kubernetes.approval import MAX_ERRORS, annotation_errors, is_paused
+from topiarist.kubernetes.approval import annotation_errors, is_paused
 from topiarist.kubernetes.reconciler import SyncState
 from topiarist.kubernetes.status.cluster import policy_status
 from topiarist.kubernetes.status.events import annotation_events, unusable_events
@@ -32,6 +32,8 @@ DIGEST = "sha256:0123456789abcdef"
         ("topiarist.dev/allow-risk", DIGEST, ""),
         ("topiarist.dev/recreate", f"{DIGEST},{DIGEST}", ""),
         ("topiarist.dev/from-defaults", "retention.ms", ""),
+        ("topiarist.dev/from-profiles", "retention.ms", ""),
+        ("topiarist.dev/from-broker-config", "retention.ms", ""),
         ("example.com/paused", "True", ""),
         ("kubectl.kubernetes.io/last-applied-configuration", '{"apiVersion": "topiarist.dev/v1"}', ""),
         (
@@ -67,6 +69,9 @@ def test_what_is_wrong_with_an_annotation(key: str, value: str, problem: str) ->
     programs.
     """
     topic = resource_bodies.topic("orders", meta={"annotations": {key: value}})
+    assert annotation_errors(topic) == ([problem] if problem else [])
+    beside = {"topiarist.dev/retain": "false", "example.com/paused": "never", "example.com/retian": "", key: value}
+    topic = resource_bodies.topic("orders", meta={"annotations": beside})
     assert annotation_errors(topic) == ([problem] if problem else [])
 
 
@@ -105,7 +110,7 @@ def test_a_pause_that_is_mistyped_pauses(value: str, paused: bool) -> None:
 def test_what_is_not_understood_holds_a_deletion(note: str) -> None:
     """An invalid annotation withholds a deletion, because it may be an attempt to keep the topic."""
     going = resource_bodies.topic(
-        "orders", deletionPolicy="Delete", meta={**DELETING_META, "annotations": {note: "True"}}
+        "orders", deletionPolicy="Delete", meta={**DELETING_META, "annotations": {note: "True", "topiarist.dev/zz": ""}}
     )
     port = MemoryCluster(states.cluster(owned_topic("orders")))
     (refusal,) = reconcile_topics(port, make_request(resource_bodies.cluster(allowDeletion=True), going))[
@@ -113,6 +118,7 @@ def test_what_is_not_understood_holds_a_deletion(note: str) -> None:
     ].refusals
     assert refusal.reason is Reason.DELETION_HELD
     assert note in refusal.message
+    assert refusal.hint == "correct or remove the annotation"
     assert [*port.state.topics] == ["orders"]
 
 
@@ -138,8 +144,8 @@ def test_a_status_says_it_and_an_event_once() -> None:
 
 
 def test_what_is_said_is_bounded() -> None:
-    """The message about invalid annotations is bounded, for any number of annotations."""
+    """At most ten invalid annotations are reported, for any number of annotations."""
     topic = resource_bodies.topic(
         "orders", meta={"annotations": {f"topiarist.dev/x{number}": "" for number in range(50)}}
     )
-    assert len(annotation_errors(topic)) == MAX_ERRORS
+    assert len(annotation_errors(topic)) == 10

@@ -306,6 +306,8 @@ def test_a_topic_that_cannot_be_read_has_no_home() -> None:
         "b": ["named"],
     }
     assert [each.name for each in kept.untargeted_topics()] == ["named", "lost"]
+    kept.upsert(named("fine", "b"))
+    assert [each.name for each in kept.unreadable_topics("b")] == ["named"]
 
 
 def unreadable(of: Resource) -> Resource:
@@ -330,8 +332,9 @@ def test_a_cluster_that_cannot_be_read_any_more_is_still_meant() -> None:
 
 def test_a_cluster_that_could_never_be_read() -> None:
     """The Topics of a Cluster that was never readable are unknown."""
-    kept = Kept(unreadable(A))
+    kept = Kept(unreadable(A), named())
     assert (kept.cluster_spec("a"), kept.unreadable_clusters) == (None, ["a"])
+    assert [*kept.topic_keys("a")] == [*kept.topic_keys("nowhere")] == []
 
 
 def test_a_policy_that_cannot_be_read_any_more_has_no_rules() -> None:
@@ -428,20 +431,40 @@ def test_what_another_release_serves_is_left_to_it() -> None:
 
 def test_a_topic_of_another_release_is_not_homeless() -> None:
     """A Topic with a Cluster of another release is not without a target, by name, label, only Cluster or status."""
-    labels = {"labels": {"env": "blue"}}
+    labels = {"labels": {"env": "blue", "tier": "1"}}
     elsewhere = resource_bodies.updated_body(
         resource_bodies.cluster("far", meta={"namespace": "other", **labels}), status={"operator": GREEN}
     )
     named_, chosen = named("a", "far"), resource_bodies.topic("b", clusterSelector={"matchLabels": {"env": "blue"}})
     only, lost = resource_bodies.topic("c"), named("d", "nowhere")
+    other = resource_bodies.topic("f", clusterSelector={"matchLabels": {"env": "green"}})
     spoken = named("e", "nowhere", status={"operator": GREEN, "clusters": []})
-    kept = Blue(A, B, named_, chosen, only, lost, spoken)
-    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost]
+    kept = Blue(A, B, named_, chosen, only, lost, other, spoken)
+    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]
     assert kept.seen(elsewhere) == []
     kept.upsert(elsewhere)
-    assert [*kept.untargeted_topics()] == [lost]
+    assert [*kept.untargeted_topics()] == [lost, other]
     kept.remove(elsewhere)
     assert kept.marked() == [UNASSIGNED]
-    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost]
+    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]
+    for strange in ({"class": "violet"}, {}):
+        kept.upsert(
+            resource_bodies.updated_body(
+                resource_bodies.cluster("far", meta={"namespace": "other", **labels}, **strange),
+                status={"operator": GREEN} if strange else {},
+            )
+        )
+        assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]
     kept.upsert(resource_bodies.cluster("far", meta={"namespace": "other"}))
-    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost]
+    assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]
+
+
+def test_a_policy_of_another_release_is_reported_beside_any_number_of_clusters() -> None:
+    """A Topic of another release is reported only if it targets a Cluster of this one; a Policy targets none."""
+    policy = resource_bodies.updated_body(resource_bodies.policy("law"), status={"operator": GREEN})
+    held = {"operator": GREEN, "clusters": [{"name": "b", "state": "Synced"}]}
+    here, elsewhere = named("here", "a", status=held), named("elsewhere", "nowhere", status=held)
+    assert Blue(A, B, policy, here, elsewhere).other_release_owners() == {
+        ("Policy", "shop", "law"): GREEN,
+        ("Topic", "shop", "here"): GREEN,
+    }

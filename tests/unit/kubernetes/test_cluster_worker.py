@@ -14,13 +14,14 @@ from support import states
 from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes import cluster_worker
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
 from topiarist.kubernetes.cache import Store
 from topiarist.kubernetes.cluster_worker import CRD_TERMINATING, NAMESPACE_TERMINATING, TOPIC_CRD_PATH, ClusterWorker
 from topiarist.kubernetes.policy_cache import PolicyCache
-from topiarist.kubernetes.reconciler import ReconcileResult
+from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult
 from topiarist.model.credentials import SecretKeyRef
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, DeletionRecord
@@ -38,6 +39,7 @@ class Server:
     """An API server that has these objects, or answers with these codes."""
 
     def __init__(self, objects: Mapping[str, Mapping[str, Any] | int]) -> None:
+        self.hangs = False
         self.objects = {TOPIC_CRD_PATH: STAYS, SHOP: STAYS, PAY: STAYS, **objects}
         self.topics: dict[str, Mapping[str, Any]] = {}
         self.topics_answer = 200
@@ -47,6 +49,8 @@ class Server:
         """One of them, or the list of the Topics with a name."""
         if name := params.get("fieldSelector", "").removeprefix("metadata.name="):
             self.asked.append(f"{path} {name}")
+            if self.hangs:
+                await asyncio.Event().wait()
             if self.topics_answer != 200:
                 raise ApiError(self.topics_answer, "no answer")
             return {"items": [self.topics[name]] if name in self.topics else []}
@@ -65,6 +69,7 @@ class Session:
         self.secrets: Mapping[SecretKeyRef, str] | None = None
         self.error: TopiaristError | None = None
         self.closed = 0
+        self.usage_reads = 0
 
     def cluster(self, _spec: ClusterSpec, secrets: Mapping[SecretKeyRef, str], _records_id: str) -> MemoryCluster:
         """The cluster."""
@@ -75,6 +80,7 @@ class Session:
 
     def open_usage_reader(self, _spec: ClusterSpec, _secrets: Mapping[SecretKeyRef, str]) -> None:
         """Return no reader: no broker can be asked who uses a topic."""
+        self.usage_reads += 1
 
     def close(self) -> None:
         """End it."""
@@ -148,6 +154,7 @@ def test_a_topic_goes_with_its_resource() -> None:
     quiet = world(resource_bodies.topic("stays"))
     quiet.look()
     assert quiet.server.asked == []
+    assert (found.session.usage_reads, quiet.session.usage_reads) == (2, 0)  # planned, and again before the write
 
 
 def without_topic(server: Server) -> None:
@@ -309,3 +316,72 @@ def test_a_topic_that_cannot_be_read_is_in_the_way_of_others() -> None:
     older = resource_bodies.topic("older", topicName="orders", partitions=0)
     found = world(older, resource_bodies.topic("younger", topicName="orders", partitions=6))
     assert [each for each, _ in told(found.look())["orders"]] == [Reason.RESOURCE_CONFLICT]
+
+
+def test_a_topic_that_cannot_be_read_in_time_is_not_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pass does not wait for an API server that does not answer; the refusal has the cause."""
+    monkeypatch.setattr(cluster_worker, "TOPIC_READ_TIMEOUT_S", 0.05)
+    found = world(leaving())
+    found.server.hangs = True
+    ((reason, message),) = told(found.look())["orders"]
+    assert reason is Reason.STATE_CONFLICT
+    assert message.endswith("the API server: no answer in time")
+    assert found.topics == {"orders"}
+
+
+def test_requests_to_the_cluster_are_counted_once() -> None:
+    """Each pass adds only its own requests to the metrics; none is subtracted."""
+    found = world()
+    counts: dict[tuple[str, str], int] = {}
+    found.session.requests = lambda: counts  # type: ignore[method-assign]
+    worker = ClusterWorker(found.server, PolicyCache(), found.session, lambda: False)  # type: ignore[arg-type]
+    read, multi = ("read", "ok"), ("multi", "failed")
+    for now, new in (({read: 3}, {read: 3}), ({read: 3}, {}), ({read: 5, multi: 1}, {read: 2, multi: 1})):
+        counts = now
+        assert worker.new_requests() == new
+
+
+def test_an_operator_that_ends_writes_nothing_more() -> None:
+    """A pass in progress sends no further topic, and reports it as not sent."""
+    found = world(resource_bodies.topic("orders"), state=states.cluster())
+
+    async def work() -> ReconcileResult:
+        worker = ClusterWorker(found.server, PolicyCache(), found.session, lambda: True)  # type: ignore[arg-type]
+        seen = await worker.reconcile(found.store, found.store.clusters["prod"], OWNER)
+        await worker.close()
+        return seen
+
+    assert [reason for reason, _ in told(asyncio.run(work()))["orders"]] == [Reason.NOT_SENT]
+    assert found.topics == set()
+
+
+def test_a_pass_that_ends_early_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """The log names the cluster and the error."""
+    found = world()
+    found.session.error = TopiaristError(Reason.UNREACHABLE, "no answer")
+    found.look()
+    (record,) = (each for each in caplog.records if each.name == cluster_worker.__name__)
+    assert (vars(record)["cluster"], vars(record)["error"]) == ("prod", "no answer")
+
+
+def test_a_second_pass_plans_only_what_is_new() -> None:
+    """The worker keeps the plans and the moves from one pass to the next."""
+    found = world(resource_bodies.topic("orders"))
+    requests = []
+
+    def keep(_cluster: object, request: ReconcileRequest, *_: object) -> ReconcileResult:
+        requests.append(request)
+        return ReconcileResult([])
+
+    async def work() -> None:
+        worker = ClusterWorker(found.server, PolicyCache(), found.session, lambda: False)  # type: ignore[arg-type]
+        for _ in range(2):
+            await worker.reconcile(found.store, found.store.clusters["prod"], OWNER)
+        await worker.close()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cluster_worker, "reconcile_cluster", keep)
+        asyncio.run(work())
+    first, second = requests
+    assert (first.plan_cache, first.move_tracker) == (second.plan_cache, second.move_tracker)
+    assert first.owner == OWNER

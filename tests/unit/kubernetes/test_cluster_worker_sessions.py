@@ -106,7 +106,7 @@ def test_a_session_lives_from_pass_to_pass(opened: list[Opened], tmp_path: Path)
     first = session.cluster(spec(), secrets())
     assert session.cluster(spec(), secrets()) is first
     assert len(opened) == 1
-    assert opened[0].options["owner"] == "k8s/shop/topiarist"
+    assert opened[0].options == {"owner": "k8s/shop/topiarist", "connect_timeout": 10.0, "lock_timeout": 30.0}
     assert opened[0].password == PASSWORD
 
 
@@ -310,3 +310,25 @@ def test_the_records_of_another_cluster_are_not_expected(
     """The id of the status counts unless the Cluster names another Kafka cluster than the status."""
     home = resource_bodies.cluster(**wanted)
     assert known_records_id(resource_bodies.updated_body(home, status=status)) == found
+
+
+def test_usage_is_read_with_the_secrets_of_the_brokers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A Cluster that is reached through ZooKeeper may have brokers too, with a login of their own."""
+    asked: list[tuple[ClusterSpec, float]] = []
+    monkeypatch.setattr(
+        cluster_worker, "open_usage_reader", lambda spec, *, connect_timeout: asked.append((spec, connect_timeout))
+    )
+    session = ClusterSession("o", tmp_path)
+    assert session.open_usage_reader(spec(), secrets()) is None
+    assert asked == []
+    both = of(
+        zookeeper={"connect": "zk:2181"},
+        kafka={"bootstrapServers": "b1:9093", "sasl": SCRAM},
+        kafkaVersion="3.9",
+        via="ZooKeeper",
+    )
+    session.open_usage_reader(both, secrets())
+    ((given, timeout),) = asked
+    assert timeout == 10.0
+    assert isinstance(given.access, KafkaAccess)
+    assert [Path(each.file).read_text() for each in references(given)] == [PASSWORD]

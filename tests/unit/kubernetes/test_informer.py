@@ -13,7 +13,7 @@ from support.kubernetes import resource_bodies
 from support.virtual_time import loop_time, run_in_virtual_time
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import Resource, parse_resource
-from topiarist.kubernetes.informer import MAX_RETRY_DELAY_S, Informer
+from topiarist.kubernetes.informer import Informer
 
 PATH = "/apis/topiarist.dev/v1/topics"
 
@@ -133,6 +133,8 @@ def test_what_is_listed_and_then_watched_is_there() -> None:
         assert copy.names == ["a", "c"]
         assert copy.found["a"].declared_spec["partitions"] == 9
         assert (server.lists, copy.relists) == (1, 0)
+        await copy.hears(ApiError(410, "too old"))  # removes nothing again, which ``_remove`` would not take
+        assert (copy.names, server.lists) == (["a", "c"], 2)
 
     played(work, "a", "b")
 
@@ -198,7 +200,8 @@ def test_an_outage_is_logged_once_and_asked_about_again_and_again(caplog: pytest
         await copy.hears(*[ApiError(0, "no answer")] * 20, seconds=90.0)
         pauses = [later - earlier for earlier, later in zip(server.asked_at[2:], server.asked_at[3:], strict=False)]
         assert len(pauses) == 19
-        assert all(MAX_RETRY_DELAY_S / 2 <= pause <= MAX_RETRY_DELAY_S for pause in pauses[4:])
+        assert all(2.5 <= pause <= 5.0 for pause in pauses[4:])
+        assert all(0.5 <= pause <= 4.0 for pause in pauses[:1])
         assert copy.informer.error is not None
         await copy.hears(server.bookmark())
         assert copy.informer.error is None
@@ -206,6 +209,11 @@ def test_an_outage_is_logged_once_and_asked_about_again_and_again(caplog: pytest
             "the API server cannot be watched",
             "the API server is watched again",
         ]
+        assert {vars(record)["path"] for record in caplog.records} == {PATH}
+        assert vars(caplog.records[0])["error"] == "no answer"
+        caplog.clear()
+        await copy.hears(ApiError(0, "no answer"), server.bookmark())
+        assert len(caplog.records) == 2
 
     with caplog.at_level(logging.INFO):
         played(work, "a")

@@ -12,10 +12,12 @@ from support.kubernetes import resource_bodies
 from support.virtual_time import run_in_virtual_time
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.cache import Store
-from topiarist.kubernetes.informer import NAMESPACE_NOT_FOUND, NAMESPACE_RETRY_INTERVAL_S, Informers
+from topiarist.kubernetes.informer import NAMESPACE_NOT_FOUND, Informers
 
 HOME, TEAM, OTHER = "shop", "team", "other"
 PERIOD = 60.0
+NAMESPACE_RETRY_INTERVAL_S = 15.0
+"""Seconds, as documented."""
 
 
 class Server:
@@ -26,9 +28,11 @@ class Server:
         self.topics: dict[str, list[dict[str, Any]]] = {}
         self.refused: dict[str, int] = {}
         self.lacking: set[str] = set()
+        self.lacking_events: set[str] = set()
         self.reviews = 0
         self.listed: list[tuple[str, Mapping[str, str]]] = []
         self.watch_errors: dict[str, ApiError] = {}
+        self.events: dict[str, list[dict[str, Any]]] = {}
 
     async def get(self, path: str, **_: str) -> dict[str, Any]:
         """A namespace."""
@@ -51,6 +55,8 @@ class Server:
         """Nothing happens, unless it is refused."""
         if path in self.watch_errors:
             raise self.watch_errors[path]
+        for event in self.events.get(path, ()):
+            yield event
         await asyncio.Event().wait()
         yield {}
 
@@ -58,18 +64,21 @@ class Server:
         """What may be done."""
         self.reviews += 1
         asked = body["spec"]["resourceAttributes"]
-        return {"status": {"allowed": not (asked["namespace"] in self.lacking and asked["verb"] == "patch")}}
+        denied = asked["namespace"] in self.lacking and asked["verb"] == "patch"
+        denied |= asked["namespace"] in self.lacking_events and asked["resource"] == "events"
+        return {"status": {"allowed": not denied}}
 
 
 class Watching:
     """Informers of some namespaces, or of all, and what they tell."""
 
-    def __init__(self, server: Server, *names: str) -> None:
+    def __init__(self, server: Server, *names: str, period: float = PERIOD) -> None:
         self.server = server
+        self.relists = 0
         self.store = Store(HOME, lambda _: None)
         self.away: Mapping[str, str] = {}
         self.informers = Informers(
-            cast(KubernetesClient, server), self.store, names, PERIOD, lambda: None, self._set_away
+            cast(KubernetesClient, server), self.store, names, period, self._relisted, self._set_away
         )
 
     async def later(self, seconds: float = PERIOD + 1) -> Mapping[str, str]:
@@ -77,15 +86,20 @@ class Watching:
         await asyncio.sleep(seconds)
         return self.away
 
+    def _relisted(self) -> None:
+        self.relists += 1
+
     def _set_away(self, away: Mapping[str, str]) -> None:
         self.away = away
 
 
-def played(server: Server, names: tuple[str, ...], work: Callable[[Watching], Awaitable[None]]) -> None:
+def played(
+    server: Server, names: tuple[str, ...], work: Callable[[Watching], Awaitable[None]], period: float = PERIOD
+) -> None:
     """List all, watch, and play something."""
 
     async def play() -> None:
-        watching = Watching(server, *names)
+        watching = Watching(server, *names, period=period)
         await watching.informers.refresh()
         running = asyncio.create_task(watching.informers.run())
         await work(watching)
@@ -154,6 +168,17 @@ def test_rights_are_asked_for_one_namespace_at_a_time() -> None:
     played(server, (HOME, OTHER, TEAM), work)
 
 
+def test_a_single_missing_right_is_named_alone() -> None:
+    """The text counts further rights only if there are some."""
+    server = Server(HOME, TEAM)
+    server.lacking_events.add(TEAM)
+
+    async def work(watching: Watching) -> None:
+        assert watching.away[TEAM].endswith("may not create events in namespace team")
+
+    played(server, (HOME, TEAM), work)
+
+
 def test_topics_of_which_nothing_can_be_seen_are_kept() -> None:
     """A lost permission removes no claim; the reason is reported until the permission is back."""
     server = Server(HOME, TEAM)
@@ -164,6 +189,17 @@ def test_topics_of_which_nothing_can_be_seen_are_kept() -> None:
     async def work(watching: Watching) -> None:
         assert await watching.later() == {TEAM: f"{path} is refused"}
         assert [*watching.store.topics] == [(TEAM, "orders")]
+
+    played(server, (HOME, TEAM), work)
+
+
+def test_an_outage_makes_no_namespace_unavailable() -> None:
+    """A watch that breaks for another reason is not the matter of one namespace."""
+    server = Server(HOME, TEAM)
+    server.watch_errors["/apis/topiarist.dev/v1/namespaces/team/topics"] = ApiError(503, "no")
+
+    async def work(watching: Watching) -> None:
+        assert await watching.later() == {}
 
     played(server, (HOME, TEAM), work)
 
@@ -219,3 +255,100 @@ def test_what_is_listed() -> None:
         (f"{ours}/namespaces/team/topics", {}),
         (f"{ours}/namespaces/team/clusters", {}),
     ]
+
+
+def namespace_event(kind: str, name: str, **metadata: Any) -> dict[str, Any]:
+    """Return an event of a namespace."""
+    return {"type": kind, "object": {"metadata": {"name": name, "resourceVersion": "2000000", **metadata}}}
+
+
+def test_namespaces_are_watched_if_all_are() -> None:
+    """Labels and a deletion in progress are known from the watch, and a namespace that was deleted is forgotten."""
+    server = Server(HOME)
+    server.events["/api/v1/namespaces"] = [
+        namespace_event("ADDED", TEAM, labels={"team": "a"}),
+        namespace_event("ADDED", OTHER, labels=None),
+        namespace_event("ADDED", "gone"),
+        namespace_event("MODIFIED", OTHER, deletionTimestamp="2026-02-01T00:00:00Z"),
+        namespace_event("DELETED", "gone"),
+    ]
+
+    async def work(watching: Watching) -> None:
+        await watching.later(1)
+        assert watching.store.namespaces == {TEAM: {"team": "a"}, OTHER: {}}
+        assert watching.store.terminating_namespaces == {OTHER}
+        assert watching.away == {}
+
+    played(server, (), work)
+
+
+def test_a_short_period_is_that_of_namespaces_that_are_away_too() -> None:
+    """A namespace that is away is looked for at least as often as it would be looked at."""
+    server = Server(HOME)
+
+    async def work(watching: Watching) -> None:
+        server.namespaces.add(TEAM)
+        assert await watching.later(4) == {TEAM: NAMESPACE_NOT_FOUND}
+        assert await watching.later(2) == {}
+
+    played(server, (HOME, TEAM), work, period=5.0)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/v1/namespaces",
+        "/apis/topiarist.dev/v1/topics",
+        "/apis/topiarist.dev/v1/clusters",
+        "/apis/topiarist.dev/v1/namespaces/shop/policies",
+    ],
+)
+def test_a_list_after_a_gap_calls_for_passes(path: str) -> None:
+    """A gap of any watch may hide a deletion, so everything is reconciled after its list; not after the first one."""
+    server = Server(HOME)
+
+    async def work(watching: Watching) -> None:
+        await watching.later(1)
+        assert watching.relists == 0
+
+    played(server, (), work)
+    server.watch_errors[path] = ApiError(410, "too old")
+
+    async def gap(watching: Watching) -> None:
+        await watching.later(0.01)
+        server.watch_errors.clear()
+        await watching.later(5)
+        assert watching.relists == 1
+
+    played(server, (), gap)
+
+
+def test_a_namespace_that_is_being_deleted_is_known() -> None:
+    """Its Topics delete no topic; this is read with its labels once a period."""
+    server = Server(HOME, TEAM)
+    read = server.get
+
+    async def get(path: str, **params: str) -> dict[str, Any]:
+        found = await read(path, **params)
+        if path.endswith(f"/{TEAM}"):
+            found["metadata"]["deletionTimestamp"] = "2026-02-01T00:00:00Z"
+        return found
+
+    async def work(watching: Watching) -> None:
+        assert watching.store.terminating_namespaces == set()
+        server.get = get  # type: ignore[method-assign]
+        await watching.later()
+        assert watching.store.terminating_namespaces == {TEAM}
+        assert watching.store.namespaces == {HOME: {"name": HOME}, TEAM: {"name": TEAM}}
+
+    played(server, (HOME, TEAM), work)
+
+
+def test_managed_fields_are_not_kept() -> None:
+    """They are a third of a body, which ten thousand Topics would keep in memory; the body is of its kind."""
+    server = Server(HOME)
+    server.topics = {HOME: [topic(HOME)]}
+    watching = Watching(server, HOME)
+    run_in_virtual_time(watching.informers.refresh)
+    (body,) = server.topics[HOME]
+    assert "managedFields" not in body["metadata"]

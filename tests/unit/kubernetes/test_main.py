@@ -8,16 +8,23 @@ import json
 import logging
 import os
 import signal
+import socket
 import threading
-from collections.abc import Callable, Iterator
+import urllib.request
+from collections.abc import Callable, Coroutine, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import click
+import kopf
 import pytest
 from click.testing import CliRunner
 
+from support.kubernetes import resource_bodies
+from support.waiting import wait_until
 from topiarist.cli.commands.operator import command
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import main
@@ -33,15 +40,16 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         body = json.loads(self.rfile.read(length)) if length else None
-        code, given = self.server.answer(self.path.partition("?")[0], body)  # type: ignore[attr-defined]
-        data = json.dumps(given).encode()
+        path, _, query = self.path.partition("?")
+        code, given = self.server.answer(path, body)  # type: ignore[attr-defined]
+        data = b"" if "watch=true" in query else json.dumps(given).encode()  # a watch without an event ends at once
         self.send_response(code)
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
 
-    do_GET = do_POST = do_PATCH = _answer  # noqa: N815
+    do_GET = do_POST = do_PATCH = do_PUT = _answer  # noqa: N815
 
     def log_message(self, *_: Any) -> None:
         """Nothing: the test's output is for the operator."""
@@ -181,6 +189,16 @@ def test_who_has_no_account_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         assert "set KUBECONFIG" in str(caught.value)
 
 
+def test_the_log_has_the_requested_form(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logging is configured before anything is logged."""
+    configured: list[tuple[str, ...]] = []
+    monkeypatch.setattr(main, "configure_logging", lambda *options: configured.append(options))
+    fake.answer = lambda _path, _body: (403, {"message": "forbidden"})
+    with pytest.raises(TopiaristError):
+        run(words(log_format="text", log_level="warning"))
+    assert configured == [("text", "warning")]
+
+
 def test_garbage_is_collected(fake: Fake) -> None:
     """The command line does without, since it is short-lived; an operator that lives for months must not."""
     fake.answer = lambda _path, _body: (403, {"message": "forbidden"})
@@ -217,9 +235,11 @@ def test_where_nobody_can_listen(text: str) -> None:
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_signal_ends_a_standby(number: signal.Signals, code: int, fake: Fake) -> None:
-    """At once, without a Lease and without a watch; Ctrl-C has an exit code of its own."""
-    asked = threading.Event()
+def test_a_signal_ends_a_standby(
+    number: signal.Signals, code: int, fake: Fake, caplog: pytest.LogCaptureFixture
+) -> None:
+    """At once, without a Lease and without a watch; Ctrl-C has an exit code of its own. Until then it is ready."""
+    asked, found = threading.Event(), list[str]()
 
     def answer(path: str, body: Any) -> tuple[int, Any]:
         if path == REVIEWS:
@@ -230,14 +250,24 @@ def test_a_signal_ends_a_standby(number: signal.Signals, code: int, fake: Fake) 
         return 500, {"message": "nothing else is asked"}
 
     def strike() -> None:
-        assert asked.wait(60)
-        os.kill(os.getpid(), number)
+        try:
+            assert asked.wait(60)
+            wait_until(lambda: "waiting for the Lease" in caplog.messages, "the holder is logged")
+            (port,) = (vars(record)["port"] for record in caplog.records if record.message == "listening")
+            found.extend([scraped(port, "readyz"), scraped(port, "metrics")])
+        finally:
+            os.kill(os.getpid(), number)
 
     fake.answer = answer
     striking = threading.Thread(target=strike)
     striking.start()
-    assert run(words(leader_election=True, owner="k8s/shop")) == code
+    with caplog.at_level(logging.INFO):
+        assert run(words(leader_election=True, owner="k8s/shop")) == code
     striking.join()
+    ready, metrics = found
+    assert ready == "ok\n"
+    assert 'leader_election_master_status{name="topiarist"} 0.0' in metrics
+    assert [vars(each)["holder"] for each in caplog.records if each.message == "waiting for the Lease"] == ["another"]
     assert {path.rpartition("/")[2] for path, _ in fake.asked} == {"selfsubjectaccessreviews", "topiarist"}
 
 
@@ -328,3 +358,172 @@ def test_an_owner_that_no_operator_has(text: str) -> None:
     """It is k8s/ and more: else a command line could use it too."""
     with pytest.raises(click.BadParameter):
         command.make_context("operator", ["--owner", text])
+
+
+VERSION = {"groupVersion": "topiarist.dev/v1", "version": "v1"}
+CLUSTERS = {"name": "clusters", "singularName": "cluster", "kind": "Cluster", "namespaced": True}
+EVENTS = {"name": "events", "singularName": "event", "kind": "Event", "namespaced": True, "verbs": ["create"]}
+KINDS: dict[str, dict[str, Any]] = {
+    "/api": {"versions": ["v1"]},
+    "/api/v1": {"resources": [EVENTS]},
+    "/apis": {"groups": [{"name": "topiarist.dev", "versions": [VERSION], "preferredVersion": VERSION}]},
+    "/apis/topiarist.dev/v1": {"resources": [{**CLUSTERS, "verbs": ["list", "watch"]}]},
+}
+"""The kinds that kopf looks for."""
+
+
+class Kubernetes:
+    """The answers of an API server with one Cluster and one Lease, which keep what is written."""
+
+    def __init__(self) -> None:
+        self.clusters = {"prod": resource_bodies.body("Cluster", "prod", {"kafkaVersion": "never"})}
+        self.lease: dict[str, Any] | None = None
+        self.is_written = threading.Event()
+
+    def answer(self, path: str, body: Any) -> tuple[int, Any]:
+        """Return the answer to a request."""
+        name = path.rpartition("/")[2]
+        if path == REVIEWS:
+            return allowing(body)
+        if path in KINDS:
+            return 200, KINDS[path]
+        if "/leases" in path:
+            self.lease = body or self.lease
+            return (200, self.lease) if self.lease else (404, {"message": "not found"})
+        if path.endswith("/status"):
+            name = path.split("/")[-2]
+            self.clusters[name] = {**self.clusters[name], "status": body["status"]}
+            self.is_written.set()
+        if name in self.clusters:
+            return 200, self.clusters[name]
+        listed: dict[str, Any] = {"metadata": {"resourceVersion": "1"}, "items": []}
+        if path.endswith("/namespaces/shop/clusters"):
+            listed["items"] = [*self.clusters.values()]
+        return 200, listed
+
+
+def scraped(port: int, path: str) -> str:
+    """Return what the operator serves; an error if it is not ready."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}") as answer:
+        return str(answer.read().decode())
+
+
+def test_an_operator_serves_until_it_is_ended(fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
+    """It acquires the Lease, lists everything, is ready, writes statuses, and releases the Lease at its end."""
+    kubernetes, found = Kubernetes(), dict[str, str]()
+    fake.answer = kubernetes.answer
+
+    def end() -> None:
+        try:
+            assert kubernetes.is_written.wait(60)
+            (port,) = (vars(record)["port"] for record in caplog.records if record.message == "listening")
+            found.update({path: scraped(port, path) for path in ("readyz", "healthz", "metrics")})
+            assert kubernetes.lease
+            found["holder"] = kubernetes.lease["spec"]["holderIdentity"]
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    ending = threading.Thread(target=end)
+    ending.start()
+    with caplog.at_level(logging.INFO):
+        code = run(words(release="blue", owner="k8s/shop/blue", leader_election=True, operator_class=""))
+    ending.join()
+    assert code == 0
+    for each in kubernetes.clusters.values():
+        status = each["status"]
+        assert (status["operator"], status["conditions"][0]["reason"]) == ("k8s/shop/blue", "InvalidManifest")
+    assert (found["readyz"], found["healthz"]) == ("ok\n", "ok\n")
+    assert 'leader_election_master_status{name="blue"} 1.0' in found["metrics"]
+    assert found["holder"].startswith(f"{socket.gethostname()}_")
+    assert kubernetes.lease is not None
+    assert kubernetes.lease["metadata"] == {"name": "blue"}
+    assert (kubernetes.lease["spec"]["holderIdentity"], kubernetes.lease["spec"]["leaseDurationSeconds"]) == ("", 1)
+    reviewed = {body["spec"]["resourceAttributes"]["resource"] for path, body in fake.asked if path == REVIEWS}
+    assert "leases" in reviewed
+    assert not any(path.endswith("/kube-system") for path, _ in fake.asked)
+    messages = [record.message for record in caplog.records if record.name == main.__name__]
+    assert messages == ["listening", "serving", "the Lease is acquired"]
+
+
+def test_a_process_that_lost_its_lease_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends with an error and without any further write, because another replica may be at work already."""
+    ended: list[int | str] = []
+
+    class Lost:
+        async def renew_until_lost(self) -> None:
+            ended.append("lost")
+
+    monkeypatch.setattr(os, "_exit", ended.append)
+    asyncio.run(main._hold_lease(Lost()))  # type: ignore[arg-type]
+    assert ended == ["lost", 1]
+
+
+def handle(handler: Any, operator: object, **words: Any) -> Coroutine[Any, Any, None]:
+    """Return the call of one of kopf's handlers, with only the arguments that it uses."""
+    called: Coroutine[Any, Any, None] = handler(memo=kopf.Memo(operator=operator), **words)
+    return called
+
+
+class Beginning:
+    """An operator that begins, or fails to."""
+
+    instance = "host_1"
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.has_begun = False
+
+    async def begin(self) -> None:
+        """Begin."""
+        self.has_begun = True
+        if self.error:
+            raise self.error
+
+
+def test_no_outage_ends_kopf() -> None:
+    """kopf retries without end, watches no definitions, and posts Events in the name of the operator."""
+    settings, operator = kopf.OperatorSettings(), Beginning()
+    asyncio.run(handle(main.begin, operator, settings=settings))
+    assert operator.has_begun
+    assert [*islice(settings.networking.error_backoffs, 1000)] == [2.0] * 1000  # type: ignore[arg-type]
+    assert (settings.networking.request_timeout, settings.networking.connect_timeout) == (30, 10)
+    assert (settings.watching.server_timeout, settings.watching.inactivity_timeout) == (600, 90)
+    assert settings.scanning.disabled
+    posting = settings.posting
+    assert (posting.reporting_component, posting.reporting_instance) == ("topiarist.dev/operator", "host_1")
+    assert posting.event_name_prefix == "topiarist-"
+    assert [*posting.default_backoffs] == [1, 2, 4, 8]  # type: ignore[misc]
+    assert (posting.worker_limit, posting.idle_timeout) == (8, 0.01)
+
+
+def test_an_operator_that_cannot_begin_is_not_begun_again() -> None:
+    """kopf would repeat the handler; the error is final, and has the text of its cause."""
+    operator = Beginning(TopiaristError(Reason.NO_PERMISSION, "may not list topics"))
+    with pytest.raises(kopf.PermanentError, match="may not list topics"):
+        asyncio.run(handle(main.begin, operator, settings=kopf.OperatorSettings()))
+
+
+@pytest.mark.parametrize("kind", [None, "ADDED", "MODIFIED", "DELETED"])
+def test_events_of_clusters_reach_the_manager(kind: str | None) -> None:
+    """Each event of the watch and of its first list is passed on; from the first one on, Events can be posted."""
+    found: list[tuple[str, Any]] = []
+    attach = SimpleNamespace(attach=lambda: found.append(("attach", None)))
+    manager = SimpleNamespace(
+        on_cluster_event=lambda body, *, deleted: found.append((body["metadata"]["name"], deleted))
+    )
+    operator = SimpleNamespace(events=attach, manager=manager)
+    plain: Any = resource_bodies.body("Cluster", "prod", {})
+    body = kopf.Body(plain)
+    asyncio.run(handle(main.on_cluster, operator, type=kind, body=body))
+    assert found == [("attach", None), ("prod", kind == "DELETED")]
+
+
+def test_kopf_watches_clusters_alone() -> None:
+    """Informers watch all other kinds; a start that fails is not repeated by kopf."""
+    registry = vars(kopf.get_default_registry())
+    (watching,) = registry["_watching"].get_all_handlers()
+    assert (watching.fn, watching.selector.group, watching.selector.version) == (main.on_cluster, "topiarist.dev", "v1")
+    assert watching.selector.any_name == "clusters"
+    activities = {handler.fn: handler for handler in registry["_activities"].get_all_handlers()}
+    assert {main.begin, main.log_in, main.end} <= activities.keys()
+    assert activities[main.begin].errors is kopf.ErrorsMode.PERMANENT

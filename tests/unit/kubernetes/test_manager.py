@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,10 +23,15 @@ from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
 from topiarist.kubernetes.cluster_worker import ClusterSession
 from topiarist.kubernetes.manager import Manager
+from topiarist.kubernetes.moves import ClusterMoves, TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
 from topiarist.kubernetes.status.events import Event
 from topiarist.kubernetes.work_loop import Requeue
+from topiarist.model.moves import ReplicaMove
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, TopicPlan
 from topiarist.model.spec import ClusterSpec
+from topiarist.output.change_details import describe_changes
 from unit.kubernetes.topic_results import make_result
 
 
@@ -237,6 +245,7 @@ def test_a_cluster_that_is_gone_lets_its_topics_go(monkeypatch: pytest.MonkeyPat
         assert world.topic("orders").finalizers == ()
         assert world.server.reason("orders") == "UnknownCluster"
         assert world.rounds.closed == 1
+        assert world.controller._cluster_inventory == {}  # else a Cluster of this name would seem to be known
         assert [name for name, _ in world.controller.last_completed()] == [""]
         world.controller.store.upsert(world.server.give(resource_bodies.cluster()))
         await asyncio.sleep(5)
@@ -464,3 +473,381 @@ def test_a_policy_with_an_invalid_rule_says_so_by_itself() -> None:
         assert world.server.events == ["law InvalidRule"]
 
     asyncio.run(work())
+
+
+def replicas_left(left: int, *, is_sent: bool = False) -> ClusterMoves:
+    """Return the moves of a pass after which so many partitions are left."""
+    return ClusterMoves(tuple(ReplicaMove("orders", number, (1,), (2,)) for number in range(left)), is_sent=is_sent)
+
+
+def test_moves_call_for_the_next_pass() -> None:
+    """A batch that was sent and a move that ended are progress; without progress the pauses grow."""
+    world = World(resource_bodies.cluster())
+
+    async def work() -> None:
+        for moves, ending in (
+            (replicas_left(3, is_sent=True), Requeue.MOVED),
+            (replicas_left(3), Requeue.MOVING),
+            (replicas_left(2), Requeue.MOVED),
+            (replicas_left(2), Requeue.MOVING),
+            (replicas_left(2, is_sent=True), Requeue.MOVED),
+            (replicas_left(0), Requeue.AFTER_PERIOD),
+            (None, Requeue.AFTER_PERIOD),
+        ):
+            world.rounds.seen = lambda moves=moves: ReconcileResult([], states.cluster(), moves=moves)  # type: ignore[misc]
+            assert await world.controller._reconcile("prod", world.rounds) is ending  # type: ignore[arg-type]
+
+    run(work)
+
+
+def test_a_cluster_is_a_queue_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The queue of Policies and of Topics without a cluster is named ``rest``; answers of the API server count too."""
+    world = World(resource_bodies.cluster())
+    world.server.requests = {("GET", "200"): 7}
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(1)
+        world.controller.enqueue_all()
+        found = exported(world)
+        for name in ("rest", "prod"):
+            assert f'workqueue_adds_total{{name="{name}"}} 1.0' in found
+        assert 'rest_client_requests_total{code="200",method="GET"} 7.0' in found
+        await world.controller.stop()
+
+    run(work)
+
+
+def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
+    """Return the levels of the records of the manager and what they are about, and clear them."""
+    found = [
+        (record.levelname, vars(record).get("namespace", "") or vars(record).get("topic", ""))
+        for record in caplog.records
+        if record.name == module.__name__
+    ]
+    caplog.clear()
+    return found
+
+
+def test_a_namespace_that_is_away_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Each new reason is a warning and its end a remark; the Cluster has the reason in its next pass."""
+    world = World(resource_bodies.cluster())
+
+    async def work() -> None:
+        for away, wanted in (
+            ({"team": "gone"}, [("WARNING", "team")]),
+            ({"team": "gone"}, []),
+            ({"team": "forbidden", "pay": "gone"}, [("WARNING", "team"), ("WARNING", "pay")]),
+            ({"team": "forbidden"}, [("INFO", "pay")]),
+        ):
+            world.controller.set_unavailable_namespaces(away)
+            assert logged(caplog) == wanted
+        assert 'topiarist_namespace_away{watched_namespace="team"} 1.0' in exported(world)
+        assert 'watched_namespace="pay"' not in exported(world)
+        await world.passes()
+        conditions = {each["type"]: each for each in world.server.kept["Cluster/prod"]["status"]["conditions"]}
+        assert conditions["NamespaceAway"]["message"] == "team: forbidden"
+        world.controller.set_unavailable_namespaces({})
+        assert logged(caplog) == [("INFO", "team")]
+        await world.passes()
+        conditions = {each["type"]: each for each in world.server.kept["Cluster/prod"]["status"]["conditions"]}
+        assert "NamespaceAway" not in conditions
+
+    with caplog.at_level(logging.INFO):
+        run(work)
+
+
+def test_a_namespace_that_is_away_calls_for_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every cluster is reconciled at once, and not again while nothing has changed."""
+    world = World(resource_bodies.cluster())
+    passes: list[int] = []
+    world.rounds.seen = lambda: passes.append(1) or ReconcileResult([], states.cluster())  # type: ignore[func-returns-value]
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(5)
+        for _ in range(3):
+            world.controller.set_unavailable_namespaces({"team": "gone"})
+            await asyncio.sleep(5)
+        assert len(passes) == 2
+        await world.controller.stop()
+
+    run(work)
+
+
+def test_a_resource_of_another_release_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    """Each new holder is one warning; the metric has the resources of now."""
+    world = World(resource_bodies.cluster())
+    law = resource_bodies.policy("law")
+
+    async def work() -> None:
+        found: list[str] = []
+        for holder in ("green", "green", "red", "k8s/shop/topiarist", "red"):
+            world.server.version += 1
+            version = str(world.server.version)
+            held = resource_bodies.updated_body(law, status={"operator": holder}, resourceVersion=version)
+            world.server.give(held)
+            world.controller.store.upsert(held)
+            await world.controller._reconcile_unassigned()
+            records = [vars(record) for record in caplog.records if "holder" in vars(record)]
+            found += [record["holder"] for record in records]
+            about = {(each["kind"], each["namespace"], each["resource"]) for each in records}
+            assert about <= {("Policy", "shop", "law")}
+            caplog.clear()
+        assert found == ["green", "red", "red"]
+        assert 'topiarist_resources_held_by_others{holder="red",kind="Policy"} 1.0' in exported(world)
+        assert 'holder="green"' not in exported(world)
+
+    run(work)
+
+
+def test_a_change_is_logged_when_it_is_made(caplog: pytest.LogCaptureFixture) -> None:
+    """Each written topic has a line; one with moves has a line only when something about it is new."""
+    topics = [resource_bodies.topic(name) for name in ("moved", "plain")]
+    world = World(resource_bodies.cluster(), *topics)
+    plan = TopicPlan("", changes=(AddPartitions(3, (3,), ((1, 2, 3),), SAFE_ASSESSMENT),))
+
+    async def work() -> None:
+        for left, wanted in ((2, ["moved", "plain"]), (2, ["plain"]), (1, ["moved", "plain"])):
+            outcomes = [Outcome(each.name, Result.DONE) for each in topics]
+            moved, plain = (
+                make_result(topic, SyncState.SYNCED)._replace(plan=plan, outcome=outcome)
+                for topic, outcome in zip(topics, outcomes, strict=True)
+            )
+            await world.passes(moved._replace(moves=TopicMoves(left)), plain)
+            found = [record for record in caplog.records if "changes" in vars(record)]
+            assert [vars(record)["topic"] for record in found] == wanted
+            assert {record.message for record in found} == {"done"}
+            assert {vars(record)["cluster"] for record in found} == {"prod"}
+            assert {vars(record)["changes"] for record in found} == {describe_changes(plan.changes)}
+            caplog.clear()
+        unknown = Outcome("plain", Result.UNKNOWN, Reason.SESSION_LOST, "no answer")
+        await world.passes(make_result(topics[1], SyncState.WAITING)._replace(plan=plan, outcome=unknown))
+        assert [record.message for record in caplog.records if "changes" in vars(record)] == ["no answer"]
+        caplog.clear()
+        await world.passes(make_result(topics[1], SyncState.OBSERVED)._replace(plan=plan))
+        assert [record for record in caplog.records if "changes" in vars(record)] == []
+
+    with caplog.at_level(logging.INFO):
+        run(work)
+
+
+def test_a_cluster_does_not_wait_for_its_topics() -> None:
+    """The status of the Cluster is written first, and its Event is the first: ten thousand statuses take minutes."""
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
+
+    async def work() -> None:
+        await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
+        await world.passes(error=TopiaristError(Reason.WRONG_CLUSTER, "another"))
+        world.server.written.clear()
+        world.server.events.clear()
+        await world.passes(make_result(world.topic("orders"), SyncState.REFUSED))
+        assert world.server.written == ["prod status", "orders status"]
+        assert world.server.events == ["prod Reachable", "orders DataLoss"]
+
+    run(work)
+
+
+def test_secrets_are_removed_with_the_process() -> None:
+    """The folder of the secrets is there while the loops run, and not afterwards."""
+    world = World()
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(1)
+        assert world.controller._secrets_folder is not None
+        folder = Path(world.controller._secrets_folder.name)
+        assert (folder.is_dir(), folder.stat().st_mode & 0o077) == (True, 0)
+        await world.controller.stop()
+        assert not folder.exists()
+
+    run(work)
+
+
+def test_no_loop_is_started_while_the_operator_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Cluster that comes while the operator stops is left to the next process; so is the status of any Topic."""
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders", clusters=["prod"]))
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(1)
+        await world.controller.stop()
+        world.controller.store.upsert(world.server.give(resource_bodies.cluster("late")))
+        assert [name for name, _ in world.controller.last_completed()] == ["", "prod"]
+        assert world.rounds.closed == 1
+
+    run(work)
+
+
+def test_a_pass_waits_five_seconds_for_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An API server that hangs delays a pass a little, and does not stop it."""
+    world = World(resource_bodies.cluster())
+
+    async def hang(_path: str) -> dict[str, Any]:
+        await asyncio.Event().wait()
+        return {}
+
+    monkeypatch.setattr(world.server, "get", hang)
+
+    async def work() -> None:
+        await world.passes()
+        assert asyncio.get_running_loop().time() == 5.0
+        assert world.server.taken() == ["prod status"]
+
+    run(work)
+
+
+def test_an_annotation_of_a_cluster_that_is_wrong_has_an_event() -> None:
+    """A mistyped pause of a Cluster is told once, as is that of a Topic."""
+    note = {"annotations": {"topiarist.dev/pasued": "true"}}
+    world = World()
+    home = resource_bodies.cluster(meta=note)
+    world.server.give(home)
+    world.server.kept["Cluster/prod"]["metadata"]["annotations"] = note["annotations"]
+    world.controller.store.upsert(home)
+
+    async def work() -> None:
+        for _ in range(2):
+            await world.passes()
+        assert world.server.events == ["prod InvalidAnnotation"]
+
+    run(work)
+
+
+def test_a_topic_that_was_deleted_meanwhile_gets_no_status() -> None:
+    """A Topic that is deleted during a pass needs neither a status nor an Event."""
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
+
+    async def work() -> None:
+        found = make_result(world.topic("orders"), SyncState.REFUSED)
+        world.controller.store.remove(world.topic("orders"))
+        await world.passes(found)
+        assert (world.server.taken(), world.server.events) == (["prod status"], [])
+
+    run(work)
+
+
+def test_each_cluster_has_a_session_of_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every ownership record names the owner; the secrets of all clusters are in the folder of the process."""
+    world = World(resource_bodies.cluster())
+    opened: list[tuple[str, Path]] = []
+    monkeypatch.setattr(module, "ClusterSession", lambda owner, folder: opened.append((owner, folder)))
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(1)
+        ((owner, folder),) = opened
+        assert (owner, folder.is_dir(), folder.name[:10]) == ("k8s/shop/topiarist", True, "topiarist-")
+        await world.controller.stop()
+
+    run(work)
+
+
+def test_a_pass_does_not_read_its_cluster_anew() -> None:
+    """The Cluster is read from the API server in each pass; as long as it is unchanged, its spec is the same object.
+
+    Otherwise all of its Topics would be merged again in each pass.
+    """
+    world = World(resource_bodies.cluster())
+    store = world.controller.store
+
+    async def work() -> None:
+        first = store.cluster_spec("prod")
+        for _ in range(2):
+            await world.passes()
+            assert store.cluster_spec("prod") is first
+        world.server.kept["Cluster/prod"]["metadata"]["generation"] = 2
+        await world.passes()
+        assert store.cluster_spec("prod") is not first
+
+    run(work)
+
+
+def test_the_duration_of_a_pass_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has the read and the writes of the cluster, and not those of the API server after it."""
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time()))
+    world = World(resource_bodies.cluster())
+
+    async def slow(*_: Any) -> ReconcileResult:
+        await asyncio.sleep(3)
+        return ReconcileResult([], states.cluster())
+
+    monkeypatch.setattr(world.rounds, "reconcile", slow)
+
+    async def work() -> None:
+        await asyncio.sleep(100)
+        await world.controller._reconcile("prod", world.rounds)  # type: ignore[arg-type]
+        assert 'topiarist_pass_duration_seconds_sum{cluster="prod"} 3.0' in exported(world)
+
+    run(work)
+
+
+def test_a_warning_is_not_repeated_while_no_status_can_be_written() -> None:
+    """The Event is posted once, although the status does not have its reason; another reason is told again."""
+    topic = resource_bodies.topic("lost", clusters=["nowhere"])
+    world = World(topic)
+    world.server.broken = True
+
+    async def work() -> None:
+        for _ in range(3):
+            await world.controller._reconcile_unassigned()
+        assert world.server.events == ["lost UnknownCluster"]
+        note = {"topiarist.dev/pasued": "true"}
+        world.controller.store.upsert(resource_bodies.updated_body(topic, annotations=note))
+        for _ in range(3):
+            await world.controller._reconcile_unassigned()
+        assert world.server.events[1:] == ["lost InvalidAnnotation", "lost UnknownCluster"]
+
+    run(work)
+
+
+def test_topics_of_a_removed_cluster_may_be_those_of_another_release(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Topic that targets a Cluster of another release then gets its status from that release alone."""
+    orders = resource_bodies.topic("orders", clusters=["prod"])
+    world = World(resource_bodies.cluster(), orders)
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+    world.rounds.seen = lambda: ReconcileResult(
+        [make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster()
+    )
+    theirs = resource_bodies.updated_body(
+        resource_bodies.cluster(meta={"namespace": "other"}), status={"operator": "green"}
+    )
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(5)
+        world.controller.store.upsert(theirs)
+        world.server.taken()
+        world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=True)
+        await asyncio.sleep(5)
+        assert world.server.taken() == []
+        assert world.server.reason("orders") == "Synced"
+        assert world.controller._topics_of_removed_clusters == set()  # else it would grow with each removed Cluster
+        await world.controller.stop()
+
+    run(work)
+
+
+def test_secrets_are_removed_although_a_session_cannot_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A defect at the end of one cluster leaves no secret of the others behind."""
+    world = World(resource_bodies.cluster())
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+
+    async def fail() -> None:
+        raise ValueError("a mistake of ours")
+
+    monkeypatch.setattr(world.rounds, "close", fail)
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(1)
+        assert world.controller._secrets_folder is not None
+        folder = Path(world.controller._secrets_folder.name)
+        await world.controller.stop()
+        assert not folder.exists()
+
+    run(work)

@@ -26,12 +26,16 @@ from topiarist.model.plan import (
     Change,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     Issue,
     MoveReplicas,
+    Nudge,
+    ReleaseOwnership,
     Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
+    UpdateConfig,
 )
 from unit.kubernetes.topic_results import make_result
 
@@ -319,3 +323,52 @@ def test_requests_to_the_api_server_are_counted() -> None:
     assert figures(metrics, "rest_client_requests_total") == {("200", "GET"): 2, ("<error>", "PATCH"): 1}
     requests["GET", "200"] += 1
     assert figures(metrics, "rest_client_requests_total")["200", "GET"] == 3
+
+
+def test_namespaces_and_resources_of_others_are_those_of_now() -> None:
+    """A namespace that is back, and a resource that another release has left, are no longer counted."""
+    metrics = Metrics()
+    metrics.set_unavailable_namespaces({"team": "why", "pay": "why"})
+    metrics.set_other_release_resources(
+        {("Topic", "shop", "a"): "green", ("Topic", "pay", "a"): "green", ("Policy", "shop", "a"): "blue"}
+    )
+    assert figures(metrics, "topiarist_namespace_away") == {("team",): 1, ("pay",): 1}
+    assert figures(metrics, "topiarist_resources_held_by_others") == {("green", "Topic"): 2, ("blue", "Policy"): 1}
+    metrics.set_unavailable_namespaces({"pay": "why"})
+    metrics.set_other_release_resources({("Topic", "shop", "a"): "green"})
+    assert figures(metrics, "topiarist_namespace_away") == {("pay",): 1}
+    assert figures(metrics, "topiarist_resources_held_by_others") == {("green", "Topic"): 1}
+    assert labels(metrics)["topiarist_namespace_away"] == {"watched_namespace"}
+    assert labels(metrics)["topiarist_resources_held_by_others"] == {"kind", "holder"}
+
+
+@pytest.mark.parametrize(
+    ("change", "action"),
+    [
+        (CreateTopic(states.spread_replicas(3), {}), "create"),
+        (GROWTH, "grow"),
+        (MoveReplicas((ReplicaMove("a", 0, (5,), (2,)),), SAFE_ASSESSMENT), "move"),
+        (ElectLeaders((), SAFE_ASSESSMENT), "elect"),
+        (UpdateConfig(()), "configure"),
+        (DeleteTopic(3, 9, RiskAssessment(Risk.DATA_LOSS, "messages are lost")), "delete"),
+        (TakeOwnership(), "adopt"),
+        (ReleaseOwnership(), "unmanage"),
+        (Nudge((0,)), "nudge"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_each_kind_of_change_has_its_action(change: Change, action: str) -> None:
+    """Dashboards and alerts name the actions."""
+    metrics = Metrics()
+    passed(metrics, [done("a", Result.DONE, change)])
+    assert figures(metrics, "topiarist_topic_changes_total") == {(action, "prod", "done"): 1}
+
+
+def test_durations_are_in_buckets_up_to_five_minutes() -> None:
+    """A pass of a large cluster takes minutes, one of a small cluster some hundredths of a second."""
+    metrics = Metrics()
+    passed(metrics, [], seconds=0.07)
+    for name in ("topiarist_pass_duration_seconds", "controller_runtime_reconcile_time_seconds"):
+        buckets = {float(limit): count for (_, limit), count in figures(metrics, f"{name}_bucket").items()}
+        assert sorted(buckets) == [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, float("inf")]
+        assert (buckets[0.05], buckets[0.1]) == (0, 1)

@@ -123,10 +123,13 @@ def test_growth_is_disruptive(allowed: bool) -> None:
     """Growth is disruptive, and is applied unless the Cluster permits no disruptive change."""
     port = MemoryCluster(states.cluster(owned_topic("orders")))
     home = resource_bodies.cluster() if allowed else resource_bodies.cluster(allowRisk=[])
-    view = reconcile_topics(port, make_request(home, resource_bodies.topic("orders", partitions=6)))["orders"]
+    note = {"annotations": {"topiarist.dev/allow-risk": "sha256:0123456789abcdef"}}
+    topic = resource_bodies.topic("orders", partitions=6, meta=note)
+    view = reconcile_topics(port, make_request(home, topic))["orders"]
     assert (view.state, refusal_reasons(view)) == (
         (SyncState.CHANGED, []) if allowed else (SyncState.REFUSED, [Reason.DISRUPTIVE])
     )
+    assert view.used_consents == ""  # it needed none, so a consent to another change still counts
 
 
 @pytest.mark.parametrize("allowed", [True, False])
@@ -138,9 +141,10 @@ def test_ensure_absent_takes_the_clusters_word(allowed: bool) -> None:
     )
     view = reconcile_topics(port, wanted)["orders"]
     if allowed:
-        assert view.state is SyncState.WAITING
+        assert (view.state, view.is_in_progress) == (SyncState.WAITING, True)
         assert "orders" not in port.state.topics
-        assert reconcile_topics(port, wanted)["orders"].state is SyncState.ABSENT
+        view = reconcile_topics(port, wanted)["orders"]
+        assert (view.state, view.is_in_progress) == (SyncState.ABSENT, False)
     else:
         assert (view.state, refusal_reasons(view)) == (SyncState.REFUSED, [Reason.DATA_LOSS])
 

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from support import states
 from support.kubernetes import resource_bodies
@@ -14,7 +15,9 @@ from topiarist.errors import Reason
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
+from topiarist.kubernetes.retention import find_next_step, step_time
 from topiarist.kubernetes.status.topic import topic_status
+from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem, Issue, TopicPlan, UpdateConfig
 from unit.kubernetes.reconcile_requests import (
     make_request,
     owned_topic,
@@ -25,6 +28,14 @@ from unit.kubernetes.reconcile_requests import (
 
 START = datetime(2026, 2, 1, 12, tzinfo=UTC)
 CLUSTER = resource_bodies.cluster(retentionStep={"share": "50%", "interval": "1h"}, allowRisk=["DataLoss"])
+
+
+STEP = TopicPlan(
+    "orders",
+    changes=(UpdateConfig((ConfigItem("retention.ms", "8000", "4000", SAFE_ASSESSMENT),)),),
+    notices=(Issue(Reason.NOT_SENT, "another"), Issue(Reason.RETENTION_STEP, "2 more")),
+)
+"""The plan of a step that is not the last."""
 
 
 class Passes:
@@ -119,3 +130,28 @@ def test_a_topic_that_is_only_observed_waits_for_nothing(monkeypatch: pytest.Mon
     view = passes.run(timedelta(minutes=1))
     assert (passes.stored, view.state) == ("4000", SyncState.PAUSED)
     assert Reason.RETENTION_WAITS not in refusal_reasons(view)
+
+
+@pytest.mark.parametrize(
+    ("topic", "is_applied", "wanted"),
+    [
+        (STEP, True, "now"),
+        (STEP, False, "old"),
+        (replace(STEP, notices=()), True, ""),
+        (replace(STEP, changes=()), True, "old"),
+        (TopicPlan("orders", refusals=(Issue(Reason.RETENTION_WAITS, "later"),)), False, "old"),
+        (TopicPlan("orders", refusals=(Issue(Reason.DATA_LOSS, "no"),)), False, ""),
+        (None, True, ""),
+    ],
+)
+def test_the_time_of_a_step_is_that_of_its_write(topic: TopicPlan | None, is_applied: bool, wanted: str) -> None:
+    """A step that was not written, and a pass without a step, keep the time; without steps that are left it goes."""
+    assert step_time(topic, is_applied=is_applied, old="old", now="now") == wanted
+
+
+def test_the_next_step_is_the_reason_to_wait() -> None:
+    """A topic is not as asked while steps are left, although all of its plan was made."""
+    notice = Issue(Reason.RETENTION_STEP, "2 more")
+    assert find_next_step(STEP) == notice._replace(reason=Reason.RETENTION_WAITS)
+    assert find_next_step(replace(STEP, notices=())) is None
+    assert find_next_step(None) is None

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Iterable
 
 import pytest
 
 from support.virtual_time import loop_time, run_in_virtual_time
-from topiarist.kubernetes.work_loop import (
-    DEBOUNCE_S,
-    FIRST_MOVE_PAUSE_S,
-    MAX_BACKOFF_S,
-    MAX_MOVE_PAUSE_S,
-    Requeue,
-    WorkLoop,
-)
+from topiarist.kubernetes.work_loop import Requeue, WorkLoop
 
-PERIOD = 60.0
+PERIOD, DEBOUNCE_S, MAX_BACKOFF_S, FIRST_MOVE_PAUSE_S, MAX_MOVE_PAUSE_S = 60.0, 0.1, 60.0, 0.5, 15.0
+"""Seconds, as documented."""
 
 
 @pytest.fixture(autouse=True)
@@ -126,6 +121,14 @@ def test_moves_are_looked_at_soon_and_sooner_after_progress() -> None:
     assert found[31:33] == pytest.approx([FIRST_MOVE_PAUSE_S, FIRST_MOVE_PAUSE_S * 1.25])
 
 
+def test_a_short_period_limits_every_pause() -> None:
+    """A cluster with moves or writes in progress is not reconciled less often than any other one."""
+    for ending in (Requeue.MOVING, Requeue.SOON):
+        passes = Passes([ending] * 60)
+        passes.loop = WorkLoop(passes._work, 2.0)
+        assert max(passes.pauses()) == pytest.approx(2.0)
+
+
 def test_a_change_does_not_wait_for_moves() -> None:
     """An event starts a pass at once, however long the pause between two passes over a batch is."""
     passes = Passes([Requeue.MOVING] * 30)
@@ -174,6 +177,41 @@ def test_an_end_finishes_what_is_under_way() -> None:
 
     assert run_in_virtual_time(ends) == (5.0, 25.0)
     assert done == [5.0, 10.0]
+
+
+@pytest.mark.parametrize(
+    ("ending", "least", "most"),
+    [(Requeue.AFTER_PERIOD, 54.0, 66.0), (Requeue.AFTER_BACKOFF, 0.5, 1.0), (Requeue.SOON, 0.1, 0.1)],
+)
+def test_clusters_do_not_start_at_the_same_moment(
+    ending: Requeue, least: float, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A period has a tenth of jitter in each direction, and a pause after a failure is up to a half shorter."""
+    assert Passes([ending]).pauses() == pytest.approx([most])
+    monkeypatch.setattr("topiarist.kubernetes.work_loop.random.uniform", lambda lowest, _highest: lowest)
+    assert Passes([ending]).pauses() == pytest.approx([least])
+
+
+def test_a_loop_is_alive_before_its_first_pass() -> None:
+    """Its age counts from its creation, and then from the end of each pass; it begins with the default period."""
+    before = time.monotonic()
+    passes = Passes([Requeue.AFTER_PERIOD])
+    created = passes.loop.last_completed_at
+    assert before <= created <= time.monotonic()
+    passes.pauses()
+    assert passes.loop.last_completed_at > created
+    assert (passes.loop.retries, passes.loop.enqueue_count, passes.loop.is_queued) == (0, 0, True)
+
+    async def once() -> Requeue:
+        begun.append(loop_time())
+        if len(begun) == 2:
+            loop.stop()
+        return Requeue.AFTER_PERIOD
+
+    begun: list[float] = []
+    loop = WorkLoop(once)
+    run_in_virtual_time(loop.run)
+    assert begun == pytest.approx([0.0, PERIOD * 1.1])
 
 
 def test_a_failing_cluster_delays_no_other() -> None:

@@ -157,7 +157,7 @@ class KubernetesClient:
                     yield event
         # ValueError: the connection broke within a line, or a line is too long.
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
-            raise ApiError(0, f"the watch broke: {error or type(error).__name__}") from error
+            raise ApiError(0, f"the watch broke: {str(error) or type(error).__name__}") from error
 
     async def _request(
         self,
@@ -186,7 +186,7 @@ class KubernetesClient:
                     return found
             except (TimeoutError, aiohttp.ClientError, OSError) as error:
                 code = "<error>"
-                raise ApiError(0, f"no answer from the API server: {error or type(error).__name__}") from error
+                raise ApiError(0, f"no answer from the API server: {str(error) or type(error).__name__}") from error
             finally:
                 self.requests[method, code] += 1
 

@@ -78,7 +78,7 @@ def stall_events(cluster_resource: Resource, status: Mapping[str, Any]) -> Itera
     """Yield a warning if the moves of a Cluster are newly stalled; ``status`` is its next status."""
     before, after = cluster_resource.status.get("moves", {}), status.get("moves", {})
     reason = after.get("reason", MOVING)
-    if reason not in (MOVING, before.get("reason", MOVING)):
+    if reason not in (MOVING, before.get("reason")):
         yield Event(reason, after["message"], warning=True)
 
 

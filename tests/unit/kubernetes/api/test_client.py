@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import aiohttp
 import kopf
@@ -183,3 +183,147 @@ def test_a_token_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
 
     played(answer, work)
     assert seen == ["Bearer first", "Bearer first", "Bearer second", "Bearer second"]
+
+
+class Asked(NamedTuple):
+    """A request as the server received it."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+    content_type: str
+    body: Any
+
+
+def test_each_request_has_its_method_and_content_type() -> None:
+    """The API server tells a merge patch from a server-side apply by the content type alone."""
+    asked: list[Asked] = []
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        body = json.loads(await request.text() or "null")
+        assert (request.headers["User-Agent"], request.headers["Accept"]) == ("topiarist", "application/json")
+        asked.append(Asked(request.method, request.path, dict(request.query), request.headers["Content-Type"], body))
+        return web.json_response({"answer": len(asked)})
+
+    async def work(api: KubernetesClient, _login: Login) -> None:
+        answers = [
+            await api.get("/a", limit="7"),
+            await api.create("/a", {"b": 1}),
+            await api.replace("/a/b", {"b": 2}),
+            await api.patch("/a/b", {"b": 3}),
+            await api.apply("/a/b", {"b": 4}, "us"),
+        ]
+        assert answers == [{"answer": number} for number in range(1, 6)]
+        assert api.requests == {("GET", "200"): 1, ("POST", "200"): 1, ("PUT", "200"): 1, ("PATCH", "200"): 2}
+
+    played(answer, work)
+    plain, force = "application/json", {"fieldManager": "us", "force": "true"}
+    assert asked == [
+        Asked("GET", "/a", {"limit": "7"}, plain, None),
+        Asked("POST", "/a", {}, plain, {"b": 1}),
+        Asked("PUT", "/a/b", {}, plain, {"b": 2}),
+        Asked("PATCH", "/a/b", {}, "application/merge-patch+json", {"b": 3}),
+        Asked("PATCH", "/a/b", force, "application/apply-patch+yaml", {"b": 4}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "kinds"),
+    [
+        (0, {"retryable"}),
+        (400, set()),
+        (403, {"forbidden"}),
+        (404, {"not_found"}),
+        (409, {"conflict"}),
+        (410, {"gone"}),
+        (429, {"retryable"}),
+        (499, set()),
+        (500, {"retryable"}),
+        (503, {"retryable"}),
+    ],
+)
+def test_each_error_is_of_one_kind(code: int, kinds: set[str]) -> None:
+    """A request that may succeed later is repeated, and no other one is."""
+    error = ApiError(code, "why")
+    found = {kind for kind in ("retryable", "forbidden", "not_found", "conflict", "gone") if getattr(error, kind)}
+    assert (found, str(error)) == (kinds, "why")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ('{"message": "topics is forbidden"}', "topics is forbidden"),
+        ('{"reason": "Forbidden"}', "HTTP 403 Forbidden"),
+        ("[]", "HTTP 403 Forbidden"),
+        ("{", "HTTP 403 Forbidden"),
+    ],
+)
+def test_an_answer_of_a_proxy_is_an_error_too(body: str, message: str) -> None:
+    """An error without the message of the API server has the HTTP status line."""
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return web.Response(text=body, status=403, content_type="application/json")
+
+    async def work(api: KubernetesClient, _login: Login) -> None:
+        with pytest.raises(ApiError) as caught:
+            await api.get("/a")
+        assert (caught.value.code, str(caught.value)) == (403, message)
+
+    played(answer, work)
+
+
+def test_an_answer_that_is_no_json_is_an_error_too() -> None:
+    """A page of a proxy has the HTTP status line."""
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        return web.Response(text="<html>", status=502, content_type="text/html")
+
+    async def work(api: KubernetesClient, _login: Login) -> None:
+        with pytest.raises(ApiError, match="HTTP 502 Bad Gateway") as caught:
+            await api.get("/a")
+        assert caught.value.retryable
+
+    played(answer, work)
+
+
+def test_a_server_without_an_answer_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection that breaks and a request that takes too long are retryable errors, which are counted."""
+    assert (module.REQUEST_TIMEOUT.total, module.REQUEST_TIMEOUT.sock_connect) == (30, 10)
+    assert (module.WATCH_TIMEOUT.total, module.WATCH_TIMEOUT.sock_connect) == (None, 10)
+    monkeypatch.setattr(module, "REQUEST_TIMEOUT", aiohttp.ClientTimeout(total=0.2))
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        if request.path == "/breaks":
+            assert request.transport
+            request.transport.close()
+        await asyncio.sleep(60)
+        return web.Response()
+
+    async def work(api: KubernetesClient, _login: Login) -> None:
+        for path in ("/breaks", "/hangs"):
+            with pytest.raises(ApiError, match=r"no answer from the API server: \w") as caught:
+                await api.get(path)
+            assert (caught.value.code, caught.value.retryable) == (0, True)
+        assert api.requests == {("GET", "<error>"): 2}
+
+    played(answer, work)
+
+
+def test_few_requests_are_in_flight_at_a_time() -> None:
+    """Ten thousand statuses must not open ten thousand connections."""
+    flying, most, is_full = [0], [0], asyncio.Event()
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        flying[0] += 1
+        most[0] = max(most[0], flying[0])
+        if flying[0] == module.MAX_IN_FLIGHT_REQUESTS:
+            is_full.set()
+        await is_full.wait()
+        flying[0] -= 1
+        return web.json_response({})
+
+    async def work(api: KubernetesClient, _login: Login) -> None:
+        await asyncio.gather(*(api.get("/a") for _ in range(40)))
+
+    played(answer, work)
+    assert most == [module.MAX_IN_FLIGHT_REQUESTS]

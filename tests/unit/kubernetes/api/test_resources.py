@@ -136,3 +136,10 @@ def test_a_cluster_that_an_older_definition_let_through_is_refused(reference: di
         f"spec.zookeeper.sasl.password: found {found}, wanted secretKeyRef: in a custom "
         "resource a reference names a key of a Secret, and no file or variable"
     ]
+
+
+def test_a_topic_was_applied_where_its_status_has_a_generation() -> None:
+    """A part without a generation is that of a cluster that has refused the Topic, or was never read."""
+    parts = [{"name": "a", "generation": 1}, {"name": "b"}]
+    topic = parse_resource({**body({"partitions": 3}), "status": {"clusters": parts}})
+    assert topic.applied_clusters == ["a"]

@@ -14,8 +14,11 @@ from support.kubernetes import resource_bodies
 from support.kubernetes.status_schema import validate_status
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import Resource, parse_resource
+from topiarist.kubernetes.moves import ClusterMoves
 from topiarist.kubernetes.reconciler import Deletion, ReconcileResult, SyncState, TopicResult
 from topiarist.kubernetes.status.cluster import cluster_status, policy_status
+from topiarist.model.moves import ReplicaMove
+from topiarist.model.plan import Issue
 from topiarist.model.state import WriteBlock
 from unit.kubernetes.topic_results import make_result
 
@@ -54,6 +57,9 @@ def test_topics_are_counted() -> None:
     (drift,) = [each for each in status["conditions"] if each["type"] == "DriftDetected"]
     assert drift["status"] == "True"
     assert status["conditions"][0]["message"] == "topics: 10 total, 4 ready, 1 drifted, 1 refused"
+    assert drift["message"] == "1 topic changed on the cluster"
+    none = summary(resource_bodies.cluster(), ReconcileResult([], states.cluster()))
+    assert none["conditions"][0]["message"] == "topics: 0 total"
 
 
 def test_a_second_look_at_the_same_changes_nothing() -> None:
@@ -163,3 +169,85 @@ def test_a_namespace_that_is_away_is_told() -> None:
     later = resource_bodies.updated_body(home, status=status)
     assert cluster_status(later, seen, [], NOON + timedelta(hours=1), gone) == status
     assert len(summary(later, seen)["conditions"]) == 4
+
+
+MOVES = tuple(ReplicaMove("orders", number, (number, 1), (number + 1, 1)) for number in range(2, 6))
+
+
+def moves_of(moves: ClusterMoves, old: Mapping[str, Any] = {}) -> Mapping[str, Any]:
+    """Return a Cluster's status after a pass with these moves; ``old`` is the previous status."""
+    home = resource_bodies.updated_body(resource_bodies.cluster(), status=old)
+    return summary(home, ReconcileResult([], states.cluster(), moves=moves))
+
+
+@pytest.mark.parametrize(
+    ("moves", "wanted", "message"),
+    [
+        (ClusterMoves(MOVES[:1]), {"partitionsLeft": 1, "copiesLeft": 1}, "1 partition left"),
+        (
+            ClusterMoves(MOVES[:3], waiting_for="a reassignment"),
+            {"partitionsLeft": 3, "copiesLeft": 3},
+            "3 partitions left; waiting for: a reassignment",
+        ),
+        (
+            ClusterMoves(MOVES[:3], MOVES[3:], 2, 3, sent_at_ms=1_769_860_800_250),
+            {
+                **{"batch": 2, "batches": 3, "partitionsLeft": 4, "partitionsInFlight": 1},
+                **{"copiesLeft": 4, "copyingBrokers": [6], "since": "2026-01-31T12:00:00Z"},
+            },
+            "4 partitions left, 1 of them in batch 2 of 3",
+        ),
+        (
+            ClusterMoves((), MOVES[3:], 3, 3, problem=Issue(Reason.MOVES_STALLED, "no progress", hint="wait")),
+            {
+                **{"batch": 3, "batches": 3, "partitionsLeft": 1, "partitionsInFlight": 1},
+                **{"copiesLeft": 1, "copyingBrokers": [6], "reason": "MovesStalled"},
+            },
+            "1 partition left, 1 of them in batch 3 of 3; no progress: wait",
+        ),
+        (ClusterMoves(throttle_left=True), {}, "throttles of the last batch are still set"),
+        (
+            ClusterMoves(problem=Issue(Reason.STUCK_REASSIGNMENT, "stuck"), waiting_for="another"),
+            {"reason": "StuckReassignment"},
+            "stuck",
+        ),
+    ],
+)
+def test_moves_that_are_left_are_in_the_status(moves: ClusterMoves, wanted: Mapping[str, Any], message: str) -> None:
+    """A batch has its number while it is in flight; the condition ``Moving`` has the text and the reason."""
+    status, none = moves_of(moves), {"partitionsLeft": 0, "partitionsInFlight": 0, "copiesLeft": 0}
+    assert status["moves"] == {**none, "copyingBrokers": [], "reason": "Moving", **wanted, "message": message}
+    (condition,) = (each for each in status["conditions"] if each["type"] == "Moving")
+    reason = wanted.get("reason", "Moving")
+    assert (condition["status"], condition["reason"], condition["message"]) == ("True", reason, message)
+    assert "draining" not in status
+
+
+def test_moves_that_are_done_are_in_no_status() -> None:
+    """The condition stays, as False, so that users can wait for it; an outage keeps the moves that were known."""
+    before = moves_of(ClusterMoves(MOVES, draining={6: 2}))
+    after = moves_of(ClusterMoves(), before)
+    assert {"moves", "draining", "drainingLeft"}.isdisjoint(after)
+    assert [each["status"] for each in after["conditions"] if each["type"] == "Moving"] == ["False"]
+    home = resource_bodies.updated_body(resource_bodies.cluster(), status=before)
+    away = summary(home, ReconcileResult([], error=AWAY))
+    for name in ("moves", "draining", "drainingLeft"):
+        assert away[name] == before[name]
+    assert [each["status"] for each in away["conditions"] if each["type"] == "Moving"] == ["True"]
+
+
+def test_drained_brokers_have_their_replicas() -> None:
+    """Each broker to be drained has its number of replicas, and all of them one text for ``kubectl get``."""
+    status = moves_of(ClusterMoves(draining={5: 1200, 6: 0}))
+    assert status["draining"] == [{"broker": 5, "replicas": 1200}, {"broker": 6, "replicas": 0}]
+    assert status["drainingLeft"] == "1,200 left"
+    assert moves_of(ClusterMoves(draining={5: 0}))["drainingLeft"] == "done"
+    assert "moves" not in status
+
+
+def test_lists_of_brokers_have_a_limit() -> None:
+    """A status of a thousand brokers and more must fit into etcd."""
+    moves = tuple(ReplicaMove("orders", number, (1,), (number + 2,)) for number in range(1001))
+    status = moves_of(ClusterMoves((), moves, 1, 1, draining=dict.fromkeys(range(1001), 1)))
+    assert (len(status["moves"]["copyingBrokers"]), len(status["draining"])) == (1000, 1000)
+    assert status["drainingLeft"] == "1,001 left"

@@ -18,9 +18,17 @@ from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.candidates import build_candidate, select_candidates
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult, SyncState, TopicResult, reconcile_cluster
 from topiarist.kubernetes.status.cluster import cluster_status
-from topiarist.kubernetes.status.events import Event, cluster_events, topic_events
+from topiarist.kubernetes.status.events import (
+    Event,
+    annotation_events,
+    cluster_events,
+    stall_events,
+    topic_events,
+    unusable_events,
+)
 from topiarist.kubernetes.status.topic import topic_status
-from topiarist.model.plan import Issue
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import CreateTopic, Issue, TopicPlan
 from topiarist.model.state import ClusterState, OwnershipRecord, WriteBlock
 from unit.kubernetes.topic_results import NOW, make_result, spec_of
 
@@ -214,3 +222,77 @@ def test_views_without_an_outcome_tell_nothing() -> None:
     """A result without an outcome, such as an observed plan, yields no Event."""
     found: TopicResult = make_result(resource_bodies.topic("orders"), SyncState.OBSERVED)
     assert [*topic_events("prod", {}, found)] == []
+
+
+def with_status(resource: Resource, **status: Any) -> Resource:
+    """Return a resource with this status."""
+    return resource_bodies.updated_body(resource, status=status)
+
+
+def ready(reason: str, message: str = "why") -> dict[str, Any]:
+    """Return a status with a condition, beside one that is no matter of Events."""
+    other = {"type": "Stalled", "reason": "Other", "message": "other", "status": "True"}
+    return {"conditions": [other, {"type": "Ready", "reason": reason, "message": message, "status": "False"}]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told_again"),
+    [
+        ({}, {"reason": "Moving", "message": "m"}, False),
+        ({}, {}, False),
+        ({}, {"reason": "MovesStalled", "message": "m"}, True),
+        ({"reason": "Moving"}, {"reason": "MovesStalled", "message": "m"}, True),
+        ({"reason": "MovesStalled"}, {"reason": "MovesStalled", "message": "m"}, False),
+        ({"reason": "MovesStalled"}, {"reason": "StuckReassignment", "message": "m"}, True),
+        ({"reason": "MovesStalled"}, {"reason": "Moving", "message": "m"}, False),
+        ({"reason": "MovesStalled"}, {}, False),
+    ],
+)
+def test_a_stall_of_moves_is_a_warning_once(
+    before: Mapping[str, Any], after: Mapping[str, Any], told_again: bool
+) -> None:
+    """Each new problem of the moves yields one warning with its text; progress yields none."""
+    home = with_status(resource_bodies.cluster(), moves=before)
+    wanted = [Event(after["reason"], "m", warning=True)] if told_again else []
+    assert [*stall_events(home, {"moves": after})] == wanted
+    assert [*stall_events(resource_bodies.cluster(), {})] == []
+
+
+def test_an_error_of_an_annotation_is_a_warning_once() -> None:
+    """Each error that the status did not have yields a warning."""
+    home = with_status(resource_bodies.cluster(), annotations=["a is not known"])
+    status = {"annotations": ["a is not known", "b is not known"]}
+    assert [*annotation_events(home, status)] == [Event("InvalidAnnotation", "b is not known", warning=True)]
+    assert [*annotation_events(home, {})] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        ({}, ready("UnknownCluster"), "UnknownCluster"),
+        ({}, ready("InvalidManifest"), "ValidationFailed"),
+        ({}, ready("InvalidRule"), "InvalidRule"),
+        ({}, ready("DataLoss"), ""),
+        ({}, {}, ""),
+        (ready("Active"), ready("InvalidRule"), "InvalidRule"),
+        (ready("InvalidRule"), ready("InvalidRule"), ""),
+        (ready("InvalidRule", "another"), ready("InvalidRule"), "InvalidRule"),
+    ],
+)
+def test_what_makes_a_resource_unusable_is_a_warning_once(
+    before: Mapping[str, Any], after: Mapping[str, Any], reason: str
+) -> None:
+    """A Topic that no pass includes and a Policy that withholds changes have one warning for each reason and text."""
+    wanted = [Event(reason, "why", warning=True)] if reason else []
+    assert [*unusable_events(with_status(resource_bodies.policy(), **before), after)] == wanted
+    more = {**after, "annotations": ["x is not known"]}
+    found = [*unusable_events(with_status(resource_bodies.policy(), **before), more)]
+    assert found == [Event("InvalidAnnotation", "x is not known", warning=True), *wanted]
+
+
+@pytest.mark.parametrize(("result", "count"), [(Result.DONE, 1), (Result.UNCHANGED, 0), (Result.FAILED, 0)])
+def test_an_event_is_about_a_write_of_the_operator(result: Result, count: int) -> None:
+    """A change that another client made first, and one that failed, have no Event."""
+    plan = TopicPlan("orders", changes=(CreateTopic(states.spread_replicas(3), {}),))
+    found = make_result(resource_bodies.topic("orders"), SyncState.CHANGED)
+    assert len([*topic_events("prod", {}, found._replace(plan=plan, outcome=Outcome("orders", result)))]) == count

@@ -16,10 +16,13 @@ from support.kubernetes.status_schema import validate_status
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
-from topiarist.kubernetes.status.conditions import MAX_MESSAGE_BYTES, ReadyCondition, build_conditions, truncate_message
+from topiarist.kubernetes.status.conditions import ReadyCondition, build_conditions, truncate_message
 from topiarist.kubernetes.status.topic import topic_status
 from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem, CreateTopic, Issue, TopicPlan, UpdateConfig
 from unit.kubernetes.topic_results import LATER, NOW, make_result
+
+MAX_MESSAGE_BYTES = 1024
+"""The limit of the API server for the message of an Event."""
 
 AWAY = TopiaristError(Reason.UNREACHABLE, "no answer", "look at it")
 CREATION = CreateTopic(states.spread_replicas(3), {})
@@ -181,17 +184,31 @@ def test_why_a_cluster_cannot_be_seen_may_change() -> None:
 
 
 def test_what_is_new_while_a_cluster_is_away_is_waited_for() -> None:
-    """A new spec waits for an unavailable cluster. The part of the cluster remains, including the applied spec."""
+    """A new spec waits for an unavailable cluster. What is known of the cluster and of consents and steps remains."""
     topic = resource_bodies.topic("orders", config={"flush.ms": 7})
     found = states.topic("orders", 3, topic_id="id", applied_spec=states.spec("orders"))
     first = status_of(topic, {"prod": make_result(topic, SyncState.SYNCED, actual=found)})
+    moves = {"total": 3, "left": 1, "inFlight": 0, "reason": "Moving", "message": "2 of 3 partitions moved"}
+    kept = {
+        **{key: first["clusters"][0][key] for key in ("partitions", "replicationFactor", "topicId", "generation")},
+        **{"applied": first["clusters"][0]["applied"], "moves": moves},
+        **{"consent": "sha256:0123456789abcdef", "retentionStepAt": NOW},
+    }
+    known = {**first, "clusters": [{**first["clusters"][0], **kept}]}
     status = status_of(
-        resource_bodies.updated_body(topic, status=first, generation=2), {"prod": None}, {"prod": AWAY}, LATER
+        resource_bodies.updated_body(topic, status=known, generation=2), {"prod": None}, {"prod": AWAY}, LATER
     )
     assert told(status) == ("False", "True", "False", "Unreachable")
     (part,) = status["clusters"]
-    kept = ("partitions", "replicationFactor", "topicId", "generation", "applied")
-    assert {key: part[key] for key in kept} == {key: first["clusters"][0][key] for key in kept}
+    assert {key: text for key, text in part.items() if key not in ("name", "state", "refusals")} == kept
+
+
+def test_a_cluster_that_was_away_is_waited_for_after_a_restart() -> None:
+    """A new process that has not read the cluster keeps the reason of the outage until it knows more."""
+    topic = resource_bodies.topic("orders")
+    first = status_of(topic, {"prod": None}, {"prod": AWAY})
+    known = resource_bodies.updated_body(topic, status=first)
+    assert status_of(known, {"prod": None}, now=LATER) == first
 
 
 def test_a_part_has_what_the_cluster_holds() -> None:
@@ -443,6 +460,9 @@ def test_a_deletion_that_waits_for_a_name_says_how_to_let_go() -> None:
     topic = resource_bodies.topic("orders", deletionPolicy="Delete", meta=going)
     message = by_type(status_of(topic, {}, clusters=("a", "b")))["Ready"]["message"]
     assert 'topiarist.dev/retain: "true"' in message
+    for meta in ({"finalizers": [FINALIZER]}, {**going, "finalizers": []}):
+        topic = resource_bodies.topic("orders", deletionPolicy="Delete", meta=meta)
+        assert "retain" not in by_type(status_of(topic, {}, clusters=("a", "b")))["Ready"]["message"]
 
 
 def test_a_topic_that_stays_where_it_was_applied_says_so() -> None:
@@ -490,7 +510,7 @@ def test_long_words_are_cut_in_conditions() -> None:
 def test_words_are_cut_by_bytes(text: str) -> None:
     """topiarist truncates messages of Events to 1,024 bytes, and never within a character."""
     cut = truncate_message(text)
-    assert len(cut.encode()) <= MAX_MESSAGE_BYTES
+    assert MAX_MESSAGE_BYTES - 3 <= len(cut.encode()) <= MAX_MESSAGE_BYTES
     assert text.startswith(cut.removesuffix("..."))
 
 
@@ -498,3 +518,11 @@ def test_the_parts_by_cluster() -> None:
     """The parts by cluster are empty if there is no status."""
     assert resource_bodies.topic("orders").status_on("a") == {}
     assert resource_bodies.topic("orders", status={"clusters": [{"name": "a"}]}).status_on("a") == {"name": "a"}
+
+
+def test_the_first_refusal_is_that_of_the_condition() -> None:
+    """Reason and message of a condition are those of one refusal, also if there are several."""
+    topic = resource_bodies.topic("orders")
+    found = make_result(topic, SyncState.REFUSED, Reason.DATA_LOSS, Reason.NOT_OWNED)
+    ready = by_type(status_of(topic, {"prod": found}))["Ready"]
+    assert (ready["reason"], ready["message"]) == ("DataLoss", "prod: because of DataLoss")

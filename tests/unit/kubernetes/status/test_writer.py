@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any, cast
 
 import kopf
@@ -14,8 +14,9 @@ from support.kubernetes import resource_bodies
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.status.events import Event
-from topiarist.kubernetes.status.writer import MAX_PENDING_EVENTS, EventRecorder, StatusWriter
+from topiarist.kubernetes.status.writer import EventRecorder, StatusWriter
 
+MAX_PENDING_EVENTS = 1000
 PATH = "/apis/topiarist.dev/v1/namespaces/shop/topics/orders"
 
 
@@ -67,6 +68,7 @@ def test_a_finalizer_is_applied_alone() -> None:
     server = Server(topic, somebody="another")
     after = written(server, topic, finalizer=True)
     assert {*after.finalizers} == {"another", FINALIZER}
+    assert after.manifest is topic.manifest  # a spec that has not changed is not parsed again
     metadata = {"name": "orders", "namespace": "shop", "uid": topic.uid, "finalizers": [FINALIZER]}
     body = {"apiVersion": "topiarist.dev/v1", "kind": "Topic", "metadata": metadata}
     assert server.sent == [(PATH, "topiarist-finalizer", body)]
@@ -129,3 +131,42 @@ def test_events_wait_for_the_context_of_a_handler(monkeypatch: pytest.MonkeyPatc
     assert (len(posted), posted[0]) == (MAX_PENDING_EVENTS, "Normal TopicCreated 1 orders")
     recorder.record(topic, Event("DataLoss", "é" * 1000, warning=True))
     assert posted[-1] == f"Warning DataLoss {'é' * 510}... orders"
+
+
+def test_few_writes_are_in_progress_at_a_time() -> None:
+    """A request is created only when there is room, so ten thousand statuses are not in memory at once."""
+    running, most, made = [0], [0], [0]
+
+    async def write() -> None:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        await asyncio.sleep(0)
+        running[0] -= 1
+
+    def writes() -> Iterator[Coroutine[Any, Any, None]]:
+        for _ in range(200):
+            made[0] += 1
+            assert made[0] - finished[0] <= 32
+            yield count(write())
+
+    finished = [0]
+
+    async def count(work: Coroutine[Any, Any, None]) -> None:
+        await work
+        finished[0] += 1
+
+    server = Server(resource_bodies.topic("orders"))
+    asyncio.run(StatusWriter(cast(KubernetesClient, server), lambda _: None).run_all(writes()))
+    assert (finished, running, most) == ([200], [0], [32])
+
+
+def test_a_defect_of_a_write_ends_the_pass() -> None:
+    """An error that is none of the API server is a defect, and is not passed over in silence."""
+
+    async def fail() -> None:
+        raise ValueError("a mistake of ours")
+
+    for number in (1, 40):
+        writer = StatusWriter(cast(KubernetesClient, Server(resource_bodies.topic("orders"))), lambda _: None)
+        with pytest.raises(ValueError, match="a mistake of ours"):
+            asyncio.run(writer.run_all(fail() for _ in range(number)))
