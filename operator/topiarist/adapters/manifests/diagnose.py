@@ -172,10 +172,14 @@ _SEPARATOR = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 
 
 class LocatedIssue(NamedTuple):
-    """A problem in a document, with its path and its diagnostic."""
+    """A problem in a document, with its path and its diagnostic.
+
+    ``text`` is the unquoted text that YAML versions read differently; None for any other problem.
+    """
 
     path: FieldPath
     diagnostic: Diagnostic
+    text: str | None = None
 
 
 class DiagnosedDocument(NamedTuple):
@@ -310,12 +314,12 @@ class _DocumentDiagnoser:
         except AmbiguousScalar as error:
             # A key is never a boolean, so the hint must not suggest one: only quotes solve this.
             hint = error.hint.removesuffix(", or write true or false") if is_key else error.hint
-            self._add_issue(node, path, error.message, hint)
+            self._add_issue(node, path, error.message, hint, text=node.text)
             return node.text
 
-    def _add_issue(self, node: Node, path: FieldPath, message: str, hint: str = "") -> None:
+    def _add_issue(self, node: Node, path: FieldPath, message: str, hint: str = "", *, text: str | None = None) -> None:
         if len(self.issues) >= MAX_ERRORS:
             self.suppressed_count += 1
             return
         place = Location(self._name, node.line + self._line, node.column + 1)
-        self.issues.append(LocatedIssue(path, Diagnostic(place, message, hint, Reason.UNREADABLE.value)))
+        self.issues.append(LocatedIssue(path, Diagnostic(place, message, hint, Reason.UNREADABLE.value), text))
