@@ -30,6 +30,8 @@ _PATTERN_CHOICE = re.compile(r"(?<=[(|])[a-zA-Z]+(?=[|)])")
 """Literal words that a schema pattern allows: ``partitions`` in ``^(partitions|config[.].+)$``."""
 
 
+_FIELD_WITHOUT_COLON = re.compile(r"([a-zA-Z][\w.-]*)(?:\s*[:=]\s*|\s+)(\S+)", re.ASCII)
+
 _NAME = ("metadata", "name")
 _MAX_NAME_LENGTH = 253
 
@@ -70,6 +72,8 @@ def _name_hint(body: Mapping[str, Any]) -> str:
     name, spec = body["metadata"].get("name"), body.get("spec")
     if not isinstance(name, str) or len(name) > _MAX_NAME_LENGTH:
         return ""
+    if "${" in name or "{{" in name:
+        return "this looks like a template: render it first"
     plain = normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
     labels = (re.sub("[^a-z0-9]+", "-", part).strip("-") for part in plain.split("."))
     resource = ".".join(filter(None, labels))
@@ -215,6 +219,8 @@ def _type_hint(schema: Mapping[str, Any], value: object) -> str:
         return f'quote it: "{text}"' if is_accepted else ""
     if wanted == "integer" and isinstance(value, str) and re.fullmatch(r"-?[1-9][0-9]{0,18}", value):
         return f"leave the quotes out: {value}"
+    if wanted == "object" and isinstance(value, str) and (written := _FIELD_WITHOUT_COLON.fullmatch(value)):
+        return f"write {written[1]}: {written[2]}"
     if wanted == "array" and not isinstance(value, dict | None):
         return f"write [{printable(str(value))}]"
     if isinstance(wanted, list) and "array" in wanted and isinstance(value, int):

@@ -371,7 +371,7 @@ def test_a_changed_file_does_not_matter(folder: Path) -> None:
         (b"a: [1\nb: 2", '<stdin>:2:2: found no "," or "]" after an item (it starts on line 1)'),
         (b"a: 'b\nc: d", "<stdin>:1:4: found quotes that are not closed"),
         (b'a: "\\q"', "<stdin>:1:5: found an unknown escape sequence in double quotes"),
-        (b"a:\n  - b\n c: d", "<stdin>:3:2: found other text, wanted a field"),
+        (b"a:\n  - b\n c: d", "<stdin>:3:2: found 1 space before the field, and 2 in the line above it"),
         (b"%FOO\n---\na: b", "<stdin>:1:5: found a % directive"),
     ],
 )
