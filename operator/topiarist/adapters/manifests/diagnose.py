@@ -18,7 +18,8 @@ from topiarist.adapters.manifests.limits import MAX_ERRORS, MAX_TAG_DIRECTIVES
 from topiarist.adapters.manifests.parser import AMBIGUOUS_CHARACTERS, CONTROL_CHARACTERS
 from topiarist.adapters.manifests.scalars import AmbiguousScalar, ScalarCache, parse_plain_key, parse_plain_scalar
 from topiarist.adapters.manifests.source import ComposedDocument, Composer, Document, File, LimitExceeded, Node
-from topiarist.adapters.manifests.syntax_causes import LINE_BREAK, find_cause
+from topiarist.adapters.manifests.syntax_causes import LINE_BREAK as LINE_BREAK
+from topiarist.adapters.manifests.syntax_causes import find_cause
 from topiarist.errors import Diagnostic, FieldKey, FieldPath, Location, Reason
 from topiarist.kafka.config_values import Scalar
 from topiarist.schema.check import is_topiarist_document
