@@ -24,11 +24,12 @@ def format_plans(
     *,
     failed_clusters: Sequence[str] = (),
     applying: bool = False,
+    foreign_count: int = 0,
 ) -> str:
     """Return the plans of a run in one of ``PLAN_FORMATS``.
 
     Text has one line per topic with ``-q``, and one line per plan with ``--summary``. JSON is empty if no cluster could
-    be planned. ``failed_clusters`` could not be planned.
+    be planned. ``failed_clusters`` could not be planned. The comment shows ``foreign_count``.
     """
     if form == "json":
         from topiarist.adapters.saved_plans.encode import dumps, encode_plans
@@ -37,7 +38,7 @@ def format_plans(
     if form == "markdown":
         from topiarist.output.markdown import plan as markdown
 
-        return markdown.format_plans(plans, failed_clusters, str(Path.cwd()))
+        return markdown.format_plans(plans, failed_clusters, str(Path.cwd()), foreign_count)
     if form == "github":
         from topiarist.output.ci import github
 

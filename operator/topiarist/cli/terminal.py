@@ -103,10 +103,16 @@ class TerminalListener(RunListener):
 
     def __init__(self, settings: Settings) -> None:
         self._is_quiet = settings.verbosity < 0
+        self._is_verbose = settings.verbosity > 0
 
     def on_message(self, text: str, *, important: bool = False) -> None:
         """Print a message."""
         if important or not self._is_quiet:
+            log(sanitize_lines(text))
+
+    def on_detail(self, text: str) -> None:
+        """Print a message with ``-v``."""
+        if self._is_verbose:
             log(sanitize_lines(text))
 
     def on_pause(self, text: str) -> None:

@@ -7,6 +7,7 @@ broker settings. Values are always text, as clusters store them. ``desired/rules
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -98,6 +99,29 @@ def suggest_config_name(name: str) -> str | None:
         if plain in definition.server_defaults:
             return definition.name
     return next(iter(get_close_matches(plain, TOPIC_CONFIGS, n=1, cutoff=0.75)), None)
+
+
+_SIZE_NAMES = {
+    "partitions": {
+        *("partition", "partitions", "npartitions", "partitioncount", "partitionscount", "partitionnum"),
+        *("partitionnumber", "partitionsnumber", "numberofpartitions", "defaultpartitions"),
+        *("numpartition", "numpartitions", "defaultnumpartitions", "minpartitions"),
+    },
+    "replicationFactor": {
+        *("replica", "replicas", "numreplicas", "numberofreplicas", "replicacount", "replicascount"),
+        *("replication", "replicationfactor", "replicationfactors", "replicafactor", "replicasfactor", "repfactor"),
+        *("rf", "defaultreplication", "defaultreplicationfactor"),
+    },
+    "topicName": {"name", "topicname"},
+    "replicaAssignment": {"replicaassignment", "replicasassignments", "replicaassignments", "replicasassignment"},
+}
+
+
+def field_of_size(name: str) -> str:
+    """Return the field of a topic that a name in any spelling means: its size or name; empty if it means none."""
+    folded = re.sub(r"[\s._-]+", "", name[:64]).lower()
+    folded = folded.removeprefix("topic") if folded not in ("topic", "topicname") else folded
+    return next((field for field, names in _SIZE_NAMES.items() if folded in names), "")
 
 
 def deprecation_message(name: str, version: KafkaVersion) -> str:
@@ -494,6 +518,9 @@ def describe_unknown_key(key: str, prefix: str = "") -> tuple[str, str]:
 
     ``prefix`` is the path before the key in its document.
     """
+    if size := field_of_size(key):
+        place = f"did you mean {size}?" if prefix else f"it is no config: write spec.{size}, beside config"
+        return f"{prefix}{printable_key(key)}: {_UNKNOWN_CONFIG_MESSAGE}", place
     guess = suggest_config_name(key)
     vendor_hint = "to allow a vendor's own key, add a pattern to allowUnknownConfigs of the Cluster"
     hint = f"did you mean {prefix}{guess}?" if guess else vendor_hint

@@ -19,7 +19,13 @@ INTERNAL_TOPICS = frozenset(
 )
 """Internal topics of Kafka; ``__remote_log_metadata`` is not in Kafka's own list but must be protected as well."""
 
-PROTECTED_TOPIC_PATTERNS = ("__*", "_schemas*", "_confluent*", "connect-*", "*-changelog", "*-repartition", "mm2-*")
+PROTECTED_TOPIC_PATTERNS = (
+    *("__*", "_schemas*", "_confluent*", "connect-*", "*-changelog", "*-repartition", "mm2-*"),
+    # The names that the images of Kafka Connect, Debezium and MirrorMaker use unless they are told others.
+    *("*connect-configs", "*connect-offsets", "*connect-status*", "*connect_configs", "*connect_offsets"),
+    *("*connect_status*", "mirrormaker2-*", "heartbeats", "*.heartbeats", "*.checkpoints.internal"),
+    *("schema-changes.*", "schemahistory.*"),
+)
 """Topics that other software depends on: no growth, deletion or change of cleanup unless a ``Cluster`` allows it."""
 
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")

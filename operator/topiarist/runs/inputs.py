@@ -47,6 +47,7 @@ class RunInputs(Struct, frozen=True):
     """The loaded manifests of a run: the desired state, and the plan filter that its policies define.
 
     ``invalid_documents`` were left out, and ``unassigned_topics`` are topics with an unknown cluster for that reason.
+    ``foreign_count`` counts the documents of other API groups, which are ignored.
     """
 
     desired: Desired
@@ -55,6 +56,7 @@ class RunInputs(Struct, frozen=True):
     exceptions: Sequence[DriftException] = ()
     invalid_documents: Sequence[InvalidDocument] = ()
     unassigned_topics: frozenset[str] = frozenset()
+    foreign_count: int = 0
 
     def filter_plan(self, plan: Plan, settings: RunSettings, approve: PlanFilter = keep_all) -> Plan:
         """Return the plan without changes that the run does not allow."""
@@ -141,8 +143,10 @@ def load_manifests(
     if settings.require_topics:
         errors.update(no_topic)
     file_warnings = [each for each in loaded.warnings if each.location not in {found.location for found in no_topic}]
-    if loaded.foreign_count:
-        listener.on_message(f"ignored {format_count(loaded.foreign_count, 'document')} of other API groups")
+    if loaded.foreign:
+        listener.on_message(f"ignored {format_count(len(loaded.foreign), 'document')} of other API groups")
+        for document in loaded.foreign:
+            listener.on_detail(f"ignored {document}")
     if errors:
         listener.on_warnings(file_warnings)
         raise InvalidManifests(list(errors), loaded.suppressed_count)
@@ -152,7 +156,7 @@ def load_manifests(
     _report_desired(desired, settings, listener)
     if settings.selection.text:
         desired = _select_topics(desired, settings, listener)
-    return RunInputs(desired, result.plan_filter, limits, exceptions, skipped, unassigned)
+    return RunInputs(desired, result.plan_filter, limits, exceptions, skipped, unassigned, len(loaded.foreign))
 
 
 def _has_all_clusters(settings: RunSettings, clusters: Mapping[str, ClusterSpec]) -> bool:
@@ -404,7 +408,7 @@ def load_with_platform(loaded: loader.Loaded, settings: RunSettings, listener: R
         manifests=(*(manifest for manifest in loaded.manifests if manifest.kind == "Topic"), *platform_documents),
         errors=tuple(sorted({*loaded.errors, *platform.errors})),
         suppressed_count=loaded.suppressed_count + platform.suppressed_count,
-        foreign_count=loaded.foreign_count + platform.foreign_count,
+        foreign=(*loaded.foreign, *platform.foreign),
         file_count=loaded.file_count + platform.file_count,
         invalid_documents=loaded.invalid_documents | platform.invalid_documents,
         warnings=tuple(sorted({*loaded.warnings, *platform.warnings})),

@@ -27,6 +27,9 @@ class RunListener:
     def on_message(self, text: str, *, important: bool = False) -> None:
         """Receive a message of one or more lines; one that is not ``important`` may be left out."""
 
+    def on_detail(self, text: str) -> None:
+        """Receive a message of one line that only a verbose caller needs."""
+
     def on_pause(self, text: str) -> None:
         """Receive why the run makes no progress now: an address that does not answer yet, or a throttled cluster."""
 

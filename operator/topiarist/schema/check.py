@@ -47,15 +47,36 @@ def check(body: Mapping[str, Any], *, custom_resource: bool = False) -> list[Sch
     """
     if is_valid(body, custom_resource=custom_resource):
         return []
-    from topiarist.schema import explain
+    from topiarist.schema import explain, identity
 
-    return explain.identity_errors(body) or explain.explain_errors(document_schema(body["kind"], custom_resource), body)
+    errors = identity.identity_errors(body)
+    if not errors:
+        return explain.explain_errors(document_schema(body["kind"], custom_resource), body)
+    if not identity.is_meant_for_topiarist(body) or has_own_group(body):
+        return errors
+    # The rest of a document with a wrong group is checked too: otherwise the next run reports more errors.
+    kind = identity.close_kind(body.get("kind"))
+    corrected = {**body, "apiVersion": API_VERSION, "kind": kind}
+    if kind and not is_valid(corrected, custom_resource=custom_resource):
+        errors += explain.explain_errors(document_schema(kind, custom_resource), corrected)
+    return errors
+
+
+def has_own_group(body: Mapping[str, Any]) -> bool:
+    """Return whether ``apiVersion`` is of topiarist's API group, in any version."""
+    version = body.get("apiVersion")
+    return isinstance(version, str) and (version == API_GROUP or version.startswith(f"{API_GROUP}/"))
 
 
 def is_topiarist_document(body: Any) -> bool:
-    """Return whether ``apiVersion`` is of topiarist's API group, in any version."""
-    version = body.get("apiVersion") if isinstance(body, dict) else None
-    return isinstance(version, str) and (version == API_GROUP or version.startswith(f"{API_GROUP}/"))
+    """Return whether a document is meant for topiarist, also if its ``apiVersion`` is wrong."""
+    if not isinstance(body, dict):
+        return False
+    if has_own_group(body):
+        return True
+    from topiarist.schema import identity
+
+    return identity.is_meant_for_topiarist(body)
 
 
 def is_valid(body: Mapping[str, Any], *, custom_resource: bool = False) -> bool:
@@ -87,7 +108,8 @@ def config_value_errors(body: Mapping[str, Any], remaining_guesses: Iterator[obj
         for key, value in config.items() if isinstance(config, Mapping) else ():
             if not isinstance(value, str | int | Decimal):
                 continue
-            if key not in config_table.TOPIC_CONFIGS and (
+            is_known = key in config_table.TOPIC_CONFIGS or config_rules.field_of_size(key)
+            if not is_known and (
                 next(remaining_guesses, None) is None or config_rules.suggest_config_name(key) is None
             ):
                 continue

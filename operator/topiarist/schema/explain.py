@@ -11,11 +11,16 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import Any, NamedTuple
+from unicodedata import normalize
 
 from jsonschema_rs import Draft7Validator, ValidationErrorKind
+from msgspec.structs import replace
 
 from topiarist.errors import FieldKey, FieldPath, SchemaError
-from topiarist.schema import load, messages
+from topiarist.kafka.config_rules import suggest_config_name
+from topiarist.kafka.config_table import TOPIC_CONFIGS
+from topiarist.kafka.names import topic_name_problem
+from topiarist.schema import load, messages, synonyms
 from topiarist.text import format_count, printable
 
 MAX_ERRORS = 100
@@ -24,6 +29,11 @@ MAX_ERRORS = 100
 _PATTERN_CHOICE = re.compile(r"(?<=[(|])[a-zA-Z]+(?=[|)])")
 """Literal words that a schema pattern allows: ``partitions`` in ``^(partitions|config[.].+)$``."""
 
+
+_FIELD_WITHOUT_COLON = re.compile(r"([a-zA-Z][\w.-]*)(?:\s*[:=]\s*|\s+)(\S+)", re.ASCII)
+
+_NAME = ("metadata", "name")
+_MAX_NAME_LENGTH = 253
 
 _NUMBER = re.compile(r"[+]?[0-9]+")
 
@@ -41,19 +51,6 @@ class Violation(NamedTuple):
     limit: Any
 
 
-def identity_errors(body: Mapping[str, Any]) -> list[SchemaError]:
-    """Return the errors of ``apiVersion`` and ``kind``; without them there is no schema for the rest."""
-    version, kind = body.get("apiVersion"), body.get("kind")
-    if version != load.API_VERSION:
-        return [_error(("apiVersion",), f"{messages.describe_found(version)}, wanted {load.API_VERSION}")]
-    if kind is None:
-        return [SchemaError((), "found no kind, wanted one", f"add kind: {' or kind: '.join(load.MANIFEST_KINDS)}")]
-    if kind not in load.MANIFEST_KINDS:
-        message = f"{messages.describe_found(kind)}, wanted {messages.join_with_or(load.MANIFEST_KINDS)}"
-        return [_error(("kind",), message, messages.did_you_mean(kind, load.MANIFEST_KINDS))]
-    return []
-
-
 def explain_errors(schema: Mapping[str, Any], body: Mapping[str, Any]) -> list[SchemaError]:
     """Return all errors of an invalid document, at most one per path; never empty."""
     errors: dict[FieldPath, SchemaError] = {}
@@ -65,7 +62,27 @@ def explain_errors(schema: Mapping[str, Any], body: Mapping[str, Any]) -> list[S
                 errors[error.path] = error
     except ValueError:  # a lone surrogate in a key or in a config, which JSON can hold
         pass
+    if (named := errors.get(_NAME)) and not named.hint:
+        errors[_NAME] = replace(named, hint=_name_hint(body))
     return list(errors.values()) or [SchemaError((), "found text that is not valid Unicode")]
+
+
+def _name_hint(body: Mapping[str, Any]) -> str:
+    """Return a DNS name like the one of the document, and how a topic keeps its name in Kafka; empty without one."""
+    name, spec = body["metadata"].get("name"), body.get("spec")
+    if not isinstance(name, str) or len(name) > _MAX_NAME_LENGTH:
+        return ""
+    if "${" in name or "{{" in name:
+        return "this looks like a template: render it first"
+    plain = normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    labels = (re.sub("[^a-z0-9]+", "-", part).strip("-") for part in plain.split("."))
+    resource = ".".join(filter(None, labels))
+    if not resource or resource == name:
+        return ""
+    names_topic = body.get("kind") == load.KINDS[0] and not (isinstance(spec, Mapping) and "topicName" in spec)
+    if names_topic and not topic_name_problem(name):
+        return f"for the topic {name} in Kafka write metadata.name: {resource} and spec.topicName: {name}"
+    return f"write metadata.name: {resource}"
 
 
 def find_violations(schema: Mapping[str, Any], body: Any) -> Iterator[Violation]:
@@ -136,24 +153,40 @@ def _error(path: FieldPath, message: str, hint: str = "") -> SchemaError:
 
 
 def _explain_unknown_fields(error: Violation) -> Iterator[SchemaError]:
-    known = list(error.schema["properties"])
     for name in error.instance:
-        if name not in known:
-            yield _error(
-                (*error.path, FieldKey(name)), "found an unknown field", _unknown_field_hint(name, known, error.path)
-            )
+        if name not in error.schema["properties"]:
+            yield _error((*error.path, FieldKey(name)), "found an unknown field", _unknown_field_hint(name, error))
 
 
-def _unknown_field_hint(name: str, known_fields: list[str], path: FieldPath) -> str:
-    """Return the closest name, else the right place, else the known fields."""
-    if guess := messages.did_you_mean(name, known_fields):
-        return guess
-    if name in load.load_schema(load.KINDS[0])["properties"]["spec"]["properties"]:
-        if path == ():
-            return "move it below spec:"
-        if path[:2] == ("spec", "overrides"):
-            return "move it below spec: it is the same on all clusters"
-    return _known_fields_hint(known_fields)
+def _unknown_field_hint(name: str, error: Violation) -> str:
+    """Return the field that is meant, else the right place, else the closest name, else the known fields."""
+    known = error.schema["properties"]
+    if guess := synonyms.find_field(name, known):
+        return f"remove it: {guess} has the value" if guess in error.instance else f"did you mean {guess}?"
+    if place := _right_place(name, known, error.path):
+        return place
+    return messages.did_you_mean(name, known.keys() - error.instance.keys()) or _known_fields_hint(known)
+
+
+def _right_place(name: str, known_fields: Mapping[str, Any], path: FieldPath) -> str:
+    """Return where a field belongs that is right elsewhere: in metadata, in the spec or in config; empty if nowhere."""
+    fields = load.load_schema(load.KINDS[0])["properties"]
+    inner = synonyms.find_field(name, fields["spec"]["properties"])
+    if path in ((), ("spec",)) and name in fields["metadata"]["properties"] and (not path or name != "name"):
+        return f"move it below metadata: {name}" if path else "move it below metadata:"
+    if path == () and inner:
+        return "move it below spec:" if name == inner else f"did you mean spec.{inner}?"
+    if path[:2] == ("spec", "overrides") and name == inner:
+        return "move it below spec: it is the same on all clusters"
+    if "config" in known_fields:
+        dotted = re.sub(r"(?<=[a-z])(?=[A-Z])", ".", name).replace("_", ".").replace("-", ".").lower()
+        config = next((key for key in (dotted, f"{dotted}.ms") if key in TOPIC_CONFIGS), None)
+        config = config or (suggest_config_name(dotted) if "." in dotted else None)
+        if config:
+            return f"write it below config: as {config}"
+    inner_fields = (field for field, schema in known_fields.items() if name in schema.get("properties", ()))
+    below = next(inner_fields, "")
+    return f"move it below {below}:" if below else ""
 
 
 def _known_fields_hint(fields: Iterable[str]) -> str:
@@ -163,7 +196,10 @@ def _known_fields_hint(fields: Iterable[str]) -> str:
 def _explain_missing_field(error: Violation) -> Iterator[SchemaError]:
     for name in error.limit:
         if name not in error.instance:
-            yield _error((*error.path, name), "this required field is missing")
+            folded = (key for key in error.instance if key not in error.schema["properties"])
+            key = next((key for key in folded if synonyms.fold(key) == name.lower()), "")
+            hint = f"{printable(key)} is another field: did you mean {name}?" if key else ""
+            yield _error((*error.path, name), "this required field is missing", hint)
 
 
 def _explain_type(error: Violation) -> Iterator[SchemaError]:
@@ -179,9 +215,12 @@ def _explain_type(error: Violation) -> Iterator[SchemaError]:
 def _type_hint(schema: Mapping[str, Any], value: object) -> str:
     wanted, text = schema["type"], messages.format_value(value)
     if wanted == "string" and not isinstance(value, dict | list | None):
-        return f'quote it: "{text}"' if text in schema.get("enum", (text,)) else ""
+        is_accepted = text in schema.get("enum", (text,)) and re.search(schema.get("pattern", ""), text)
+        return f'quote it: "{text}"' if is_accepted else ""
     if wanted == "integer" and isinstance(value, str) and re.fullmatch(r"-?[1-9][0-9]{0,18}", value):
         return f"leave the quotes out: {value}"
+    if wanted == "object" and isinstance(value, str) and (written := _FIELD_WITHOUT_COLON.fullmatch(value)):
+        return f"write {written[1]}: {written[2]}"
     if wanted == "array" and not isinstance(value, dict | None):
         return f"write [{printable(str(value))}]"
     if isinstance(wanted, list) and "array" in wanted and isinstance(value, int):

@@ -26,7 +26,12 @@ CLASSES = frozenset(
 )
 
 _INTERNAL = ("__consumer_offsets", "__transaction_state", "__topiarist")
-_PROTECTED = ("__*", "_schemas*", "_confluent*", "connect-*", "*-changelog", "*-repartition", "mm2-*")
+_PROTECTED = (
+    *("__*", "_schemas*", "_confluent*", "connect-*", "*-changelog", "*-repartition", "mm2-*"),
+    *("*connect-configs", "*connect-offsets", "*connect-status*", "*connect_configs", "*connect_offsets"),
+    *("*connect_status*", "mirrormaker2-*", "heartbeats", "*.heartbeats", "*.checkpoints.internal"),
+    *("schema-changes.*", "schemahistory.*"),
+)
 _THROTTLES = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
 _SIZES = ("partitions", "replicationFactor")
 _CHANGE, _REFUSED, _REPORTED = "Change", "Refused", "Reported"

@@ -65,3 +65,24 @@ def test_only_names_with_dots_or_underscores_can_collide_with_others(name: str) 
 def test_kafkas_own_topics_are_protected() -> None:
     """The list of protected patterns covers every internal topic."""
     assert all(any(fnmatchcase(name, pattern) for pattern in PROTECTED_TOPIC_PATTERNS) for name in INTERNAL_TOPICS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "connect-configs",
+            "docker-connect-offsets",
+            "my_connect_configs",
+            "my_connect_offsets",
+            "my_connect_statuses",
+        ),
+        *("debezium_connect_status", "my-connect-status", "mm2-configs.a.internal", "mm2-offset-syncs.b.internal"),
+        *("mirrormaker2-cluster-configs", "heartbeats", "a.heartbeats", "a.checkpoints.internal"),
+        *("schema-changes.inventory", "schemahistory.inventory"),
+    ],
+)
+def test_default_names_of_connect_images_are_protected(name: str) -> None:
+    """The topics that Connect, Debezium and MirrorMaker create by default are protected without any setting."""
+    assert any(fnmatchcase(name, pattern) for pattern in PROTECTED_TOPIC_PATTERNS)
+    assert not any(fnmatchcase("orders.configs", pattern) for pattern in PROTECTED_TOPIC_PATTERNS)

@@ -18,13 +18,12 @@ from topiarist.adapters.manifests.limits import MAX_ERRORS, MAX_TAG_DIRECTIVES
 from topiarist.adapters.manifests.parser import AMBIGUOUS_CHARACTERS, CONTROL_CHARACTERS
 from topiarist.adapters.manifests.scalars import AmbiguousScalar, ScalarCache, parse_plain_key, parse_plain_scalar
 from topiarist.adapters.manifests.source import ComposedDocument, Composer, Document, File, LimitExceeded, Node
+from topiarist.adapters.manifests.syntax_causes import LINE_BREAK as LINE_BREAK
+from topiarist.adapters.manifests.syntax_causes import find_cause
 from topiarist.errors import Diagnostic, FieldKey, FieldPath, Location, Reason
 from topiarist.kafka.config_values import Scalar
 from topiarist.schema.check import is_topiarist_document
 from topiarist.text import LOOKS_LIKE_TEMPLATE, RENDER_HINT, TEMPLATE_MARKER, printable, quote
-
-LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
-"""A line break as libyaml defines it."""
 
 _FORBIDDEN_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 _TAG_DIRECTIVE = re.compile("%TAG")
@@ -98,6 +97,16 @@ _LIBYAML_MESSAGES: dict[str, tuple[str, str]] = {
 }
 
 
+_STRUCTURAL_PROBLEMS = frozenset(
+    {
+        *("mapping values are not allowed in this context", "could not find expected ':'"),
+        *("did not find expected key", "did not find expected '-' indicator", "did not find expected <document start>"),
+        *("found character that cannot start any token", "did not find expected node content"),
+    }
+)
+"""Problems with a cause that may be in a line above."""
+
+
 def _find_positions(pattern: re.Pattern[str], text: str) -> Iterator[tuple[int, int, str]]:
     """Yield line and column, from 0, and text of each match.
 
@@ -161,6 +170,8 @@ def locate_error(error: YAMLError | LimitExceeded, text: str) -> tuple[SyntaxIss
             message, hint = "found a tab as indentation", "indent with spaces"
     else:
         message, hint = _LIBYAML_MESSAGES.get(problem, (f"not valid YAML: {problem}", ""))
+    if problem in _STRUCTURAL_PROBLEMS and (cause := find_cause(text, mark.index, mark.line)):
+        return SyntaxIssue(*cause), mark.index
     opened = error.context_mark if str(error.context).endswith(_DELIMITED_CONTEXTS) else None
     if opened is not None and problem.startswith("found unexpected"):
         return SyntaxIssue(opened.line, opened.column, message, hint), mark.index
@@ -175,10 +186,14 @@ _SEPARATOR = re.compile(r"^---(?=\s|\Z)", re.MULTILINE)
 
 
 class LocatedIssue(NamedTuple):
-    """A problem in a document, with its path and its diagnostic."""
+    """A problem in a document, with its path and its diagnostic.
+
+    ``text`` is the unquoted text that YAML versions read differently; None for any other problem.
+    """
 
     path: FieldPath
     diagnostic: Diagnostic
+    text: str | None = None
 
 
 class DiagnosedDocument(NamedTuple):
@@ -349,12 +364,12 @@ class _DocumentDiagnoser:
         except AmbiguousScalar as error:
             # A key is never a boolean, so the hint must not suggest one: only quotes solve this.
             hint = error.hint.removesuffix(", or write true or false") if is_key else error.hint
-            self._add_issue(node, path, error.message, hint)
+            self._add_issue(node, path, error.message, hint, text=node.text)
             return node.text
 
-    def _add_issue(self, node: Node, path: FieldPath, message: str, hint: str = "") -> None:
+    def _add_issue(self, node: Node, path: FieldPath, message: str, hint: str = "", *, text: str | None = None) -> None:
         if len(self.issues) >= MAX_ERRORS:
             self.suppressed_count += 1
             return
         place = Location(self._name, node.line + self._line, node.column + 1)
-        self.issues.append(LocatedIssue(path, Diagnostic(place, message, hint, Reason.UNREADABLE.value)))
+        self.issues.append(LocatedIssue(path, Diagnostic(place, message, hint, Reason.UNREADABLE.value), text))

@@ -23,9 +23,7 @@ from topiarist.errors import Diagnostic, FieldPath, Location, Reason, SchemaErro
 from topiarist.model import spec
 from topiarist.model.spec import Manifest
 from topiarist.schema import check
-from topiarist.schema import load as load_
 from topiarist.schema.check import is_topiarist_document
-from topiarist.text import quote
 
 if TYPE_CHECKING:
     from topiarist.adapters.manifests.diagnose import LocatedIssue
@@ -55,11 +53,23 @@ class InvalidDocument(NamedTuple):
         return place.file == self.place.file and self.place.line <= place.line <= self.last_line
 
 
+class ForeignDocument(NamedTuple):
+    """A document of another API group, which is ignored; ``kind`` and ``name`` are empty if it has none."""
+
+    place: Location
+    kind: str
+    name: str
+    api_version: str
+
+    def __str__(self) -> str:
+        return f"{self.place}: {' '.join(filter(None, (self.kind, self.name)))} ({self.api_version})"
+
+
 class Loaded(NamedTuple):
     """The content of the given paths: manifests in the order of files, errors sorted by location.
 
-    ``suppressed_count`` is the minimum number of errors beyond the first ``MAX_ERRORS`` of a file. ``foreign_count``
-    counts the documents of other API groups, ``file_count`` the files that were read. ``invalid_documents`` has the
+    ``suppressed_count`` is the minimum number of errors beyond the first ``MAX_ERRORS`` of a file. ``foreign``
+    has the documents of other API groups, ``file_count`` the files that were read. ``invalid_documents`` has the
     kind and name of the documents with errors, and ``invalid_parts`` has these documents, and the unreadable parts of
     files, without their errors. ``warnings`` name files and folders that look like input but hold no
     manifest, sorted by location.
@@ -68,7 +78,7 @@ class Loaded(NamedTuple):
     manifests: tuple[Manifest, ...]
     errors: tuple[Diagnostic, ...]
     suppressed_count: int
-    foreign_count: int
+    foreign: tuple[ForeignDocument, ...]
     file_count: int
     invalid_documents: frozenset[tuple[str, str]]
     warnings: tuple[Diagnostic, ...] = ()
@@ -101,7 +111,7 @@ def load_manifests(paths: Iterable[str], stdin: BinaryIO | None = None, *, may_f
         tuple(loading.manifests),
         tuple(sorted(loading.errors)),
         loading.suppressed_count,
-        loading.foreign_count,
+        tuple(loading.foreign),
         loading.file_count,
         frozenset(loading.invalid_documents),
         tuple(sorted(loading.warnings)),
@@ -118,7 +128,7 @@ class _Loader:
         self.errors: list[Diagnostic] = []
         self.warnings: list[Diagnostic] = []
         self.suppressed_count = 0
-        self.foreign_count = 0
+        self.foreign: list[ForeignDocument] = []
         self.file_count = 0
         self.invalid_documents: set[tuple[str, str]] = set()
         self.invalid_parts: list[InvalidDocument] = []
@@ -182,7 +192,7 @@ class _Loader:
                 self._add_invalid_document(body, source)
                 return
             for note in notes:
-                self._add_error(note.diagnostic)
+                self._add_error(_fit_hint(note, body))
             problems = [problem for problem in check.check(body) if not _is_reported(problem.path, notes)]
             for problem in problems:
                 self._add_schema_error(problem, source)
@@ -194,9 +204,12 @@ class _Loader:
                 if not _is_reported(problem.path, notes) and problem.path not in {known.path for known in problems}:
                     self._add_schema_error(problem, source)
         elif body is not None:
-            error = _foreign_document_error(body)
+            from topiarist.schema.identity import foreign_document_error  # only for a document of another tool
+
+            error = foreign_document_error(body)
             if error is None:
-                self.foreign_count += 1
+                place = Location(source.file.name, source.line + 1, 1)
+                self.foreign.append(ForeignDocument(place, *_kind_and_name(body), body["apiVersion"]))
             else:
                 self._add_schema_error(error, source)
                 self.invalid_parts.append(InvalidDocument(*source.lines()))
@@ -290,29 +303,15 @@ def _kind_and_name(body: Mapping[str, Any]) -> tuple[str, str]:
     return str(body.get("kind", "")), str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
 
 
+def _fit_hint(issue: LocatedIssue, body: Mapping[str, Any]) -> Diagnostic:
+    """Return the diagnostic of an issue with a hint that its field accepts."""
+    if issue.text is None:
+        return issue.diagnostic
+    from topiarist.schema.scalar_hints import scalar_hint
+
+    return issue.diagnostic._replace(hint=scalar_hint(body.get("kind"), issue.path, issue.text, issue.diagnostic.hint))
+
+
 def _is_reported(path: FieldPath, issues: Sequence[LocatedIssue]) -> bool:
     """Return whether an issue at ``path`` or at one of its ancestors is reported already."""
     return any(path[: len(note.path)] == note.path for note in issues)
-
-
-def _foreign_document_error(body: Any) -> SchemaError | None:
-    """Return the error of a document that is not topiarist's; None for a valid document of another API group."""
-    if not isinstance(body, dict):
-        return SchemaError((), "found no mapping, wanted a document with apiVersion and kind")
-    version = body.get("apiVersion")
-    if not isinstance(version, str) or not version:
-        return SchemaError(
-            (),
-            "found a document without apiVersion",
-            f"a topiarist document starts with apiVersion: {load_.API_VERSION}",
-        )
-    group = version.partition("/")[0]
-    from difflib import SequenceMatcher  # only for an error
-
-    if abs(len(group) - len(load_.API_GROUP)) <= 2 and SequenceMatcher(None, group, load_.API_GROUP).ratio() > 0.9:
-        return SchemaError(("apiVersion",), f"apiVersion: found {quote(version)}", f"did you mean {load_.API_VERSION}?")
-    items = body.get("items")
-    if body.get("kind") == "List" and isinstance(items, list) and any(map(is_topiarist_document, items)):
-        message = "found a List with topiarist documents, wanted separate documents"
-        return SchemaError(("items",), message, "separate them with ---")
-    return None

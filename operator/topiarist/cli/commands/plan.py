@@ -80,7 +80,9 @@ def command(form: str, out: str | None, page: str | None, exit_code: bool, **val
     failed = sorted(inputs.desired.targeted_clusters.keys() - {plan.cluster for plan in plans})
     if page is not None:
         atomic_files.write_file(page, formats.format_page(plans, failed))
-    terminal.print_result(formats.format_plans(plans, settings, form, failed_clusters=failed))
+    terminal.print_result(
+        formats.format_plans(plans, settings, form, failed_clusters=failed, foreign_count=inputs.foreign_count)
+    )
     if code is Exit.DONE and exit_code:
         if any(plan.has_changes for plan in plans):
             code = Exit.CHANGES

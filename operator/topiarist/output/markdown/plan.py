@@ -73,13 +73,15 @@ _MIN_SHARE_BYTES = 500
 _MAX_NAMES = 20
 
 
-def format_plans(plans: Sequence[Plan], failed_clusters: Sequence[str], root: str) -> str:
+def format_plans(plans: Sequence[Plan], failed_clusters: Sequence[str], root: str, foreign_count: int = 0) -> str:
     """Return the pull request comment for the plans of a run.
 
     ``failed_clusters`` are the names of the clusters that could not be planned. File locations are relative to the
-    folder ``root``, as in git.
+    folder ``root``, as in git. ``foreign_count`` counts the ignored documents of other API groups.
     """
     top = f"{COMMENT_MARKER}\n### {_format_title(plans, failed_clusters)}\n\n{_format_table(plans, failed_clusters)}"
+    if foreign_count:
+        top += f"\n\nIgnored {format_count(foreign_count, 'document')} of other API groups: `-v` names them."
     if len(plans) > 1:
         # The names stay visible above the sections, which may be folded.
         top += _format_critical_list("May lose data", {_cluster_name(plan): _data_loss_topics(plan) for plan in plans})

@@ -67,7 +67,7 @@ def test_tag_directives_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "found more than 100 %TAG directives" in loaded.errors[0].message
     assert read.given == []
     few = text("".join(directives[:MAX_TAG_DIRECTIVES]) + "--- {apiVersion: v1}\n")
-    assert (few.errors, few.foreign_count) == ((), 1)
+    assert (few.errors, len(few.foreign)) == ((), 1)
 
 
 class Remembering:
