@@ -91,6 +91,28 @@ def test_only_overrides_are_kept() -> None:
     assert list(decode_overrides(encode(one_override()))) == [TopicOverrides("orders", {"retention.ms": "5"}, 0, "")]
 
 
+def test_texts_at_the_border_of_one_byte() -> None:
+    """A text of 127 bytes has a length of two bytes, whatever follows it; such entries read as the library reads them.
+
+    With the flags and the type below, the bytes after the text would pass for the end of a shorter entry.
+    """
+    for size in range(125, 131):
+        for key, value in (("k", "v" * size), ("k" * size, "v"), ("k" * size, "v" * size)):
+            one = _ENTRY(
+                name=key,
+                value=value,
+                read_only=True,
+                config_source=OVERRIDE,
+                is_sensitive=True,
+                config_type=0,
+                synonyms=[],
+                documentation=None,
+            )
+            result = _RESULT(error_code=0, resource_type=2, resource_name="orders", configs=[one])
+            data = encode(DescribeConfigsResponse(throttle_time_ms=0, results=[result]))
+            assert list(decode_overrides(data)) == [TopicOverrides("orders", {key: value}, 0, "")], (size, key[:2])
+
+
 def test_the_error_of_a_topic_is_kept() -> None:
     """A topic that may not be described has its error code: no entries alone would read as no overrides."""
     result = _RESULT(error_code=29, error_message="denied", resource_type=2, resource_name="orders", configs=[])

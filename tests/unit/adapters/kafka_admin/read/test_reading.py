@@ -341,6 +341,24 @@ def test_known_configs() -> None:
     assert read_known_configs(session, session.any_broker(), {"none": None}) is None
 
 
+def test_defaults_of_the_brokers() -> None:
+    """Only a dynamic value of all brokers is one: no override, no static value, no built-in default, no empty text."""
+    synonyms = [
+        ("retention.ms", "1", 1),
+        ("log.retention.ms", "2", 3),
+        ("log.x", "", 3),
+        ("log.static", "3", 4),
+        ("log.y", "4", 5),
+    ]
+    answer = DescribeConfigsResponse(
+        throttle_time_ms=0, results=[described("a", 2, [entry("retention.ms", "1", 1, 5, synonyms)])]
+    )
+    session = over(DescribeConfigs=answer)
+    known = read_known_configs(session, session.any_broker(), {"a": {"retention.ms": "1"}})
+    assert known is not None
+    assert known.broker_defaults == {"log.retention.ms": "2"}
+
+
 @pytest.mark.parametrize(
     ("number", "name"),
     [

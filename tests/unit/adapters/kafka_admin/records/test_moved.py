@@ -58,6 +58,17 @@ def test_a_topic_of_two_owners_is_refused(record: TopicRecord) -> None:
     assert raised.value.reason is Reason.NOT_OWNED
 
 
+def test_two_topics_of_two_owners() -> None:
+    """The first by name is the example, with the owners of this topic."""
+    records = Records({"orders": TopicRecord(THEIRS, "id-1"), "clicks": TopicRecord(OURS, "id-2")})
+    with pytest.raises(TopiaristError) as raised:
+        merge_moved(CLOSED, records)
+    message = (
+        "2 topics with records of two owners: clicks, for example, belongs to other in ZooKeeper and to team in Kafka"
+    )
+    assert raised.value.args[0] == message
+
+
 def test_a_record_that_cannot_be_read_is_not_replaced() -> None:
     """The unreadable record is named; that of a topic without a record in ZooKeeper does not matter."""
     error = ReadError("topic/orders", "found no object")

@@ -151,6 +151,19 @@ def test_the_fence() -> None:
     assert run.session.sent[2].request.producer_epoch == 4
 
 
+@pytest.mark.parametrize(("epoch", "is_fenced"), [(3, True), (32_765, True), (32_766, False)])
+def test_another_producer_id(epoch: int, is_fenced: bool) -> None:
+    """A coordinator that gives another id before the last epoch has lost its state: the run is fenced."""
+    first, second = (reply(error_code=0, producer_id=each, producer_epoch=epoch) for each in (77, 78))
+    run = Run(InitProducerId=[first, second])
+    run.producer.init()
+    if is_fenced:
+        with pytest.raises(Fenced, match="has lost the state"):
+            run.producer.require_fence()
+    else:
+        run.producer.require_fence()
+
+
 @pytest.mark.parametrize("step", STEPS)
 def test_each_code_of_each_step(step: str) -> None:
     """A code that another run has taken over ends the run, one of a busy cluster is repeated, all others end it."""

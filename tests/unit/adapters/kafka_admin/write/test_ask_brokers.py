@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from support.builders import refusal_reasons, spec
 from support.kafka.fake_cluster import answer_code, leave_out, lose_request, veto_topics
@@ -68,6 +69,17 @@ def test_a_missing_right_is_named() -> None:
     (refusal,) = ask(bench, bench.plan(spec("a")))["a"].refusals
     assert refusal.reason is Reason.NO_PERMISSION
     assert "Create on the topic" in refusal.message
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_replica_lists_that_the_brokers_refuse(is_known: bool) -> None:
+    """Brokers that the plan knew are a change of the cluster since; only others are unknown brokers."""
+    bench = Bench()
+    bench.cluster.on("CreateTopics", answer_code(39, "broker 1 is not registered"))
+    plan = bench.plan(spec("a"))
+    plan = plan if is_known else replace(plan, brokers=())
+    (refusal,) = ask(bench, plan)["a"].refusals
+    assert refusal.reason is (Reason.STATE_CONFLICT if is_known else Reason.UNKNOWN_BROKERS)
 
 
 def test_deletions_are_not_asked_about() -> None:

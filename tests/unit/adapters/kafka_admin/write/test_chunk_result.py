@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.write.answers import Element
 from topiarist.adapters.kafka_admin.write.chunk_requests import Kind, TopicWrite
@@ -125,6 +126,18 @@ def test_a_topic_that_has_its_configs_and_not_its_partitions(
     assert found.record is (FinalRecord.PLANNED if result is Result.DONE else FinalRecord.PARTIAL)
     if reason:
         assert found.outcome.reason == reason
+
+
+def test_a_plan_of_growth_or_of_configs_alone_is_not_made_in_part() -> None:
+    """A refusal is the outcome; no message says that configs were changed, or that partitions are missing."""
+    both = change_plan()
+    growth, configs = (replace(both, changes=(each,)) for each in both.changes)
+    for plan, kind, shown in ((growth, Kind.GROW, topic()), (configs, Kind.CONFIGURE, topic(a="1"))):
+        found = find_result(write(plan, Element(44, "no"), kind), shown, now=1.0)
+        assert found
+        assert found.outcome
+        assert found.outcome.result is Result.REFUSED
+        assert "its configs were changed" not in found.outcome.message
 
 
 def test_the_record_of_a_part_has_the_keys_that_the_topic_shows() -> None:
