@@ -92,6 +92,7 @@ def test_over_a_budget_nothing_is_left(case: tuple[Budgets, str, set[str]]) -> N
     assert not after.has_changes
     assert after.has_refusals
     assert _messages(after) == {f"{words}: nothing is written to this cluster"}
+    assert all("--partial" in each.refusals[-1].hint for each in after.topics)
     assert {each.topic: [type(c).__name__ for c in each.refusals[-1].withheld] for each in after.topics} == _kinds(
         before
     )
