@@ -108,6 +108,7 @@ def test_partial_holds_back_what_the_budget_counts(case: tuple[Budgets, str, set
     before = _mixed()
     after = enforce_budgets(before, budgets, partial=True)
     assert _messages(after) == {words}
+    assert all("spec.budgets" in issue.hint for each in after.topics for issue in each.refusals)
     assert {each.topic for each in after.topics if each.refusals} == counted
     assert "TakeOwnership" in _kinds(after)["adopted"]
     if words.endswith("(partitionsPerTopic)"):

@@ -117,6 +117,8 @@ def test_a_rule_sees_the_usage_of_a_topic() -> None:
     """Whole days count from the read; the side that was observed later gives the days of observation."""
     (found,) = plan(state(topic("a")), spec("a", ensure="Absent")).topics
     (change,) = found.changes
+    gone = {name: value for name, value in bind_change(found, change, 6).items() if "after" in name}
+    assert gone == {"change.after.partitions": 0, "change.after.replicationFactor": 0, "change.after.config": {}}
     assert _usage(bind_change(found, change, 6, UsageAt(USED, READ_AT))) == KNOWN
     assert _usage(bind_change(found, change, 6)) == {
         **dict.fromkeys(KNOWN, -1),

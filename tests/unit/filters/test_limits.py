@@ -93,6 +93,14 @@ def test_a_refused_topic_shows_its_limit() -> None:
     assert limits.show_usage(refused).limits == (LimitUsage("limit one", "team=shop", TOPICS, 1, 1, 1),)
 
 
+def test_a_topic_with_only_a_notice_shows_no_limit() -> None:
+    """Nothing happens to the group, so its use is no part of the plan."""
+    wanted = _spec("a", "shop", partitions=2)
+    noticed = plan(state(topic("a", TWO, config={"flush.ms": "5"})), wanted)
+    assert [len(each.notices) for each in noticed.topics] == [1]
+    assert _filter((_limit(topics=1),), wanted).show_usage(noticed) is noticed
+
+
 def test_a_group_above_its_limit_may_shift_what_it_uses() -> None:
     """A topic may grow by what another one of the group frees in the same plan, also above a new limit."""
     specs = (_spec("a", "shop", partitions=4), _spec("b", "shop", ensure="Absent"))
@@ -179,7 +187,10 @@ def test_the_brokers_retention_counts_for_topics_without_their_own() -> None:
     """A removed override takes the default."""
     wanted = _spec("a", "shop", partitions=4)
     made = replace(plan(state(), wanted), default_retention_bytes="10")
-    assert _filter((_limit(retainedBytes=40),), wanted).show_usage(made).limits[0].after == 40
+    limits = _filter((_limit(retainedBytes=40),), wanted)
+    assert limits.show_usage(made).limits[0].after == 40
+    # A default that is no number is no bound.
+    assert limits.show_usage(replace(made, default_retention_bytes="x")).limits[0].after is None
 
 
 def test_a_group_without_bound_gets_nothing_more() -> None:
@@ -206,6 +217,7 @@ def test_a_warning_withholds_nothing() -> None:
     """It is a notice of each topic that uses more."""
     wanted = _spec("a", "shop", partitions=2)
     found = _filter((replace(_limit(topics=0), deny=False),), wanted).enforce(plan(state(), wanted))
+    assert found.topics[0].notices[0].message == "team=shop: 1 topic, 0 topics allowed (limit one)"
     assert _kinds(found) == {"a": ["CreateTopic"]}
     assert [issue.reason.value for issue in found.topics[0].notices] == ["PolicyWarning"]
 

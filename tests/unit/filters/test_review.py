@@ -458,6 +458,14 @@ def test_a_file_may_not_leave_out_the_brokers_that_it_uses() -> None:
     assert of(guarded(kept, ClusterSpec(), allow_unknown_brokers=True)).changes == of(planned()).changes
 
 
+def test_a_new_topic_is_not_put_on_other_brokers() -> None:
+    """The checks of new replicas are those of a creation too."""
+    made = plan(state(), spec("new"))
+    assert refusal_reasons(of(guarded(replace(made, brokers=()), ClusterSpec()), "new")) == ["UnknownBrokers"]
+    excluded = ClusterSpec(exclude_brokers=frozenset(range(1, 7)))
+    assert refusal_reasons(of(guarded(made, excluded), "new")) == ["ExcludedBrokers"]
+
+
 def test_a_protected_topic_may_be_made_and_configured() -> None:
     """A protected topic may be created and configured, but not grown, deleted or given another cleanup policy."""
     on = ClusterSpec(protected=("*",))
