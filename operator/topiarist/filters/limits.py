@@ -233,7 +233,7 @@ def _uses_more(topic: TopicPlan, change: Change, resource: LimitedResource, plan
     _apply_change(sizes, topic.topic, change)
     after = _use(resource, sizes.get(topic.topic), default)
     if before == after == _UNBOUNDED:  # growth of a topic without a bound
-        return isinstance(change, CreateTopic | AddPartitions)
+        return isinstance(change, AddPartitions)
     return after > before
 
 

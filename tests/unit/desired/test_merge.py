@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from support.builders import cluster, manifest, spec
 from topiarist.desired.merge import merge
+from topiarist.model.moves import MoveKind, MoveSettings
 from topiarist.model.spec import ClusterSpec, ValueOrigin, find_origin, selects_cluster, topic_name
 
 PROD = cluster("prod", labels={"env": "prod", "region": "eu"}, default_partitions=6, default_replication_factor=3)
@@ -265,3 +266,17 @@ def test_the_origin_of_a_profiles_value_is_in_the_cluster() -> None:
     assert find_origin(found, "config", "cleanup.policy").path[2] == "compacted"
     assert find_origin(found, "partitions") == ValueOrigin(TYPES.source, ("spec", "profiles", "large", "partitions"))
     assert find_origin(found, "config", "flush.ms").source is found.manifest.source
+
+
+def test_a_topic_may_narrow_the_moves_of_its_cluster() -> None:
+    """A topic allows no kind of move that its cluster does not, and may ask for one of its spread."""
+    on = cluster("prod", moves=MoveSettings(frozenset({MoveKind.DRAIN, MoveKind.SPREAD})))
+    cases: list[tuple[dict[str, Any], frozenset[MoveKind], bool]] = [
+        ({}, on.moves.allow, False),
+        ({"moves": {"allow": []}}, frozenset(), False),
+        ({"moves": {"allow": ["Drain", "Factor"]}}, frozenset({MoveKind.DRAIN}), False),
+        ({"moves": {"spread": "One"}}, on.moves.allow, True),
+    ]
+    for fields, allowed, within_one in cases:
+        found = merge(manifest("orders", **fields), on)
+        assert (found.allowed_moves, found.spread_within_one) == (allowed, within_one), fields

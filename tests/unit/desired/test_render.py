@@ -84,6 +84,43 @@ def test_settings_other_than_the_formats_defaults_are_kept() -> None:
     assert set(render_document(spec("a"))["spec"]) == {"partitions", "replicationFactor", "topicName"}
 
 
+def test_values_of_profiles_are_named() -> None:
+    """An annotation lists the sizes, configs and labels that a profile gives, and not those of the topic itself."""
+    on = replace(
+        EU,
+        profiles={
+            "large": {
+                "partitions": 48,
+                "config": {"segment.ms": "60", "retention.ms": "9"},
+                "labels": {"tier": "gold", "team": "x"},
+            }
+        },
+    )
+    fields = {"profiles": ["large"], "replicationFactor": 2, "config": {"retention.ms": 5}, "coPartitionGroup": "join"}
+    found = render_document(merge(Manifest("Topic", "a", "", {"team": "y"}, fields, PositionedSource("a.yaml")), on))
+    assert found["metadata"] == {
+        "name": "a",
+        "labels": {"team": "y", "tier": "gold"},
+        "annotations": {
+            "topiarist.dev/from-defaults": "config.flush.ms, config.min.insync.replicas",
+            "topiarist.dev/from-profiles": "config.segment.ms, partitions, labels.tier",
+        },
+    }
+    assert (found["spec"]["partitions"], found["spec"]["replicationFactor"]) == (48, 2)
+    assert found["spec"]["coPartitionGroup"] == "join"
+
+
+def test_sizes_of_the_brokers_are_named() -> None:
+    """A size that only ``brokerConfig`` gives has an annotation of its own."""
+    on = ClusterSpec("prod", default_replication_factor=3, broker_config={"num.partitions": "4"})
+    found = render_document(merge(Manifest("Topic", "a", "", {}, {}, PositionedSource("a.yaml")), on))
+    assert (found["spec"]["partitions"], found["spec"]["replicationFactor"]) == (4, 3)
+    assert found["metadata"]["annotations"] == {
+        "topiarist.dev/from-broker-config": "partitions",
+        "topiarist.dev/from-defaults": "replicationFactor",
+    }
+
+
 def again(found: TopicSpec) -> TopicSpec:
     """Return the spec that the rendered document of a spec gives on the same cluster."""
     made = render_document(found)

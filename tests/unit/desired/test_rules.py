@@ -14,6 +14,7 @@ from topiarist.desired.resolve import resolve
 from topiarist.desired.rules import cluster_errors, cluster_warnings, spec_errors, spec_warnings
 from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.types import KafkaVersion, format_version
+from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin
 from topiarist.planning.builder import config_hint
 
@@ -177,6 +178,27 @@ def test_a_clusters_own_defaults() -> None:
     assert [diagnostic.message.split(":")[0] for diagnostic in cluster_errors(on)] == ["retention.ms"]
 
 
+@pytest.mark.parametrize(
+    ("access", "version", "wrong"),
+    [
+        ({"zookeeper": ZooKeeperAccess("zk:2181")}, (4, 0), True),
+        ({"zookeeper": ZooKeeperAccess("zk:2181")}, (3, 9), False),
+        ({"zookeeper": ZooKeeperAccess("zk:2181")}, None, False),
+        ({"kafka": KafkaAccess("b:9092")}, (4, 0), False),
+        ({}, (4, 0), False),
+    ],
+)
+def test_zookeeper_mode_ends_with_a_release(access: dict[str, Any], version: KafkaVersion | None, wrong: bool) -> None:
+    """A cluster that is reached through ZooKeeper cannot have a release without ZooKeeper."""
+    on = cluster("prod", version=version, **access)
+    found = [*cluster_errors(on)]
+    assert [each.message for each in found] == [
+        "kafkaVersion: found 4.0, but ZooKeeper mode ends with Kafka 3.9"
+    ] * wrong
+    assert on.source
+    assert all(each.location == on.source.locate(("spec", "kafkaVersion")) for each in found)
+
+
 def test_the_brokers_sizes_have_to_be_sizes() -> None:
     """Each invalid broker setting has its own error, and none of its values is used as a size."""
     wrong = {"num.partitions": "0", "default.replication.factor": "40000", "auto.create.topics.enable": "1"}
@@ -266,6 +288,50 @@ def test_min_insync_replicas_where_brokers_cap_it(version: KafkaVersion | None) 
     """Since 3.7 more than the replicas counts as all of them; without a declared version the plan decides."""
     on = ClusterSpec("new", version=version)
     assert said(spec(on=on, partitions=1, replicationFactor=1, config={"min.insync.replicas": 2})) == []
+
+
+def test_the_default_of_another_topic_does_not_suit_this_one() -> None:
+    """An inherited ``min.insync.replicas`` is an error at the topic, with the way to leave the default out."""
+    on = cluster("prod", version=(2, 8), default_config={"min.insync.replicas": "3"})
+    for fields, place in (
+        ({"partitions": 1, "replicationFactor": 2}, "replicationFactor"),
+        ({"replicaAssignment": [[1, 2]]}, "replicaAssignment"),
+    ):
+        wanted = merge(manifest("orders", **fields), on)
+        (error,) = spec_errors(wanted)
+        assert error.location == wanted.manifest.source.locate(("spec", place))
+        assert error.message.startswith("min.insync.replicas: found 3 in the cluster's defaults, but orders has")
+        assert error.hint.endswith("add withoutConfig: [min.insync.replicas]")
+    own = spec(on=OLD, partitions=1, replicationFactor=2, config={"min.insync.replicas": 3})
+    (error,) = spec_errors(own)
+    assert error.location == own.manifest.source.locate(("spec", "config", "min.insync.replicas"))
+    assert error.hint == "every write with acks=all fails if min.insync.replicas is larger than the number of replicas"
+
+
+@pytest.mark.parametrize(
+    ("fields", "field", "words"),
+    [
+        ({"coPartitionGroup": "join", "replicationFactor": 1}, "coPartitionGroup", "orders: found no partitions, and"),
+        (
+            {"keyed": False, "partitions": 1, "config": {"cleanup.policy": "compact,delete"}},
+            "keyed",
+            'orders: found keyed: false, and cleanup.policy "compact,delete"',
+        ),
+        ({"keyed": False, "partitions": 1, "config": {"cleanup.policy": "delete"}}, "", ""),
+        ({"keyed": True, "partitions": 1, "config": {"cleanup.policy": "compact"}}, "", ""),
+        ({"keyed": False, "partitions": 1, "coPartitionGroup": "join"}, "", ""),
+    ],
+)
+def test_keys_and_partitions(fields: dict[str, Any], field: str, words: str) -> None:
+    """A group of topics that are joined needs a number of partitions, and compaction needs messages with keys."""
+    on = ClusterSpec("prod", default_partitions=3, default_replication_factor=1)
+    wanted = spec(on=on, **fields)
+    found = [*spec_errors(wanted)]
+    assert len(found) == bool(words)
+    for error in found:
+        assert error.message.startswith(words)
+        assert error.location == wanted.manifest.source.locate(("spec", field))
+        assert error.hint
 
 
 def test_an_inherited_factor_is_the_plans_business() -> None:

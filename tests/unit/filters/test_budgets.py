@@ -92,6 +92,7 @@ def test_over_a_budget_nothing_is_left(case: tuple[Budgets, str, set[str]]) -> N
     assert not after.has_changes
     assert after.has_refusals
     assert _messages(after) == {f"{words}: nothing is written to this cluster"}
+    assert all("--partial" in each.refusals[-1].hint for each in after.topics)
     assert {each.topic: [type(c).__name__ for c in each.refusals[-1].withheld] for each in after.topics} == _kinds(
         before
     )
@@ -107,6 +108,7 @@ def test_partial_holds_back_what_the_budget_counts(case: tuple[Budgets, str, set
     before = _mixed()
     after = enforce_budgets(before, budgets, partial=True)
     assert _messages(after) == {words}
+    assert all("spec.budgets" in issue.hint for each in after.topics for issue in each.refusals)
     assert {each.topic for each in after.topics if each.refusals} == counted
     assert "TakeOwnership" in _kinds(after)["adopted"]
     if words.endswith("(partitionsPerTopic)"):

@@ -10,11 +10,12 @@ from support.builders import PROD_CLUSTER, RACKLESS_BROKERS, plan, refusal_reaso
 from support.examples import examples
 from support.policy_builders import evaluate_rules, labelled_spec, policy
 from support.strategies import PlanInput, plan_inputs
-from topiarist.filters.cel_variables import bind_change, bind_cluster, bind_topic
+from topiarist.filters.cel_variables import UsageAt, bind_change, bind_cluster, bind_topic
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
-from topiarist.model.plan import CreateTopic, DeleteTopic
+from topiarist.model.plan import CreateTopic, DeleteTopic, MoveReplicas
 from topiarist.model.policy import CHANGE_VARIABLES, TOPIC_VARIABLES, CelBindings, CelType
 from topiarist.model.spec import ClusterSpec
+from topiarist.model.usage import DAY_S, GroupType, GroupUsage, Side, TopicSample, TopicUsage, UsageState
 
 _TYPES = {CelType.STRING: str, CelType.INT: int, CelType.BOOL: bool, CelType.LIST: list, CelType.MAP: dict}
 
@@ -72,6 +73,94 @@ def test_a_change_has_a_before_and_an_after() -> None:
     assert configured["cluster.brokers"] == 6
 
 
+def test_a_topic_names_its_profiles() -> None:
+    """A rule sees the profiles of a topic in their order, and none for a topic without any."""
+    prod = replace(PROD_CLUSTER, profiles={"small": {}, "logs": {}})
+    for fields, names in (({"profiles": ["small", "logs"]}, ["small", "logs"]), ({}, [])):
+        made = spec("a", prod, partitions=3, replicationFactor=2, **fields)
+        assert bind_topic(made, bind_cluster(prod), {})["topic.profiles"] == names
+
+
+READ_AT = 100 * DAY_S
+USED = TopicUsage(
+    TopicSample(
+        ends=(7, 3, 3),
+        begins=(1, 3, 3),
+        sizes=(400, 100, 50),
+        groups=(GroupUsage("a", GroupType.CLASSIC, members=2), GroupUsage("b", GroupType.SIMPLE)),
+        more_groups=3,
+    ),
+    Side(UsageState.USED, 1, READ_AT - 3 * DAY_S - 5, READ_AT - 40 * DAY_S),
+    Side(UsageState.NOT_SEEN, observed_since=READ_AT - 20 * DAY_S),
+    bytes_per_day=77,
+)
+KNOWN = {
+    "known": True,
+    "written": "Used",
+    "read": "NotSeen",
+    "readers": 2,
+    "groups": 5,
+    "daysSinceWritten": 3,
+    "daysSinceRead": -1,
+    "daysObserved": 20,
+    "bytes": 550,
+    "bytesPerDay": 77,
+    "empty": False,
+}
+
+
+def _usage(found: CelBindings) -> CelBindings:
+    return {name.removeprefix("topic.usage."): value for name, value in found.items() if "usage" in name}
+
+
+def test_a_rule_sees_the_usage_of_a_topic() -> None:
+    """Whole days count from the read; the side that was observed later gives the days of observation."""
+    (found,) = plan(state(topic("a")), spec("a", ensure="Absent")).topics
+    (change,) = found.changes
+    gone = {name: value for name, value in bind_change(found, change, 6).items() if "after" in name}
+    assert gone == {"change.after.partitions": 0, "change.after.replicationFactor": 0, "change.after.config": {}}
+    assert _usage(bind_change(found, change, 6, UsageAt(USED, READ_AT))) == KNOWN
+    assert _usage(bind_change(found, change, 6)) == {
+        **dict.fromkeys(KNOWN, -1),
+        **{"known": False, "written": "Unknown", "read": "Unknown", "readers": 0, "groups": 0, "empty": False},
+    }
+    # A clock that was set back since gives no negative number, which would mean that the time is not known.
+    late = replace(USED, written=Side(UsageState.USED, 1, READ_AT + 1), read=Side(UsageState.USED, 1, 2, READ_AT + 9))
+    since = _usage(bind_change(found, change, 6, UsageAt(late, READ_AT)))
+    assert (since["daysSinceWritten"], since["daysSinceRead"], since["daysObserved"]) == (0, 99, -1)
+
+
+@pytest.mark.parametrize(
+    ("begins", "ends", "empty"),
+    [((3, 3), (3, 3), True), ((0, 3), (3, 3), False), ((), (), False), ((3, None), (3, None), False)],
+)
+def test_a_topic_is_empty_only_if_all_offsets_say_so(
+    begins: tuple[int | None, ...], ends: tuple[int | None, ...], empty: bool
+) -> None:
+    """Offsets that are not known prove nothing."""
+    (found,) = plan(state(topic("a")), spec("a", ensure="Absent")).topics
+    usage = UsageAt(TopicUsage(TopicSample(begins=begins, ends=ends)), READ_AT)
+    assert bind_change(found, found.changes[0], 6, usage)["topic.usage.empty"] is empty
+
+
+def test_a_rule_sees_the_bytes_that_a_change_loses() -> None:
+    """A deletion loses all, a smaller retention at most what is above it, and other changes nothing; -1: not known."""
+    sized, unsized = UsageAt(USED, READ_AT), UsageAt(TopicUsage(TopicSample()), READ_AT)
+    seen = state(topic("a", replica_lists("12", "23", "34"), "retention.bytes", config={"retention.bytes": "500"}))
+    cut, grown, gone, kept = (
+        plan(seen, wanted).topics[0]
+        for wanted in (
+            spec("a", config={"retention.bytes": 80, "compression.type": "zstd"}),
+            spec("a", config={"retention.bytes": 900}),
+            spec("a", ensure="Absent"),
+            spec("a", partitions=4, replicationFactor=2, config={"retention.bytes": 500}),
+        )
+    )
+    for found, lost in ((cut, (340, -1, -1)), (grown, (0, 0, 0)), (gone, (550, -1, -1)), (kept, (0, 0, 0))):
+        bound = [bind_change(found, found.changes[0], 6, usage) for usage in (sized, unsized, None)]
+        assert tuple(each["change.bytesLost"] for each in bound) == lost, found.changes
+
+
 MOVING = replace(
     PROD_CLUSTER, moves=MoveSettings(frozenset(MoveKind), UNLIMITED), drain_brokers=frozenset({4}), name="prod"
 )
@@ -92,6 +181,18 @@ def test_a_move_has_its_copies_and_reasons() -> None:
         0,
         [],
     )
+
+
+def test_a_rule_sees_the_bytes_that_a_move_copies() -> None:
+    """Each added replica copies its partition; a list that is only reordered copies none, whatever is known."""
+    ordered = replace(MOVING, drain_brokers=frozenset[int]())
+    swapped = spec("a", ordered, replicaAssignment=[[2, 1], [2, 4], [3, 1]])
+    usage = UsageAt(USED, READ_AT)
+    for wanted, known, unknown in ((MOVED, 400 + 2 * 100 + 50, -1), (swapped, 0, 0)):
+        (found,) = plan(SEEN, wanted).topics
+        (move,) = (change for change in found.changes if isinstance(change, MoveReplicas))
+        assert bind_change(found, move, 4, usage)["change.bytesCopied"] == known
+        assert bind_change(found, move, 4)["change.bytesCopied"] == unknown
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,8 @@ def test_one_topic_that_may_not_grow_holds_the_others() -> None:
     found = withhold_split_groups(_withhold_all(plan(seen, _grown("a"), changed, other), "a"))
     assert _kinds(found) == {"a": [], "b": ["UpdateConfig"], "other": ["AddPartitions"]}
     assert refusal_reasons(found.topics[1]) == ["CoPartitionsDiffer"]
+    assert found.topics[1].refusals[0].field == ("coPartitionGroup",)
+    assert found.topics[1].refusals[0].hint.startswith("its topics grow together or not at all")
     assert found.topics[1].refusals[0].message == (
         "coPartitionGroup join would have different counts: a 2 partitions, b 4 partitions"
     )

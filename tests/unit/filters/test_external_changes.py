@@ -62,6 +62,7 @@ def test_a_value_changed_outside_is_only_reported() -> None:
         assert keys(held(plan)) == ["retention.ms"]
         assert not plan.has_changes
         assert plan.topics[0].record_after == plan.topics[0].record_before
+        assert "driftPolicy: Correct" in plan.topics[0].refusals[0].hint
 
 
 def test_a_value_in_other_words_is_the_same() -> None:
@@ -129,6 +130,32 @@ def test_a_key_that_leaves_the_spec_is_removed() -> None:
     plan = planned(topic("orders", config={"retention.ms": WEEK}, applied_spec=was), spec("orders"))
     assert not held(plan)
     assert keys(plan.topics[0].changes) == ["retention.ms"]
+
+
+def test_a_managed_key_that_leaves_a_spec_that_removes_others() -> None:
+    """With unmanagedConfig: Remove too, a managed key that leaves the spec is the spec's change, and no drift."""
+    was = spec("orders", config={"retention.ms": WEEK}, unmanagedConfig="Remove")
+    there = topic("orders", config={"retention.ms": WEEK}, applied_spec=was)
+    plan = planned(there, spec("orders", unmanagedConfig="Remove"))
+    assert (held(plan), keys(plan.topics[0].changes)) == ([], ["retention.ms"])
+
+
+def test_a_record_without_values_gets_none_while_all_is_withheld() -> None:
+    """The record does not note that a spec was applied while every change of the topic waits."""
+    there = topic("orders", config={"retention.ms": WEEK}, managed_keys=["retention.ms"], modified_externally=True)
+    plan = planned(there, spec("orders", config={"retention.ms": DAY}))
+    assert keys(held(plan)) == ["retention.ms"]
+    assert not plan.has_changes
+    assert plan.topics[0].record_after == there.record
+
+
+def test_a_saved_plan_is_not_judged_again() -> None:
+    """A topic without its spec comes from a plan that was judged when it was made."""
+    wanted = spec("orders", config={"retention.ms": DAY})
+    there = topic("orders", config={"retention.ms": WEEK}, applied_spec=wanted)
+    whole = make_plan(cluster(there), ClusterSpec(), [wanted], RunOptions())
+    saved = replace(whole, topics=tuple(replace(each, spec=None) for each in whole.topics))
+    assert withhold_external_changes(saved) == saved
 
 
 def test_unmanaged_keys_come_from_outside_unless_the_spec_is_new() -> None:

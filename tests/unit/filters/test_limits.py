@@ -61,6 +61,7 @@ def test_a_group_above_its_limit_gets_nothing_more() -> None:
     found = _filter((_limit(partitions=6),), *specs).enforce(plan(seen, *specs))
     assert _kinds(found) == {"a": ["UpdateConfig"], "b": [], "c": ["AddPartitions"]}
     assert _messages(found) == ["team=shop: 7 partitions, 6 partitions allowed (limit one)"] * 2
+    assert all(issue.hint for each in found.topics for issue in each.refusals)
 
 
 def test_a_group_that_is_above_a_new_limit_may_shrink_and_change() -> None:
@@ -71,6 +72,79 @@ def test_a_group_that_is_above_a_new_limit_may_shrink_and_change() -> None:
     made = plan(seen, *specs)
     assert limits.enforce(made) == made
     assert {each.after for each in limits.show_usage(made).limits} == {1, 2}
+
+
+def test_larger_retention_is_withheld_and_smaller_is_not() -> None:
+    """Of a group above its limit, only what lowers ``retention.bytes`` is done, and the refusal has both sizes."""
+    bigger, smaller = (_spec(name, "shop", partitions=2, config={"retention.bytes": 2048}) for name in "ab")
+    seen = state(*(topic(name, TWO, config={"retention.bytes": size}) for name, size in (("a", "1024"), ("b", "2560"))))
+    limits = _filter((_limit(retainedBytes=7000),), bigger, smaller)
+    found = limits.enforce(plan(seen, bigger, smaller))
+    assert _kinds(found) == {"a": [], "b": ["UpdateConfig"]}
+    assert _messages(found) == ["team=shop: 8 KiB retained, ~6.8 KiB retained allowed (limit one)"]
+
+
+def test_a_refused_topic_shows_its_limit() -> None:
+    """The use of a limit is shown for a group with only a refused topic, which may be the reason to look at it."""
+    wanted = _spec("a", "shop", partitions=1)
+    refused = plan(state(topic("a", TWO)), wanted)
+    assert (_kinds(refused), len(_messages(refused))) == ({"a": []}, 1)
+    limits = _filter((_limit(topics=1),), wanted, _spec("b", "ads"))
+    assert limits.show_usage(refused).limits == (LimitUsage("limit one", "team=shop", TOPICS, 1, 1, 1),)
+
+
+def test_a_topic_with_only_a_notice_shows_no_limit() -> None:
+    """Nothing happens to the group, so its use is no part of the plan."""
+    wanted = _spec("a", "shop", partitions=2)
+    noticed = plan(state(topic("a", TWO, config={"flush.ms": "5"})), wanted)
+    assert [len(each.notices) for each in noticed.topics] == [1]
+    assert _filter((_limit(topics=1),), wanted).show_usage(noticed) is noticed
+
+
+def test_a_group_above_its_limit_may_shift_what_it_uses() -> None:
+    """A topic may grow by what another one of the group frees in the same plan, also above a new limit."""
+    specs = (_spec("a", "shop", partitions=4), _spec("b", "shop", ensure="Absent"))
+    made = plan(state(topic("a", TWO), topic("b", TWO)), *specs)
+    assert _filter((_limit(partitions=0),), *specs).enforce(made) == made
+    more = plan(state(topic("a", TWO)), *specs)
+    assert _messages(_filter((_limit(partitions=0),), *specs).enforce(more)) == [
+        "team=shop: 4 partitions, 0 partitions allowed (limit one)"
+    ]
+
+
+def test_a_plan_of_a_cluster_without_topics_of_the_run_has_no_limits() -> None:
+    """A plan of another cluster, as a file may have it, is left as it is."""
+    wanted = _spec("a", "shop", partitions=2)
+    other = replace(plan(state(), wanted), cluster="other")
+    limits = _filter((_limit(topics=0),), wanted)
+    assert limits.show_usage(limits.enforce(other)) == other
+
+
+@pytest.mark.parametrize(
+    ("allowed", "words"),
+    [
+        ({"topics": 1}, "team=shop: 2 topics, 1 topic allowed on cluster prod (limit one)"),
+        ({"partitions": 4}, "team=shop: 5 partitions, 4 partitions allowed on cluster prod (limit one)"),
+        (
+            {"retainedBytes": 4096},
+            "team=shop: retained bytes without bound, 4 KiB retained allowed on cluster prod (limit one)",
+        ),
+        ({"topics": 2, "partitions": 5}, ""),
+    ],
+)
+@pytest.mark.parametrize("deny", [True, False])
+def test_manifests_alone_may_ask_for_too_much(allowed: dict[str, int], words: str, deny: bool) -> None:
+    """``validate`` sums what the manifests declare, without topics to be deleted, as an error or as a warning."""
+    specs = (
+        _spec("a", "shop", partitions=2, config={"retention.bytes": 10}),
+        _spec("b", "shop", partitions=3),
+        _spec("c", "shop", ensure="Absent"),
+    )
+    limit = replace(_limit(LimitScope.LABEL, **allowed), deny=deny)
+    found = [*_filter((limit,), *specs).find_declared_excess()]
+    assert [each.message for each in found] == [words] * bool(words)
+    assert {each.reason for each in found} <= {"LimitExceeded" if deny else "PolicyWarning"}
+    assert [*LimitFilter([_policy(limit)]).find_declared_excess()] == []
 
 
 def test_a_deletion_makes_room_in_the_same_plan() -> None:
@@ -113,7 +187,10 @@ def test_the_brokers_retention_counts_for_topics_without_their_own() -> None:
     """A removed override takes the default."""
     wanted = _spec("a", "shop", partitions=4)
     made = replace(plan(state(), wanted), default_retention_bytes="10")
-    assert _filter((_limit(retainedBytes=40),), wanted).show_usage(made).limits[0].after == 40
+    limits = _filter((_limit(retainedBytes=40),), wanted)
+    assert limits.show_usage(made).limits[0].after == 40
+    # A default that is no number is no bound.
+    assert limits.show_usage(replace(made, default_retention_bytes="x")).limits[0].after is None
 
 
 def test_a_group_without_bound_gets_nothing_more() -> None:
@@ -140,6 +217,7 @@ def test_a_warning_withholds_nothing() -> None:
     """It is a notice of each topic that uses more."""
     wanted = _spec("a", "shop", partitions=2)
     found = _filter((replace(_limit(topics=0), deny=False),), wanted).enforce(plan(state(), wanted))
+    assert found.topics[0].notices[0].message == "team=shop: 1 topic, 0 topics allowed (limit one)"
     assert _kinds(found) == {"a": ["CreateTopic"]}
     assert [issue.reason.value for issue in found.topics[0].notices] == ["PolicyWarning"]
 

@@ -76,9 +76,9 @@ def test_the_rest_says_how_much_remains() -> None:
 
 def test_a_limit_below_the_first_partition_names_the_number_that_it_needs() -> None:
     """A limit under which no run would ever copy anything says which limit would."""
-    only = plan(SEEN, spec("c", ON, replicaAssignment=[[1, 2], [1, 2]]), on=ON)
+    only = plan(SEEN, spec("c", ON, replicaAssignment=[[1, 2], [3, 4]]), on=ON)
     assert _held(limit_moves(only, 1)) == {
-        "c": "2 replicas of 1 partition remain to be copied: --max-moves is 1; "
+        "c": "4 replicas of 2 partitions remain to be copied: --max-moves is 1; "
         "pass at least --max-moves 2: partition 0 of c needs that many"
     }
 

@@ -209,6 +209,7 @@ def test_another_reason_is_another_change() -> None:
     assert all("was reviewed for Spread, and is moved for Drain now" in message for message in held(left))
 
 
+SIX = tuple(map(Broker, range(1, 7)))
 SPREADING = replace(PROD_CLUSTER, moves=replace(EVERY_KIND, allow=frozenset({MoveKind.SPREAD})))
 
 
@@ -216,7 +217,7 @@ SPREADING = replace(PROD_CLUSTER, moves=replace(EVERY_KIND, allow=frozenset({Mov
 def test_a_spread_topic_goes_on_with_the_reviewed_rest(orders: list[list[int]], data: st.DataObject) -> None:
     """A topic that was spread in part ends with the reviewed lists, whatever a new plan would move instead."""
     lists = tuple(tuple(order[:2]) for order in orders)
-    seen = state(topic(replicas=lists), brokers=(*RACKLESS_BROKERS, Broker(5), Broker(6)))
+    seen = state(topic(replicas=lists), brokers=SIX)
     wanted = spec(on=SPREADING, partitions=len(lists), replicationFactor=2)
     reviewed = plan(seen, wanted)
     if not reviewed.topics:
@@ -228,6 +229,24 @@ def test_a_spread_topic_goes_on_with_the_reviewed_rest(orders: list[list[int]], 
     left = filter_unreviewed(plan(middle, wanted), reviewed)
     for each in left.topics:
         assert set(each.moves()) <= set(moves) - partly
+
+
+def test_the_rest_of_a_spread_is_that_of_the_review() -> None:
+    """A new plan would move other partitions of a topic that is spread in part; the reviewed rest is moved, and not to
+    a broker that the run excludes.
+    """
+    seen = state(topic(replicas=replica_lists("34", "31", "43", "14", "42")), brokers=SIX)
+    wanted = spec(on=SPREADING, partitions=5, replicationFactor=2)
+    reviewed = plan(seen, wanted)
+    assert moved(reviewed) == {0: "35", 1: "61", 2: "23"}
+    middle = with_topic(seen, "orders", replicas=replica_lists("34", "31", "23", "14", "42"))
+    fresh = plan(middle, wanted)
+    assert moved(fresh) == {0: "54", 3: "16"}
+    left = filter_unreviewed(fresh, reviewed)
+    assert (moved(left), held(left)) == ({0: "35", 1: "61"}, [])
+    without = filter_unreviewed(fresh, reviewed, {5})
+    assert not any("5" in brokers for brokers in moved(without).values())
+    assert held(without)
 
 
 SAVED = replace(REVIEWED, topics=(replace(only(REVIEWED), spec=None),))

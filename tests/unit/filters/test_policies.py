@@ -15,8 +15,10 @@ from support.examples import examples
 from support.policy_builders import labelled_spec, policy
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
-from topiarist.filters.policies import deny_changes, find_duplicate_names
+from topiarist.filters.policies import EvaluationErrors, deny_changes, find_duplicate_names
+from topiarist.model.limits import Limit, LimitScope
 from topiarist.model.plan import Change, Issue, TopicPlan
+from topiarist.model.policy import RuleError
 from topiarist.model.spec import ClusterSpec
 
 DENY = policy({"message": "never"}).rules[0].make_issue(spec("a"))
@@ -125,6 +127,28 @@ def test_a_rule_only_takes_away(world: PlanInput, kind: str) -> None:
         new = other.refusals[len(one.refusals) :]
         assert tuple(change for refusal in new for change in refusal.withheld) == gone
         assert {refusal.reason for refusal in new} <= {Reason.POLICY_DENIED}
+
+
+def test_errors_of_a_rule_are_those_of_each_topic() -> None:
+    """A topic has only its own errors, and the first topic of a rule is named with the number of the others."""
+    first, second = policy({"name": "x"}, {"name": "y"}).rules
+    errors = EvaluationErrors()
+    errors.add(first, spec("a"), RuleError("no key", "add it"))
+    errors.add(first, spec("b"), RuleError("no value"))
+    errors.add(second, spec("b"), RuleError("no number"))
+    assert [*errors.for_topic("a")] == [(first, RuleError("no key", "add it"))]
+    assert [error.message for _, error in errors.for_topic("b")] == ["no value", "no number"]
+    assert [(each.message, each.hint) for each in errors.errors()] == [
+        ("policy law, rule x: cannot be evaluated for a on prod and 1 other topic: no key", "add it"),
+        ("policy law, rule y: cannot be evaluated for b on prod: no number", ""),
+    ]
+
+
+def test_a_limit_of_a_policy_that_cannot_be() -> None:
+    """The errors of limits are among those of the policy."""
+    limit = Limit("law, limit a", LimitScope.LABEL, {})
+    (error,) = find_duplicate_names([replace(policy({}), limits=(limit,))])
+    assert error.message.startswith("law, limit a: found per: Label and no label")
 
 
 def test_names_that_are_there_twice() -> None:

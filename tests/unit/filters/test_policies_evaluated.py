@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from support.builders import cluster, plan, spec, state
+from support.builders import DocumentSource, cluster, plan, spec, state
 from support.checkout import ROOT
 from support.policy_builders import evaluate_rules, labelled_spec, policy
-from topiarist.errors import InvalidManifests
+from topiarist.errors import InvalidManifests, Location
 from topiarist.filters.policies import PolicyResult
 from topiarist.model.spec import ClusterSpec
 
@@ -50,6 +51,37 @@ def test_a_warning_is_no_error() -> None:
     assert said(found) == []
     assert [warning.message for warning in found.warnings] == ["a on prod: mind (policy law, rule r0)"]
     assert evaluate_rules([law], spec("a", PROD), validate_only=False).warnings == []
+
+
+UNUSED: dict[str, tuple[dict[str, Any], list[tuple[Location, str, str]]]] = {
+    "misspelt name": (
+        {"clusters": ["prod", "prd"]},
+        [
+            (
+                Location("law.yaml", 6, 5),  # below: document, spec, selector, clusters, and its first item
+                "policy law: there is no Cluster prd, so the policy does not apply there",
+                "did you mean prod?",
+            )
+        ],
+    ),
+    "misspelt label": (
+        {"clusterSelector": {"matchLabels": {"env": "live"}}},
+        [(Location("law.yaml", 4, 4), "policy law: no Cluster has these labels, so the policy has no effect", "")],
+    ),
+    "known name": ({"clusters": ["prod"]}, []),
+    "known label": ({"clusterSelector": {"matchLabels": {"env": "prod"}}}, []),
+    "none": ({}, []),
+}
+
+
+@pytest.mark.parametrize(("selector", "expected"), UNUSED.values(), ids=UNUSED)
+def test_a_policy_that_protects_nothing_is_a_warning(
+    selector: dict[str, Any], expected: list[tuple[Location, str, str]]
+) -> None:
+    """A selector that selects no cluster has a warning at the part that is wrong."""
+    source = DocumentSource("law.yaml", {"spec": {"selector": selector}})
+    law = replace(policy({"expression": "true"}, **selector), source=source)
+    assert [tuple(each[:3]) for each in evaluate_rules([law], spec("a", PROD)).warnings] == expected
 
 
 def test_a_denial_before_a_plan_is_left_to_the_plan() -> None:

@@ -199,6 +199,12 @@ def test_reviewed_lists_are_used_while_their_brokers_stand() -> None:
     assert of(filter_unreviewed(planned(seven), planned())).changes == of(planned()).changes
 
 
+def test_lists_of_the_manifest_that_are_as_reviewed_are_used() -> None:
+    """Explicit lists that did not change since the review are no difference, however uneven they are."""
+    found = plan(state(), spec(replicaAssignment=[[1, 4], [1, 4], [1, 4]]))
+    assert filter_unreviewed(found, found) == found
+
+
 def test_a_plan_without_its_specs_is_reviewed_alike() -> None:
     """Without specs there are no explicit lists to compare, and the run uses the reviewed lists."""
     fresh = planned(replace(OLD, brokers=SEVEN))
@@ -362,9 +368,9 @@ def test_what_is_not_needed_any_more() -> None:
 
 def guarded(kept: Plan, cluster: ClusterSpec, *, allow_unknown_brokers: bool = False) -> Plan:
     """Return a saved plan after the checks of the run that applies it."""
-    return recheck_saved_plan(
-        kept, cluster, OLD, planned_brokers=kept.brokers, allow_unknown_brokers=allow_unknown_brokers
-    )
+    # Left out where it is false, so that the default is tested: it must not allow brokers that the review did not have.
+    options = {"allow_unknown_brokers": True} if allow_unknown_brokers else {}
+    return recheck_saved_plan(kept, cluster, OLD, planned_brokers=kept.brokers, **options)
 
 
 GUARDS: dict[str, tuple[ClusterSpec, Reason | None]] = {
@@ -382,6 +388,7 @@ def test_the_clusters_document_of_the_run_counts(on: ClusterSpec, reason: Reason
     kept = replace(planned(), topics=(replace(of(planned()), spec=None),))
     left = of(guarded(kept, on))
     assert [refusal.reason for refusal in left.refusals] == ([reason] if reason else [])
+    assert all(refusal.hint for refusal in left.refusals)
     assert bool(left.changes) == (reason is None)
 
 
@@ -400,6 +407,9 @@ def test_configs_are_judged_by_the_document_of_the_run(config: dict[str, str], m
     kept = replace(planned(), topics=(TopicPlan("orders", None if made else OLD.topics["orders"], changes=changes),))
     document = ClusterSpec(source=DOCUMENT, version=(2, 8))
     assert refusal_reasons(of(guarded(kept, document))) == ["ConfigInvalid"]
+    # Only a run without the document of the cluster is told to pass it.
+    hints = [of(guarded(kept, on)).refusals[0].hint for on in (document, replace(document, source=None))]
+    assert ["--clusters" in hint for hint in hints] == [False, True]
     kept = replace(kept, min_version=(2, 4))
     assert refusal_reasons(of(guarded(kept, ClusterSpec()))) == [
         "ConfigInvalid" if "confluent.tier" in config else "ConfigTooNew"
@@ -446,6 +456,14 @@ def test_a_file_may_not_leave_out_the_brokers_that_it_uses() -> None:
     kept = replace(planned(), brokers=(), topics=(replace(of(planned()), spec=None),))
     assert refusal_reasons(of(guarded(kept, ClusterSpec()))) == ["UnknownBrokers"]
     assert of(guarded(kept, ClusterSpec(), allow_unknown_brokers=True)).changes == of(planned()).changes
+
+
+def test_a_new_topic_is_not_put_on_other_brokers() -> None:
+    """The checks of new replicas are those of a creation too."""
+    made = plan(state(), spec("new"))
+    assert refusal_reasons(of(guarded(replace(made, brokers=()), ClusterSpec()), "new")) == ["UnknownBrokers"]
+    excluded = ClusterSpec(exclude_brokers=frozenset(range(1, 7)))
+    assert refusal_reasons(of(guarded(made, excluded), "new")) == ["ExcludedBrokers"]
 
 
 def test_a_protected_topic_may_be_made_and_configured() -> None:

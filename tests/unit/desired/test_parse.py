@@ -1,0 +1,291 @@
+"""The documents ``Cluster`` and ``Policy`` as values: every field arrives, and each has its default."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from support.builders import DocumentSource
+from topiarist.desired import parse
+from topiarist.errors import Location
+from topiarist.model.limits import Limit, LimitedResource, LimitScope
+from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveSettings
+from topiarist.model.policy import Policy, RuleSubject
+from topiarist.model.spec import Budgets, ClusterSpec, RackAwareness, RetentionStep, make_manifest
+from topiarist.model.tenancy import (
+    AllowedTopics,
+    DriftPolicy,
+    LabelSelector,
+    LabelSelectorRequirement,
+    NamespacesFrom,
+    SelectorOperator,
+)
+from topiarist.model.usage import DAY_S, DeletionCheck, GroupNames, UsageSettings
+from topiarist.schema import check
+
+MIB = 1 << 20
+
+
+def _body(kind: str, name: str, spec: dict[str, Any], **metadata: Any) -> dict[str, Any]:
+    """Return a document that its schema accepts."""
+    body = {
+        "apiVersion": "topiarist.dev/v1",
+        "kind": kind,
+        "metadata": {"name": name, **metadata},
+        "spec": spec,
+    }
+    assert check.check(body) == []
+    return body
+
+
+def _cluster(**spec: Any) -> ClusterSpec:
+    body = _body("Cluster", "prod", spec, labels={"env": "prod"})
+    return parse.parse_cluster_spec(make_manifest(body, DocumentSource("prod.yaml", body)))
+
+
+def _policy(**spec: Any) -> Policy:
+    body = _body("Policy", "law", spec, namespace="shop")
+    return parse.parse_policy(make_manifest(body, DocumentSource("law.yaml", body)))
+
+
+def test_a_cluster_without_fields_has_the_defaults() -> None:
+    """An empty spec is the unnamed cluster of an address option, but for its name, labels and place."""
+    found = _cluster()
+    assert found == ClusterSpec("prod", {"env": "prod"}, source=found.source)
+    assert found.source is not None
+    assert found.source.locate(("spec",)).file == "prod.yaml"
+
+
+FIELDS: dict[str, tuple[Any, dict[str, Any]]] = {
+    "clusterId": ("7sYk", {"cluster_id": "7sYk"}),
+    "kafkaVersion": ("3.9", {"version": (3, 9)}),
+    "rackAwareness": ("Safe", {"rack_awareness": RackAwareness.SAFE}),
+    "defaults": (
+        {"partitions": 6, "replicationFactor": 3, "config": {"retention.ms": "1d"}},
+        {"default_partitions": 6, "default_replication_factor": 3, "default_config": {"retention.ms": "86400000"}},
+    ),
+    "profiles": (
+        {"small": {"partitions": 1, "labels": {"tier": "b"}, "config": {"segment.ms": "1m"}}, "bare": {}},
+        {
+            "profiles": {
+                "small": {"partitions": 1, "labels": {"tier": "b"}, "config": {"segment.ms": "60000"}},
+                "bare": {"config": {}},
+            }
+        },
+    ),
+    "brokerConfig": ({"num.partitions": 4}, {"broker_config": {"num.partitions": "4"}}),
+    "allowUnknownConfigs": (["confluent.*"], {"allow_unknown_configs": ("confluent.*",)}),
+    "excludeBrokers": ([3, 4], {"exclude_brokers": frozenset({3, 4})}),
+    "drainBrokers": ([5], {"drain_brokers": frozenset({5})}),
+    "protected": (["own-*"], {"protected": ("own-*",)}),
+    "retentionStep": ({"share": "20%", "interval": "2h"}, {"retention_step": RetentionStep(20, 7_200_000)}),
+    "adopt": (["*"], {"adopt": ("*",)}),
+    "allowRisk": (["DataLoss"], {"allow_risk": frozenset({"DataLoss"})}),
+    "allowDeletion": (True, {"allow_deletion": True}),
+    "driftPolicy": ("Correct", {"drift_policy": DriftPolicy.CORRECT}),
+    "moves": (
+        {
+            "allow": ["Drain", "Factor"],
+            "throttle": "50MiB",
+            "batch": {"partitions": 7},
+            "stallAfter": "3m",
+            "protected": True,
+        },
+        {
+            "moves": MoveSettings(
+                frozenset({MoveKind.DRAIN, MoveKind.FACTOR}), 50 * MIB, BatchLimits(partitions=7), 180, protected=True
+            )
+        },
+    ),
+    "evidence": (
+        {
+            "deletion": "RequireNotSeen",
+            "window": "40d",
+            "quietFor": "2d",
+            "groups": "Counted",
+            "oversized": {"partitions": 5, "bytesPerDay": "3MiB"},
+        },
+        {
+            "evidence": UsageSettings(
+                DeletionCheck.REQUIRE_NOT_SEEN, 40 * DAY_S, 2 * DAY_S, GroupNames.COUNTED, 5, 3 * MIB
+            )
+        },
+    ),
+    "budgets": (
+        {
+            "topics": 1,
+            "newPartitions": 2,
+            "partitionsPerTopic": 3,
+            "deletions": 4,
+            "changedShare": "5%",
+            "notifications": 6,
+            "movedReplicas": 7,
+            "movedPartitions": 8,
+        },
+        {
+            "budgets": Budgets(
+                topics=1,
+                new_partitions=2,
+                partitions_per_topic=3,
+                deletions=4,
+                changed_share=5,
+                notifications=6,
+                moved_replicas=7,
+                moved_partitions=8,
+            )
+        },
+    ),
+    "allowedTopics": (
+        [
+            {
+                "namespaces": {
+                    "from": "Selector",
+                    "selector": {
+                        "matchLabels": {"team": "shop"},
+                        "matchExpressions": [
+                            {"key": "tier", "operator": "In", "values": ["a", "b"]},
+                            {"key": "old", "operator": "DoesNotExist"},
+                        ],
+                    },
+                },
+                "names": ["shop.*"],
+            },
+            {"namespaces": {"from": "All"}},
+            {},
+        ],
+        {
+            "allowed_topics": (
+                AllowedTopics(
+                    NamespacesFrom.SELECTOR,
+                    LabelSelector(
+                        {"team": "shop"},
+                        (
+                            LabelSelectorRequirement("tier", SelectorOperator.IN, ("a", "b")),
+                            LabelSelectorRequirement("old", SelectorOperator.DOES_NOT_EXIST),
+                        ),
+                    ),
+                    ("shop.*",),
+                ),
+                AllowedTopics(NamespacesFrom.ALL),
+                AllowedTopics(),
+            )
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_each_field_of_a_cluster_arrives(name: str) -> None:
+    """A field sets its own value, in the units of the model, and no other one."""
+    given, expected = FIELDS[name]
+    found = _cluster(**{name: given})
+    assert found == ClusterSpec("prod", {"env": "prod"}, source=found.source, **expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"moves": {"throttle": "Unlimited"}}, {"moves": MoveSettings(throttle=UNLIMITED)}),
+        (
+            {"moves": {"batch": {"incoming": 2, "outgoing": 3}}},
+            {"moves": MoveSettings(batch=BatchLimits(incoming=2, outgoing=3))},
+        ),
+        ({"retentionStep": {"share": "50%"}}, {"retention_step": RetentionStep(50, 3_600_000)}),
+        ({"evidence": {"window": "9d"}}, {"evidence": UsageSettings(window=9 * DAY_S)}),
+        ({"evidence": {"quietFor": "1h"}}, {"evidence": UsageSettings(quiet_for=3600)}),
+        ({"evidence": {"oversized": {"partitions": 3}}}, {"evidence": UsageSettings(min_partitions=3)}),
+        ({"evidence": {"oversized": {"bytesPerDay": "1KiB"}}}, {"evidence": UsageSettings(min_bytes_per_day=1024)}),
+        ({"allowedTopics": []}, {"allowed_topics": ()}),
+        ({"allowRisk": []}, {"allow_risk": frozenset()}),
+        ({"protected": []}, {"protected": ()}),
+    ],
+)
+def test_parts_and_empty_lists_of_a_cluster(given: dict[str, Any], expected: dict[str, Any]) -> None:
+    """A part leaves the other parts at their defaults, and an empty list is no missing one: it allows nothing."""
+    found = _cluster(**given)
+    assert found == ClusterSpec("prod", {"env": "prod"}, source=found.source, **expected)
+
+
+LIMITS = [
+    {"name": "size", "per": "Label", "label": "team", "topics": 3, "retainedBytes": "2 GiB"},
+    {"name": "all", "per": "Owner", "partitions": 9, "action": "Warn"},
+]
+
+
+def _limits(title: str, source: Any, *path: str, counts_all: bool = True) -> tuple[Limit, ...]:
+    sizes = {LimitedResource.TOPICS: 3, LimitedResource.RETAINED_BYTES: 2 << 30}
+    return (
+        Limit(f"{title}, limit size", LimitScope.LABEL, sizes, "team", True, counts_all, source, (*path, 0)),
+        Limit(
+            f"{title}, limit all",
+            LimitScope.OWNER,
+            {LimitedResource.PARTITIONS: 9},
+            deny=False,
+            counts_all=counts_all,
+            source=source,
+            path=(*path, 1),
+        ),
+    )
+
+
+def test_limits_of_a_cluster_and_of_a_policy() -> None:
+    """Both documents have the same limits; those of a policy that selects topics count the selected ones only."""
+    cluster, law = _cluster(budgets={"limits": LIMITS}), _policy(limits=LIMITS)
+    assert cluster.budgets.limits == _limits("Cluster prod", cluster.source, "spec", "budgets", "limits")
+    assert law.limits == _limits("policy law", law.source, "spec", "limits")
+    for selector in ({"topics": ["a*"]}, {"matchLabels": {"a": "b"}}, {"topics": ["a"], "matchLabels": {"a": "b"}}):
+        some = _policy(limits=LIMITS, selector=selector)
+        assert some.limits == _limits("policy law", some.source, "spec", "limits", counts_all=False)
+    assert all(each.counts_all for each in _policy(limits=LIMITS, selector={"clusters": ["prod"]}).limits)
+
+
+def test_a_policy_has_its_selector() -> None:
+    """Each part of the selector arrives; without one a policy covers everything."""
+    rules = [{"name": "r", "expression": "true", "message": "no"}]
+    chosen = _policy(
+        rules=rules,
+        selector={
+            "topics": ["a*"],
+            "matchLabels": {"team": "shop"},
+            "clusterSelector": {"matchLabels": {"env": "prod"}},
+        },
+    )
+    assert _policy(rules=rules, selector={"clusters": ["prod"]}).cluster_names == ("prod",)
+    assert (chosen.name, chosen.namespace) == ("law", "shop")
+    assert (chosen.topic_patterns, chosen.topic_labels) == (("a*",), {"team": "shop"})
+    assert (chosen.cluster_names, chosen.cluster_labels) == ((), {"env": "prod"})
+    everything = _policy(rules=rules)
+    assert (everything.topic_patterns, everything.topic_labels) == ((), {})
+    assert (everything.cluster_names, everything.cluster_labels) == ((), {})
+
+
+@pytest.mark.parametrize(
+    ("given", "field"),
+    [
+        ("partitions", ("partitions",)),
+        ("config.retention.ms", ("config", "retention.ms")),
+        ("config", ("config",)),
+        ("labels.team", ("metadata", "labels", "team")),
+        ("annotations", ("metadata", "annotations")),
+        ("name", ()),
+        (None, ()),
+    ],
+)
+def test_a_rule_points_at_a_field_of_the_topic(given: str | None, field: tuple[str, ...]) -> None:
+    """Labels and annotations are in the metadata; a rule without a field, or about the name, is about the topic."""
+    fields = {"name": "r", "expression": "true", "message": "two\n  lines"}
+    (rule,) = _policy(rules=[fields | ({"field": given} if given else {})]).rules
+    assert rule.field == field
+    assert (rule.policy, rule.name, rule.expression, rule.message) == ("law", "r", "true", "two lines")
+    assert (rule.subject, rule.deny) == (RuleSubject.TOPIC, True)
+
+
+def test_a_rule_may_be_about_changes_and_only_warn() -> None:
+    """Subject, action and the place of each rule in its document arrive."""
+    fields = {"expression": "true", "message": "no", "subject": "Change", "action": "Warn"}
+    first, second = _policy(rules=[{"name": "a", **fields}, {"name": "b", **fields, "action": "Deny"}]).rules
+    assert (first.subject, first.deny, second.deny) == (RuleSubject.CHANGE, False, True)
+    assert first.source is not None
+    assert (first.path, second.path) == (("spec", "rules", 0), ("spec", "rules", 1))
+    assert first.locate("name") == first.source.locate((*first.path, "name")) != Location("law.yaml", 1, 1)
