@@ -18,6 +18,14 @@ EMPTY_PATH = {"PATH": "/nonexistent", "JAVA_HOME": "/nonexistent"}
 """An environment in which no Java can be started."""
 
 
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the report of a demo that ran in this process."""
+    fleet = tmp_path_factory.mktemp("demo") / "fleet"
+    assert run(["drift", "--demo", str(fleet), "-q"]) == 1
+    return fleet / "report"
+
+
 def demo(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """Run the demo in a process without Java."""
     command = [sys.executable, "-P", "-m", "topiarist", "drift", "--demo", str(folder), *words]
@@ -44,6 +52,72 @@ def test_the_printed_command_makes_the_same_report(tmp_path: Path, capsys: pytes
     before = {path.name: path.read_bytes() for path in report.iterdir() if path.is_file()}
     assert run(line.split()[1:]) == 1
     assert {path.name: path.read_bytes() for path in report.iterdir() if path.is_file()} == before
+
+
+SHOWN = [
+    ("", "logins", "expired", "login-repair", None, "web"),
+    ("", "quotes", "invalid", "", None, INVALID_TEAM),
+    (UNREAD_CLUSTER, "", "unknown", "", None, "platform"),
+    ("prod-eu", "beacons", "oversized", "partitions", "3 partitions of 682 bytes a day", "web"),
+    ("prod-eu", "carts", "racks", "", "1 partition; for example partition 0 on [1, 4, 2]", "shop"),
+    ("prod-eu", "clicks", "config", "config.retention.ms", "2592000000", "web"),
+    ("prod-eu", "invoices", "partitions", "partitions", "2", "billing"),
+    ("prod-eu", "ledger", "assignment", "replicaAssignment", '{"2":[4,5,3]}', "billing"),
+    ("prod-eu", "logins", "fault", "partitions", None, "web"),
+    ("prod-eu", "orders-copy", "unexpected", "", "3 partitions, replication factor 3", "platform"),
+    ("prod-eu", "prices", "spread", "", "0 (broker 4) to 12 (broker 1) replicas; 0 (broker 2) to 12 ", "shop"),
+    ("prod-eu", "returns", "replicationFactor", "replicationFactor", "2, 3", "logistics"),
+    ("prod-eu", "returns", "widths", "", "2, 3", "logistics"),
+    ("prod-us", "payments", "missing", "", None, "billing"),
+    ("prod-us", "refunds", "stuck", "", "1 partition; for example partition 0, to [1, 1, 2]", "billing"),
+    ("prod-us", "routes", "throttle", "config.follower.replication.throttled.replicas", "0:1", "logistics"),
+    ("prod-us", "sessions", "drained", "", "1 replica on broker 6; for example partition 0 on [1, 2, 6]", "web"),
+    ("prod-us", "stock", "moving", "", "1 partition; for example partition 1 on [2, 3, 4]", "logistics"),
+    ("prod-us", "vouchers", "refused", "", None, "shop"),
+    ("test", "coupons-2024", "orphaned", "", "3 partitions, replication factor 3", "platform"),
+    (
+        "test",
+        "newsletters",
+        "dormant",
+        "",
+        "no write seen since 2025-12-02 (60 days); no reading group since 20",
+        "web",
+    ),
+    ("test", "searches", "fault", "config.segment.bytes", None, "web"),
+    ("test", "searches", "unmanaged", "config.segment.bytes", "1000", "web"),
+    ("test", "shipments", "replicationFactor", "replicationFactor", "2", "logistics"),
+]
+"""Cluster, topic, class, field, beginning of the actual value, and team of each finding of the demo."""
+
+
+def test_each_sample_topic_shows_its_class_of_drift(report: Path) -> None:
+    """Each topic has the drift for which it is in the fleet, with its value and its team, and no other."""
+    rows = read_rows(report)
+    names = ("cluster", "topic", "class", "field", "actual", "responsible")
+    found = [tuple(row[name] for name in names) for row in rows]
+    for one, shown in zip(found, SHOWN, strict=True):
+        assert (*one[:4], one[4] and one[4][: len(shown[4] or "")], one[5]) == shown
+    refused, dormant = (next(row for row in rows if row["class"] == each) for each in ("refused", "dormant"))
+    assert "another-repository" in refused["message"]
+    assert dormant["actual"].count("2025-12-02 (60 days)") == 2
+
+
+def test_the_rest_of_the_sample_fleet_is_in_sync(report: Path) -> None:
+    """All other topics match their manifests, one difference is accepted, and one value stops brokers of Kafka 4.4."""
+    summary = read_summary(report)
+    (accepted,) = read_rows(report, "accepted.jsonl")
+    keys = ("cluster", "topic", "field", "actual")
+    assert [accepted[key] for key in keys] == ["prod-us", "banners", "config.retention.ms", str(90 * 86_400_000)]
+    assert accepted["exception"]["until"] == "2026-03-31"
+    topics, differing = summary["topics"], {row[:2] for row in SHOWN if row[1] and row[0] in READ_CLUSTERS}
+    undeclared = {row[:2] for row in SHOWN if row[2] in ("unexpected", "orphaned")}
+    assert topics["declared"] == topics["compared"] == 55
+    assert topics["inSync"] == 55 - len(differing - undeclared) - 1  # the accepted difference is none of the findings
+    assert topics["missingRecord"] == topics["ignored"] == topics["notJudged"] == 0
+    stopping, *_ = summary["upgrade"]["risks"]
+    assert (stopping["effect"], [one["topic"] for one in stopping["examples"]]) == ("stopsBrokers", ["searches"])
+    assert summary["exceptions"]["unmatched"] == []
+    assert summary["asOf"] == summary["oldest"] == "2026-01-31T12:00:00Z"
 
 
 def test_every_snapshot_and_manifest_is_valid(tmp_path: Path) -> None:

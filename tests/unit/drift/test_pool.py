@@ -208,8 +208,11 @@ def test_the_number_of_processes_is_chosen_by_cost(
     assert (engine.jobs, engine.description) == (chosen, description)
 
 
-def test_what_compares_is_said_once(fleet: tuple[str, str], tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_compares_is_said_once(
+    fleet: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     """The first message names the runner and the reason, unless messages are off."""
+    monkeypatch.setattr("topiarist.drift.engine.find_java", lambda purpose: "java")
     manifests, snapshots = fleet
     words = ["drift", manifests, "--snapshots", snapshots, "--out", str(tmp_path / "report")]
     assert run(words) == 0

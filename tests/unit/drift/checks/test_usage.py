@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from support.builders import spec
 from topiarist.drift.checks.usage import find_usage_findings
-from topiarist.drift.findings.finding import DriftClass
+from topiarist.drift.findings.finding import DriftClass, DriftFinding
 from topiarist.kafka.types import Broker
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, TopicState
@@ -93,3 +94,109 @@ def test_no_evidence_is_no_finding() -> None:
     assert list(find_usage_findings(state, SPEC, {})) == []
     unlimited = TopicUsage(replace(sample(1, MIB), oldest=(None,)), USED, USED)
     assert find(unlimited, retention_bytes="-1") == {}
+
+
+def find_whole(usage: TopicUsage, **config: str) -> DriftFinding:
+    """Return the only finding of a topic."""
+    keys = {key.replace("_", "."): value for key, value in config.items()}
+    state = ClusterState("7sYk", (Broker(1),), {"t": TopicState("t", "1", ((1,),), keys)}, evidence=Evidence(NOW))
+    ((name, one),) = find_usage_findings(replace(state, usage={"t": usage}), SPEC, {})
+    assert name == "t"
+    return one
+
+
+WEEK = {"retention_ms": str(7 * DAY_S * 1000), "retention_bytes": str(100 * MIB)}
+
+
+def test_a_finding_says_what_was_found_and_what_to_do() -> None:
+    """Each finding has the expected and the actual value, and what people can do about it."""
+    curve = (CurvePoint(NOW - 8 * DAY_S, 0, 1, 1), CurvePoint(NOW, 0, 9, 9))
+    dormant = find_whole(TopicUsage(sample(1, MIB), UNSEEN, UNSEEN))
+    assert (dormant.drift_class, dormant.hint) == (
+        DriftClass.DORMANT,
+        "ask its owner; delete it, or accept it by a DriftException",
+    )
+    assert "40 days" in str(dormant.actual)
+    assert find_whole(TopicUsage(sample(12, MIB), USED, USED, curve, 24 << 10)) == DriftFinding(
+        DriftClass.OVERSIZED,
+        "partitions",
+        "1 MiB a day for each partition",
+        "12 partitions of 2 KiB a day",
+        hint="partitions cannot be removed: give the topic fewer when you recreate it",
+    )
+    assert find_whole(TopicUsage(sample(1, 100 * MIB, 2), USED, USED), **WEEK) == DriftFinding(
+        DriftClass.OVERSIZED,
+        "config.retention.bytes",
+        "data of 7 days, as retention.ms says",
+        "retention.bytes of 100 MiB cuts first: 2 days are kept",
+        hint="raise retention.bytes, or say the time that is kept",
+    )
+    assert find_whole(TopicUsage(sample(1, 15 * MIB, 7), USED, USED), **WEEK) == DriftFinding(
+        DriftClass.OVERSIZED,
+        "config.retention.bytes",
+        "retention.bytes near the 15 MiB that retention.ms leaves",
+        "retention.bytes of 100 MiB is never reached",
+        hint="lower retention.bytes: a burst would fill the disks first",
+    )
+
+
+@pytest.mark.parametrize(
+    ("size", "age_days", "segment", "field"),
+    [
+        (100 * MIB, 5.6, MIB, "cuts first"),  # 80 % of the time are cut early at most
+        (100 * MIB, 5.7, MIB, None),
+        (98 * MIB, 1, MIB, "cuts first"),  # two segments below the limit
+        (98 * MIB - 1, 1, MIB, None),
+        (80 * MIB, 1, 50 * MIB, "cuts first"),  # 80 % are full, however large segments are
+        (80 * MIB - 1, 1, 50 * MIB, None),
+        (20 * MIB, 5.6, MIB, "never reached"),  # 20 % of the size are used at most
+        (20 * MIB + 1, 5.6, MIB, None),
+        (20 * MIB, 5.5, MIB, None),
+        (10 * MIB, 7, MIB, "never reached"),  # smaller logs are not judged
+        (10 * MIB - 1, 7, MIB, None),
+    ],
+)
+def test_the_edges_of_a_size_limit(size: int, age_days: float, segment: int, field: str | None) -> None:
+    """The shares of size and time that count are those of the module, to the byte."""
+    found = find(TopicUsage(sample(1, size, age_days), USED, USED), segment_bytes=str(segment), **WEEK)
+    assert [text for text in found.values() if field and field in str(text)] == [*found.values()]
+    assert bool(found) == bool(field)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"retention_bytes": "-1"},
+        {"retention_bytes": "0"},
+        {"retention_bytes": "many"},
+        {"retention_ms": "-1"},
+        {"retention_ms": "0"},
+        {"retention_ms": "+-1"},
+    ],
+)
+def test_a_topic_without_two_limits_is_not_judged(config: dict[str, str]) -> None:
+    """A limit that is off or no number is none: nothing cuts first, and nothing is never reached."""
+    for age_days, size in ((1, 100), (7, 15)):
+        assert find(TopicUsage(sample(1, size * MIB, age_days), USED, USED), **(WEEK | config)) == {}
+
+
+def test_the_largest_partition_decides_and_unknown_ones_do_not() -> None:
+    """Partitions without a size or an age are left out, and of the others the largest is compared."""
+    now = NOW * 1000
+    sizes, oldest = (MIB, 100 * MIB, None, 900 * MIB), (now - 7 * DAY_S * 1000, now - DAY_S * 1000, now, None)
+    mixed = replace(sample(4, 0), sizes=sizes, oldest=oldest)
+    found = find_whole(TopicUsage(mixed, USED, USED), **WEEK)
+    assert found.actual == "retention.bytes of 100 MiB cuts first: 1 day are kept"
+    fresh = replace(sample(1, 100 * MIB), oldest=(now + 5000,))
+    assert "first: 0 ms are" in str(find_whole(TopicUsage(fresh, USED, USED), **WEEK).actual)
+
+
+def test_a_topic_that_is_being_deleted_has_no_finding() -> None:
+    """A pending deletion ends the usage of a topic; a topic without state is judged by its spec."""
+    usage = {"t": TopicUsage(sample(1, 100 * MIB), USED, USED)}
+    keys = {"retention.ms": WEEK["retention_ms"], "retention.bytes": WEEK["retention_bytes"]}
+    state = ClusterState("7sYk", (Broker(1),), {}, evidence=Evidence(NOW), usage=usage)
+    wanted = {"t": spec("t", config=keys)}
+    assert [name for name, _ in find_usage_findings(state, SPEC, wanted)] == ["t"]
+    assert [*find_usage_findings(state, SPEC, {})] == []
+    assert [*find_usage_findings(replace(state, pending_deletions=frozenset({"t"})), SPEC, wanted)] == []

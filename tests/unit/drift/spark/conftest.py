@@ -1,0 +1,36 @@
+"""A Spark session without a JVM, which the package's modules use instead of Spark's functions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from pyspark import SparkContext
+
+from topiarist.drift import engine
+from topiarist.drift.spark import columns, history, inputs, job, outputs, session
+from unit.drift.spark.local_spark import FUNCTIONS, LocalSpark, Table
+from unit.drift.spark.local_store import STORE
+
+
+class Place(NamedTuple):
+    """A session, and the folder behind the address of its store."""
+
+    spark: LocalSpark
+    store: Path
+
+
+@pytest.fixture
+def place(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Place:
+    """Return a session with an empty store; the command uses it if it starts Spark."""
+    store = tmp_path / "store"
+    store.mkdir()
+    spark = LocalSpark({STORE: store})
+    for module in (columns, history, inputs, job, outputs):
+        monkeypatch.setattr(module, "f", FUNCTIONS)
+    monkeypatch.setattr(inputs, "DataFrame", Table)
+    monkeypatch.setattr(SparkContext, "_active_spark_context", spark)
+    monkeypatch.setattr(session, "start_session", lambda **_: spark)
+    monkeypatch.setattr(engine, "find_java", lambda purpose: "java")
+    return Place(spark, store)

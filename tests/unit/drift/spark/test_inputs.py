@@ -1,0 +1,207 @@
+"""Snapshots that only Spark can read: which are listed, which errors they have, and how they reach the tasks."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.drift.small_fleet import SNAPSHOT_TIME, cluster_state, owned_topic, write_snapshot
+from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
+from topiarist.adapters.snapshots.lenient_reader import InvalidRow
+from topiarist.adapters.snapshots.times import format_time
+from topiarist.drift.spark import columns
+from topiarist.drift.spark.inputs import SparkSnapshotInventory, distribute_snapshots, snapshot_sources
+from topiarist.drift.task import LocalLines, Part, SnapshotLines
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.spec import ClusterSpec
+from unit.drift.spark.conftest import Place
+from unit.drift.spark.local_store import STORE
+
+CLUSTERS = {name: ClusterSpec(name) for name in ("ap", "eu", "us")}
+
+TIME = format_time(SNAPSHOT_TIME)
+
+
+def lines_of(name: str, *topics: str) -> list[bytes]:
+    """Return the lines of a snapshot with some topics."""
+    return [*dump_snapshot(Snapshot(name, SNAPSHOT_TIME, cluster_state(name, *map(owned_topic, topics))))]
+
+
+def write_table(place: Place, table: Path, *names: str, drop: str = "") -> None:
+    """Write a table with the snapshots of some clusters, in no useful order."""
+    source = table.with_name("source.json")
+    source.write_bytes(b"".join(line for name in names for line in lines_of(name, "a", "b")[::-1]))
+    rows = place.spark.read.schema(columns.snapshot_row_type()).json(source.as_uri())
+    source.unlink()
+    rows.select(*(name for name in columns.snapshot_row_type().names if name != drop)).write.parquet(table.as_uri())
+
+
+def open_inventory(place: Place, *paths: str | Path) -> SparkSnapshotInventory:
+    """Return the inventory of some paths."""
+    return SparkSnapshotInventory(place.spark, [*map(str, paths)], CLUSTERS)  # type: ignore[arg-type]
+
+
+def test_files_and_tables_are_found_in_stores_and_folders(place: Place, tmp_path: Path) -> None:
+    """Each cluster has its snapshot, whatever holds it; files with other names are left out, unless one is named."""
+    write_snapshot(place.store / "a", "eu", cluster_state("eu", owned_topic("a")))
+    write_snapshot(place.store, "ap", cluster_state("ap"), file="named.txt")
+    (place.store / "a" / "notes.txt").write_text("none")
+    write_table(place, tmp_path / "us.parquet", "us")
+    found = open_inventory(place, f"{STORE}/a", f"{STORE}/named.txt", tmp_path / "us.parquet")
+    assert found.unused_input.invalid_rows == []
+    assert {name: each.taken_at for name, each in found.files.items()} == dict.fromkeys(CLUSTERS, SNAPSHOT_TIME)
+    files = {name: each.file for name, each in found.files.items()}
+    assert (files["eu"], files["ap"]) == (f"{STORE}/a/eu.jsonl", f"{STORE}/named.txt")
+    assert files["us"].startswith(str(tmp_path / "us.parquet" / "part-"))
+    assert {name: each.row_count for name, each in found.files.items()} == {"ap": 0, "eu": 1, "us": 2}
+
+
+def test_a_folder_without_snapshots_is_an_error(place: Place) -> None:
+    """The error names the address and both suffixes."""
+    (place.store / "empty").mkdir()
+    with pytest.raises(TopiaristError, match=rf"{STORE}/empty has no file \*.jsonl or \*.parquet") as raised:
+        open_inventory(place, f"{STORE}/empty")
+    assert raised.value.reason is Reason.SNAPSHOT_UNUSABLE
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "found an empty file, wanted a snapshot"),
+        (b"{\n", "1: "),
+        (b'{"kind":"topic"}\n', "1: "),
+        (b"PAR1", ""),
+    ],
+)
+def test_an_unusable_file_is_named(place: Place, content: bytes, message: str) -> None:
+    """A file without a valid first row is an invalid row without a line, with its address in the message."""
+    (place.store / "eu.jsonl").write_bytes(content)
+    found = open_inventory(place, STORE)
+    (row,) = found.unused_input.invalid_rows
+    assert found.files == {}
+    assert (row.file, row.line) == (f"{STORE}/eu.jsonl", 0)
+    assert row.message.startswith(f"{STORE}/eu.jsonl:{'' if message.startswith('1') else ' ' * bool(message)}{message}")
+
+
+def test_a_file_that_cannot_be_read_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A first row that is too long is an invalid row, and the other snapshots are used."""
+    monkeypatch.setattr("topiarist.drift.spark.filesystem.MAX_ROW_BYTES", 2000)
+    write_snapshot(place.store, "eu", cluster_state("eu"))
+    (place.store / "us.jsonl").write_bytes(b"x" * 2001)
+    found = open_inventory(place, STORE)
+    assert [*found.files] == ["eu"]
+    (row,) = found.unused_input.invalid_rows
+    assert row == InvalidRow(f"{STORE}/us.jsonl", 0, f"{STORE}/us.jsonl: found a row of more than ~2 KiB")
+
+
+@pytest.mark.parametrize("content", [b"", b"PAR", b"PAR1 and no end"])
+def test_a_table_without_its_end_is_named(place: Place, content: bytes) -> None:
+    """A truncated table is an invalid row, and the other tables are read."""
+    write_table(place, place.store / "us.parquet", "us")
+    (place.store / "eu.parquet").write_bytes(content)
+    found = open_inventory(place, STORE)
+    (row,) = found.unused_input.invalid_rows
+    message = "found no end of a Parquet file: the file is truncated or is not Parquet"
+    assert row == InvalidRow(f"{STORE}/eu.parquet", 0, message)
+    assert [*found.files] == ["us"]
+
+
+@pytest.mark.parametrize(("drop", "is_usable"), [("usage", True), ("evidence", True), ("config", False)])
+def test_a_table_has_the_columns_of_snapshots(place: Place, drop: str, is_usable: bool) -> None:
+    """A table that lacks a column is an error that names it; tables of earlier releases lack those of usage."""
+    write_table(place, place.store / "us.parquet", "us", drop=drop)
+    if is_usable:
+        assert [*open_inventory(place, STORE).files] == ["us"]
+        return
+    with pytest.raises(TopiaristError, match="found no table of snapshots: column config: found no such") as raised:
+        open_inventory(place, STORE)
+    assert "wanted map<string,string>" in str(raised.value.args[0])
+    assert str(raised.value.args[0]).startswith(f"{STORE}/us.parquet/part-")
+    assert "docs/drift.md" in raised.value.hint
+    assert raised.value.reason is Reason.SNAPSHOT_UNUSABLE
+
+
+def test_a_column_of_another_type_is_named(place: Place) -> None:
+    """The error has the type that was found, and the one that was wanted."""
+    write_table(place, place.store / "us.parquet", "us")
+    (file,) = (place.store / "us.parquet").glob("part-*")
+    file.write_bytes(file.read_bytes().replace(b'"integer"', b'"long"   '))
+    with pytest.raises(TopiaristError, match=r"column groups: found \S+members:bigint\S+, wanted \S+members:int,"):
+        open_inventory(place, STORE)
+
+
+def test_the_rows_of_a_table_are_lines_in_order_of_kind(place: Place) -> None:
+    """The lines of the snapshots asked for are those of their files, the row of the cluster first, with every field."""
+    write_table(place, place.store / "all.parquet", "us", "eu", "ap")
+    found = open_inventory(place, STORE).read_table_lines([("eu", TIME), ("us", "2020-01-01T00:00:00Z")]).collect()
+    assert {row.cluster for row in found} == {"eu"}
+    rows = [json.loads(row.text) for row in found]
+    assert [*map(drop_nulls, rows)] == [drop_nulls(json.loads(line)) for line in lines_of("eu", "a", "b")]
+    kinds = ("cluster", "topic", "topic")
+    assert [{*row} for row in rows] == [{field.name for field in columns.fields_of_kinds(kind)} for kind in kinds]
+
+
+def drop_nulls(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row without the fields that are null: a snapshot may leave some out."""
+    return {name: value for name, value in row.items() if value is not None}
+
+
+def open_all_kinds(place: Place, tmp_path: Path) -> SparkSnapshotInventory:
+    """Return an inventory with a local file, a file in a store, and a table with two clusters."""
+    write_snapshot(tmp_path / "here", "ap", cluster_state("ap", owned_topic("a")))
+    write_snapshot(place.store / "files", "us", cluster_state("us", owned_topic("a")))
+    write_table(place, place.store / "t.parquet", "eu", "other")
+    return open_inventory(place, tmp_path / "here", f"{STORE}/files", f"{STORE}/t.parquet")
+
+
+def test_sources_have_lines_where_a_task_can_read_them(place: Place, tmp_path: Path) -> None:
+    """A task reads a local file by itself; the lines of all other snapshots are added on the way to it."""
+    sources = snapshot_sources(open_all_kinds(place, tmp_path))
+    assert sorted(sources) == ["ap", "eu", "us"]
+    lines = {name: each.lines for name, each in sources.items() if isinstance(each, SnapshotLines)}
+    assert lines == {"ap": LocalLines(str(tmp_path / "here" / "ap.jsonl")), "eu": (), "us": ()}
+
+
+def test_every_part_reaches_a_task_with_its_lines(place: Place, tmp_path: Path) -> None:
+    """Each part is distributed once, with the lines of its own snapshot; one without a snapshot is too."""
+    inventory = open_all_kinds(place, tmp_path)
+    parts = [Part(name, source) for name, source in snapshot_sources(inventory).items()] + [Part("gone", None)]
+    rdds = distribute_snapshots(place.spark, inventory, parts)  # type: ignore[arg-type]
+    found: dict[str, Any] = {}
+    for rdd in rdds:
+        for part in rdd.mapPartitions(read_lines).collect():
+            found[part[0]] = part[1]
+    topics = {"ap": ["a"], "eu": ["a", "b"], "us": ["a"]}
+    assert found == {
+        "gone": None,
+        **{name: [drop_nulls(json.loads(line)) for line in lines_of(name, *each)] for name, each in topics.items()},
+    }
+    assert len(rdds) == 3
+
+
+def read_lines(parts: Any) -> Any:
+    """Yield the cluster of each part with its rows."""
+    for part in parts:
+        yield part.cluster, part.source and [drop_nulls(json.loads(line)) for line in part.source.lines]
+
+
+@pytest.mark.parametrize("name", ["ap", "eu", "us"])
+def test_kinds_that_no_part_needs_are_not_distributed(place: Place, tmp_path: Path, name: str) -> None:
+    """Where all parts are of one kind, there is one RDD."""
+    inventory = open_all_kinds(place, tmp_path)
+    (rdd,) = distribute_snapshots(place.spark, inventory, [Part(name, snapshot_sources(inventory)[name])])  # type: ignore[arg-type]
+    assert [part.cluster for part in rdd.collect()] == [name]
+
+
+def test_the_largest_local_snapshot_is_first(place: Place, tmp_path: Path) -> None:
+    """Tasks begin with the clusters that have the most rows."""
+    for name, count in (("ap", 1), ("eu", 3), ("us", 2)):
+        topics = [owned_topic(f"t{number}") for number in range(count)]
+        write_snapshot(tmp_path / "here", name, cluster_state(name, *topics))
+    inventory = open_inventory(place, tmp_path / "here")
+    parts = [Part(name, source) for name, source in snapshot_sources(inventory).items()]
+    (rdd,) = distribute_snapshots(place.spark, inventory, parts)  # type: ignore[arg-type]
+    assert [part.cluster for part in rdd.collect()] == ["eu", "us", "ap"]

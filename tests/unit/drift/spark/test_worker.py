@@ -1,0 +1,98 @@
+"""What tasks write into the table of results, and what a worker process keeps for the next task."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from topiarist.desired.resolve import Desired
+from topiarist.drift.checks.cross_cluster import Deviation
+from topiarist.drift.results import ClusterResult
+from topiarist.drift.spark import worker
+from topiarist.drift.spark.worker import DEVIATION, FAILURE, RESULT, load_job, run_task, split_lines
+from topiarist.drift.task import Caches, Shipped
+from topiarist.errors import Reason, TopiaristError
+from topiarist.model.run_options import RunOptions
+
+SHIPPED = Shipped(Desired({}, {}), RunOptions(), "2025-01-31T12:00:00Z")
+
+
+def run_with(
+    monkeypatch: pytest.MonkeyPatch, *results: ClusterResult, error: TopiaristError | None = None
+) -> list[Any]:
+    """Return the rows of a task with these results, and an error after them."""
+
+    def work(*_: Any) -> Iterator[ClusterResult]:
+        yield from results
+        if error:
+            raise error
+
+    monkeypatch.setattr(worker, "work", work)
+    return [*run_task((), SHIPPED, Caches(SHIPPED))]
+
+
+def test_a_result_is_rows_and_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines and deviations are rows in order; the result itself is without them, and says how many there are."""
+    deviations = [Deviation(name, "m", 0, "[]") for name in "abc"]
+    lines = {"findings.jsonl": [b"1\n", b"2\n"], "broken.jsonl": []}
+    result = ClusterResult("eu", invalid_rows=4, lines=lines, deviations=deviations[:2], sizes=deviations[2:])
+    *rows, (cluster, kind, number, data) = run_with(monkeypatch, result)
+    assert rows == [
+        ("eu", "findings.jsonl", 0, b"1"),
+        ("eu", "findings.jsonl", 1, b"2"),
+        *(("eu", DEVIATION, place, json.dumps(each).encode()) for place, each in enumerate(deviations, start=1)),
+    ]
+    assert (cluster, kind, number) == ("eu", RESULT, 0)
+    found, counts = pickle.loads(data)
+    assert found == ClusterResult("eu", invalid_rows=4)
+    assert counts == {"findings.jsonl": 2, "broken.jsonl": 0, DEVIATION: 3}
+
+
+def test_a_result_without_deviations_has_none_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The numbers of a result are its own."""
+    rows = run_with(monkeypatch, ClusterResult("a", sizes=[Deviation("t", "m", 0, "")]), ClusterResult("b"))
+    assert [pickle.loads(row[3]).counts for row in rows if row[1] == RESULT] == [{DEVIATION: 1}, {DEVIATION: 0}]
+
+
+def test_an_error_is_a_row_that_names_its_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error that ends the run follows the results before it, with its reason, message and hint."""
+    error = TopiaristError(Reason.SNAPSHOT_UNUSABLE, "eu.jsonl: cannot be read", "try again")
+    rows = run_with(monkeypatch, ClusterResult("eu"), error=error)
+    assert [row[1] for row in rows] == [RESULT, FAILURE]
+    assert rows[1][:3] == ("", FAILURE, 0)
+    expected = (Reason.SNAPSHOT_UNUSABLE, f"{socket.gethostname()}: eu.jsonl: cannot be read", "try again")
+    assert pickle.loads(rows[1][3]) == expected
+
+
+def test_a_process_loads_a_job_once_and_keeps_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The tasks of a job share what they learn; the next job replaces it."""
+    monkeypatch.setattr(worker, "_loaded", {})
+    loads: list[str] = []
+
+    def load() -> Shipped:
+        loads.append("")
+        return SHIPPED
+
+    first = load_job("a", load)
+    assert first[0] is SHIPPED
+    assert load_job("a", load)[1] is first[1]
+    assert load_job("b", load)[1] is not first[1]
+    assert len(loads) == 2
+    assert [*worker._loaded] == ["b"]
+
+
+def test_a_row_has_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lines keep their newline; a line above the limit is an error that names the file and the limit."""
+    monkeypatch.setattr(worker, "MAX_ROW_BYTES", 2048)
+    longest = b"x" * 2047 + b"\n"
+    assert [*split_lines("s3a://b/eu.jsonl", longest + b"{}\n{}")] == [longest, b"{}\n", b"{}"]
+    lines = split_lines("s3a://b/eu.jsonl", b"{}\nx" + longest)
+    assert next(lines) == b"{}\n"
+    with pytest.raises(TopiaristError, match=r"s3a://b/eu.jsonl: found a row of more than 2") as raised:
+        next(lines)
+    assert raised.value.reason is Reason.SNAPSHOT_UNUSABLE
