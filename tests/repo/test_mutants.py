@@ -21,6 +21,7 @@ def test_the_mutation_check_has_no_outdated_names() -> None:
     assert len(names) > 1000
 
 
+@pytest.mark.slow
 def test_listed_survivors_exist() -> None:
     """Each listed survivor of a package is a change of its present code, so no entry excuses another change."""
     for path in (ROOT / "tools/mutation/survivors").glob("*.toml"):

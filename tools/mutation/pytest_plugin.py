@@ -140,7 +140,6 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         return None
     requests, answers = map(int, os.environ.pop("SERVE").split(","))
     items = {item.nodeid: item for item in session.items}
-    gc.unfreeze()  # tests/conftest.py freezes what was collected, and frozen objects are in no list
     functions = _index_functions()
     gc.collect()
     gc.freeze()

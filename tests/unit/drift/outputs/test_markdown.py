@@ -141,7 +141,7 @@ def test_a_full_summary_has_every_sentence_and_table() -> None:
 
 
 def test_a_summary_without_findings_is_one_sentence() -> None:
-    """Nothing is said about what has no number, and nothing about changes without a previous report."""
+    """The text leaves out what has no number, and changes if there is no previous report."""
     assert format_summary(EMPTY) == (
         "### Drift: 0 findings\n\n1 of 1 cluster compared, as of `2026-01-31T12:00:00Z`; "
         "1 of 1 topic match their manifests.\n"

@@ -194,15 +194,15 @@ def test_addresses() -> None:
         "https://login.example.com/token": "",
         "https://login.example.com:8443/token": "",
         "http://localhost/token": "",
-        "http://127.0.0.9:80/token": "",
+        "http://127.0.0.1:80/token": "",
         "http://[::1]/token": "",
         "http://login.example.com/token": unencrypted,
-        "http://10.0.0.1/token": unencrypted,
+        "http://login.example.com:80/token": unencrypted,
         "ftp://login.example.com/token": "is not an HTTPS address",
         "https:///token": "is not an HTTPS address",
         "https://login.example.com:0/token": "is not an HTTPS address",
         "https://login.example.com:x/token": "is not an address",
-        "https://ada@login.example.com/token": "contains a user",
+        URL.replace("//", "//user@"): "contains a user",
     }
     for url, words in table.items():
         if not words:
