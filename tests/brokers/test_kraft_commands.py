@@ -72,7 +72,7 @@ class Desk(KraftFixture):
 def test_remote_storage_without_tiered_storage_is_refused_in_the_plan(desk: Desk) -> None:
     """The brokers have no tiered storage, and the plan says so before an apply does."""
     desk.declare("tiered", config={"remote.storage.enable": True})
-    said = " ".join(desk.run("plan", code=Exit.REFUSED).out.split())
+    said = " ".join(desk.run("plan", "--exit-code", code=Exit.REFUSED).out.split())
     assert "the brokers have remote.log.storage.system.enable=false" in said
     assert "ConfigInvalid" in said
 

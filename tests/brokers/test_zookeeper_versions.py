@@ -45,6 +45,9 @@ def many(server: ZooKeeper) -> Iterator[str]:
         config = {"cleanup.policy": "compact", "flush.ms": "1000"}
         add_topics(client, (Topic(f"many-{number}", REPLICAS, config) for number in range(TOPICS)), (2, 4))
         yield f"{server.connect}/many"
+    # Tests of one cluster run together, so those of this file may be in two parts, each with this fixture.
+    with connect_client(server.connect) as client:
+        client.delete("/many", recursive=True)
 
 
 @contextmanager

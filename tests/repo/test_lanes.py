@@ -211,6 +211,7 @@ def test_what_is_unknown_runs_everything(files: list[str] | None) -> None:
 
 def test_what_has_no_time_is_left_to_the_night(monkeypatch: pytest.MonkeyPatch) -> None:
     """A change of everything runs the cores, then what fits in the order of the file; without a limit it runs whole."""
+    monkeypatch.delenv("MINUTES", raising=False)
     lanes, wanted = load_lanes(), changes.choose_parts(None)
     assert all(part == Part(CORE if lanes[name].core else WHOLE) for name, part in changes.fit_parts(wanted, 0).items())
     assert changes.fit_parts(wanted, 1e6) == wanted == changes.parts_of_change(None)
