@@ -138,6 +138,7 @@ def test_what_fits_together_does_so_for_kafka(parser: ConfigParser, version: Kaf
     assert differences == []
 
 
+@pytest.mark.night(area="releases")
 def test_brokers_say_what_their_parser_says(bare: KafkaFixture, judged: Mapping[tuple[str, str], ConfigCheck]) -> None:
     """Brokers that receive the configs over the network refuse the same ones as the parser of these tests."""
     names = {f"asked-{number}": case for number, case in enumerate(judged)}

@@ -55,7 +55,7 @@ WANTED: tuple[tuple[str, dict[str, Any]], ...] = (
     ("adopted", {"partitions": 3, "replicationFactor": 2, "config": {"retention.ms": 604800000}}),
     ("grown", {"partitions": 5, "replicationFactor": 3, "config": {"cleanup.policy": "compact"}}),
     ("configured", {"partitions": 1, "replicationFactor": 2, "config": {"retention.ms": 5000}}),
-    ("refused", {"partitions": 1, "replicationFactor": 3, "config": {"min.insync.replicas": 3}}),
+    ("refused", {"partitions": 1, "replicationFactor": 3, "config": {"min.insync.replicas": 2}}),
     ("too.wide", {"partitions": 2, "replicationFactor": 4}),
     ("deleted", {"partitions": 1, "replicationFactor": 2, "ensure": "Absent"}),
     ("missing", {"partitions": 1, "replicationFactor": 1, "ensure": "Absent"}),
