@@ -286,6 +286,17 @@ def test_each_lane_has_its_target_and_its_marks() -> None:
             assert [other.name for other in lanes.values() if path in other.paths], path
 
 
+def test_a_whole_lane_has_a_budget_where_it_has_a_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lane that outgrew its cost is an error; a part of another lane, which has none, is compared by folder alone."""
+    monkeypatch.setattr(budgets, "CACHE", tmp_path)
+    (tmp_path / "lanes").mkdir()
+    kept = json.dumps({"speed_s": budgets.read_budgets()["speed_s"], "folders": {}, "cpu_s": 112.0})
+    (tmp_path / "lanes" / "x.json").write_text(kept)
+    assert [*budgets.errors_of_last_run(_lane())] == []
+    (error,) = budgets.errors_of_last_run(_lane(cost={WHOLE: 100}))
+    assert error == "make x: 112 CPU s in all, 110 allowed"
+
+
 def test_a_folder_that_outgrows_its_budget_is_an_error() -> None:
     """The time is compared at the speed of the machine; a folder without a budget is an error too."""
     stored = {"speed_s": 0.01, "folders": {"tests/unit/model": 10.0}}
