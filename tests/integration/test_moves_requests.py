@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+import pytest
+
 from support.builders import spec
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
@@ -22,6 +24,7 @@ SETTINGS = MoveSettings(frozenset(MoveKind), UNLIMITED, BatchLimits(50, 50, 50))
 DRAINING = ClusterSpec("prod", version=(3, 9), moves=SETTINGS, drain_brokers=frozenset({6}))
 
 
+@pytest.mark.slow
 def test_a_poll_of_ten_topics_is_two_requests(cluster: SimulatedKafka) -> None:
     """While a batch is in flight, each poll is one ``sync`` and one read; a run after the last move writes nothing."""
     names = [f"topic-{number}" for number in range(10)]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from support.examples import slow_but
 from support.zookeeper import write_checker
 from support.zookeeper.simulated_kafka import SimulatedKafka
 
@@ -72,7 +73,7 @@ def test_stdout_that_fails(name: str, folder: Path) -> None:
         assert done.stderr.count("\n") <= 1 + done.stderr.count("no document here")
 
 
-@pytest.mark.parametrize("name", ON_A_CLUSTER)
+@pytest.mark.parametrize("name", slow_but(["plan", "apply"], ON_A_CLUSTER))
 def test_stdout_that_fails_before_anything_is_written(name: str, folder: Path, cluster: SimulatedKafka) -> None:
     """If the plan cannot be printed, nothing is applied."""
     for redirection, said in BROKEN.items():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
@@ -109,6 +110,7 @@ def test_an_owner_cannot_touch_anothers_topics(cluster: SimulatedKafka) -> None:
     )
 
 
+@pytest.mark.slow
 def test_no_more_is_under_way_than_keeps_a_server_busy(cluster: SimulatedKafka, zookeeper: EmbeddedZooKeeper) -> None:
     """The number of requests in flight is limited, regardless of the number of topics and the latency, because requests
     of other clients wait behind them.

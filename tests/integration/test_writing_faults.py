@@ -90,6 +90,7 @@ def test_a_gate_that_closes_in_the_middle_leaves_no_doubt(
     assert len(looks) == 2
 
 
+@pytest.mark.slow
 def test_one_look_tells_of_a_new_controller_whatever_fell_with_the_old_one(
     cluster: SimulatedKafka, proxy: Proxy, looks: list[str]
 ) -> None:

@@ -37,6 +37,7 @@ def fake_java(folder: Path, said: str) -> None:
     java.chmod(0o755)
 
 
+@pytest.mark.slow
 def test_it_serves_on_loopback_and_leaves_nothing_behind() -> None:
     """A started server accepts writes; after the end its process and its folder do not exist any more."""
     with EmbeddedZooKeeper() as server:

@@ -72,6 +72,7 @@ def test_without_any_it_says_what_to_do(plain: dict[str, str], tmp_path: Path) -
     assert "TOPIARIST_CHROMIUM" in done.stderr
 
 
+@pytest.mark.slow
 def test_without_a_browser_the_tests_fail(tmp_path: Path) -> None:
     """Without a browser the tests fail instead of being skipped, and the failure has instructions."""
     test = ROOT / "tests" / "browser" / "test_page_looks.py"

@@ -250,6 +250,7 @@ def test_the_actions_expressions_name_what_is_there() -> None:
     assert set(re.findall(r"steps\.([\w-]+)", text)) == steps
 
 
+@pytest.mark.slow
 def test_the_hook_checks_manifests(tmp_path: Path) -> None:
     """The entry of the hook, called as pre-commit calls it, accepts valid files and reports the errors of invalid
     ones.

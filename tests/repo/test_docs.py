@@ -194,14 +194,6 @@ def test_every_exit_code_is_explained() -> None:
     assert [row[0] for row in table(EXIT_CODES.read_text(), "code")] == [str(int(code)) for code in Exit]
 
 
-def test_the_references_are_in_step() -> None:
-    """The reference pages match the schemas and the code; ``make generate`` writes them."""
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "tools" / "reference.py"), "--check"], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
 def test_the_demo_is_what_make_demo_runs() -> None:
     """``make demo`` runs only the script that the integration tests run."""
     recipe = re.search(r"^demo:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)

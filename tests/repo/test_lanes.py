@@ -82,6 +82,7 @@ def run_lane(
     )
 
 
+@pytest.mark.slow
 def test_a_run_says_what_it_cost(tmp_path: Path) -> None:
     """The lane prints its tests, wall and processor time, and the dearest tests."""
     done = run_lane(tmp_path, "strict", {"test_one.py": PASSES})

@@ -13,6 +13,7 @@ from mutation.run import list_mutants, load_settings
 from mutation.workspace import ROOT
 
 
+@pytest.mark.slow
 def test_the_mutation_check_has_no_outdated_names() -> None:
     """A function that was renamed or moved would otherwise be noticed only by the next check, which takes hours."""
     targets, equivalent = load_settings()

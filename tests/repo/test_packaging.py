@@ -94,6 +94,7 @@ def test_the_installed_package_finds_its_data() -> None:
     assert found == data_files(ROOT)
 
 
+@pytest.mark.slow
 def test_an_ordinary_installation_brings_neither_spark_nor_kubernetes(metadata: Message) -> None:
     """The command needs five packages, and extras bring all others; the extra of the operator includes policies."""
     requires = metadata.get_all("Requires-Dist", [])

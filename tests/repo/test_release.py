@@ -179,6 +179,7 @@ def test_packages_pass_twine(built: tuple[Path, Path]) -> None:
     build.check_metadata(*built)
 
 
+@pytest.mark.slow
 def test_the_chart_is_an_archive_for_helm(tmp_path: Path) -> None:
     """Helm reads the packed chart, and renders the same documents as from the folder."""
     path = tmp_path / f"topiarist-{__version__}.tgz"

@@ -218,6 +218,7 @@ def test_a_green_night_allows_a_release(release: Callable[..., tuple[int, str]],
     assert release((commit, "completed", "failure"), (commit, "completed", "success")) == (0, "")
 
 
+@pytest.mark.slow
 def test_without_a_green_night_there_is_no_release(release: Callable[..., tuple[int, str]]) -> None:
     """A night that failed, still runs, was of other code or cannot be read stops the release, and says what to do."""
     green = ("parent", "completed", "success")

@@ -20,15 +20,14 @@ PATIENCE = 600
 
 QUICK = frozenset(
     {
-        "test_a_table_is_as_good_as_files",
-        "test_executors_read_what_this_process_reads",
         "test_findings_are_there_as_parquet",
         "test_hostile_rows_are_the_same",
-        "test_spark_starts_a_history_and_replaces_a_run",
         "test_the_reports_are_the_same",
     }
 )
-"""The tests with Spark that ``make test`` runs: one of each kind of input, output and runner."""
+"""The tests with Spark that ``make test`` runs: its reports are those of this process. Tables, histories and
+live clusters are slow.
+"""
 
 
 @pytest.hookimpl(tryfirst=True)  # xdist reads the groups of tests in the same hook

@@ -103,6 +103,7 @@ def require_table(spark: SparkSession, out: Path) -> None:
     assert files == ["date=2025-01-31/part.parquet"]
 
 
+@pytest.mark.slow
 def test_the_package_is_that_of_the_wheel(package: Path) -> None:
     """A job that gets the wheel imports the package from it, and from no other installation."""
     script = "import topiarist; print(topiarist.__file__)"

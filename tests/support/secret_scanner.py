@@ -22,9 +22,10 @@ def register_secret(secret: str) -> str:
     return secret
 
 
-def assert_no_secrets(text: str, where: str) -> None:
-    """Fail if ``text`` contains a secret."""
-    found = sum(secret in text for secret in _registered_secrets)
+def assert_no_secrets(output: str | bytes, where: str) -> None:
+    """Fail if an output contains a secret."""
+    raw = output.encode("utf-8", "replace") if isinstance(output, str) else output
+    found = sum(secret.encode() in raw for secret in _registered_secrets)
     assert not found, f"{found} planted secret(s) in {where}"
 
 
@@ -32,7 +33,7 @@ def assert_no_secrets_in_files(folder: Path) -> None:
     """Fail if a file below ``folder`` contains a secret."""
     for path in folder.rglob("*"):
         if path.is_file() and not path.is_symlink():
-            assert_no_secrets(path.read_bytes().decode("utf-8", "replace"), str(path))
+            assert_no_secrets(path.read_bytes(), str(path))
 
 
 def _scan_output(method: Callable[..., Any], where: str) -> Callable[..., Any]:
@@ -41,7 +42,7 @@ def _scan_output(method: Callable[..., Any], where: str) -> Callable[..., Any]:
     def look(*args: Any, **options: Any) -> Any:
         given = method(*args, **options)
         for part in given:
-            assert_no_secrets(part.decode("utf-8", "replace") if isinstance(part, bytes) else part or "", where)
+            assert_no_secrets(part or "", where)
         return given
 
     return look

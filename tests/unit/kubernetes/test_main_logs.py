@@ -68,9 +68,9 @@ def test_lines_for_people() -> None:
 @pytest.mark.parametrize(
     ("level", "messages"),
     [
-        ("debug", ["done", "never", "two", "a pass", "a watch"]),
+        pytest.param("debug", ["done", "never", "two", "a pass", "a watch"], marks=pytest.mark.slow),
         ("warning", ["two", "a pass", "a watch"]),
-        ("error", ["a pass", "a watch"]),
+        pytest.param("error", ["a pass", "a watch"], marks=pytest.mark.slow),
     ],
 )
 def test_the_level_is_a_setting(level: str, messages: list[str]) -> None:

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import pytest
 
+from support.examples import slow_but
 from support.kafka.fake_kafka import FakeKafka, Hook, cut_at, kill_at
 from support.kafka.memory_records import Killed
 from topiarist.adapters.kafka_admin.records.values import TopicRecord
@@ -41,8 +42,10 @@ def move(kafka: FakeKafka) -> None:
     cluster.take_records(CLOSED)
 
 
-@pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
-@pytest.mark.parametrize("fault", [kill_at, cut_at], ids=["killed", "cut"])
+@pytest.mark.parametrize(
+    ("fault", "is_done"),
+    slow_but([(cut_at, True)], [(fault, is_done) for fault in (kill_at, cut_at) for is_done in (False, True)]),
+)
 def test_a_move_that_ends_at_any_request_is_continued(fault: Callable[..., Hook], is_done: bool) -> None:
     """After a kill or a lost connection at each request, all records are there or none; the next call completes."""
     steps = count_requests()

@@ -167,6 +167,7 @@ def test_only_a_process_that_allows_it_forks(folder: Path, forks: list[int]) -> 
     assert forks == []
 
 
+@pytest.mark.slow
 def test_large_files_are_parsed_before_all_are_read(
     folder: Path, monkeypatch: pytest.MonkeyPatch, forks: list[int]
 ) -> None:

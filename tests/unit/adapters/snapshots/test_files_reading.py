@@ -200,6 +200,7 @@ OTHERS: tuple[Any, ...] = (None, True, -5, "", "x", [], [[]], ["x"], {}, {"x": [
 """Values of every kind."""
 
 
+@pytest.mark.slow
 def test_any_row_is_a_state_or_an_error(tmp_path: Path) -> None:
     """A row with one value of another type is refused, or gives a state that can be written."""
     for number, line in enumerate(snapshot_lines(), start=1):

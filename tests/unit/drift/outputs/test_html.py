@@ -151,6 +151,7 @@ def test_a_text_that_is_far_too_long_is_cut(tmp_path: Path) -> None:
     assert read_rows(tmp_path / "report")[0]["actual"] == "x" * 100_000
 
 
+@pytest.mark.slow
 def test_of_too_many_findings_what_is_rare_is_held_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With too many findings, the page has all critical findings, all of the small groups, and an equal number of each
     larger group, in the order of the file.

@@ -60,6 +60,7 @@ def test_risks_and_changes_since_the_previous_report(summary: dict[str, Any]) ->
     assert found["resolved_findings"] == {(): counted["resolved"]}
 
 
+@pytest.mark.slow
 def test_the_number_of_series_is_limited(summary: dict[str, Any]) -> None:
     """The clusters and teams beyond the limit are one series, and no finding is lost from the sums."""
     clusters = [
