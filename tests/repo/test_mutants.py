@@ -180,3 +180,15 @@ def test_a_sample_without_tests_is_an_error(package: Path) -> None:
     """A group for which no test runs has not passed."""
     with pytest.raises(SystemExit, match="no test"):
         run_group("small", 5, 1, 1, package)
+
+
+@pytest.mark.slow
+def test_a_function_that_always_fails_must_be_noticed(package: Path) -> None:
+    """Before the sample, a function fails on purpose: tests that do not notice it would notice no change in memory."""
+    (package / "tests/unit/small/test_small.py").write_text(
+        "from contextlib import suppress\nfrom topiarist.small import is_large\n\n\n"
+        "def test_is_large():\n    with suppress(AssertionError):\n        is_large(4)\n",
+        encoding="utf-8",
+    )
+    with pytest.raises(SystemExit, match="no test notices a function that always fails"):
+        run_group("small", 5, 1, 1, package)

@@ -161,6 +161,7 @@ def run_group(group: str, sample: int, seed: int, workers: int, root: Path = ROO
         if failures := pool.trace_tests(mutants):
             raise SystemExit("\n".join(f"{test} fails without any mutant: fix it first" for test in failures))
         pool.serve_tests(mutants)
+        pool.check_control(mutants)
         results = []
         for result in run_sample(pool, mutants, sample, seed):
             results.append(result)

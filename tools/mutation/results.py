@@ -8,6 +8,7 @@ minutes.
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 from pathlib import Path
@@ -33,7 +34,7 @@ class MutantResults:
         with self._lock:
             self._tests[mutant] = test
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            fresh = self._path.with_suffix(".new")
+            fresh = self._path.with_suffix(f".{os.getpid()}.new")
             fresh.write_text(json.dumps(self._tests, indent=1, sort_keys=True), encoding="utf-8")
             fresh.replace(self._path)
 

@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from queue import SimpleQueue
 from typing import NamedTuple
@@ -90,6 +90,17 @@ class Mutant(NamedTuple):
         """Return the module's source with the change."""
         tree = ast.parse(original)
         self.find(tree)[self.number].apply()
+        return ast.unparse(tree)
+
+    def failing_source(self, original: str) -> str:
+        """Return the module's source with a function around the change that always fails."""
+        tree = ast.parse(original)
+        around = [
+            node
+            for node in ast.walk(tree)
+            if isinstance(node, Function) and node.lineno <= self.line <= (node.end_lineno or 0)
+        ]
+        around[-1].body[:] = ast.parse("raise AssertionError('control')").body
         return ast.unparse(tree)
 
 
@@ -203,6 +214,27 @@ class WorkspacePool:
         for workspace in self._workspaces:
             workspace.serve([*files])
         self._is_served = True
+
+    def check_control(self, mutants: Sequence[Mutant]) -> None:
+        """Raise ``SystemExit`` unless the tests notice one of five functions that always fail in memory."""
+        in_memory = (
+            (mutant, tests)
+            for mutant in mutants
+            if mutant.is_body
+            and (tests := [*self._traces.tests_at(*mutant.uses[0])])
+            and not self._traces.is_imported(*mutant.uses[0])
+        )
+        tried = 0
+        for mutant, tests in islice(in_memory, 5):
+            tried += 1
+            with self._borrow_workspace() as workspace:
+                original = workspace.read_source(mutant.module)
+                sources = original, mutant.failing_source(original)
+                failure = workspace.first_failure_of_functions(tests, mutant.module, sources)
+            if failure and self.is_test(failure):
+                return
+        if tried:
+            raise SystemExit("no test notices a function that always fails: changes in memory are not run")
 
     def find_killing_test(self, mutant: Mutant) -> str | None:
         """Return the first test that fails under a mutant; None if all tests of its statement pass.
