@@ -24,10 +24,8 @@ from topiarist.output.text.layout import (
     YELLOW,
     TextLayout,
     choose_action_column,
-    fill_lines,
     join_sections,
     sanitize,
-    wrap,
 )
 from topiarist.text import format_count
 
@@ -119,15 +117,15 @@ def format_cluster_header(plan: Plan, layout: TextLayout) -> Iterator[str]:
         f"{describe_brokers(plan)},",
         "no controller" if plan.controller is None else controller,
     )
-    first, *rest = fill_lines(facts, layout.width - at)
+    first, *rest = layout.fill_lines(facts, layout.width - at)
     if at == len(start):
         yield f"{layout.colorize(name, BOLD)}{start[len(name) :]}{first}"
     else:
-        yield from (layout.colorize(part, BOLD) for part in wrap(name, layout.width))
+        yield from (layout.colorize(part, BOLD) for part in layout.wrap(name, layout.width))
         yield " " * at + first
     yield from (" " * at + part for part in rest)
     if plan.write_block.reason is not None:
-        for part in wrap(_describe_write_block(plan), layout.width - 2):
+        for part in layout.wrap(_describe_write_block(plan), layout.width - 2):
             yield f"  {layout.colorize(part, BOLD_RED)}"
 
 
