@@ -260,7 +260,7 @@ def test_long_names_have_lines_of_their_own() -> None:
 
 def test_names_stay_whole_for_programs() -> None:
     """Without a terminal a name of 249 characters is one word in each place of a plan, and so is a rack."""
-    name, rack = "q" * 249, "zone-" + "1" * 40
+    name, rack = "Q" * 249, "zone-" + "1" * 40
     topics = (
         existing_topic_plan(name, UpdateConfig((RETENTION_CHANGE,))),
         TopicPlan("new", changes=(CreateTopic(((1,),), {}),)),
@@ -268,7 +268,7 @@ def test_names_stay_whole_for_programs() -> None:
     found = replace(plan(*topics), cluster=name, orphans=(name,), brokers=(Broker(1, rack),))
     for show in (format_plans, format_topic_lines):
         text = show([found], TextLayout(verbose=True))
-        assert text.count("q") == text.count(name) * 249 > 249
+        assert text.count("Q") == text.count(name) * 249 > 249
     assert f"rack {rack}" in format_plans([found], TextLayout())
     assert f"rack zone-{'1' * 6}...{'1' * 10}" in format_plans([found], TextLayout(spare_width=0))
 
