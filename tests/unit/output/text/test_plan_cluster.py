@@ -53,6 +53,16 @@ def test_many_adoptions_are_one_block() -> None:
     assert "t10, t11,\n                   t12, t13\n" in render_plan(plan(*topics), verbose=True)
 
 
+def test_a_danger_is_a_warning_though_its_topic_has_no_block() -> None:
+    """Of many adoptions, the topic that may be the state of other software is named with the message."""
+    notice = Issue(Reason.MAY_NEED_PROTECTION, "named like the state of other software")
+    topics = tuple(
+        TopicPlan(name, topic(name, managed_keys=None), None, OWN_RECORD, (TakeOwnership(),), notices=notices)
+        for name, notices in (("a", ()), ("b", ()), ("my-offsets", (notice,)), ("z", ()))
+    )
+    assert "  warning          my-offsets: named like the state of other software\n" in render_plan(plan(*topics))
+
+
 DEFAULTS = ClusterSpec(
     name="prod-eu",
     default_config={"min.insync.replicas": "2"},
