@@ -74,7 +74,7 @@ _COMMAND_HINTS = {
     "revert the commit, then topiarist plan and topiarist apply: docs/undo.md": ("revert", "rollback", "undo"),
     "write the topic as a manifest, then topiarist plan and topiarist apply": ("alter", "create", "edit", "update"),
 }
-"""What to do in place of a command that other tools have, with its names there."""
+"""Hints for commands of other tools, each with the names of these commands."""
 
 _PLAN_OPTIONS = ("--check", "--diff", "--dry-run", "--dryrun")
 """Options of other tools for a run without a write."""

@@ -242,7 +242,7 @@ def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, recor
 def _warn_of_state_topic(builder: TopicPlanBuilder, topic: TopicState) -> None:
     """Add a notice if the plan takes or changes a topic that looks like the state of other software.
 
-    A name of its own, as ``kc_prod_offsets`` for Kafka Connect, matches none of the patterns of protected topics.
+    A name that its owner chose, such as "kc-prod-offsets", matches none of the patterns of protected topics.
     """
     context = builder.context
     touched = builder.changes or any(refusal.withheld for refusal in builder.refusals)

@@ -79,7 +79,7 @@ def test_options_of_the_second_word_are_completed() -> None:
     ],
 )
 def test_words_of_other_tools_have_a_hint(words: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """A command or option that other tools have is a usage error that names what to use; others have no hint."""
+    """A command or option of other tools is a usage error that names what to use; an unknown word has no hint."""
     assert run(words.split()) == 2
     assert hint in capsys.readouterr().err
 
