@@ -56,7 +56,8 @@ def config_schema(definition: ConfigDef) -> dict[str, Any]:
     schema: dict[str, Any] = {
         "title": definition.name,
         "description": describe_config(definition),
-        "allOf": [{"$ref": "#/definitions/configValue"}],
+        # Editors show the first title of all schemas of a value, and begin with those of ``allOf``: this one has none.
+        "allOf": [{"$ref": "#/definitions/configScalar"}],
     }
     examples = definition.valid_values or (TRUTH_VALUES if definition.type == "boolean" else [definition.default])
     if any(examples):
@@ -77,7 +78,13 @@ def plain(text: str) -> str | int | bool:
 def generate_schema(path: Path) -> str:
     """Return the wanted text of a schema file."""
     schema = json.loads(path.read_text(encoding="utf-8"))
-    schema["definitions"]["config"]["properties"] = {
+    definitions = schema["definitions"]
+    definitions["configScalar"] = {
+        keyword: value
+        for keyword, value in definitions["configValue"].items()
+        if keyword not in ("title", "description")
+    }
+    definitions["config"]["properties"] = {
         name: config_schema(definition) for name, definition in TOPIC_CONFIGS.items()
     }
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

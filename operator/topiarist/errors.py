@@ -167,6 +167,7 @@ class Reason(str, Enum):
     REPLICAS_DIFFER = "ReplicasDiffer", Exit.DONE
     STALE_OWNERSHIP_RECORD = "StaleOwnershipRecord", Exit.DONE
     EXISTING_PROBLEM = "ExistingProblem", Exit.DONE
+    MAY_NEED_PROTECTION = "MayNeedProtection", Exit.DONE
     RETENTION_STEP = "RetentionStepped", Exit.DONE
     UNMANAGED = "Unmanaged", Exit.DONE
 

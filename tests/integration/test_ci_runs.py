@@ -152,7 +152,7 @@ def test_refusals_stand_at_their_lines(cluster: SimulatedKafka, branch: Path) ->
         "::error file=topics/orders.yaml,line=7,col=22,title=orders%3A refused (TooFewBrokers)::"
     )
     text = (branch / "out" / "plan.md").read_text()
-    assert text.startswith(f"{PLAN_MARKER}\n### No changes: 1 refused.\n")
+    assert text.startswith(f"{PLAN_MARKER}\n### Nothing can be applied: 1 refused.\n")
     assert (branch / "summary").read_text() == text
 
 

@@ -76,9 +76,9 @@ def test_a_cluster_that_cannot_be_read_leaves_no_folder(
     cluster: SimulatedKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A chroot that does not exist: the error, its code, and nothing in the place of the folder."""
-    words = ["export", "--zookeeper", f"{cluster.connect}-not", "--out", str(tmp_path / "prod")]
+    words = ["export", "--zookeeper", f"{cluster.connect}-not", "--cluster", "eu", "--out", str(tmp_path / "prod")]
     assert run(words) == 1
-    assert "error: cluster default: the chroot" in capsys.readouterr().err
+    assert "error: cluster eu: the chroot" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
 
 

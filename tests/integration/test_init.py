@@ -12,6 +12,8 @@ from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.cli.main import run
+from topiarist.desired.export import derive_cluster_name
+from topiarist.model.access import ZooKeeperAccess
 
 TOPICS = (Topic("orders", ((1, 2, 3), (2, 3, 4)), {"retention.ms": "1000"}), Topic("clicks", ((1, 2),), {}))
 MANIFESTS = {"topics/prod.clicks.yaml", "topics/prod.orders.yaml", "platform/cluster.yaml"}
@@ -86,9 +88,9 @@ def test_a_dry_run_prints_and_writes_nothing(
 ) -> None:
     """The text of each file is printed; of topics the paths alone."""
     cluster.add_topics(*TOPICS)
-    assert run(["init", "--zookeeper", cluster.connect, "--ci", "gitlab", "--dry-run", "-q"]) == 0
+    assert run(["init", "--zookeeper", cluster.connect, "--cluster", "eu", "--ci", "gitlab", "--dry-run", "-q"]) == 0
     said = capsys.readouterr()
-    assert "==> topics/default.orders.yaml <==\n\n" in said.out
+    assert "==> topics/eu.orders.yaml <==\n\n" in said.out
     assert "==> platform/cluster.yaml <==\n# yaml-language-server" in said.out
     assert f"==> .gitlab-ci.yml <==\n{(ROOT / 'docs/ci/gitlab-ci.yml').read_text()}" in said.out
     assert said.err == ""
@@ -98,7 +100,12 @@ def test_a_dry_run_prints_and_writes_nothing(
 def test_an_unreadable_cluster_leaves_the_folder_empty(
     cluster: SimulatedKafka, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A chroot that does not exist is an error, and no file is written."""
-    assert run(["init", "--zookeeper", f"{cluster.connect}-not"]) == 1
-    assert "error: cluster default: the chroot" in capsys.readouterr().err
+    """A chroot that does not exist is an error, and no file is written; the name is derived from the address."""
+    address = f"{cluster.connect}-not"
+    assert run(["init", "--zookeeper", address]) == 1
+    name = derive_cluster_name(ZooKeeperAccess(address))
+    assert name.endswith("-not")
+    said = capsys.readouterr().err
+    assert said.startswith(f"cluster name: {name}, by --zookeeper; to choose another, add --cluster\n")
+    assert f"error: cluster {name}: the chroot" in said
     assert files(folder) == set()

@@ -13,7 +13,8 @@ import pytest
 from docs_site.source import find_files
 
 from support.checkout import ROOT
-from support.repo.pages import PAGES, anchors, blocks, code, links, table, tables
+from support.repo.pages import CHART, PAGES, anchors, blocks, code, links, table, tables
+from topiarist import __version__
 from topiarist.cli.main import COMMANDS, cli
 from topiarist.errors import Exit, Reason
 from topiarist.kubernetes import approval
@@ -95,10 +96,34 @@ def test_every_command_and_option_exists(page: Path) -> None:
                 known = options(command(two_words if two_words in COMMANDS else words[at + 1]))
                 break
         else:
-            if words and not words[0].startswith("-"):
+            if words and words[0] in COMMANDS and len(words) > 1:
+                known = options(command(words[0]))
+            elif words and not words[0].startswith("-"):
                 continue
-        for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*", " ".join(words)):
+        short = r"|-[a-z](?= [a-z]+$)" if known is not EVERY_OPTION else ""
+        for option in re.findall(rf"(?<![\w-])(?:--[a-z][a-z-]*{short})", " ".join(words)):
             assert option in known, text
+
+
+def test_the_words_that_changed_are_not_those_of_the_present_version() -> None:
+    """No column of older words has the version of the checkout as its head, and present options are right."""
+    page = (ROOT / "docs" / "changed-words.md").read_text()
+    assert f"| {__version__} |" not in page
+    assert "-o json" not in page
+
+
+def test_both_pages_name_the_same_releases_of_helm() -> None:
+    """The chart's page promises what was tried, as the page about Kubernetes says."""
+    promised, wanted = (re.findall(r"Helm (\d or \d)\W", page.read_text()) for page in (CHART, KUBERNETES))
+    (tried,) = re.findall(r"with Helm (\d)[.\d]+ and (\d)[.\d]+,", KUBERNETES.read_text())
+    assert promised == wanted == [" or ".join(tried)]
+
+
+def test_answers_leave_figures_to_the_measured_table() -> None:
+    """A figure of speed has one place, which a benchmark writes: a second one ages."""
+    for page in ("faq.md", "unmanaging.md", "kubernetes.md"):
+        _, _, answers = (ROOT / "docs" / page).read_text().partition("## Size and speed")
+        assert not re.search(r"[0-9,]+ (?:new )?topics[^.]*(?:takes?|about) [^.]*seconds", answers), page
 
 
 @each_page

@@ -42,6 +42,6 @@ def existing_topic_plan(name: str, *changes: Change, findings: tuple[Issue, ...]
 
 
 def render_plan(shown_plan: Plan, *, verbose: bool = False, width: int = 80) -> str:
-    """Return the text of one plan below its header."""
-    text = format_plans([shown_plan], TextLayout(verbose=verbose, width=width))
+    """Return the text of one plan below its header, for a terminal of this width."""
+    text = format_plans([shown_plan], TextLayout(verbose=verbose, width=width, spare_width=0))
     return text.removeprefix(HEADER)

@@ -32,6 +32,7 @@ _DESCRIPTION_KEYWORDS = {"description", "enumDescriptions", "patternErrorMessage
 _TRANSLATED_KEYWORDS = {"$ref", "properties", "items", "additionalProperties", "allOf", "anyOf", "not", "dependencies"}
 _TRANSLATED_KEYWORDS |= {"uniqueItems", "propertyNames"}
 _DROPPED_KEYWORDS = {"title", "deprecationMessage", "errorMessage", "writeOnly", "$schema", "$id", "definitions"}
+_DROPPED_KEYWORDS |= {"defaultSnippets"}
 
 MAX_ITEMS = {
     "adopt": 1000,

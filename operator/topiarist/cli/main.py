@@ -63,6 +63,22 @@ _COMMAND_MODULES = {
 ALIASES = {"get": "list", "moves status": "moves"}
 """Other names of commands, not listed separately."""
 
+_PLAN_HINT = "topiarist plan shows what apply would change, and writes nothing"
+_COMMAND_HINTS = {
+    _PLAN_HINT: ("diff", "dry-run", "preview"),
+    "set ensure: Absent in the manifest of the topic, then topiarist apply: docs/deleting.md": (
+        "delete",
+        "destroy",
+        "remove",
+    ),
+    "revert the commit, then topiarist plan and topiarist apply: docs/undo.md": ("revert", "rollback", "undo"),
+    "write the topic as a manifest, then topiarist plan and topiarist apply": ("alter", "create", "edit", "update"),
+}
+"""Hints for commands of other tools, each with the names of these commands."""
+
+_PLAN_OPTIONS = ("--check", "--diff", "--dry-run", "--dryrun")
+"""Options of other tools for a run without a write."""
+
 
 class LazyGroup(click.Group):
     """A command group that imports a command's module only when the command is called, not for its own help.
@@ -96,7 +112,9 @@ class LazyGroup(click.Group):
             from difflib import get_close_matches
 
             close = get_close_matches(args[0], COMMANDS, n=1)
-            ctx.fail(f"no such command: {quote(args[0])}" + (f"; did you mean {close[0]}?" if close else ""))
+            hint = next((hint for hint, names in _COMMAND_HINTS.items() if args[0].lower() in names), "")
+            hint = hint or (f"did you mean {close[0]}?" if close else "")
+            ctx.fail(f"no such command: {quote(args[0])}" + (f"; {hint}" if hint else ""))
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -164,6 +182,18 @@ def cli() -> None:
     """
 
 
+def _with_hint(error: click.ClickException) -> click.ClickException:
+    """Return an error about an option for a run without a write with a hint at such a run; others unchanged."""
+    if not isinstance(error, click.NoSuchOption) or error.option_name not in _PLAN_OPTIONS:
+        return error
+    command = error.ctx.command if error.ctx else cli
+    if any(param.name == "yes" for param in command.params) and command.name != "apply":
+        hint = f"without --yes, topiarist {command.name} shows what it would write, and asks first"
+    else:
+        hint = _PLAN_HINT
+    return click.UsageError(f"{error.message.rstrip('.')}: {hint}", error.ctx)
+
+
 def run(arguments: list[str]) -> int:
     """Run one command line and return its exit code."""
     try:
@@ -173,7 +203,7 @@ def run(arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader of standard output has ended, such as head or less
         code = Exit.ERROR
     except click.ClickException as error:
-        error.show()
+        _with_hint(error).show()
         code = Exit.USAGE if isinstance(error, click.UsageError) else Exit.ERROR
     except (click.Abort, KeyboardInterrupt):
         if sys.stderr.isatty():

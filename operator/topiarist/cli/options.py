@@ -197,7 +197,7 @@ kafka_version = _env_option(
     metavar="X.Y",
 )
 
-cluster_name = _env_option("--cluster", "Name of the new Cluster document. Default: default.", metavar="NAME")
+cluster_name = _env_option("--cluster", "Name of the new Cluster document. Default: by the address.", metavar="NAME")
 
 manifests = _combine_options(
     paths,

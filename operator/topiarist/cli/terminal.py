@@ -22,15 +22,16 @@ from topiarist.runs.listener import RunListener
 from topiarist.text import format_count
 
 _MAX_WIDTH = 100
+"""Columns of running text: longer lines are hard to read."""
 
 
-def terminal_width(stream: TextIO) -> int:
-    """Return the columns to write: the terminal's, at most 100 for legibility; 80 if it is no terminal."""
+def terminal_columns(stream: TextIO) -> int | None:
+    """Return the columns of a terminal; None if the stream is no terminal."""
     if not stream.isatty():
-        return 80
+        return None
     from shutil import get_terminal_size
 
-    return min(get_terminal_size((80, 24)).columns, _MAX_WIDTH)
+    return get_terminal_size((80, 24)).columns
 
 
 def print_result(text: str) -> None:
@@ -148,7 +149,7 @@ def require_interactive(yes: bool, verb: str) -> None:
 
 
 def make_layout(stream: TextIO, settings: Settings) -> TextLayout:
-    """Return the layout of text for ``stream``: its width, and color if it is a terminal.
+    """Return the layout of text for ``stream``: 80 columns, or those of its terminal, with color.
 
     The option ``--color`` decides, if it is given; the environment turns color off with ``NO_COLOR`` or ``TERM=dumb``.
     """
@@ -156,7 +157,10 @@ def make_layout(stream: TextIO, settings: Settings) -> TextLayout:
     use_color = context.color if context else None
     if use_color is None:
         use_color = stream.isatty() and "NO_COLOR" not in os.environ and os.environ.get("TERM") != "dumb"
-    return TextLayout(width=terminal_width(stream), use_color=use_color, verbose=settings.verbosity > 0)
+    columns = terminal_columns(stream)
+    width = 80 if columns is None else min(columns, _MAX_WIDTH)
+    spare_width = None if columns is None else columns - width
+    return TextLayout(width, use_color, settings.verbosity > 0, spare_width=spare_width)
 
 
 class ProgressBar:
@@ -184,9 +188,8 @@ class ProgressBar:
         self._done = min(self._done + 1, self._total)
         if self._is_visible and not self._has_text and (now := time.monotonic()) >= self._next_draw:
             self._next_draw = now + 0.1
-            click.echo(
-                "\r" + format_progress_bar(self._done, self._total, terminal_width(sys.stderr)), nl=False, err=True
-            )
+            width = min(terminal_columns(sys.stderr) or 80, _MAX_WIDTH)
+            click.echo("\r" + format_progress_bar(self._done, self._total, width), nl=False, err=True)
 
     def draw_text(self, text: str) -> None:
         """Draw one line of text in the place of the bar, cut to the width of the terminal."""

@@ -39,7 +39,7 @@ from topiarist.kafka.java_numbers import java_trim
 from topiarist.kafka.names import metric_name, topic_name_problem
 from topiarist.kafka.types import count_replicas, format_version
 from topiarist.kafka.units import add_unit
-from topiarist.model.access import ZooKeeperAccess
+from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, TopicState, describe_unequal_replication_factors
 from topiarist.schema.load import API_VERSION
@@ -59,6 +59,12 @@ MAX_NAME_LENGTH = 250
 
 _MAX_VALUE_LENGTH = 65_536
 """Characters of a config value in a manifest."""
+
+_COMMON_WORD = re.compile(
+    r"(b|bootstrap|brokers?|clusters?|hosts?|kafka|localhost|nodes?|servers?|svc|topic|zk|zookeeper)?[0-9]*"
+)
+"""Words in the addresses of clusters that do not tell one cluster from another."""
+_MAX_HOST_LABELS = 2
 
 _CLUSTER_ID = re.compile(r"[!-~]{1,255}")
 
@@ -231,10 +237,13 @@ def _with_defaults(cluster: ClusterSpec, topics: Sequence[ExportedTopic]) -> Clu
         return cluster
     counts = Counter(item for topic in topics for item in topic.config.items())
     least = max(MIN_SHARED_TOPICS, MIN_SHARED_PERCENT * len(topics) / 100)
+    partitions = _most_common(Counter(topic.partitions for topic in topics))
+    factor = _most_common(Counter(topic.replication_factor for topic in topics))
     return replace(
         cluster,
-        default_partitions=_most_common(Counter(topic.partitions for topic in topics)),
-        default_replication_factor=_most_common(Counter(topic.replication_factor for topic in topics)),
+        # Kafka's own default of 1 is no choice: each new topic would get it in silence.
+        default_partitions=partitions if partitions > 1 else None,
+        default_replication_factor=factor if factor > 1 else None,
         default_config=dict(sorted(item for item, times in counts.items() if times >= least)),
     )
 
@@ -296,6 +305,22 @@ def to_scalars(config: Mapping[str, str], *, use_units: bool = False) -> dict[st
         key: config[key] if isinstance(value, Decimal) and key not in doubles else value
         for key, value in values.items()
     }
+
+
+def derive_cluster_name(access: ZooKeeperAccess | KafkaAccess | None) -> str:
+    """Return a name for a cluster: from its chroot, else from the name of its first host; at worst ``kafka``.
+
+    Numbers and words that many addresses have, such as ``kafka`` and ``broker``, are left out: the cluster at
+    ``kafka-prod-1.example.com:9092`` is ``prod``, the one at ``zk1:2181/kafka-eu`` is ``eu``.
+    """
+    address = access.connect if isinstance(access, ZooKeeperAccess) else access.bootstrap_servers if access else ""
+    hosts, _, chroot = address.partition("/")
+    host = hosts.partition(",")[0].partition(":")[0]
+    labels = [] if re.fullmatch(r"[0-9.]+|\[.*", host) else host.split(".")[:_MAX_HOST_LABELS]
+    for part in filter(None, [*reversed(chroot.split("/")), *labels]):
+        if words := [word for word in _to_dns_name(part).split("-") if not _COMMON_WORD.fullmatch(word)]:
+            return "-".join(words)
+    return "kafka"
 
 
 def assign_document_names(topics: Iterable[str], cluster: str) -> dict[str, str]:

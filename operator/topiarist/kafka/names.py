@@ -28,6 +28,9 @@ PROTECTED_TOPIC_PATTERNS = (
 )
 """Topics that other software depends on: no growth, deletion or change of cleanup unless a ``Cluster`` allows it."""
 
+STATE_TOPIC_ENDINGS = ("configs", "offsets", "status", "history")
+"""How names of topics end in which Kafka Connect, Debezium and similar software keep their own state."""
+
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _ILLEGAL_CHARACTER = re.compile(r"[^a-zA-Z0-9._-]")
 _LEGAL_CHARACTERS = 'a-z, A-Z, 0-9, ".", "_" and "-"'

@@ -27,7 +27,7 @@ from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules, server_default
-from topiarist.kafka.names import index_by_metric_name
+from topiarist.kafka.names import STATE_TOPIC_ENDINGS, index_by_metric_name
 from topiarist.kafka.types import format_version
 from topiarist.model.limits import TopicSize
 from topiarist.model.ownership_record import describe_external_changes
@@ -223,6 +223,8 @@ def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, recor
             after = recorded  # a record without applied values gets them with the next write
         if not builder.changes and after != topic.valid_record:
             builder.changes.append(TakeOwnership())
+    if topic is not None:
+        _warn_of_state_topic(builder, topic)
     return TopicPlan(
         topic=spec.topic,
         before=topic,
@@ -235,6 +237,27 @@ def _build_topic_plan(builder: TopicPlanBuilder, topic: TopicState | None, recor
         spec=spec,
         co_partition_group=spec.co_partition_group,
     )
+
+
+def _warn_of_state_topic(builder: TopicPlanBuilder, topic: TopicState) -> None:
+    """Add a notice if the plan takes or changes a topic that looks like the state of other software.
+
+    A name that its owner chose, such as "kc-prod-offsets", matches none of the patterns of protected topics.
+    """
+    context = builder.context
+    touched = builder.changes or any(refusal.withheld for refusal in builder.refusals)
+    policy = topic.config.get("cleanup.policy") or server_default("cleanup.policy", context.settings) or ""
+    if (
+        touched
+        and topic.name.lower().endswith(STATE_TOPIC_ENDINGS)
+        and len(topic.replicas) == 1
+        and "compact" in policy
+        and not builder.internal_owner
+        and not context.cluster.is_protected(topic.name)
+    ):
+        message = "compacted, with one partition, and named like a topic in which Kafka Connect or Debezium keeps its"
+        message += " own state: if that is so, add its name to Cluster.spec.protected and remove its manifest"
+        builder.add_notice(Reason.MAY_NEED_PROTECTION, message)
 
 
 # A topic that was refused for one of these reasons is not the run's own, so its record stays as it is.

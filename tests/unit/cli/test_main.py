@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 import pytest
 from click.shell_completion import ShellComplete
 
-from topiarist.cli.main import COMMANDS, cli, run
+from support.checkout import ROOT
+from topiarist.cli.main import _COMMAND_HINTS, ALIASES, COMMANDS, cli, run
 
 
 @pytest.mark.parametrize(
@@ -56,3 +59,34 @@ def test_options_of_the_second_word_are_completed() -> None:
     """After two words the options are those of that command."""
     found = ShellComplete(cli, {}, "topiarist", "_TOPIARIST_COMPLETE").get_completions(["moves", "revert"], "--o")
     assert [item.value for item in found] == ["--owner", "--out"]
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        ("diff topics", 'no such command: "diff"; topiarist plan shows what apply would change, and writes nothing'),
+        ("delete orders", "set ensure: Absent in the manifest of the topic, then topiarist apply: docs/deleting.md"),
+        ("Rollback", "revert the commit, then topiarist plan and topiarist apply: docs/undo.md"),
+        ("create orders", "write the topic as a manifest, then topiarist plan and topiarist apply"),
+        ("plann", 'no such command: "plann"; did you mean plan?'),
+        ("quux", 'Error: no such command: "quux"\n'),
+        ("--dry-run", "'--dry-run': topiarist plan shows what apply would change, and writes nothing"),
+        ("apply topics --dry-run", "'--dry-run': topiarist plan shows what apply would change, and writes nothing"),
+        ("apply --check", "'--check': topiarist plan shows what apply would change, and writes nothing"),
+        ("unmanage --dry-run orders", "': without --yes, topiarist unmanage shows what it would write, and asks first"),
+        ("moves clear --dry-run", "': without --yes, topiarist moves clear shows what it would write, and asks first"),
+        ("apply --adopted", "Did you mean '--adopt'"),
+    ],
+)
+def test_words_of_other_tools_have_a_hint(words: str, hint: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A command or option of other tools is a usage error that names what to use; an unknown word has no hint."""
+    assert run(words.split()) == 2
+    assert hint in capsys.readouterr().err
+
+
+def test_hints_are_for_words_that_are_no_commands() -> None:
+    """No command or option hides its hint, and each hint names commands that exist."""
+    for hint, names in _COMMAND_HINTS.items():
+        assert not {*names} & {*COMMANDS, *ALIASES}
+        assert {*re.findall(r"topiarist ([a-z]+)", hint)} <= {*COMMANDS}
+        assert all((ROOT / page).is_file() for page in re.findall(r"docs/\S+", hint))

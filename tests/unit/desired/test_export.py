@@ -10,7 +10,13 @@ import pytest
 from msgspec.structs import replace
 
 from support.builders import cluster, replica_lists, state, topic
-from topiarist.desired.export import ExportResult, assign_document_names, export_cluster
+from topiarist.desired.export import (
+    ExportResult,
+    assign_document_names,
+    build_cluster_document,
+    derive_cluster_name,
+    export_cluster,
+)
 from topiarist.errors import Reason
 from topiarist.kafka.config_values import Scalar, to_config_text, to_scalar
 from topiarist.kafka.types import Replicas
@@ -56,6 +62,38 @@ def test_a_topic_says_its_own_size() -> None:
     found = exported(foreign("orders"), foreign("users"))
     assert found.files["cluster.yaml"]["spec"]["defaults"] == {"partitions": 3, "replicationFactor": 2}
     assert spec_of(found, "orders") == {**ORDERS, "partitions": 3, "replicationFactor": 2}
+
+
+def test_no_size_of_one_becomes_a_default() -> None:
+    """Kafka's own default of 1 is no choice: a new topic must then name its size."""
+    found = exported(foreign("orders", replica_lists("1")), foreign("users", replica_lists("2")))
+    assert "defaults" not in found.files["cluster.yaml"]["spec"]
+    assert spec_of(found, "orders") == {**ORDERS, "partitions": 1, "replicationFactor": 1}
+    wide = exported(foreign("orders", replica_lists("12")))
+    assert wide.files["cluster.yaml"]["spec"]["defaults"] == {"replicationFactor": 2}
+
+
+@pytest.mark.parametrize(
+    ("access", "name"),
+    [
+        (KafkaAccess("kafka-prod-1.example.com:9092,kafka-prod-2.example.com:9092"), "prod"),
+        (KafkaAccess("kafka1.prod.example.com:9092"), "prod"),
+        (KafkaAccess("b-1.orders.c2.kafka.eu-west-1.amazonaws.com:9098"), "orders"),
+        (KafkaAccess("my-cluster-kafka-bootstrap.shop.svc:9092"), "my"),
+        (KafkaAccess("pkc-4nym6.us-east-1.aws.confluent.cloud:9092"), "pkc-4nym6"),
+        (KafkaAccess("localhost:9092"), "kafka"),
+        (KafkaAccess("10.1.2.3:9092"), "kafka"),
+        (KafkaAccess("[::1]:9092"), "kafka"),
+        (ZooKeeperAccess("zk1:2181,zk2:2181/kafka-eu"), "eu"),
+        (ZooKeeperAccess("zk1.Shop_EU:2181/kafka"), "shop-eu"),
+        (ZooKeeperAccess("zk1:2181"), "kafka"),
+        (None, "kafka"),
+    ],
+)
+def test_a_name_is_derived_from_an_address(access: KafkaAccess | ZooKeeperAccess | None, name: str) -> None:
+    """The words that tell a cluster from others are its name, and a document may have it."""
+    assert derive_cluster_name(access) == name
+    assert check.check(build_cluster_document(ClusterSpec(name=name, kafka=KafkaAccess("b1:9092")))) == []
 
 
 def test_the_cluster_says_where_it_is_and_what_it_is() -> None:

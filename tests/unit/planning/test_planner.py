@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from msgspec.structs import replace
 
@@ -317,6 +319,36 @@ def test_protected_topics_may_be_created_and_configured() -> None:
     assert (change_kinds(found), refusal_reasons(found)) == (["UpdateConfig"], ["ProtectedTopic", "ProtectedTopic"])
     own = cluster("prod", protected=("mine-*",), cluster_id="ID")
     assert refusal_reasons(plan_single_topic(seen, spec("connect-offsets", on=own, partitions=4))) == []
+
+
+COMPACTED = {"cleanup.policy": "compact"}
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "partitions", "warned"),
+    [
+        ("kc-prod-offsets", COMPACTED, 1, True),
+        ("debezium.Schema_History", COMPACTED, 1, True),
+        ("my_configs", {"cleanup.policy": "compact,delete"}, 1, True),
+        ("source-status", COMPACTED, 1, True),
+        ("source-status", {"cleanup.policy": "delete"}, 1, False),
+        ("source-status", {}, 1, False),
+        ("order-status", COMPACTED, 2, False),
+        ("orders", COMPACTED, 1, False),
+        ("connect-offsets", COMPACTED, 1, False),
+    ],
+)
+def test_a_topic_that_looks_like_the_state_of_other_software_has_a_warning(
+    name: str, config: dict[str, str], partitions: int, warned: bool
+) -> None:
+    """An adoption, a change (refused or not) and a deletion warn; a topic that stays, or is protected, does not."""
+    size: dict[str, Any] = {"partitions": partitions, "replicationFactor": 2}
+    wanted, changed = (spec(name, config=each, **size) for each in (config, {**config, "retention.ms": 5}))
+    owned = topic(name, replica_lists("12", "23")[:partitions], *config, config=config)
+    free = replace(owned, record=None, record_valid=False)
+    for seen, declared in ((free, wanted), (free, changed), (owned, changed), (owned, spec(name, ensure="Absent"))):
+        assert notice_reasons(plan_single_topic(state(seen), declared)) == ["MayNeedProtection"] * warned
+    assert notice_reasons(plan_single_topic(state(owned), wanted)) == []
 
 
 def test_a_removed_cleanup_policy_is_a_change_of_cleanup() -> None:

@@ -17,7 +17,7 @@ from support.checkout import ROOT
 from topiarist.adapters.manifests.loader import load_manifests
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kubernetes.reconciler import SyncState
-from topiarist.schema import explain
+from topiarist.schema import check, explain
 from topiarist.schema import load as load_
 
 
@@ -48,7 +48,7 @@ def test_every_keyword_has_its_words(kind: str) -> None:
         "patternErrorMessage",
         "errorMessage",
         "deprecationMessage",
-    } | {"writeOnly"}
+    } | {"writeOnly", "defaultSnippets"}
     fields = [
         part
         for part in parts(load_.load_schema(kind))
@@ -75,6 +75,33 @@ def test_schemas_suit_editors_and_every_regex_engine(kind: str) -> None:
             assert re.fullmatch(r"\^[^$]*\$", part["pattern"]), "anchored once at both ends"
             assert not re.search(r"\\[dwsDWSbB]", part["pattern"])
             assert part["patternErrorMessage"].startswith("wanted ")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [("Topic", ["partitions", "replicationFactor", "config"]), ("Cluster", ["kafka", "clusterId"])],
+)
+def test_editors_begin_a_document_with_the_usual_fields(kind: str, fields: list[str]) -> None:
+    """The snippets of a document and of its spec have the fields to write first, and are valid with their values."""
+    schema = load_.load_schema(kind)
+    (document,), (spec,) = (each["defaultSnippets"] for each in (schema, schema["properties"]["spec"]))
+    assert list(spec["body"]) == fields
+    assert document["body"]["spec"] == spec["body"]
+    values = re.sub(r'"\^(.*?)"', r"\1", re.sub(r"\$\{\d:(.*?)\}", r"\1", json.dumps(document["body"])))
+    assert check.check(json.loads(values.replace("$3", "7sYk"))) == []
+
+
+@pytest.mark.parametrize("kind", ["Topic", "Cluster"])
+def test_editors_show_the_meaning_of_a_config(kind: str) -> None:
+    """The schemas that ``allOf`` adds to a config have no title, which an editor would show instead."""
+    definitions = load_.load_schema(kind)["definitions"]
+    config = definitions["config"]["properties"]["retention.ms"]
+    assert config["title"] == "retention.ms"
+    assert config["description"].startswith("How long messages are kept")
+    for each in definitions["config"]["properties"].values():
+        (added,) = (definitions[part["$ref"].rpartition("/")[2]] for part in each["allOf"])
+        assert not {"title", "description"} & added.keys()
+        assert added.items() <= definitions["configValue"].items()
 
 
 @pytest.mark.parametrize("kind", ["Topic", "Cluster"])

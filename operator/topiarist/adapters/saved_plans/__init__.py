@@ -1,1 +1,1 @@
-"""Plan files of `plan -o json`, which `apply --plan` takes."""
+"""Plan files of `plan --format json`, which `apply --plan` takes."""

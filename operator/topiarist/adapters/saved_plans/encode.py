@@ -1,7 +1,7 @@
 """The encoder of plans as a JSON document: byte-identical output for equal input.
 
-``plan --out`` and ``plan -o json`` write it, and ``decode`` reads it back. The document holds the content of a plan and
-its preconditions. It holds nothing that differs between two runs with the same plan: no time, address, controller or
+``plan --out`` and ``plan --format json`` write it, and ``decode`` reads it back. The document holds the content of a
+plan and its preconditions. Two runs with the same plan write the same document: it has no time, address, controller or
 file location (a comment added to a manifest changes no plan). ``schemas/plan.json`` describes each field.
 """
 

@@ -51,9 +51,10 @@ Exit codes (1 takes precedence, then the highest):
 def command(yes: bool, report: str | None, **values: Any) -> None:
     """Make a plan, show it, ask for confirmation, and apply it.
 
-    Each topic is changed in one transaction: completely or not at all. Refused topics are listed with the reason, and
-    all others are changed. Ctrl-C finishes the transactions in progress and lists the topics that were not sent. A
-    second run finds nothing to change.
+    Each topic is compared with the plan directly before it is changed. Through ZooKeeper it is then changed completely
+    or not at all. Through the brokers growth and configs are two requests; if only one was made, the next run makes the
+    other. Refused topics are listed with the reason, and all others are changed. Ctrl-C finishes the writes in progress
+    and lists the topics that were not sent. A second run finds nothing to change.
 
     Moves of existing replicas come last, in batches, and the run waits for them; with --no-wait it sends one batch. A
     run that ends early continues with the next one: no replica is copied twice.

@@ -60,8 +60,9 @@ def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
     """Make the controller initialize topics that it has missed: describe shows them as not initialized although their
     brokers are registered.
 
-    Writes the znode of each TOPIC again with the same data, under the lock and with all checks of apply, and waits
-    until the controller has initialized the partitions. Nothing else changes. Initialized topics are skipped.
+    Only through ZooKeeper, because Kafka's protocol has no request for it: writes the znode of each TOPIC again with
+    the same data, under the lock and with all checks of apply, and waits until the controller has initialized the
+    partitions. Nothing else changes. Initialized topics are skipped.
     """
     # Only the controller's reaction shows whether the nudge helped, so the run always waits.
     settings = replace(options.build_settings(values), wait=True, wait_timeout=_NO_PROGRESS_TIMEOUT_S)

@@ -18,13 +18,11 @@ from topiarist.adapters.manifests import dump
 from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
-from topiarist.desired.export import build_cluster_document, export_cluster
+from topiarist.desired.export import build_cluster_document, derive_cluster_name, export_cluster
 from topiarist.model.spec import ClusterSpec
 from topiarist.output.text import export as rendering
 from topiarist.reconcile import read_cluster
 from topiarist.schema import check
-
-_DEFAULT_CLUSTER_NAME = "default"
 
 
 @click.command(
@@ -59,7 +57,7 @@ def command(folder: Path, *, use_units: bool, **values: Any) -> None:
     topics of other software, and values that a manifest cannot express; the summary lists them. Writes nothing to the
     cluster: read-only credentials are enough.
 
-    With an address alone, --cluster is the name of the new Cluster (default: default). If PATH has the Cluster
+    With an address alone, --cluster is the name of the new Cluster (default: by the address). If PATH has the Cluster
     document, only Topics are written, and they name that Cluster.
     """
     settings = options.build_settings(values)
@@ -85,8 +83,10 @@ def select_cluster(settings: Settings) -> ClusterSpec:
     (cluster,) = clusters.values()
     if cluster.source is not None:
         return cluster
-    cluster = replace(cluster, name=settings.cluster or _DEFAULT_CLUSTER_NAME)
+    cluster = replace(cluster, name=settings.cluster or derive_cluster_name(cluster.access))
     for problem in check.check(build_cluster_document(cluster)):
         flag = "--cluster" if problem.path[0] == "metadata" else settings.address_option
         raise click.UsageError(f"{flag}: {problem.message}")
+    if not settings.cluster and settings.verbosity >= 0:
+        terminal.log(f"cluster name: {cluster.name}, by {settings.address_from}; to choose another, add --cluster")
     return cluster

@@ -1,6 +1,6 @@
 """The ``topiarist freeze`` and ``topiarist unfreeze`` commands: block and allow writes to clusters.
 
-``set_freeze`` sets or removes the freeze znode of each cluster of a run. The write takes no lock, so that it also stops
+``set_freeze`` sets or removes the freeze of each cluster of a run. The write takes no lock, so that it also stops
 a run in progress.
 """
 
@@ -33,7 +33,7 @@ Examples:
 
 \b
 Exit codes: 0 frozen, or already frozen by you for this reason; 1 error; 2 usage error;
-4 another user has frozen a cluster, or the controller is a KRaft controller.
+4 another user has frozen a cluster, or through ZooKeeper: the controller is a KRaft one.
 """,
 )
 @options.paths
@@ -77,7 +77,7 @@ def set_freeze(settings: Settings, freeze: Freeze | None, *, user: str, force: b
 
 
 def _describe_result(result: FreezeResult, freeze: Freeze | None) -> str:
-    """Return the result of setting one freeze znode as text."""
+    """Return the result of setting the freeze of one cluster as text."""
     if result.result is Result.REFUSED:
         return f"refused: {result.before}\n    {_explain_refusal(result)}"
     if result.result is Result.UNCHANGED:
@@ -105,7 +105,7 @@ Examples:
 
 \b
 Exit codes: 0 open, or already open; 1 error; 2 usage error; 4 another user has frozen a
-cluster, or the controller is a KRaft controller.
+cluster, or through ZooKeeper: the controller is a KRaft one.
 """,
 )
 @options.paths

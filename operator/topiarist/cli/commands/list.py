@@ -158,8 +158,7 @@ def _format(form: str, listings: Sequence[TopicList], settings: Settings) -> str
         return dumps(encode_lists(listings))
     from topiarist.output.text.list import format_lists
 
-    truncate = sys.stdout.isatty() and settings.verbosity < 1
-    return format_lists(listings, terminal.make_layout(sys.stdout, settings), truncate=truncate)
+    return format_lists(listings, terminal.make_layout(sys.stdout, settings))
 
 
 def _parse_labels(values: tuple[str, ...]) -> dict[str, str]:

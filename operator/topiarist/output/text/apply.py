@@ -22,7 +22,6 @@ from topiarist.output.text.layout import (
     TextLayout,
     choose_action_column,
     sanitize,
-    wrap,
 )
 from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS
 from topiarist.text import format_count
@@ -77,7 +76,7 @@ def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
     moved = _moves_by_topic(report)
     layout = replace(layout, action_column=choose_action_column(outcome.topic for outcome in detailed))
     if name := sanitize(report.plan.cluster):
-        yield from (layout.colorize(part, BOLD) for part in wrap(name, layout.width))
+        yield from (layout.colorize(part, BOLD) for part in layout.wrap(name, layout.width))
     for result, (sign, style) in _CONDENSED_RESULTS.items():
         if names := condensed.get(result):
             yield from layout.format_section(f"{sign} {result.value}", layout.format_names(names), style)
@@ -92,7 +91,7 @@ def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
         if outcome.reason and outcome.result is not Result.CONFLICT:
             yield from layout.format_field("reason", [outcome.reason.value])
     for hint in _find_hints(report.outcomes):
-        yield from (f"  {part}" for part in wrap(hint, layout.width - 2))
+        yield from (f"  {part}" for part in layout.wrap(hint, layout.width - 2))
     yield layout.colorize(_format_summary(report), BOLD)
 
 

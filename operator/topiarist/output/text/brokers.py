@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from topiarist.model.plan import Load, Plan, compute_broker_load_after
-from topiarist.output.text.layout import DIM, TEXT_COLUMN, TextLayout, sanitize
+from topiarist.output.text.layout import DIM, TEXT_COLUMN, TextLayout, sanitize, shorten
 from topiarist.text import format_count
 
 _Row = tuple[str, Sequence[int]]
@@ -33,9 +33,9 @@ def format_broker_table(layout: TextLayout, plan: Plan) -> Iterator[str]:
     if not any(topic.new_replicas() or topic.moves() for topic in plan.actionable_topics()):
         return
     after = compute_broker_load_after(plan)
-    rows = _build_broker_rows(plan, after)
+    rows = _build_broker_rows(layout, plan, after)
     if len(rows) > _MAX_SHOWN_BROKERS and not layout.verbose:
-        rows = _build_rack_rows(plan, after)
+        rows = _build_rack_rows(layout, plan, after)
     sums = [(_sum_load(plan.load, brokers), _sum_load(after, brokers)) for _, brokers in rows]
     leaders = _format_column([(before.leaders, after.leaders) for before, after in sums])
     replicas = _format_column([(before.replicas, after.replicas) for before, after in sums])
@@ -77,34 +77,35 @@ def _format_moved(
     return lines
 
 
-def _build_broker_rows(plan: Plan, after: Mapping[int, Load]) -> list[_Row]:
+def _build_broker_rows(layout: TextLayout, plan: Plan, after: Mapping[int, Load]) -> list[_Row]:
     racks = {broker.id: broker.rack for broker in plan.brokers}
     digits = max(len(str(broker)) for broker in after)
     rows: list[_Row] = []
     for broker in after:
         rack = racks.get(broker)
-        note = _NOT_REGISTERED if broker not in racks else "" if rack is None else _describe_rack(rack)
+        note = _NOT_REGISTERED if broker not in racks else "" if rack is None else _describe_rack(layout, rack)
         rows.append((f"{broker:>{digits}}{f' ({note})' if note else ''}", [broker]))
     return rows
 
 
-def _build_rack_rows(plan: Plan, after: Mapping[int, Load]) -> list[_Row]:
+def _build_rack_rows(layout: TextLayout, plan: Plan, after: Mapping[int, Load]) -> list[_Row]:
     racks: dict[str | None, list[int]] = defaultdict(list)
     for broker in plan.brokers:
         racks[broker.rack].append(broker.id)
     # Brokers without a rack come after the racks, and brokers that are not registered come last.
-    rows = [(_describe_rack(rack), racks[rack]) for rack in sorted(racks, key=lambda rack: (rack is None, rack or ""))]
+    names = sorted(racks, key=lambda rack: (rack is None, rack or ""))
+    rows = [(_describe_rack(layout, rack), racks[rack]) for rack in names]
     registered = {broker.id for broker in plan.brokers}
     if missing := [broker for broker in after if broker not in registered]:
         rows.append((_NOT_REGISTERED, missing))
     return [(f"{name} ({format_count(len(brokers), 'broker')})", brokers) for name, brokers in rows]
 
 
-def _describe_rack(rack: str | None) -> str:
+def _describe_rack(layout: TextLayout, rack: str | None) -> str:
     if rack is None:
         return "no rack"
     name = sanitize(rack)
-    return f"rack {name}" if len(name) <= _MAX_RACK_WIDTH else f"rack {name[: _MAX_RACK_WIDTH - 3]}..."
+    return f"rack {name if layout.spare_width is None else shorten(name, _MAX_RACK_WIDTH)}"
 
 
 def _sum_load(loads: Mapping[int, Load], brokers: Sequence[int]) -> Load:

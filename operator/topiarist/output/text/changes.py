@@ -27,7 +27,7 @@ from topiarist.model.plan import (
     UpdateConfig,
 )
 from topiarist.model.spec import TopicSpec
-from topiarist.output.text.layout import BOLD_RED, DIM, YELLOW, TextLayout, wrap
+from topiarist.output.text.layout import BOLD_RED, DIM, YELLOW, TextLayout
 from topiarist.output.text.planned_moves import (
     describe_move_reasons,
     describe_new_leaders,
@@ -185,7 +185,7 @@ def format_risks(layout: TextLayout, assessments: Iterable[tuple[str, RiskAssess
     for assessment, subjects in grouped:
         label = assessment.risk.label if differ else ""
         text = assessment.explanation if len(pairs) == 1 else f"{subjects}: {assessment.explanation}"
-        first, *rest = wrap(text, layout.text_width - (len(label) + 2 if label else 0))
+        first, *rest = layout.wrap(text, layout.text_width - (len(label) + 2 if label else 0))
         lines += [layout.align_right(first, label, layout.text_width, RISK_STYLES[assessment.risk]), *rest]
     return layout.format_field("risk", lines)
 

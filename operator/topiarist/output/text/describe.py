@@ -40,7 +40,6 @@ from topiarist.output.text.layout import (
     choose_action_column,
     join_sections,
     sanitize,
-    wrap,
 )
 from topiarist.output.text.plan import format_cluster_header, format_exceeded_limits
 from topiarist.output.text.values import format_value, humanize_config_value
@@ -106,7 +105,7 @@ def _format_topic(description: Description, layout: TextLayout) -> Iterator[str]
     if len(name) + 4 <= TEXT_COLUMN:
         yield from layout.format_text_section(name, phase.message, style)
     else:
-        yield from (f"  {layout.colorize(part, style)}" for part in wrap(name, layout.width - 2))
+        yield from (f"  {layout.colorize(part, style)}" for part in layout.wrap(name, layout.width - 2))
         yield from layout.format_field("", layout.wrap(phase.message))
     yield from layout.format_text_field("waits for", phase.blocked_by)
     yield from layout.format_text_field("topic id", description.topic_id or "")
@@ -285,7 +284,7 @@ def _format_partition_table(layout: TextLayout, partitions: Sequence[Partition],
     widths[0] = max(widths[0], TEXT_COLUMN - _TABLE_INDENT - 2)
     yield layout.colorize(_align_cells(heads, widths), DIM)
     note_column = sum(widths) + 2 * len(widths) + _TABLE_INDENT
-    beside = layout.width - note_column >= _MIN_NOTE_WIDTH
+    beside = layout.table_width - note_column >= _MIN_NOTE_WIDTH
     for partition, row in zip(partitions, rows, strict=True):
         text = _align_cells(row, widths)
         if not partition.issues or not beside:
@@ -295,7 +294,7 @@ def _format_partition_table(layout: TextLayout, partitions: Sequence[Partition],
         column = note_column if beside else TEXT_COLUMN
         style = BOLD_RED if any(partition.has_issue(issue) for issue in _CRITICAL) else YELLOW
         note = "; ".join(map(str, partition.issues))
-        for line in wrap(note, layout.width - column) if note else ():
+        for line in layout.wrap(note, layout.table_width - column) if note else ():
             yield f"{text:<{column}}{layout.colorize(line, style)}"
             text = ""
 
@@ -342,18 +341,18 @@ def _format_values(layout: TextLayout, description: Description) -> Iterator[str
     value_width = max((len(text) for text in texts if len(text) <= _MAX_VALUE_WIDTH), default=0)
     for value, text in zip(rows, texts, strict=True):
         start = _TABLE_INDENT + key_width + 2
-        key, room = sanitize(_display_key(value)), layout.width - start
+        key, room = sanitize(_display_key(value)), layout.table_width - start
         if len(key) > key_width or room < _MAX_VALUE_WIDTH:
             # A long key gets lines of its own.
-            yield from (f"{'':{_TABLE_INDENT}}{part}" for part in wrap(key, layout.width - _TABLE_INDENT))
-            start, room, key = _TABLE_INDENT + 4, layout.width - _TABLE_INDENT - 4, ""
-        lines, source = wrap(text, room), _describe_source(description, value)
+            yield from (f"{'':{_TABLE_INDENT}}{part}" for part in layout.wrap(key, layout.table_width - _TABLE_INDENT))
+            start, room, key = _TABLE_INDENT + 4, layout.table_width - _TABLE_INDENT - 4, ""
+        lines, source = layout.wrap(text, room), _describe_source(description, value)
         if source and len(lines) == 1 and max(len(text), value_width) + 2 + len(source) <= room:
             lines = [f"{text.ljust(value_width)}  {source}"]
         elif source:
-            lines += wrap(source, room)
+            lines += layout.wrap(source, room)
         if desired := _format_desired(layout, value):
-            lines += [layout.colorize(line, YELLOW) for line in wrap(desired, room)]
+            lines += [layout.colorize(line, YELLOW) for line in layout.wrap(desired, room)]
         left = f"{'':{_TABLE_INDENT}}{key}".ljust(start)
         for line in lines:
             yield f"{left}{line}".rstrip()

@@ -28,19 +28,27 @@ _MAX_SHOWN_NAMES = 12
 class TextLayout(Struct, frozen=True):
     """A text layout.
 
-    ``width`` is in columns. ``use_color`` adds ANSI styles. ``verbose`` shortens and omits nothing. ``action_column``
-    is the column of a heading's action; a longer name shifts the action to the right.
+    ``width`` is in columns. ``spare_width`` are the columns of a terminal beyond it: for tables, and for a word that
+    does not fit; None if the text is not for a terminal. Programs read that text, so each word in it stays whole.
+    ``use_color`` adds ANSI styles. ``verbose`` shortens and omits nothing. ``action_column`` is the column of a
+    heading's action; a longer name shifts the action to the right.
     """
 
     width: int = 80
     use_color: bool = False
     verbose: bool = False
     action_column: int = TEXT_COLUMN
+    spare_width: int | None = None
 
     @property
     def text_width(self) -> int:
         """Return the columns for the text of a field."""
         return max(self.width - TEXT_COLUMN, 20)
+
+    @property
+    def table_width(self) -> int:
+        """Return the columns for a table with a cell of running text: all columns of a terminal."""
+        return self.width + (self.spare_width or 0)
 
     def colorize(self, text: str, style: str) -> str:
         """Return ``text`` in a style; unchanged if colours are off."""
@@ -50,9 +58,25 @@ class TextLayout(Struct, frozen=True):
         """Return ``line`` with ``right_text``, in a style, at the right end of ``width`` columns."""
         return line.ljust(width - len(right_text)) + self.colorize(right_text, style) if right_text else line
 
-    def wrap(self, text: str) -> list[str]:
-        """Return ``text``, sanitized, in lines of the width of a field."""
-        return wrap(text, self.text_width)
+    def wrap(self, text: str, width: int | None = None) -> list[str]:
+        """Return ``text``, sanitized, in lines of at most ``width``; without it, the width of a field.
+
+        A word that is longer than a line is broken at the end of the terminal, and stays whole without a terminal.
+        """
+        return wrap(text, self.text_width if width is None else width, self.spare_width)
+
+    def fill_lines(self, pieces: Iterable[str], width: int) -> list[str]:
+        """Return pieces of text, joined by spaces into lines of at most ``width``.
+
+        Only a piece that is longer than a line is broken, as by ``wrap``.
+        """
+        lines: list[str] = []
+        for piece in pieces:
+            if lines and len(lines[-1]) + 1 + len(piece) <= width:
+                lines[-1] += f" {piece}"
+            else:
+                lines.extend(self.wrap(piece, width))
+        return lines
 
     def format_heading(
         self, sign: str, name: str, *, action: str, right_text: str = "", styles: tuple[str, str] = ("", "")
@@ -65,15 +89,15 @@ class TextLayout(Struct, frozen=True):
         start = max(self.action_column, len(name) + 6)
         right_width = len(right_text) + 2 if right_text else 0
         space = self.width - start - right_width
-        lines = wrap(action, space) if space >= _MIN_ACTION_WIDTH else []
+        lines = self.wrap(action, space) if space >= _MIN_ACTION_WIDTH else []
         left = f"{sign} {name}".ljust(start - 2)
         if not lines or (len(lines) > 1 and start > self.action_column):
             # A long name gets lines of its own: beside it the action would have too few columns.
-            for part in wrap(name, self.width - 4):
+            for part in self.wrap(name, self.width - 4):
                 yield f"  {self.colorize(f'{sign} {part}', styles[0])}"
                 sign = " "
             start, left = TEXT_COLUMN, " " * (TEXT_COLUMN - 2)
-            lines = wrap(action, max(self.width - start - right_width, 20))
+            lines = self.wrap(action, max(self.width - start - right_width, 20))
         end = self.align_right(lines[0], right_text, self.width - start, styles[1])
         yield f"  {self.colorize(left, styles[0]) if left.strip() else left}{end}"
         for line in lines[1:]:
@@ -117,7 +141,7 @@ class TextLayout(Struct, frozen=True):
             pieces.append(f"... {len(names) - len(shown):,} more")
         elif pieces:
             pieces[-1] = pieces[-1].removesuffix(",")
-        return fill_lines(pieces, self.text_width)
+        return self.fill_lines(pieces, self.text_width)
 
     def format_message_groups(
         self, label: str, messages: Iterable[tuple[str, str]], max_shown: int, style: str = ""
@@ -153,10 +177,11 @@ def sanitize(text: str) -> str:
     return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
 
 
-def wrap(text: str, width: int) -> list[str]:
+def wrap(text: str, width: int, spare_width: int | None = 0) -> list[str]:
     """Return ``text``, sanitized, in lines of at most ``width``.
 
-    Lines break at spaces, and within a word that is longer than a line.
+    Lines break at spaces. A word that is longer than a line may use ``spare_width`` too, and is broken there; it stays
+    whole if that is None.
     """
     text = sanitize(text)
     if len(text) <= width:
@@ -172,25 +197,23 @@ def wrap(text: str, width: int) -> list[str]:
             continue
         if line:
             lines.append(line)
-        while len(word) > width:
-            lines.append(word[:width])
-            word = word[width:]
+        end = len(word) if spare_width is None else width + spare_width
+        while len(word) > end:
+            lines.append(word[:end])
+            word = word[end:]
         line = word
     return [*lines, line] if line else lines
 
 
-def fill_lines(pieces: Iterable[str], width: int) -> list[str]:
-    """Return pieces of text, joined by spaces into lines of at most ``width``.
+def shorten(text: str, width: int) -> str:
+    """Return ``text``, with ``...`` in place of its middle if it is longer than ``width``, which is 5 or more.
 
-    Only a piece that is longer than a line is broken.
+    Names of one team differ at the end, those of different teams at the start.
     """
-    lines: list[str] = []
-    for piece in pieces:
-        if lines and len(lines[-1]) + 1 + len(piece) <= width:
-            lines[-1] += f" {piece}"
-        else:
-            lines.extend(wrap(piece, width))
-    return lines
+    if len(text) <= width:
+        return text
+    end = (width - 3) // 2
+    return f"{text[: width - 3 - end]}...{text[-end:]}"
 
 
 def join_sections(sections: Iterable[Iterable[str]]) -> str:

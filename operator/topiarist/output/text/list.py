@@ -1,22 +1,27 @@
 """Lists of topics as text: a table for each cluster, a line for each topic, and a line of totals.
 
-``list`` prints them. On a terminal a line that is too long is cut and ends with ``...``; elsewhere the line is
-complete, for programs that read it.
+``list`` prints them. On a terminal a table fits the width: columns on the right are left out, and long cells are
+shortened. Elsewhere, and in a verbose layout, each cell is complete, for programs that read it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from topiarist.inspection.list import TopicFlag, TopicList, TopicRow
 from topiarist.inspection.partition_health import IssueType
 from topiarist.model.spec import find_origin
-from topiarist.output.text.layout import BOLD, BOLD_RED, DIM, YELLOW, TextLayout, join_sections, sanitize
+from topiarist.output.text.layout import BOLD, BOLD_RED, DIM, YELLOW, TextLayout, join_sections, sanitize, shorten
 from topiarist.text import format_count
 
 _COLUMN_HEADINGS = ("topic", "partitions", "replicas", "owner", "state", "manifest", "config")
+_HEALTH_HEADINGS = _COLUMN_HEADINGS[:5]
 _NUMBERS = ("partitions", "replicas")
-_MAX_COLUMN_WIDTH = 48
+_SMALLEST_WIDTHS = {"topic": 12, "owner": 8, "state": 12, "manifest": 18, "config": 18}
+"""The fewest columns that a longer cell is shortened to; other cells stay whole."""
+_SMALLEST_WIDTHS_WITH_DETAILS = _SMALLEST_WIDTHS | {"topic": 48, "state": 20}
+"""The same for a table with columns after ``state``: they matter less than most of a name or a state."""
+_CUT_AT_END = ("state", "config")
 _CRITICAL = frozenset({TopicFlag.MISSING, TopicFlag.UNREADABLE, TopicFlag.MARKED_FOR_DELETION})
 _WARNING = frozenset({TopicFlag.UNEQUAL_REPLICAS, TopicFlag.MALFORMED_PARTITIONS})
 _MARK_LABELS = {
@@ -31,35 +36,69 @@ _MARK_LABELS = {
 }
 
 
-def format_lists(listings: Sequence[TopicList], layout: TextLayout, *, truncate: bool) -> str:
-    """Return the tables of all clusters, in the order given; ``truncate`` cuts lines to the layout's width."""
-    text = join_sections(_format_cluster(each, layout, truncate=truncate) for each in listings)
+def format_lists(listings: Sequence[TopicList], layout: TextLayout) -> str:
+    """Return the tables of all clusters, in the order given."""
+    text = join_sections(_format_cluster(each, layout) for each in listings)
     return f"{text}\n" if text else ""
 
 
-def _format_cluster(listing: TopicList, layout: TextLayout, *, truncate: bool) -> Iterator[str]:
+def _format_cluster(listing: TopicList, layout: TextLayout) -> Iterator[str]:
     name = f"{listing.cluster.name}   " if listing.cluster.name else ""
     yield layout.colorize(f"{name}cluster {sanitize(listing.state.cluster_id)}", BOLD)
     for warning in listing.state.warnings:
         yield layout.colorize(f"  warning: {sanitize(warning)}", YELLOW)
     if listing.rows:
-        yield from _format_table(listing, layout, truncate=truncate)
-    yield layout.colorize(_format_totals(listing), BOLD)
+        yield from _format_table(listing, layout)
+    totals = _format_totals(listing)
+    for line in [totals] if layout.spare_width is None else layout.wrap(totals, layout.width):
+        yield layout.colorize(line, BOLD)
 
 
-def _format_table(listing: TopicList, layout: TextLayout, *, truncate: bool) -> Iterator[str]:
+def _format_table(listing: TopicList, layout: TextLayout) -> Iterator[str]:
     lines = [_COLUMN_HEADINGS, *map(_format_cells, listing.rows)]
-    shown = [at for at, head in enumerate(_COLUMN_HEADINGS) if head != "manifest" or listing.manifests_given]
-    widths = {at: min(max(len(line[at]) for line in lines), _MAX_COLUMN_WIDTH) for at in shown}
+    widths = {
+        head: max(len(line[at]) for line in lines)
+        for at, head in enumerate(_COLUMN_HEADINGS)
+        if head != "manifest" or listing.manifests_given
+    }
+    omitted: list[str] = []
+    if layout.spare_width is not None and not layout.verbose:
+        all_heads = list(widths)
+        widths = _fit_widths(widths, layout.table_width)
+        omitted = all_heads[len(widths) :]
     for row, line in zip((None, *listing.rows), lines, strict=True):
-        cells = [
-            line[at].rjust(widths[at]) if _COLUMN_HEADINGS[at] in _NUMBERS else line[at].ljust(widths[at])
-            for at in shown
-        ]
-        text = f"  {'  '.join(cells)}".rstrip()
-        if truncate and len(text) > layout.width:
-            text = f"{text[: layout.width - 3]}..."
-        yield layout.colorize(text, _choose_style(row) if row else DIM)
+        cells = zip(_COLUMN_HEADINGS, line, strict=True)
+        text = "  ".join(_fit_cell(head, cell, widths[head]) for head, cell in cells if head in widths)
+        yield layout.colorize(f"  {text}".rstrip(), _choose_style(row) if row else DIM)
+    if omitted:
+        yield layout.colorize(f"  {', '.join(omitted)}: no room here (-v shows all columns)", DIM)
+
+
+def _fit_widths(widths: Mapping[str, int], room: int) -> dict[str, int]:
+    """Return the widths of the columns that fit into ``room``: without those on the right, and with shortened cells.
+
+    What the smallest widths leave free goes to the columns from the left, so that names are whole if they can be.
+    """
+    fitted: dict[str, int] = {}
+    for count in range(len(widths), 0, -1):
+        heads = list(widths)[:count]
+        smallest = _SMALLEST_WIDTHS if heads[-1] in _HEALTH_HEADINGS else _SMALLEST_WIDTHS_WITH_DETAILS
+        fitted = {head: min(widths[head], smallest.get(head, widths[head])) for head in heads}
+        free = room - sum(fitted.values()) - 2 * count
+        if free >= 0:
+            break
+    for head in fitted:
+        more = min(widths[head] - fitted[head], max(free, 0))
+        fitted[head], free = fitted[head] + more, free - more
+    return fitted
+
+
+def _fit_cell(head: str, cell: str, width: int) -> str:
+    if head in _NUMBERS:
+        return cell.rjust(width)
+    if head in _CUT_AT_END and len(cell) > width:
+        return f"{cell[: width - 3]}..."
+    return shorten(cell, width).ljust(width)
 
 
 def _format_cells(row: TopicRow) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from topiarist.inspection.moves import MoveStatus, MovingPartition, RecordedThrottle
 from topiarist.model.moves import BatchRecord
-from topiarist.output.text.layout import BOLD, BOLD_RED, YELLOW, TextLayout, join_sections, sanitize, wrap
+from topiarist.output.text.layout import BOLD, BOLD_RED, YELLOW, TextLayout, join_sections, sanitize
 from topiarist.output.text.move_progress import format_elapsed
 from topiarist.text import format_count, shorten_list
 
@@ -28,7 +28,7 @@ def format_recorded_throttles(record: BatchRecord, layout: TextLayout) -> str:
         for config, value in sorted(configs.items())
     ]
     texts = [f"{_name(each)}  {each.ours} -> {'not set' if each.before is None else each.before}" for each in values]
-    return "\n".join(f"  {line}" for text in texts for line in wrap(text, layout.width - 2))
+    return "\n".join(f"  {line}" for text in texts for line in layout.wrap(text, layout.width - 2))
 
 
 def _format_status(status: MoveStatus, now_ms: int, layout: TextLayout) -> Iterator[str]:
@@ -44,7 +44,7 @@ def _format_status(status: MoveStatus, now_ms: int, layout: TextLayout) -> Itera
     for stuck in status.stuck:
         yield from layout.format_text_section("! stuck", stuck, BOLD_RED)
     yield from _format_throttles(status, layout)
-    yield from (layout.colorize(line, BOLD) for line in wrap(_format_conclusion(status), layout.width))
+    yield from (layout.colorize(line, BOLD) for line in layout.wrap(_format_conclusion(status), layout.width))
 
 
 def _format_batch(status: MoveStatus, now_ms: int, layout: TextLayout) -> Iterator[str]:

@@ -24,10 +24,8 @@ from topiarist.output.text.layout import (
     YELLOW,
     TextLayout,
     choose_action_column,
-    fill_lines,
     join_sections,
     sanitize,
-    wrap,
 )
 from topiarist.text import format_count
 
@@ -119,15 +117,15 @@ def format_cluster_header(plan: Plan, layout: TextLayout) -> Iterator[str]:
         f"{describe_brokers(plan)},",
         "no controller" if plan.controller is None else controller,
     )
-    first, *rest = fill_lines(facts, layout.width - at)
+    first, *rest = layout.fill_lines(facts, layout.width - at)
     if at == len(start):
         yield f"{layout.colorize(name, BOLD)}{start[len(name) :]}{first}"
     else:
-        yield from (layout.colorize(part, BOLD) for part in wrap(name, layout.width))
+        yield from (layout.colorize(part, BOLD) for part in layout.wrap(name, layout.width))
         yield " " * at + first
     yield from (" " * at + part for part in rest)
     if plan.write_block.reason is not None:
-        for part in wrap(_describe_write_block(plan), layout.width - 2):
+        for part in layout.wrap(_describe_write_block(plan), layout.width - 2):
             yield f"  {layout.colorize(part, BOLD_RED)}"
 
 
@@ -161,12 +159,12 @@ def _format_topic_blocks(plan: Plan, layout: TextLayout, grouped: GroupedItems) 
 def _format_cluster_fields(plan: Plan, layout: TextLayout, grouped: GroupedItems) -> Iterator[str]:
     # A verbose layout shows every notice below its topic.
     unlisted = [] if layout.verbose else list(topic_block.list_unlisted_notices(plan, grouped))
-    counts = Counter(notice.reason for _, notice in unlisted if notice.reason is not Reason.EXISTING_PROBLEM)
+    counts = Counter(notice.reason for _, notice in unlisted if notice.reason not in topic_block.WARNING_REASONS)
     if counts:
         nouns = {reason: _NOTICE_NOUNS.get(reason, (str(reason), str(reason))) for reason in counts}
         listed = ", ".join(f"{number:,} {nouns[reason][number != 1]}" for reason, number in sorted(counts.items()))
         yield from layout.format_text_section("notices", f"{listed} (-v shows them)")
-    problems = [(topic, notice.message) for topic, notice in unlisted if notice.reason is Reason.EXISTING_PROBLEM]
+    problems = [(topic, notice.message) for topic, notice in unlisted if notice.reason in topic_block.WARNING_REASONS]
     yield from layout.format_message_groups("warning", problems, _MAX_SHOWN_PROBLEMS, YELLOW)
     if plan.orphans:
         words = f"{format_count(len(plan.orphans), 'owned topic')} {summary.NOT_IN_PATHS}"

@@ -25,7 +25,7 @@ from topiarist.model.plan import (
     UpdateConfig,
 )
 from topiarist.output.groups import LIMIT_LABELS, describe_ownership_action, is_record_only
-from topiarist.output.text.layout import BOLD, BOLD_RED, TextLayout, fill_lines, sanitize, wrap
+from topiarist.output.text.layout import BOLD, BOLD_RED, TextLayout, sanitize
 from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS
 from topiarist.text import format_count
 
@@ -116,16 +116,16 @@ def count_plans(plans: Sequence[Plan]) -> PlanCounts:
 
 
 def format_summary_line(layout: TextLayout, plan_counts: PlanCounts, label: str = PLAN_LABEL) -> str:
-    """Return the summary: ``Plan: 1 to create, 812 unchanged.``, or that there are no changes.
+    """Return the summary: ``Plan: 1 to create, 812 unchanged.``, or why there is nothing to apply.
 
     ``label`` names the plan or the cluster; the line is wrapped to the layout's width.
     """
     text = _format_sentence(plan_counts, label)
     if plan_counts.withheld:
-        lines = wrap(text, layout.width)
+        lines = layout.wrap(text, layout.width)
     else:
         *before, last = text.split(", ")
-        lines = fill_lines([*(f"{part}," for part in before), last], layout.width)
+        lines = layout.fill_lines([*(f"{part}," for part in before), last], layout.width)
     return "\n".join(layout.colorize(part, BOLD) for part in lines)
 
 
@@ -138,13 +138,25 @@ def _format_sentence(plan_counts: PlanCounts, label: str) -> str:
         return f"{label}: {'; '.join(filter(None, [_join_counts(actions), held, _join_counts(rest)]))}."
     if actions:
         return f"{label}: {_join_counts(counts)}."
-    nothing = "No changes:" if label == PLAN_LABEL else f"{label}: no changes,"
+    reason = _describe_no_actions(counts)
+    nothing = f"{reason}:" if label == PLAN_LABEL else f"{label}: {reason[0].lower()}{reason[1:]},"
     if not counts:
         return f"{nothing} no topics are declared."
     if set(counts) == {"unchanged"}:
         verb = "matches its manifest" if counts["unchanged"] == 1 else "match their manifests"
         return f"{nothing} {format_count(counts['unchanged'], 'topic')} {verb}."
     return f"{nothing} {_join_counts(counts)}."
+
+
+def _describe_no_actions(counts: Mapping[str, int]) -> str:
+    """Return why ``apply`` would change nothing: a refused or an observed change is not the same as no change."""
+    return (
+        "Nothing can be applied"
+        if "refused" in counts
+        else "Nothing to apply"
+        if "observed" in counts
+        else "No changes"
+    )
 
 
 def _join_counts(counts: Mapping[str, int]) -> str:
@@ -160,6 +172,6 @@ def format_data_losses(layout: TextLayout, plan: Plan, advice: str) -> Iterator[
     if not risky:
         return
     changes = sum(change.assessment.risk is Risk.DATA_LOSS for topic in risky for change in topic.changes)
-    for part in wrap(f"{format_count(changes, 'change')} may lose data:{advice}", layout.width):
+    for part in layout.wrap(f"{format_count(changes, 'change')} may lose data:{advice}", layout.width):
         yield layout.colorize(part, BOLD_RED)
     yield from (f"    {part}" for part in layout.format_names([topic.topic for topic in risky]))

@@ -61,6 +61,9 @@ CLUSTER_WIDE_REASONS = frozenset(
 )
 """Reasons about the cluster or the run rather than a topic: the header or a remark at the end explains them."""
 
+WARNING_REASONS = frozenset({Reason.EXISTING_PROBLEM, Reason.MAY_NEED_PROTECTION})
+"""Reasons of notices that are shown with their message, even if the topic has no block."""
+
 _SIGN_STYLES = {"+": GREEN, "~": YELLOW, "-": BOLD_RED, "!": BOLD_RED, "=": "", ".": DIM}
 _MAX_SHOWN_OLD_VALUES = 6
 
@@ -122,8 +125,8 @@ def list_unlisted_notices(plan: Plan, grouped: GroupedItems) -> Iterator[tuple[s
 
 
 def label_notice(notice: Issue) -> str:
-    """Return ``warning`` for a problem of the existing topic, else ``note``."""
-    return "warning" if notice.reason is Reason.EXISTING_PROBLEM else "note"
+    """Return ``warning`` for a problem or a danger that no other line shows, else ``note``."""
+    return "warning" if notice.reason in WARNING_REASONS else "note"
 
 
 def choose_sign(plan: TopicPlan) -> str:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import LeaderChange, ReplicaMove
 from topiarist.model.plan import ConfigItem
-from topiarist.output.text.layout import BOLD_RED, GREEN, YELLOW, TextLayout, fill_lines, format_grid, sanitize, wrap
+from topiarist.output.text.layout import BOLD_RED, GREEN, YELLOW, TextLayout, format_grid, sanitize
 from topiarist.text import humanize_bytes, humanize_duration
 
 BROKER_DEFAULT = "brokers' default"
@@ -68,13 +68,13 @@ def _format_config_row(layout: TextLayout, row: ConfigRow, widest: int) -> list[
     pieces = _format_pieces(layout, row)
     if any(column + len(piece) > layout.text_width for piece in pieces):
         # The value is too long to fit beside its key, so it goes on the next line.
-        first, *rest = wrap(key.rstrip(), layout.text_width - 2)
+        first, *rest = layout.wrap(key.rstrip(), layout.text_width - 2)
         return [
             f"{sign} {first}",
             *(f"  {part}" for part in rest),
-            *(f"    {part}" for part in fill_lines(pieces, layout.text_width - 4)),
+            *(f"    {part}" for part in layout.fill_lines(pieces, layout.text_width - 4)),
         ]
-    first, *rest = fill_lines(pieces, layout.text_width - column)
+    first, *rest = layout.fill_lines(pieces, layout.text_width - column)
     return [f"{sign} {key}  {first}", *(" " * column + line.lstrip() for line in rest)]
 
 

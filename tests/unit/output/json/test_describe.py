@@ -102,7 +102,11 @@ def test_every_description_is_of_the_schema_and_of_the_page(world: PlanInput, se
     VALIDATOR.validate(json.loads(text))
     assert text.isascii()
     assert text == dumps(encode_descriptions("x", list(described(world, seed))))
-    for page in (TextLayout(), TextLayout(width=140, verbose=True), TextLayout(use_color=True)):
+    for page in (
+        TextLayout(spare_width=0),
+        TextLayout(width=140, verbose=True, spare_width=0),
+        TextLayout(use_color=True, spare_width=0),
+    ):
         for line in format_descriptions(found, page).split("\n"):
             assert page.use_color or (line.isprintable() and len(line) <= page.width), line
 

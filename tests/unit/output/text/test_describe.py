@@ -143,12 +143,13 @@ def test_all_values_of_the_manifest_are_there_on_a_verbose_page() -> None:
 
 
 def test_long_names_and_values_never_leave_the_page() -> None:
-    """A name of 249 letters and a key and value longer than a line stay within the page."""
+    """A name of 249 letters and a key and value longer than a line stay within a terminal, and are whole elsewhere."""
     name, key = "x" * 249, "vendor." + "k" * 90
     state = cluster(topic(name, config={key: "v" * 300, "flush.ms": "1"}))
     found = describe(state, EU, ResolvedTopic(name), inspection(state), None, "default")
-    text = format_descriptions([found], TextLayout())
+    text = format_descriptions([found], TextLayout(spare_width=0))
     assert max(map(len, text.split("\n"))) <= 80
+    assert {name, key, "v" * 160 + "..."} <= {*format_descriptions([found], TextLayout()).split()}
     assert "v" * 50 in text.replace("\n", "").replace(" ", "")
     assert "140 more characters" in " ".join(text.split())
 

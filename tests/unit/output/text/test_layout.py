@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from topiarist.output.text.layout import (
     TextLayout,
     choose_action_column,
-    fill_lines,
     format_grid,
     format_progress_bar,
     sanitize,
+    shorten,
     wrap,
 )
 from topiarist.output.text.values import format_replica_lists, humanize_config_value
@@ -62,6 +62,32 @@ def test_wrapping_breaks_at_spaces() -> None:
     assert wrap("", 10) == [""]
 
 
+@pytest.mark.parametrize(
+    ("spare_width", "lines"),
+    [(0, ["a", "bcdefg", "hijk l"]), (3, ["a", "bcdefghij", "k l"]), (4, ["a", "bcdefghijk", "l"])],
+)
+def test_a_word_may_use_the_whole_terminal(spare_width: int, lines: list[str]) -> None:
+    """A word that is too long for a line of text ends where the terminal ends."""
+    assert TextLayout(spare_width=spare_width).wrap("a bcdefghijk l", 6) == lines
+
+
+@given(ANY, st.integers(1, 100))
+def test_no_word_is_broken_without_a_terminal(text: str, width: int) -> None:
+    """A program, such as ``grep``, finds each name whole: only spaces divide lines."""
+    assert " ".join(TextLayout().wrap(text, width)).split(" ") == [*filter(None, sanitize(text).split(" "))] or not (
+        text.strip(" ")
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "shortened"),
+    [("orders", 6, "orders"), ("abcdefghij", 9, "abc...hij"), ("abcdefghij", 8, "abc...ij"), ("abcdef", 5, "a...f")],
+)
+def test_a_name_is_shortened_in_the_middle(text: str, width: int, shortened: str) -> None:
+    """Both ends of a name stay, and the result is as wide as allowed."""
+    assert shorten(text, width) == shortened
+
+
 def test_a_field_to_copy_stays_whole() -> None:
     """A field and its value at the end of a text are on one line, for copying."""
     assert wrap("no guard; add clusterId: 7sYk", 24) == ["no guard; add", "clusterId: 7sYk"]
@@ -69,11 +95,12 @@ def test_a_field_to_copy_stays_whole() -> None:
 
 def test_pieces_stay_whole_if_they_can() -> None:
     """Pieces move to the next line whole; only a piece longer than a line is broken."""
-    assert fill_lines(["86400000", "-> 3600000", "(1 day -> 1 hour)"], 20) == [
+    layout = TextLayout(spare_width=0)
+    assert layout.fill_lines(["86400000", "-> 3600000", "(1 day -> 1 hour)"], 20) == [
         "86400000 -> 3600000",
         "(1 day -> 1 hour)",
     ]
-    assert fill_lines(["abc defg"], 4) == ["abc", "defg"]
+    assert layout.fill_lines(["abc defg"], 4) == ["abc", "defg"]
 
 
 def test_grids_have_even_rows() -> None:

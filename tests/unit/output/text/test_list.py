@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.states import cluster, spec
@@ -51,13 +53,13 @@ def _listed(*rows: TopicRow, count: int = 0, manifests_given: bool = True) -> To
 
 def test_a_table_has_a_line_for_each_topic() -> None:
     """Columns are as wide as their widest cell, numbers are on the right, and totals count each state."""
-    assert format_lists([_listed(*ROWS, count=9)], TextLayout(), truncate=False) == TEXT + TOTALS
+    assert format_lists([_listed(*ROWS, count=9)], TextLayout()) == TEXT + TOTALS
 
 
 def test_without_manifests_there_is_no_column_for_them() -> None:
     """No column is empty in each line; the clusters are divided by an empty line, and none at all is no text."""
     one = _listed(WELL, manifests_given=False)
-    text = format_lists([one, one], TextLayout(), truncate=False)
+    text = format_lists([one, one], TextLayout())
     assert text == (
         """\
 eu   cluster 7sYk
@@ -69,14 +71,68 @@ eu   cluster 7sYk
 """
         * 2
     ).removesuffix("\n")
-    assert format_lists([], TextLayout(), truncate=False) == ""
+    assert format_lists([], TextLayout()) == ""
 
 
-def test_a_terminal_cuts_lines() -> None:
-    """Only with ``truncate`` is a line as wide as the terminal; the cut is marked."""
-    lines = format_lists([_listed(*ROWS)], TextLayout(width=40), truncate=True).splitlines()
-    assert max(map(len, lines[2:-1])) == 40
-    assert [line[37:] for line in lines[2:-1]] == ["..."] * 6
+LONG = replace(
+    WELL,
+    topic="shop.eu.payments.settlement-requests.v1",
+    spec=spec("shop.eu.payments.settlement-requests.v1", EU),
+    config={"retention.ms": "604800000", "cleanup.policy": "compact", "min.insync.replicas": "2"},
+    issues={IssueType.OFFLINE: 1, IssueType.UNDER_REPLICATED: 4},
+    flags=(),
+)
+
+
+def _table(layout: TextLayout, *rows: TopicRow) -> list[str]:
+    """Return the lines of a table without the lines around it."""
+    return [line for line in format_lists([_listed(*rows)], layout).splitlines()[2:] if line.startswith("  ")]
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (
+            60,
+            [
+                "  topic          partitions  replicas  owner    state",
+                "  shop....ts.v1          12         3  default  1 offline...",
+                "  well                   12         3  default  healthy",
+                "  manifest, config: no room here (-v shows all columns)",
+            ],
+        ),
+        (
+            120,
+            [
+                f"  topic{'':34}  partitions  replicas  owner    state{'':21}  manifest",
+                f"  {LONG.topic}          12         3  default  1 offline, 4 under-repl...  topics/s...aml:1:1",
+                f"  well{'':35}          12         3  default  healthy{'':19}  -",
+                "  config: no room here (-v shows all columns)",
+            ],
+        ),
+    ],
+)
+def test_a_table_fits_its_terminal(width: int, lines: list[str]) -> None:
+    """Names are shortened in the middle, text at its end, and columns on the right are left out by name."""
+    assert _table(TextLayout(width, spare_width=0), LONG, WELL) == lines
+    assert _table(TextLayout(30, spare_width=width - 30), LONG, WELL) == lines
+
+
+@given(width=st.integers(15, 300), spare=st.integers(0, 200))
+def test_a_table_uses_a_terminal_whole(width: int, spare: int) -> None:
+    """No line of a table is wider than the terminal; on one that is wide enough nothing is shortened."""
+    lines = [line for line in _table(TextLayout(width, spare_width=spare), LONG, *ROWS) if "no room here" not in line]
+    whole = _table(TextLayout(), LONG, *ROWS)
+    widest = max(map(len, whole))
+    assert (lines == whole) if width + spare >= widest else max(map(len, lines)) <= width + spare
+
+
+def test_a_program_gets_complete_cells() -> None:
+    """Without a terminal, and with ``-v``, no cell is shortened and no column is left out, whatever the width."""
+    for layout in (TextLayout(40), TextLayout(40, spare_width=0, verbose=True)):
+        table = "\n".join(_table(layout, LONG))
+        assert LONG.topic in table
+        assert "retention.ms=604800000, cleanup.policy=compact, min.insync.replicas=2" in table
 
 
 @pytest.mark.parametrize(
@@ -95,5 +151,5 @@ def test_a_terminal_cuts_lines() -> None:
 )
 def test_what_is_wrong_has_a_color(row: TopicRow, style: str) -> None:
     """Red is for topics that cannot be used, yellow for what needs a look, and no color for the others."""
-    line = format_lists([_listed(row)], TextLayout(use_color=True), truncate=False).splitlines()[3]
+    line = format_lists([_listed(row)], TextLayout(use_color=True)).splitlines()[3]
     assert line.startswith(f"\x1b[{style}m" if style else "  ")

@@ -15,6 +15,7 @@ from support.plans import (
 )
 from support.states import spread_replicas, topic
 from topiarist.errors import Reason
+from topiarist.kafka.types import Broker
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -30,7 +31,7 @@ from topiarist.model.plan import (
 )
 from topiarist.model.state import OwnershipRecord
 from topiarist.output.text.layout import TextLayout
-from topiarist.output.text.plan import format_plans
+from topiarist.output.text.plan import format_plans, format_topic_lines
 
 
 def test_a_creation_shows_every_replica_list_and_the_config() -> None:
@@ -133,7 +134,7 @@ def test_a_refusal_has_its_place_and_what_to_do() -> None:
         "      at           topics/audit.yaml:9:15                        FewerPartitions\n"
         "      fix          set partitions: 48, or create a new topic\n"
         "\n"
-        "No changes: 1 refused, 812 unchanged.\n"
+        "Nothing can be applied: 1 refused, 812 unchanged.\n"
     )
 
 
@@ -150,7 +151,7 @@ def test_a_refusal_shows_what_it_holds_back() -> None:
         "      risk         messages older than 1 hour will be deleted\n"
         "      config       ~ retention.ms  86400000 -> 3600000  (1 day -> 1 hour)\n"
         "\n"
-        "No changes: 1 refused, 812 unchanged.\n"
+        "Nothing can be applied: 1 refused, 812 unchanged.\n"
     )
 
 
@@ -216,7 +217,7 @@ def test_observed_topics_are_marked_and_not_counted_as_work() -> None:
     found = replace(existing_topic_plan("watched", UpdateConfig((RETENTION_CHANGE,))), observe_only=True)
     text = render_plan(plan(found))
     assert text.startswith("  . watched        observed, not applied: configure                     DataLoss\n")
-    assert text.endswith("\nNo changes: 1 observed, 812 unchanged.\n")
+    assert text.endswith("\nNothing to apply: 1 observed, 812 unchanged.\n")
 
 
 def test_the_record_of_an_observed_topic_is_no_news() -> None:
@@ -255,6 +256,21 @@ def test_long_names_have_lines_of_their_own() -> None:
     assert "".join(line.replace("~", "").strip() for line in lines[:4]) == name
     assert lines[4] == "                   configure                                            DataLoss"
     assert max(map(len, lines)) <= 80
+
+
+def test_names_stay_whole_for_programs() -> None:
+    """Without a terminal a name of 249 characters is one word in each place of a plan, and so is a rack."""
+    name, rack = "Q" * 249, "zone-" + "1" * 40
+    topics = (
+        existing_topic_plan(name, UpdateConfig((RETENTION_CHANGE,))),
+        TopicPlan("new", changes=(CreateTopic(((1,),), {}),)),
+    )
+    found = replace(plan(*topics), cluster=name, orphans=(name,), brokers=(Broker(1, rack),))
+    for show in (format_plans, format_topic_lines):
+        text = show([found], TextLayout(verbose=True))
+        assert text.count("Q") == text.count(name) * 249 > 249
+    assert f"rack {rack}" in format_plans([found], TextLayout())
+    assert f"rack zone-{'1' * 6}...{'1' * 10}" in format_plans([found], TextLayout(spare_width=0))
 
 
 def test_names_of_usual_length_keep_actions_in_one_column() -> None:

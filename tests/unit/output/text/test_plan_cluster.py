@@ -53,6 +53,16 @@ def test_many_adoptions_are_one_block() -> None:
     assert "t10, t11,\n                   t12, t13\n" in render_plan(plan(*topics), verbose=True)
 
 
+def test_a_danger_is_a_warning_though_its_topic_has_no_block() -> None:
+    """Of many adoptions, the topic that may be the state of other software is named with the message."""
+    notice = Issue(Reason.MAY_NEED_PROTECTION, "named like the state of other software")
+    topics = tuple(
+        TopicPlan(name, topic(name, managed_keys=None), None, OWN_RECORD, (TakeOwnership(),), notices=notices)
+        for name, notices in (("a", ()), ("b", ()), ("my-offsets", (notice,)), ("z", ()))
+    )
+    assert "  warning          my-offsets: named like the state of other software\n" in render_plan(plan(*topics))
+
+
 DEFAULTS = ClusterSpec(
     name="prod-eu",
     default_config={"min.insync.replicas": "2"},
@@ -116,7 +126,7 @@ def test_equal_refusals_of_many_topics_are_one_block() -> None:
         "      fix          --allow-risk DataLoss=TOPIC\n"
         "      topics       t0, t1, t2, t3, t4\n"
         "\n"
-        "No changes: 5 refused, 812 unchanged.\n"
+        "Nothing can be applied: 5 refused, 812 unchanged.\n"
     )
 
 
@@ -319,7 +329,7 @@ def test_several_clusters_end_with_all_of_them() -> None:
 
 def test_a_cluster_with_a_long_name_has_it_on_a_line_of_its_own() -> None:
     """The header of a cluster with a name of half a page stays within the page."""
-    text = format_plans([replace(plan(), cluster="c" * 200)], TextLayout())
+    text = format_plans([replace(plan(), cluster="c" * 200)], TextLayout(spare_width=0))
     assert text.startswith("c" * 80 + "\n" + "c" * 80 + "\n" + "c" * 40 + "\n    cluster 7sYk")
 
 
@@ -367,7 +377,7 @@ def test_whatever_a_cluster_holds_only_printable_text_comes_out(
         warnings=(message,),
         write_block=WriteBlock(Reason.FROZEN, message),
     )
-    lines = format_plans([found], TextLayout(width=width, verbose=verbose)).split("\n")
+    lines = format_plans([found], TextLayout(width=width, verbose=verbose, spare_width=0)).split("\n")
     assert all(line.isprintable() for line in lines)
     assert max(map(len, lines)) <= max(width, 80)
 

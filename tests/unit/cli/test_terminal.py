@@ -1,0 +1,37 @@
+"""The layout of text by the stream that it is for."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from topiarist.cli import terminal
+from topiarist.cli.settings import Settings
+
+
+class _Stream(io.StringIO):
+    def __init__(self, *, is_terminal: bool) -> None:
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        """Return whether the stream is a terminal."""
+        return self._is_terminal
+
+
+@pytest.mark.parametrize(("columns", "width", "spare_width"), [(60, 60, 0), (100, 100, 0), (200, 100, 100)])
+def test_tables_get_the_columns_that_text_leaves(
+    columns: int, width: int, spare_width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Running text has at most 100 columns of a terminal; the others are for tables and long words."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    layout = terminal.make_layout(_Stream(is_terminal=True), Settings())
+    assert (layout.width, layout.spare_width, layout.table_width) == (width, spare_width, columns)
+
+
+def test_text_for_programs_does_not_depend_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a terminal text has 80 columns, and no limit for a word."""
+    monkeypatch.setenv("COLUMNS", "200")
+    layout = terminal.make_layout(_Stream(is_terminal=False), Settings())
+    assert (layout.width, layout.spare_width, layout.use_color) == (80, None, False)
