@@ -9,7 +9,7 @@ polls are as long as what they wait for.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
@@ -62,7 +62,7 @@ _POLLS: tuple[tuple[Any, str, float], ...] = (
 class Request(NamedTuple):
     """What a run waits for.
 
-    ``kind`` is one of: read, end, init, fence, commit, topics, look, look for moves, throttles, controller, admin,
+    ``kind`` is one of: read, end, write, init, fence, commit, topics, look, look for moves, throttles, controller, admin,
     sleep.
     """
 
@@ -106,8 +106,12 @@ class _Client:
 
     # The producer of the records.
 
-    def init(self) -> None:
+    def init(self, check: Callable[[], None] = lambda: None) -> None:
+        check()
         self.ask("init")
+
+    def write(self, key: bytes, value: bytes | None) -> None:
+        self.ask("write", (key, value))
 
     def require_fence(self) -> None:
         self._require_newest(self.ask("fence"))
@@ -291,6 +295,7 @@ def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.
             clock=Clock(client.monotonic, client.sleep, lambda: 1.0),
         )
         records.run = f"run-{number}"
+        records._turn._claim = records._turn._claim._replace(run=records.run)
         records.__dict__.update(_producer=client, _log=client)
         return records
 

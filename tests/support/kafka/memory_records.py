@@ -264,12 +264,12 @@ class MemoryBroker(MemorySession):
         partition = response.PartitionProduceResponse(index=0, error_code=code, base_offset=offset)
         return ProduceResponse(responses=[response(name=topic.name, partition_responses=[partition])])
 
-    def _append(self, transactional_id: str, name: str, data: bytes) -> tuple[int, int]:
+    def _append(self, transactional_id: str | None, name: str, data: bytes) -> tuple[int, int]:
         log = self._log_of(name)
         if log is None:
             return UNKNOWN_TOPIC, -1
         found, epoch = self.cluster.topics[name], producer_of(data)
-        if self.release.verifies_producers and not log.is_open(epoch):
+        if transactional_id is not None and self.release.verifies_producers and not log.is_open(epoch):
             code = self.coordinator_state.verify(transactional_id, epoch, name)
             if code:
                 return code, -1

@@ -135,6 +135,7 @@ def test_ten_thousand_records_are_one_commit(session: Any, own: RecordsTopic) ->
     found = new_run(session, topic=own).read()
     assert sum(name.startswith("many-") for name in found.topics) == 10_000
     assert found.errors == {}
+    run.acquire()
     run.commit({f"many-{number}": None for number in range(10_000)}, hold=False)
     assert not any(name.startswith("many-") for name in committed(session, own).topics)
 

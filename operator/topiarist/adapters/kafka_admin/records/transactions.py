@@ -68,9 +68,18 @@ class Producer:
         self._producer_id = self._epoch = -1
         self._sequence = 0
 
-    def init(self) -> None:
-        """Fence all earlier producers, and end their transaction. Raises ``OutcomeUnknown`` and ``TopiaristError``."""
-        self._init(-1, -1)
+    def init(self, check: Callable[[], None] = lambda: None) -> None:
+        """Fence all earlier producers, and end their transaction. Raises ``OutcomeUnknown`` and ``TopiaristError``.
+
+        ``check`` is called directly before each attempt, and may raise.
+        """
+
+        def find() -> Connection:
+            coordinator = self._find_coordinator()
+            check()
+            return coordinator
+
+        self._init(-1, -1, find)
 
     def require_fence(self) -> None:
         """Return if no other producer has taken over; the coordinator writes that to its quorum.
@@ -78,7 +87,7 @@ class Producer:
         Raises ``Fenced``, ``OutcomeUnknown`` and ``TopiaristError``.
         """
         producer_id, epoch = self._producer_id, self._epoch
-        self._init(producer_id, epoch)
+        self._init(producer_id, epoch, self._find_coordinator)
         if self._producer_id != producer_id and epoch < _LAST_EPOCH:
             # A coordinator that has lost its state accepts any epoch, that of a fenced run too.
             raise Fenced("the coordinator has lost the state of the transactional id")
@@ -91,7 +100,19 @@ class Producer:
             self._sequence += count
         self._end()
 
-    def _init(self, producer_id: int, epoch: int) -> None:
+    def write(self, key: bytes, value: bytes | None) -> None:
+        """Append one record without a transaction (None: delete its key); after a lost answer it may be there twice.
+
+        Raises ``TopiaristError``.
+        """
+        builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
+        builder.append(0, int(time.time() * 1000), key, value, [])
+        try:
+            self._produce(bytes(builder.build()), is_transactional=False)
+        except OutcomeUnknown as error:
+            raise TopiaristError(Reason.UNREACHABLE, str(error), "run again") from error
+
+    def _init(self, producer_id: int, epoch: int, find: Callable[[], Connection]) -> None:
         def send(connection: Connection) -> tuple[int, Message]:
             request = InitProducerIdRequest(
                 transactional_id=self._transactional_id,
@@ -102,7 +123,7 @@ class Producer:
             answer = connection.call(request, version=connection.version_of(request, _INIT_VERSION))
             return answer.error_code, answer
 
-        answer = self._repeat("cannot begin to write records", self._find_coordinator, send, AGAIN_CODES)
+        answer = self._repeat("cannot begin to write records", find, send, AGAIN_CODES)
         self._producer_id, self._epoch, self._sequence = answer.producer_id, answer.producer_epoch, 0
 
     def _add_partition(self) -> None:
@@ -124,12 +145,12 @@ class Producer:
 
         self._repeat("cannot begin a transaction", self._find_coordinator, send, AGAIN_CODES)
 
-    def _produce(self, batch: bytes) -> None:
+    def _produce(self, batch: bytes, *, is_transactional: bool = True) -> None:
         def send(connection: Connection) -> tuple[int, Message]:
             topic = ProduceRequest.TopicProduceData
             partition = topic.PartitionProduceData(index=0, records=batch)
             request = ProduceRequest(
-                transactional_id=self._transactional_id,
+                transactional_id=self._transactional_id if is_transactional else None,
                 acks=-1,
                 timeout_ms=constants.PRODUCE_TIMEOUT_MS,
                 topic_data=[topic(name=self._topic, partition_data=[partition])],

@@ -1,0 +1,148 @@
+"""Pairs of the command ``topiarist apply`` on one cluster, each with topics of its own: one of a pair must wait.
+
+    python -m support.kafka.paired_runs 200             # on a cluster of its own, then again beside two busy processes
+    python -m support.kafka.paired_runs 200 --busy 0    # only on the quiet machine
+
+The second command of a pair starts up to half a second after the first one. Prints the counts as JSON, and ends with 1
+if a run of a pair failed: no process is killed, so no run may be taken over.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from support.kafka.kraft import KraftCluster
+from support.kafka.releases import NEWEST
+
+MAX_DELAY_S = 0.5
+"""Seconds from the first start to the second: each pair has another part of it."""
+
+TAKEN_OVER = "another run has taken over"
+_CLUSTER = """apiVersion: topiarist.dev/v1
+kind: Cluster
+metadata: {{name: demo}}
+spec:
+  kafka: {{bootstrapServers: "{bootstrap}"}}
+"""
+_TOPIC = """---
+apiVersion: topiarist.dev/v1
+kind: Topic
+metadata: {{name: {name}}}
+spec: {{clusters: [demo], partitions: 1, replicationFactor: 1, config: {{retention.ms: {retention}}}}}
+"""
+
+
+class Ended(NamedTuple):
+    """One command of a pair: its exit code, all that it printed, and the seconds that it took."""
+
+    code: int
+    text: str
+    seconds: float
+
+    @property
+    def is_taken_over(self) -> bool:
+        """Return whether another run has fenced this one."""
+        return TAKEN_OVER in self.text
+
+
+class Pairs:
+    """Two folders of manifests with ``topics`` topics each, which two commands apply at the same time."""
+
+    def __init__(self, bootstrap: str, folder: Path, topics: int = 15) -> None:
+        self._folders = [folder / owner for owner in ("one", "two")]
+        self._topics = topics
+        self._round = 0
+        for each in self._folders:
+            each.mkdir()
+            (each / "cluster.yaml").write_text(_CLUSTER.format(bootstrap=bootstrap), encoding="utf-8")
+
+    def run(self, delay: float) -> Sequence[Ended]:
+        """Give all topics another value, start both commands, the second one ``delay`` seconds later; wait for both."""
+        self._round += 1
+        for folder in self._folders:
+            names = [f"pairs-{folder.name}-{number}" for number in range(self._topics)]
+            texts = [_TOPIC.format(name=name, retention=1_000_000 + self._round) for name in names]
+            (folder / "topics.yaml").write_text("".join(texts), encoding="utf-8")
+        first, second = self._folders
+        began = time.monotonic()
+        processes = [_start(first)]
+        time.sleep(delay)  # the schedule that is tried
+        processes.append(_start(second))
+        ended = []
+        for process in processes:
+            text, _ = process.communicate(timeout=300)
+            ended.append(Ended(process.returncode, text, time.monotonic() - began))
+        return ended
+
+
+def _start(folder: Path) -> subprocess.Popen[str]:
+    words = ["apply", str(folder), "--yes", "--owner", folder.name]
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return subprocess.Popen(
+        [sys.executable, "-m", "topiarist", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+    )
+
+
+@contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Keep processors busy with this many processes."""
+    processes = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
+    try:
+        yield
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+def run_pairs(pairs: Pairs, count: int) -> Mapping[str, object]:
+    """Run pairs with all delays; return how many ended how, the longest one, and the ends of up to three texts."""
+    counts: Counter[str] = Counter(pairs=0, fenced=0, unknown=0, failed=0)
+    longest, texts = 0.0, []
+    for number in range(count):
+        ended = pairs.run(MAX_DELAY_S * number / max(1, count - 1))
+        failed = [each for each in ended if each.code]
+        counts["pairs"] += 1
+        counts["fenced"] += any(each.is_taken_over for each in ended)
+        counts["unknown"] += any("OutcomeUnknown" in each.text for each in ended)
+        counts["failed"] += bool(failed)
+        longest = max(longest, *(each.seconds for each in ended))
+        texts += [each.text[-500:] for each in failed]
+    return {**counts, "longest_s": round(longest, 1), "texts": texts[:3]}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run pairs on a cluster of their own; return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--busy", type=int, default=2)
+    parser.add_argument("--topics", type=int, default=15)
+    options = parser.parse_args(arguments)
+    results = {}
+    with tempfile.TemporaryDirectory() as name, KraftCluster(NEWEST, {1: "a", 2: "b", 3: "c"}) as kafka:
+        pairs = Pairs(kafka.bootstrap, Path(name), options.topics)
+        pairs.run(MAX_DELAY_S)  # creates the topics
+        for busy in dict.fromkeys((0, options.busy)):
+            with busy_processes(busy):
+                results[f"{busy} busy processes"] = run_pairs(pairs, options.count)
+    print(json.dumps(results, indent=1))
+    return int(any(result["failed"] for result in results.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
