@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from support.builders import spec
@@ -283,6 +285,31 @@ def test_k05_too_few_replicas_in_sync_are_waited_for() -> None:
         make_change(broker)
     assert error.value.reason is Reason.UNREACHABLE
     assert read(broker).topics == before.topics
+
+
+@pytest.mark.parametrize("back_after", [25.0, None])
+@pytest.mark.parametrize("release", ["3.9.2", "4.4.0"])
+@pytest.mark.parametrize("number", [1, 2, 4])
+def test_k05_too_few_replicas_in_sync_inside_a_transaction(release: str, number: int, back_after: float | None) -> None:
+    """The coordinator aborts a transaction after 10 s. A run begins it again in time; it is not said as another run."""
+    broker = MemoryBroker(release=release)
+    broker.create_topic()
+
+    def stop(name: str, found: int) -> None:
+        if (name, found) == ("Produce", number):
+            broker.cluster.stopped |= {1, 2}
+            until = broker.now + back_after if back_after else math.inf
+            broker.before = lambda name, number: broker.cluster.stopped.clear() if broker.now >= until else None
+
+    broker.before = stop
+    if back_after:
+        make_change(broker)
+        assert read(broker).topics == {"a": AFTER, "b": BEFORE}
+        return
+    with pytest.raises(TopiaristError, match=r"min\.insync\.replicas") as error:
+        make_change(broker)
+    assert error.value.reason is Reason.UNREACHABLE
+    assert "another run" not in str(error.value)
 
 
 def test_k06_a_plan_reads_what_was_committed_before_it() -> None:

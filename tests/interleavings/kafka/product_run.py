@@ -62,8 +62,8 @@ _POLLS: tuple[tuple[Any, str, float], ...] = (
 class Request(NamedTuple):
     """What a run waits for.
 
-    ``kind`` is one of: read, end, write, init, fence, commit, topics, look, look for moves, throttles, controller, admin,
-    sleep.
+    ``kind`` is one of: read, end, write, init, fence, commit, topics, look, look for moves, throttles, controller,
+    admin, sleep.
     """
 
     kind: str
@@ -116,8 +116,10 @@ class _Client:
     def require_fence(self) -> None:
         self._require_newest(self.ask("fence"))
 
-    def commit(self, values: Mapping[bytes, bytes | None]) -> None:
+    def commit(self, values: Mapping[bytes, bytes | None]) -> float:
+        began = self._clock
         self._require_newest(self.ask("commit", tuple(values.items())))
+        return began
 
     @staticmethod
     def _require_newest(answer: str) -> None:
@@ -309,6 +311,7 @@ def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.
         _check_left_records=lambda records: _NOTHING_LEFT,
         _move_reader=lambda: reader,
         inspect_all=reader.inspect_all,
+        find_refusals=lambda plan: {},  # rights, which depend on no order
     )
     return cluster
 

@@ -133,7 +133,7 @@ class World(NamedTuple):
         return self._replace(topics=tuple(sorted(topics.items())))
 
     def commit(self, changes: Mapping[bytes, bytes | None]) -> World:
-        """Return the state after a transaction on the records, or after a record without one; claims keep their order."""
+        """Return the state after a transaction on the records, or one record without it; claims keep their order."""
         values = {**dict(self.values), **changes}
         kept = [(key, value) for key, value in values.items() if value is not None]
         claims = [each for each in kept if each[0].startswith(codec.CLAIM_PREFIX.encode())]

@@ -111,7 +111,7 @@ class Turn:
         end, records = self._find_end(), self._read(False)
         has_waited = has_paused = False
         while True:
-            holder = self._find_holder([each for each in _holders(records) if each != self._claim])
+            holder = self._find_holder([each for each in find_holders(records) if each != self._claim])
             if holder is None:
                 if has_paused or not has_waited:
                     return
@@ -132,7 +132,7 @@ class Turn:
         if self._claim not in records.claims:
             return None  # this run stood still, and another one has removed its claim
         before = records.claims[: records.claims.index(self._claim)]
-        if self._find_holder(_holders(records._replace(claims=before))) is not None:
+        if self._find_holder(find_holders(records._replace(claims=before))) is not None:
             return None
         self._expired = before
         return records.lock
@@ -145,7 +145,8 @@ class Turn:
         return next((each for each in holders if now - self._since[each] < each.lease), None)
 
 
-def _holders(records: Records) -> tuple[Holder, ...]:
+def find_holders(records: Records) -> tuple[Holder, ...]:
+    """Return the lock, if it is held, and all claims in their order."""
     return (*([records.lock] if records.lock.run else []), *records.claims)
 
 

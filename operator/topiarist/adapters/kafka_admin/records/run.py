@@ -16,7 +16,7 @@ from contextlib import suppress
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.records import codec, constants
-from topiarist.adapters.kafka_admin.records.claims import Turn
+from topiarist.adapters.kafka_admin.records.claims import Turn, find_holders
 from topiarist.adapters.kafka_admin.records.constants import SYSTEM_CLOCK, Clock
 from topiarist.adapters.kafka_admin.records.intents import PresentTopics, forget_intent, has_late_write, resolve
 from topiarist.adapters.kafka_admin.records.log import RecordsLog
@@ -285,9 +285,9 @@ class RecordsRun:
         if hold:
             host, epoch = socket.gethostname(), self._leader_epoch()
             lock = Lock(self.run, self._owner, host, constants.LEASE_S, lock.number, epoch)
-        now = self._clock.now()
+        began = self._clock.now()
         try:
-            self._send({**self._turn.replacements(), **values}, lock)
+            began = self._send({**self._turn.replacements(), **values}, lock)
         except Fenced as error:
             raise self._taken_over(error) from error
         except OutcomeUnknown as error:
@@ -296,21 +296,23 @@ class RecordsRun:
             self._failure = error
             raise
         self._turn.end()
-        self._send_until = now + constants.LEASE_S - constants.MARGIN_S if hold else None
-        self._renew_at = now + constants.LEASE_S / 3
+        self._send_until = began + constants.LEASE_S - constants.MARGIN_S if hold else None
+        self._renew_at = began + constants.LEASE_S / 3
         if not hold:
             self._failure = _not_acquired()
 
-    def _send(self, values: Mapping[str, bytes | None], lock: Lock) -> None:
+    def _send(self, values: Mapping[str, bytes | None], lock: Lock) -> float:
+        """Write values and the lock; return a time before their transaction."""
         self._require_same_topic()
         assert self._found is not None
         batch: dict[str, bytes | None] = {codec.LOCK: codec.encode_lock(lock), **values}
         meta = Meta(self._found.cluster_id, self._found.topic_id)
         if self._records.meta is None:
             batch = {codec.META: codec.encode_meta(meta), **batch}
-        self._producer.commit({key.encode(): value for key, value in batch.items()})
+        began = self._producer.commit({key.encode(): value for key, value in batch.items()})
         self._require_same_topic()
         self._records = self._records._replace(lock=lock, meta=meta)
+        return began
 
     def _find_commit(self, lock: Lock, cause: OutcomeUnknown) -> None:
         """Return if a commit with an unknown outcome was made: its number tells."""
@@ -350,15 +352,25 @@ class RecordsRun:
         """Return the error of a fenced run: a freeze fences too, and is committed a moment later."""
         until = self._clock.now() + constants.FREEZE_COMMIT_S
         while True:
-            gate = None
+            found = None
             with suppress(TopiaristError, Disconnected):
-                gate = self.read().gate
-            if gate is not None:
-                self._failure = _frozen(gate)
+                found = self.read()
+            if found and found.gate is not None:
+                self._failure = _frozen(found.gate)
                 return self._failure
             if self._clock.now() >= until:
-                return self._fail(f"another run has taken over ({cause})")
+                return self._fail(f"{self._name_newer_run(found)} ({cause})")
             self._clock.sleep(constants.LOCK_POLL_INTERVAL_S)
+
+    def _name_newer_run(self, found: Records | None) -> str:
+        """Return what has fenced this run, by the records that were read afterwards (None: they could not be read)."""
+        holders = find_holders(found) if found else ()
+        if other := next((each for each in holders if each.run != self.run), None):
+            return f"another run has taken over: {other.owner} on {other.host} ({other.run})"
+        if found and found.number > self._records.number:
+            return "another run has taken over, and ended"
+        seconds = constants.TRANSACTION_TIMEOUT_MS // 1000
+        return f"the brokers ended its transaction after {seconds} s, or another run has taken over"
 
     def _fail(self, why: str) -> TopiaristError:
         self._failure = TopiaristError(Reason.SESSION_LOST, f"this run has lost the records: {why}", HINT_RUN_AGAIN)
