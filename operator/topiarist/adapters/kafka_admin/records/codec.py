@@ -147,12 +147,11 @@ def decode_records(values: Mapping[bytes, bytes]) -> Records:
             elif key.startswith(CLAIM_PREFIX):
                 claims.append(_claim(key.removeprefix(CLAIM_PREFIX), _load(raw)))
             else:
-                raise JsonError("found a key that this release of topiarist does not know")
-        except (JsonError, _TooNew) as error:
+                raise _UnknownKey("found a key that this release of topiarist does not know")
+        except (JsonError, _TooNew, _UnknownKey) as error:
             if name is None:
-                hint = "upgrade topiarist" if isinstance(error, _TooNew) else "another client has written to the topic"
                 message = f"the record {quote(key)} of topiarist cannot be read: {error}"
-                raise TopiaristError(Reason.UNREADABLE, message, hint) from None
+                raise TopiaristError(Reason.UNREADABLE, message, _HINTS[type(error)]) from None
             errors[name] = ReadError(key, str(error))
     lock, gate, meta, moved, moves = (found.get(key) for key in (LOCK, GATE, META, MOVED, MOVES))
     return Records(topics, lock or Lock(), gate, meta, moved, moves, errors, tuple(claims))
@@ -160,6 +159,18 @@ def decode_records(values: Mapping[bytes, bytes]) -> Records:
 
 class _TooNew(Exception):
     """A value of a later release."""
+
+
+class _UnknownKey(Exception):
+    """A key of a later release, or of another client."""
+
+
+_HINTS: Mapping[type[Exception], str] = {
+    JsonError: "another client has written to the topic: write the last value of this key that topiarist wrote",
+    _TooNew: "upgrade topiarist",
+    _UnknownKey: "upgrade topiarist if a later release wrote it; if another client did, delete it:"
+    " write a record with this key and a null value to the topic",
+}
 
 
 def _dump(fields: Mapping[str, object]) -> bytes:

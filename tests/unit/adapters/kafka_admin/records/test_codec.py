@@ -181,9 +181,12 @@ def test_any_json_is_read_or_refused(key: str, value: object) -> None:
 
 @pytest.mark.parametrize("key", ["other", "topic", "", "lock2", "\udcff"])
 def test_an_unknown_key_ends_the_read(key: str) -> None:
-    """A later release may keep something there that this one must respect."""
-    with pytest.raises(TopiaristError, match="does not know"):
+    """A later release may keep something there that this one must respect: the error has the remedy for both causes."""
+    with pytest.raises(TopiaristError, match="does not know") as error:
         codec.decode_records({key.encode(errors="surrogateescape"): b"{}"})
+    assert error.value.hint
+    assert "upgrade topiarist" in error.value.hint
+    assert "this key and a null value" in error.value.hint
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "x" * 250, "\udcff"])
@@ -212,8 +215,9 @@ def test_throttles_of_other_configs_are_refused(entity: str, key: str) -> None:
         require_error("moves", json.dumps({**fields, field: {entity: {key: {"before": None, "ours": "1"}}}}).encode())
 
 
-def test_a_lease_is_a_day_at_most() -> None:
+@pytest.mark.parametrize("key", ["lock", "claim/run"])
+def test_a_lease_is_a_day_at_most(key: str) -> None:
     """No value of another client makes a run wait for ever."""
-    fields = json.loads(SAMPLES["lock"])
+    fields = json.loads(SAMPLES[key])
     for lease in (24 * 3600 * 1000 + 1, 10**400):
-        require_error("lock", json.dumps({**fields, "leaseMs": lease}).encode())
+        require_error(key, json.dumps({**fields, "leaseMs": lease}).encode())
