@@ -123,6 +123,8 @@ def run_pairs(pairs: Pairs, count: int) -> Mapping[str, object]:
         counts["failed"] += bool(failed)
         longest = max(longest, *(each.seconds for each in ended))
         texts += [each.text[-500:] for each in failed]
+        if (number + 1) % 10 == 0:
+            print(json.dumps(counts), file=sys.stderr, flush=True)
     return {**counts, "longest_s": round(longest, 1), "texts": texts[:3]}
 
 
@@ -136,7 +138,9 @@ def main(arguments: Sequence[str]) -> int:
     results = {}
     with tempfile.TemporaryDirectory() as name, KraftCluster(NEWEST, {1: "a", 2: "b", 3: "c"}) as kafka:
         pairs = Pairs(kafka.bootstrap, Path(name), options.topics)
-        pairs.run(MAX_DELAY_S)  # creates the topics
+        created = pairs.run(MAX_DELAY_S)
+        if any(each.code for each in created):
+            raise SystemExit(f"the topics cannot be created: {created}")
         for busy in dict.fromkeys((0, options.busy)):
             with busy_processes(busy):
                 results[f"{busy} busy processes"] = run_pairs(pairs, options.count)

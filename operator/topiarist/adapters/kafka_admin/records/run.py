@@ -80,7 +80,7 @@ class RecordsRun:
             self.run,
             owner,
             write=lambda key, value: self._producer.write(key, value),
-            read=lambda whole: self._read(whole=whole),
+            read=lambda whole: self._read_claims() if whole else self._read(whole=False),
             find_end=lambda: self._log.find_end(),
             clock=clock,
         )
@@ -223,7 +223,7 @@ class RecordsRun:
             except (Fenced, OutcomeUnknown, Disconnected) as error:
                 attempt += 1
                 if stop() or self._clock.now() >= deadline:
-                    raise TopiaristError(Reason.LOCKED, f"other runs took the records: {error}") from error
+                    raise _not_begun(error) from error
                 self._pause(attempt)
                 continue
             if not self._records.lock.run or self._records.lock == waited_for:
@@ -249,6 +249,10 @@ class RecordsRun:
         found = find_topic(self._session, self._topic)
         self._require_expected(found)
         return found or create_topic(self._session, self._topic, self._clock)
+
+    def _read_claims(self) -> Records:
+        """Return all records, without a look at the topic: it was checked before, and is checked with the fence."""
+        return codec.decode_records(self._log.read(whole=True))
 
     def _resolve_intents(self, stop: Callable[[], bool]) -> None:
         """Replace all intents by what their topics show, in one commit: the next run does not wait for them again."""
@@ -392,6 +396,12 @@ class RecordsRun:
 
 def _not_acquired() -> TopiaristError:
     return TopiaristError(Reason.SESSION_LOST, "the records were not acquired", HINT_RUN_AGAIN)
+
+
+def _not_begun(error: Fenced | OutcomeUnknown | Disconnected) -> TopiaristError:
+    if isinstance(error, Fenced):
+        return TopiaristError(Reason.LOCKED, f"other runs took the records: {error}", "run again")
+    return TopiaristError(Reason.UNREACHABLE, f"the records cannot be acquired: {error}", "run again")
 
 
 def _frozen(gate: Freeze) -> TopiaristError:
