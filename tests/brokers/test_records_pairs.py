@@ -26,9 +26,9 @@ def test_of_two_commands_on_a_busy_machine_one_waits(kraft: KraftFixture) -> Non
 
 def require_pairs(kraft: KraftFixture, count: int) -> None:
     """Run pairs, and demand that none of their runs failed."""
-    pairs = Pairs(kraft.kafka.bootstrap, kraft.folder, topics=3)
-    assert [each.code for each in pairs.run(MAX_DELAY_S)] == [0, 0]  # creates the topics
-    found = run_pairs(pairs, count)
+    with Pairs(kraft.kafka.bootstrap, kraft.folder, topics=3) as pairs:
+        assert [each.code for each in pairs.run(MAX_DELAY_S)] == [0, 0]  # creates the topics
+        found = run_pairs(pairs, count)
     assert (found["pairs"], found["failed"], found["fenced"]) == (count, 0, 0), found
     session = Session(KafkaAccess(kraft.kafka.bootstrap), 10.0)
     try:

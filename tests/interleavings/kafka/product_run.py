@@ -3,7 +3,7 @@
 The code is that of ``reconcile``, the planner, ``KafkaCluster``, the writer with its chunks and requests, and the run
 over the records with lock, fence, intents and their resolution. Replaced are the producer and the log (one transaction
 is one step), the reads of topics (one step each), the connection to the controller, and the clock. Pauses between two
-polls are as long as what they wait for.
+polls are as long as what they wait for; no run pauses for a random time.
 """
 
 from __future__ import annotations
@@ -294,7 +294,7 @@ def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.
             run.options.owner,
             look=lambda names: client.look(names).topics,
             leader_epoch=client.leader_epoch,
-            clock=Clock(client.monotonic, client.sleep, lambda: 1.0),
+            clock=Clock(client.monotonic, client.sleep, lambda: 0.0),
         )
         records.run = f"run-{number}"
         records._turn._claim = records._turn._claim._replace(run=records.run)
