@@ -3,7 +3,7 @@
 The code is that of ``reconcile``, the planner, ``KafkaCluster``, the writer with its chunks and requests, and the run
 over the records with lock, fence, intents and their resolution. Replaced are the producer and the log (one transaction
 is one step), the reads of topics (one step each), the connection to the controller, and the clock. Pauses between two
-polls are as long as what they wait for; no run pauses for a random time.
+polls are as long as what they wait for, and there is none after the wait for the lock.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ FREEZE = Freeze("maintenance", "anna", "2026-01-01T00:00:00Z")
 
 _POLLS: tuple[tuple[Any, str, float], ...] = (
     (constants, "LOCK_POLL_INTERVAL_S", constants.LEASE_S),
+    (constants, "MAX_LOCK_PAUSE_S", 0.0),
     (writer, "_LOOK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
     (writer, "_MAX_LOOK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
     (writer, "_STOP_CHECK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
@@ -294,7 +295,7 @@ def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.
             run.options.owner,
             look=lambda names: client.look(names).topics,
             leader_epoch=client.leader_epoch,
-            clock=Clock(client.monotonic, client.sleep, lambda: 0.0),
+            clock=Clock(client.monotonic, client.sleep, lambda: 1.0),
         )
         records.run = f"run-{number}"
         records._turn._claim = records._turn._claim._replace(run=records.run)
