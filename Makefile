@@ -19,6 +19,7 @@ SOURCES := operator tests tools benchmarks docs/python
 WORKERS ?= $(shell getconf _NPROCESSORS_ONLN)
 SECONDS ?= 60
 WALKS ?= 1000
+PAIRS ?= 200
 SAMPLE ?= 300
 SEED ?= 1
 FUZZ := $(CACHE)/fuzz
@@ -48,7 +49,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 .PHONY: help demo test test-faults test-kafka test-kubernetes kube soak record-faults check lint vectors bench bench-kafka
-.PHONY: campaign record-campaigns soak-day record-soak-day site site-versions
+.PHONY: campaign pairs record-campaigns soak-day record-soak-day site site-versions
 .PHONY: bench-moves bench-operator bench-drift bench-page test-slow test-unit budgets record-budgets test-browser mutants fuzz golden generate constraints clean
 .PHONY: release release-files publish-image publish-chart publish-python publish-files lint-workflows wheels
 .PHONY: nightly green-night namespaces pictures interleave record-interleavings need-python need-java
@@ -111,6 +112,9 @@ record-interleavings: .venv/ready  ## explore, and put the counts into docs/inte
 record-faults: .venv/ready  ## put the figures of the last run of test-faults into docs/reliability.md
 	$(SCRIPT) fault_matrix $(CACHE)/faults.json
 	$(SCRIPT) reference
+
+pairs: .venv/ready  ## pairs of applies at the same time on real brokers, quiet and beside busy processes: PAIRS=200
+	@$(SCRIPT) support.kafka.paired_runs $(PAIRS)
 
 campaign: .venv/ready  ## perturb the operator at every write and event, and try the states of the schema: four minutes
 	$(SCRIPT) campaigns.run $(CACHE)/campaigns.json

@@ -24,6 +24,7 @@ NIGHTLY = {
         *("two runs, freeze", "two equal runs, unlock", "moves: a raise", "moves: two batches", "moves: a failover"),
         *("moves: unlock", "growth, another client", "config, another client"),
     ),
+    "kafka": ("API: two creations, a stop", "API: two growths, a stop"),
 }
 NIGHTLY_FAULTS = {
     "zookeeper": (

@@ -24,6 +24,7 @@ _DELETE = make_run(declare("a", None))
 _ADOPT = make_run(declare("a", 2, {"retention.ms": "9000"}), adopt=("a",))
 _TWO = make_run(declare("a", 3, {"retention.ms": "9000"}), declare("b", 1, {"retention.ms": "1000"}))
 _TWO_MORE = make_run(declare("a", 4, {"retention.ms": "7000"}), declare("b", 2, {"retention.ms": "2000"}))
+_OTHER = make_run(declare("b", 1, {"retention.ms": "1000"}))
 _FREEZE = make_run()
 _OWNED_ONE: Any = {"a": (((1,),), _LONG, _RECORD)}
 _RAISE = make_run(declare("a", 1, _LONG, factor=2))
@@ -49,6 +50,7 @@ _DELAY_AND_CRASH = Budget(delays=1, crashes=1)
 
 SMALL = {
     "API: one run": Scenario((_TWO,), _OWNED, Budget(losses=2, crashes=1)),
+    "API: two runs, other topics": Scenario((_CREATE, _OTHER), {}, _CRASH),
     "API: two creations": Scenario((_CREATE, _CREATE_MORE), {}),
     "API: two creations, a crash": Scenario((_CREATE, _CREATE_MORE), {}, _CRASH),
     "API: two creations, a stop": Scenario((_CREATE, _CREATE_MORE), {}, _STOP),

@@ -19,7 +19,13 @@ from interleavings.kafka.product_run import (
     build_state,
     make_automaton,
 )
-from interleavings.kafka.properties import check_admin_request, check_commit, check_records, check_report
+from interleavings.kafka.properties import (
+    check_admin_request,
+    check_commit,
+    check_end,
+    check_records,
+    check_report,
+)
 from interleavings.kafka.world import (
     FORWARDING_S,
     AdminRequest,
@@ -47,6 +53,7 @@ _NEEDS_CONTROLLER = frozenset({"admin", "look", "look for moves", "throttles", "
 _LABELS = {
     "read": "reads the records",
     "end": "looks for the end of the records",
+    "write": "writes or removes its claim",
     "init": "begins to write records, which fences all others",
     "fence": "asks whether it is the newest",
     "commit": "commits records",
@@ -185,6 +192,7 @@ class KafkaModel:
         if isinstance(situation, Ended):
             finds = tuple(check_report(situation, before.plan, run))
             finds += tuple(moves.check_report(situation.outcomes, before.plan, world))
+            finds += tuple(check_end(situation, world, self.scenario))
             run = Run(state, touched=run.touched)
         elif situation.requests[0].kind == "sleep":
             run = run._replace(wakes=world.clock + situation.requests[0].value)
@@ -312,6 +320,8 @@ def _execute(world: World, index: int, request: Request) -> tuple[Any, World]:
             return world.values, world
         case "end":
             return world.offset, world
+        case "write":
+            return None, world.commit(dict([request.value]))
         case "init":
             return None, world._replace(newest=index)
         case "fence":

@@ -8,10 +8,10 @@ from typing import Any
 from interleavings.planted import Fault, Patch
 from topiarist.adapters.kafka_admin.moves import mover
 from topiarist.adapters.kafka_admin.moves.batch_writer import BatchWriter
-from topiarist.adapters.kafka_admin.records import constants, intents
+from topiarist.adapters.kafka_admin.records import claims, constants, intents
 from topiarist.adapters.kafka_admin.records import run as run_module
 from topiarist.adapters.kafka_admin.records.run import RecordsRun
-from topiarist.adapters.kafka_admin.records.values import Lock
+from topiarist.adapters.kafka_admin.records.values import Lock, Records
 from topiarist.adapters.kafka_admin.write import chunk_result, writer
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.planning import preconditions
@@ -23,9 +23,14 @@ def _returns(module: Any, name: str, value: Any) -> Sequence[Patch]:
     return [(module, name, lambda *_arguments, **_keywords: value)]
 
 
-def _read_without_waiting(self: RecordsRun, _stop: Any, _deadline: float) -> Lock | None:
-    """Return the lock, as if its lease were over."""
-    return self._read_lock()[0] or None
+def _find_claims(records: Records) -> Any:
+    """Return the claims alone, as if the lock were free."""
+    return records.claims
+
+
+def _find_lock(records: Records) -> Any:
+    """Return the lock alone, as if no other run were about to take it."""
+    return (records.lock,) if records.lock.run else ()
 
 
 def _commit_without_intents(self: Writer, chunk: Any) -> None:
@@ -81,7 +86,10 @@ FAULTS = {
     ),
     "the time of the lease is not checked": Fault("API: two growths, a stop", [(constants, "MARGIN_S", -1e9)]),
     "the lease of another run is not waited for": Fault(
-        "API: two growths, a stop", [(RecordsRun, "_wait_for_lock", _read_without_waiting)]
+        "API: two growths, a stop", [(claims, "find_holders", _find_claims)]
+    ),
+    "the claims of other runs are not waited for": Fault(
+        "API: two runs, other topics", [(claims, "find_holders", _find_lock)]
     ),
     "intents are not written": Fault("API: two creations, a crash", [(Writer, "_commit", _commit_without_intents)]),
     "intents of other runs are forgotten": Fault(

@@ -3,13 +3,13 @@
 The code is that of ``reconcile``, the planner, ``KafkaCluster``, the writer with its chunks and requests, and the run
 over the records with lock, fence, intents and their resolution. Replaced are the producer and the log (one transaction
 is one step), the reads of topics (one step each), the connection to the controller, and the clock. Pauses between two
-polls are as long as what they wait for.
+polls are as long as what they wait for, and there is none after the wait for the lock.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from unittest import mock
@@ -51,6 +51,7 @@ FREEZE = Freeze("maintenance", "anna", "2026-01-01T00:00:00Z")
 
 _POLLS: tuple[tuple[Any, str, float], ...] = (
     (constants, "LOCK_POLL_INTERVAL_S", constants.LEASE_S),
+    (constants, "MAX_LOCK_PAUSE_S", 0.0),
     (writer, "_LOOK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
     (writer, "_MAX_LOOK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
     (writer, "_STOP_CHECK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
@@ -62,8 +63,8 @@ _POLLS: tuple[tuple[Any, str, float], ...] = (
 class Request(NamedTuple):
     """What a run waits for.
 
-    ``kind`` is one of: read, end, init, fence, commit, topics, look, look for moves, throttles, controller, admin,
-    sleep.
+    ``kind`` is one of: read, end, write, init, fence, commit, topics, look, look for moves, throttles, controller,
+    admin, sleep.
     """
 
     kind: str
@@ -106,14 +107,20 @@ class _Client:
 
     # The producer of the records.
 
-    def init(self) -> None:
+    def init(self, check: Callable[[], None] = lambda: None) -> None:
+        check()
         self.ask("init")
+
+    def write(self, key: bytes, value: bytes | None) -> None:
+        self.ask("write", (key, value))
 
     def require_fence(self) -> None:
         self._require_newest(self.ask("fence"))
 
-    def commit(self, values: Mapping[bytes, bytes | None]) -> None:
+    def commit(self, values: Mapping[bytes, bytes | None]) -> float:
+        began = self._clock
         self._require_newest(self.ask("commit", tuple(values.items())))
+        return began
 
     @staticmethod
     def _require_newest(answer: str) -> None:
@@ -291,6 +298,7 @@ def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.
             clock=Clock(client.monotonic, client.sleep, lambda: 1.0),
         )
         records.run = f"run-{number}"
+        records._turn._claim = records._turn._claim._replace(run=records.run)
         records.__dict__.update(_producer=client, _log=client)
         return records
 
@@ -304,6 +312,7 @@ def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.
         _check_left_records=lambda records: _NOTHING_LEFT,
         _move_reader=lambda: reader,
         inspect_all=reader.inspect_all,
+        find_refusals=lambda plan: {},  # rights, which depend on no order
     )
     return cluster
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from interleavings.kafka import moves
-from interleavings.kafka.world import AdminRequest, Run, Topic, World, topic_id
+from interleavings.kafka.world import AdminRequest, Run, Scenario, Topic, World, topic_id
 from interleavings.replay import Ended
 from topiarist.adapters.kafka_admin.records import constants
 from topiarist.adapters.kafka_admin.write.chunk_requests import Kind, needs_request
+from topiarist.errors import Reason
 from topiarist.model.outcome import Result
 from topiarist.model.plan import Plan, TopicPlan, UpdateConfig
 
@@ -87,6 +88,16 @@ def check_report(ended: Ended, plan: Plan | None, run: Run) -> Iterator[str]:
             yield "a change is reported as done, and was not made by the run"
         elif outcome.topic in run.touched and outcome.result not in _COMMITTED_RESULTS:
             yield f"a change was made, and is reported as {outcome.result.value}"
+
+
+def check_end(ended: Ended, world: World, scenario: Scenario) -> Iterator[str]:
+    """Yield a sentence if another run has taken over, though this one has not stood still: one of two runs waits.
+
+    A freeze takes over by design.
+    """
+    is_taken_over = ended.error is not None and ended.error.reason is Reason.SESSION_LOST
+    if is_taken_over and world.budget.stops == scenario.budget.stops and world.newest not in scenario.freezes:
+        yield "a run that has not stood still is taken over"
 
 
 def check_records(world: World) -> Iterator[str]:

@@ -133,10 +133,11 @@ class World(NamedTuple):
         return self._replace(topics=tuple(sorted(topics.items())))
 
     def commit(self, changes: Mapping[bytes, bytes | None]) -> World:
-        """Return the state after a transaction on the records."""
+        """Return the state after a transaction on the records, or one record without it; claims keep their order."""
         values = {**dict(self.values), **changes}
-        kept = tuple(sorted((key, value) for key, value in values.items() if value is not None))
-        return self._replace(values=kept, offset=self.offset + 1)
+        kept = [(key, value) for key, value in values.items() if value is not None]
+        claims = [each for each in kept if each[0].startswith(codec.CLAIM_PREFIX.encode())]
+        return self._replace(values=(*sorted({*kept} - {*claims}), *claims), offset=self.offset + 1)
 
 
 @dataclass(frozen=True)

@@ -159,7 +159,7 @@ class _ClusterOverFake(KafkaCluster):
 
     def _open_records(self) -> RecordsRun:
         run = super()._open_records()
-        run._clock = run._log._clock = run._producer._clock = self._session.kafka.clock  # type: ignore[attr-defined]
+        run._clock = run._log._clock = run._producer._clock = run._turn._clock = self._session.kafka.clock  # type: ignore[attr-defined]
         return run
 
 

@@ -49,15 +49,16 @@ class _Transaction:
 
 
 class MemoryCoordinator:
-    """The coordinator. ``write_marker`` ends a transaction in a topic; every method takes the time as ``now``.
+    """The coordinator. ``write_marker`` ends a transaction in a topic, and returns False as long as the topic takes
+    no batch; every method takes the time as ``now``.
 
     Markers are written ``marker_delay`` seconds after a transaction has ended. With ``keeps_last_epoch``, a
     producer gets the new epoch for its old one after an abort by the coordinator, as from Kafka 4.0 on.
     """
 
-    def __init__(self, write_marker: Callable[[str, Epoch, bool], None], *, keeps_last_epoch: bool) -> None:
+    def __init__(self, write_marker: Callable[[str, Epoch, bool], bool], *, keeps_last_epoch: bool) -> None:
         self.marker_delay = 0.0
-        self._write_marker = write_marker
+        self._mark = write_marker
         self._keeps_last_epoch = keeps_last_epoch
         self._transactions: dict[str, _Transaction] = {}
         self._next_id = _FIRST_ID
@@ -135,9 +136,10 @@ class MemoryCoordinator:
                     self._fence(each, now)
         for each in self._transactions.values():
             if each.state in _ENDING and each.marked_at <= now:
-                for topic in sorted(each.topics):
-                    self._write_marker(topic, each.epoch, each.state is _State.COMMITTING)
-                each.state = _ENDING[each.state]
+                is_commit = each.state is _State.COMMITTING
+                each.topics = {topic for topic in sorted(each.topics) if not self._mark(topic, each.epoch, is_commit)}
+                if not each.topics:
+                    each.state = _ENDING[each.state]
 
     def forget(self) -> None:
         """Forget all transactional ids, as after a loss of ``__transaction_state``."""

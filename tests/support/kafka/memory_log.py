@@ -15,6 +15,8 @@ from topiarist.adapters.kafka_admin.records.checksum import has_valid_checksum
 NONE, OFFSET_OUT_OF_RANGE, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_RECORD = 0, 1, 2, 10, 87
 OUT_OF_ORDER_SEQUENCE_NUMBER, INVALID_PRODUCER_EPOCH = 45, 47
 
+_NO_PRODUCER = -1
+
 _KEPT_BATCHES = 5
 """The last batches of a producer that the leader recognizes when they are sent again."""
 
@@ -80,7 +82,7 @@ class MemoryLog:
         return found is not None and found.first_offset is not None and found.epoch == epoch.number
 
     def append(self, data: bytes, *, max_bytes: int, needs_keys: bool) -> tuple[int, int]:
-        """Append a batch of a transaction, unless it is there already; return the error code and its offset."""
+        """Append a batch; return the error code and its offset. That of a transaction is not appended twice."""
         if not has_valid_checksum(data):
             return CORRUPT_MESSAGE, -1
         batch = DefaultRecordBatch(data)
@@ -89,6 +91,8 @@ class MemoryLog:
         if len(data) > max_bytes:
             return MESSAGE_TOO_LARGE, -1
         sequence, count = batch.base_sequence, batch.last_offset_delta + 1
+        if batch.producer_id == _NO_PRODUCER:
+            return NONE, self._append(data, count)
         found = self._producers.setdefault(batch.producer_id, _Producer(batch.producer_epoch))
         if batch.producer_epoch < found.epoch:
             return INVALID_PRODUCER_EPOCH, -1

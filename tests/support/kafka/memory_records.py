@@ -193,9 +193,18 @@ class MemoryBroker(MemorySession):
         self.coordinator_state.advance(self.now)
         self.catch_up()
 
-    def _mark(self, topic: str, epoch: Epoch, commit: bool) -> None:
-        if topic in self.cluster.topics:
-            self._logs[self.cluster.topics[topic].id].mark(epoch, commit=commit)
+    def _mark(self, topic: str, epoch: Epoch, commit: bool) -> bool:
+        found = self.cluster.topics.get(topic)
+        if found and not self._has_in_sync(found):
+            return False
+        if found:
+            self._logs[found.id].mark(epoch, commit=commit)
+        return True
+
+    def _has_in_sync(self, topic: FakeTopic) -> bool:
+        replicas = topic.replicas[0]
+        in_sync = [broker for broker in replicas if broker not in self.cluster.stopped]
+        return len(in_sync) >= min(int(topic.config.get("min.insync.replicas", "1")), len(replicas))
 
     def _log_of(self, topic: str) -> MemoryLog | None:
         found = self.cluster.topics.get(topic) if topic in self._image else None
@@ -264,18 +273,16 @@ class MemoryBroker(MemorySession):
         partition = response.PartitionProduceResponse(index=0, error_code=code, base_offset=offset)
         return ProduceResponse(responses=[response(name=topic.name, partition_responses=[partition])])
 
-    def _append(self, transactional_id: str, name: str, data: bytes) -> tuple[int, int]:
+    def _append(self, transactional_id: str | None, name: str, data: bytes) -> tuple[int, int]:
         log = self._log_of(name)
         if log is None:
             return UNKNOWN_TOPIC, -1
         found, epoch = self.cluster.topics[name], producer_of(data)
-        if self.release.verifies_producers and not log.is_open(epoch):
+        if transactional_id is not None and self.release.verifies_producers and not log.is_open(epoch):
             code = self.coordinator_state.verify(transactional_id, epoch, name)
             if code:
                 return code, -1
-        replicas = found.replicas[0]
-        in_sync = [broker for broker in replicas if broker not in self.cluster.stopped]
-        if len(in_sync) < min(int(found.config.get("min.insync.replicas", "1")), len(replicas)):
+        if not self._has_in_sync(found):
             return NOT_ENOUGH_REPLICAS, -1
         max_bytes = int(found.config.get("max.message.bytes", kafka_default("max.message.bytes")))
         return log.append(data, max_bytes=max_bytes, needs_keys=found.config.get("cleanup.policy") == "compact")

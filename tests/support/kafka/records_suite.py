@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from topiarist.adapters.kafka_admin.records import constants
+from topiarist.adapters.kafka_admin.records import codec, constants
 from topiarist.adapters.kafka_admin.records.constants import SYSTEM_CLOCK, Clock
 from topiarist.adapters.kafka_admin.records.run import RecordsRun
 from topiarist.adapters.kafka_admin.records.transactions import Fenced, Producer
-from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
+from topiarist.adapters.kafka_admin.records.values import Claim, Records, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC, RecordsTopic
 from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord
@@ -38,8 +38,11 @@ def record(count: int) -> TopicRecord:
 
 
 def committed(session: Any, topic: RecordsTopic = DEFAULT_RECORDS_TOPIC) -> Records:
-    """Return the records as a new run reads them."""
-    return new_run(session, topic=topic).acquire(timeout=60)
+    """Return the records as a new run reads them, which lets the next one begin at once."""
+    run = new_run(session, topic=topic)
+    records = run.acquire(timeout=60)
+    run.release()
+    return records
 
 
 def unique(name: str) -> str:
@@ -77,12 +80,42 @@ def test_a_newer_run_fences_the_older(session: Any, own: RecordsTopic) -> None:
     """The older run may neither send nor commit; the records of the newer stay."""
     older, newer = new_run(session, topic=own), new_run(session, topic=own)
     older.acquire()
-    newer.acquire()
+    newer._begin()  # as after the lease
     newer.commit({"a": record(1)}, hold=False)
     with pytest.raises(TopiaristError) as error:
         older.commit({"a": record(2)}, hold=True)
     assert error.value.reason is Reason.SESSION_LOST
     assert count_of(committed(session, own).topics["a"]) == 1
+
+
+def test_claims_keep_the_order_of_the_log(session: Any, own: RecordsTopic) -> None:
+    """Records without a transaction: a claim that is renewed keeps its place, one that was removed comes last."""
+    run = new_run(session, topic=own)
+    run._find_or_create()
+
+    def claim(name: str, attempt: int) -> None:
+        value = codec.encode_claim(Claim(name, "team", "host", 30.0, attempt))
+        run._producer.write(codec.claim_key(name).encode(), value)
+
+    claim("second", 1)
+    claim("first", 1)
+    claim("second", 2)
+    assert [(each.run, each.attempt) for each in run.read().claims] == [("second", 2), ("first", 1)]
+    run._producer.write(codec.claim_key("second").encode(), None)
+    claim("second", 3)
+    assert [each.run for each in run.read().claims] == ["first", "second"]
+
+
+def test_a_run_that_begins_waits_for_a_live_one(session: Any, own: RecordsTopic) -> None:
+    """A run that has acquired the records and written nothing is not fenced: the next one waits, and names it."""
+    first, second = new_run(session, topic=own), new_run(session, "other", topic=own)
+    first.acquire()
+    with pytest.raises(TopiaristError, match="team on") as error:
+        second.acquire(timeout=1)
+    assert error.value.reason is Reason.LOCKED
+    first.commit({"a": record(1)}, hold=False)
+    assert second.acquire(timeout=1).topics == {"a": record(1)}
+    second.release()
 
 
 def test_a_freeze_fences_a_writing_run_at_once(session: Any, own: RecordsTopic) -> None:
@@ -135,6 +168,7 @@ def test_ten_thousand_records_are_one_commit(session: Any, own: RecordsTopic) ->
     found = new_run(session, topic=own).read()
     assert sum(name.startswith("many-") for name in found.topics) == 10_000
     assert found.errors == {}
+    run.acquire()
     run.commit({f"many-{number}": None for number in range(10_000)}, hold=False)
     assert not any(name.startswith("many-") for name in committed(session, own).topics)
 

@@ -27,14 +27,18 @@ FENCED = TopiaristError(Reason.SESSION_LOST, "another run took over", "run again
 
 
 class BenchRecords:
-    """The records of a run in memory. ``commits`` has every commit: its changes, and whether the lock is held."""
+    """The records of a run in memory. ``commits`` has every commit: its changes, and whether the lock is held.
+
+    A run that has given up the lock must acquire the records before it commits again.
+    """
 
     def __init__(self, read_topic: Callable[[str], TopicState | None]) -> None:
         self.read_topic = read_topic
         self.topics: dict[str, TopicRecord] = {}
         self.commits: list[tuple[Mapping[str, TopicRecord | None], bool]] = []
         self.errors: dict[str, ReadError] = {}
-        self.is_held = False
+        self.is_held = self.is_acquired = False
+        self.acquisitions = 0
         self.is_fenced = False
         self.fence_checks = 0
         self.before_fence: Callable[[int], None] = lambda number: None
@@ -42,11 +46,12 @@ class BenchRecords:
 
     def acquire(self, stop: Callable[[], bool]) -> Records:
         """Resolve the intents of the run before, and return the records."""
-        self.is_fenced = False
+        self.is_fenced, self.is_acquired = False, True
+        self.acquisitions += 1
         intents = {name: each for name, each in self.topics.items() if each.intent}
         found = {name: resolve(each, self.read_topic(name), has_waited=True) for name, each in intents.items()}
         if found:
-            self.commit(found, hold=False)
+            self.commit(found, hold=True)
         return Records(dict(self.topics), errors=self.errors)
 
     def commit(self, changes: Mapping[str, TopicRecord | None], *, hold: bool) -> None:
@@ -54,13 +59,21 @@ class BenchRecords:
         self.before_commit(len(self.commits) + 1)
         if self.is_fenced:
             raise FENCED
+        assert self.is_acquired, "a commit of a run that other runs need not wait for"
         self.commits.append((dict(changes), hold))
         for name, record in changes.items():
             if record is None:
                 self.topics.pop(name, None)
             else:
                 self.topics[name] = record
-        self.is_held = hold
+        self.is_held = self.is_acquired = hold
+
+    def keep(self) -> None:
+        """Do nothing: no time passes."""
+
+    def release(self) -> None:
+        """Let other runs begin."""
+        self.is_held = self.is_acquired = False
 
     def require_fence(self) -> None:
         """Raise if the run is fenced, or holds no lock."""

@@ -178,9 +178,12 @@ class KafkaCluster:
         with translate_errors():
             self._require_cluster_of(closed)
             run = self._open_records()
-            merged = merge_moved(closed, run.acquire(timeout=self._lock_timeout, ignore_freeze=True))
-            if not merged.result.repeated:
-                run.commit_moved(merged.topics, merged.moved, merged.gate)
+            try:
+                merged = merge_moved(closed, run.acquire(timeout=self._lock_timeout, ignore_freeze=True))
+                if not merged.result.repeated:
+                    run.commit_moved(merged.topics, merged.moved, merged.gate)
+            finally:
+                run.release()
             return merged.result
 
     def read_cluster_id(self) -> str:
@@ -272,12 +275,17 @@ class _RecordsOfRun:
         self.commit = run.commit
         self.commit_batch = run.commit_batch
         self.require_fence = run.require_fence
+        self.keep = run.keep
         self.release = run.release
 
     def acquire(self, stop: Callable[[], bool]) -> Records:
         """Wait for the lock, and read the records; raise ``TopiaristError`` if they are not where they must be."""
         records = self._run.acquire(stop, self._lock_timeout)
-        self._require_moved(records)
+        try:
+            self._require_moved(records)
+        except TopiaristError:
+            self.release()
+            raise
         return records
 
 

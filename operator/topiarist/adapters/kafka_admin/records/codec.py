@@ -10,7 +10,16 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, Lock, Meta, Moved, Records, TopicRecord
+from topiarist.adapters.kafka_admin.records.values import (
+    Claim,
+    Intent,
+    IntentKind,
+    Lock,
+    Meta,
+    Moved,
+    Records,
+    TopicRecord,
+)
 from topiarist.adapters.strict_json import JsonError, decode_json
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
@@ -20,7 +29,8 @@ from topiarist.model.moves import BatchRecord, OwnThrottles, OwnValue, ReplicaMo
 from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord, ReadError
 from topiarist.text import quote
 
-META, LOCK, GATE, MOVED, MOVES, TOPIC_PREFIX = "meta", "lock", "gate", "moved", "moves", "topic/"
+META, LOCK, GATE, MOVED, MOVES = "meta", "lock", "gate", "moved", "moves"
+TOPIC_PREFIX, CLAIM_PREFIX = "topic/", "claim/"
 
 VERSION = 1
 """The version of every value."""
@@ -40,6 +50,23 @@ def encode_lock(lock: Lock) -> bytes:
             "leaseMs": round(lock.lease * 1000),
             "n": lock.number,
             "leaderEpoch": lock.leader_epoch,
+        }
+    )
+
+
+def claim_key(run: str) -> str:
+    """Return the key of the claim of a run."""
+    return f"{CLAIM_PREFIX}{run}"
+
+
+def encode_claim(claim: Claim) -> bytes:
+    """Return the value of ``claim/RUN``."""
+    return _dump(
+        {
+            "owner": claim.owner,
+            "host": claim.host,
+            "leaseMs": round(claim.lease * 1000),
+            "attempt": claim.attempt,
         }
     )
 
@@ -99,10 +126,14 @@ def encode_topic(record: TopicRecord) -> bytes:
 
 
 def decode_records(values: Mapping[bytes, bytes]) -> Records:
-    """Return all records. Raises ``Unreadable`` if a value that is not of one topic cannot be read."""
+    """Return all records. Raises ``Unreadable`` if a value that is not of one topic cannot be read.
+
+    ``values`` are in the order in which their keys were first written since they were last deleted.
+    """
     topics: dict[str, TopicRecord] = {}
     errors: dict[str, ReadError] = {}
     found: dict[str, Any] = {}
+    claims: list[Claim] = []
     decoders = {META: _meta, LOCK: _lock, GATE: _gate, MOVED: _moved, MOVES: _batch}
     for raw_key, raw in values.items():
         key = raw_key.decode(errors="backslashreplace")
@@ -113,20 +144,33 @@ def decode_records(values: Mapping[bytes, bytes]) -> Records:
                 topics[name] = _topic(_load(raw))
             elif key in decoders:
                 found[key] = decoders[key](_load(raw))
+            elif key.startswith(CLAIM_PREFIX):
+                claims.append(_claim(key.removeprefix(CLAIM_PREFIX), _load(raw)))
             else:
-                raise JsonError("found a key that this release of topiarist does not know")
-        except (JsonError, _TooNew) as error:
+                raise _UnknownKey("found a key that this release of topiarist does not know")
+        except (JsonError, _TooNew, _UnknownKey) as error:
             if name is None:
-                hint = "upgrade topiarist" if isinstance(error, _TooNew) else "another client has written to the topic"
                 message = f"the record {quote(key)} of topiarist cannot be read: {error}"
-                raise TopiaristError(Reason.UNREADABLE, message, hint) from None
+                raise TopiaristError(Reason.UNREADABLE, message, _HINTS[type(error)]) from None
             errors[name] = ReadError(key, str(error))
     lock, gate, meta, moved, moves = (found.get(key) for key in (LOCK, GATE, META, MOVED, MOVES))
-    return Records(topics, lock or Lock(), gate, meta, moved, moves, errors)
+    return Records(topics, lock or Lock(), gate, meta, moved, moves, errors, tuple(claims))
 
 
 class _TooNew(Exception):
     """A value of a later release."""
+
+
+class _UnknownKey(Exception):
+    """A key of a later release, or of another client."""
+
+
+_HINTS: Mapping[type[Exception], str] = {
+    JsonError: "another client has written to the topic: write the last value of this key that topiarist wrote",
+    _TooNew: "upgrade topiarist",
+    _UnknownKey: "upgrade topiarist if a later release wrote it; if another client did, delete it:"
+    " write a record with this key and a null value to the topic",
+}
 
 
 def _dump(fields: Mapping[str, object]) -> bytes:
@@ -180,6 +224,13 @@ def _lock(fields: object) -> Lock:
     _check(_is_number(lease) and lease <= _MAX_LEASE_MS and _is_number(number), "the lease or the number")
     _check(epoch is None or _is_number(epoch), "leaderEpoch")
     return Lock(run or "", owner, host, lease / 1000, number, epoch)
+
+
+def _claim(run: str, fields: object) -> Claim:
+    owner, host, lease, attempt = _fields(fields, "owner", "host", "leaseMs", "attempt")
+    _check(bool(run) and _is_text(owner) and _is_text(host), "the claimant")
+    _check(_is_number(lease) and lease <= _MAX_LEASE_MS and _is_number(attempt), "the lease or the attempt")
+    return Claim(run, owner, host, lease / 1000, attempt)
 
 
 def _meta(fields: object) -> Meta:

@@ -30,6 +30,8 @@ FREEZE_COMMIT_S = 1.0
 
 TRANSACTION_TIMEOUT_MS = 10_000
 PRODUCE_TIMEOUT_MS = 10_000
+MAX_PRODUCE_S = 7.0
+"""Seconds in a transaction until its records are written; after its timeout the coordinator would fence the run."""
 
 LOCK_POLL_INTERVAL_S = 0.25
 MAX_LOCK_PAUSE_S = 0.6

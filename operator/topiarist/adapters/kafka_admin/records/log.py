@@ -39,7 +39,7 @@ class RecordsLog:
         self._clock = clock
 
     def read(self, *, whole: bool) -> dict[bytes, bytes]:
-        """Return the last value of each key, without deleted keys.
+        """Return the last value of each key, without deleted keys, in the order of the first value since a deletion.
 
         With ``whole``, waits until nothing before the high watermark is undecided; the caller has fenced all earlier
         runs. Without it, the values may be old. Raises ``RecordsBlocked``, ``RecordsLost`` and ``Unreachable``.
@@ -53,10 +53,10 @@ class RecordsLog:
             before = position
             for key, value, next_offset in committed_records(part, position, end):
                 position = max(position, next_offset)
-                if key is not None:
+                if key is not None and value is not None:
+                    values[key] = value
+                elif key is not None:
                     values.pop(key, None)
-                    if value is not None:
-                        values[key] = value
             if position > before:
                 waiting_until = self._clock.now() + constants.PATIENCE_S
             elif part.last_stable_offset >= end and not part.records:

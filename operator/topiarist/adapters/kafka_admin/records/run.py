@@ -1,7 +1,8 @@
 """One run over the records: lock, fence, whole read, commits.
 
 ``init`` of the transactional id, the whole read and the commit are a compare-and-set over all records. The lock only
-keeps two runs from writing configs of one chunk; it lives from the intents of a chunk to its final records. Before each
+keeps two runs from writing configs of one chunk; it lives from the intents of a chunk to its final records. From the
+``init`` to the first commit a claim keeps other runs from fencing this one (``claims``). Before each
 Admin request a run asks the coordinator whether it is still the newest, and then its own clock: the first finds
 takeovers, the second stops of the process. A stop between that check and the request is not found.
 """
@@ -15,6 +16,7 @@ from contextlib import suppress
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.records import codec, constants
+from topiarist.adapters.kafka_admin.records.claims import Turn, find_holders
 from topiarist.adapters.kafka_admin.records.constants import SYSTEM_CLOCK, Clock
 from topiarist.adapters.kafka_admin.records.intents import PresentTopics, forget_intent, has_late_write, resolve
 from topiarist.adapters.kafka_admin.records.log import RecordsLog
@@ -41,6 +43,9 @@ HINT_RUN_AGAIN = "run again: changes that were made are recognized"
 
 class RecordsRun:
     """The records as one run sees and writes them. After a failed commit, or a takeover, every call raises the error.
+
+    ``acquire`` and each commit that holds the lock let the run go on; after one that does not, it has to acquire the
+    records again, since other runs may have written.
 
     ``look`` reads topics after a sync, to resolve intents. ``leader_epoch`` reads the epoch of the controller, None if
     it does not answer at once.
@@ -69,7 +74,16 @@ class RecordsRun:
         self._found: FoundTopic | None = None
         self._records = Records()
         self._send_until: float | None = None
-        self._failure: TopiaristError | None = TopiaristError(Reason.SESSION_LOST, "the records were not acquired")
+        self._renew_at = 0.0
+        self._failure: TopiaristError | None = _not_acquired()
+        self._turn = Turn(
+            self.run,
+            owner,
+            write=lambda key, value: self._producer.write(key, value),
+            read=lambda whole: self._read_claims() if whole else self._read(whole=False),
+            find_end=lambda: self._log.find_end(),
+            clock=clock,
+        )
 
     def read(self) -> Records:
         """Return all records that were committed before the call, without a fence; no topic: no records.
@@ -89,11 +103,17 @@ class RecordsRun:
         Raises ``TopiaristError``: ``Locked`` after ``timeout`` seconds or if ``stop()`` is true, ``Frozen``,
         ``RecordsBlocked``, ``RecordsLost``, ``Unreachable``.
         """
-        self._take(stop, timeout)
-        if self._records.gate is not None and not ignore_freeze:
-            self._failure = _frozen(self._records.gate)
-            raise self._failure
-        self._resolve_intents(stop)
+        try:
+            self._take(stop, timeout)
+            if self._records.gate is not None and not ignore_freeze:
+                raise _frozen(self._records.gate)
+            self._resolve_intents(stop)
+        except Exception as error:
+            with suppress(TopiaristError, Fenced, OutcomeUnknown, Disconnected):
+                self.release()
+            if isinstance(error, TopiaristError):
+                self._failure = error
+            raise
         return self._records
 
     def commit(self, changes: Mapping[str, TopicRecord | None], *, hold: bool) -> None:
@@ -143,10 +163,19 @@ class RecordsRun:
             message = f"a chunk took longer than {constants.LEASE_S - constants.MARGIN_S:g} s, so nothing more is sent"
             raise TopiaristError(Reason.SESSION_LOST, message, HINT_RUN_AGAIN)
 
+    def keep(self) -> None:
+        """Renew the claim or the lock after a third of its lease, so that no other run takes this one for killed."""
+        self._turn.keep()
+        if self._send_until is not None and self._clock.now() >= self._renew_at:
+            self._write({}, hold=True)
+
     def release(self) -> None:
-        """Give up the lock, if it is held and the run has not failed."""
+        """Give up the lock, if it is held and the run has not failed, or the claim: other runs may begin."""
         if self._failure is None and self._send_until is not None:
             self.commit({}, hold=False)
+        else:
+            self._failure = self._failure or _not_acquired()
+            self._turn.give_up()
 
     def set_freeze(self, freeze: Freeze | None, *, by: str, force: bool) -> FreezeResult:
         """Freeze the cluster, or unfreeze it if ``freeze`` is None; this fences a run that is writing, at once.
@@ -154,6 +183,8 @@ class RecordsRun:
         A freeze of a user other than ``by`` is changed only with ``force``. The lock stays with its holder: requests
         that it has sent may still be carried out.
         """
+        if freeze is None and self.read().gate is None:
+            return FreezeResult(Result.UNCHANGED, None)  # a run that is writing is not fenced
         for attempt in range(1, 10):
             try:
                 self._begin()
@@ -182,70 +213,46 @@ class RecordsRun:
         return records
 
     def _take(self, stop: Callable[[], bool], timeout: float) -> None:
-        """Steps 1 to 4: wait for the lock, init, read whole."""
+        """Steps 1 to 4: wait for the lock, claim it, init, read whole."""
         deadline, attempt = self._clock.now() + timeout, 0
         while True:
-            waited_for = self._wait_for_lock(stop, deadline)
+            self._find_or_create()
+            waited_for = self._turn.take(stop, deadline)
             try:
-                self._begin()
+                self._begin(self._turn.require_time)
             except (Fenced, OutcomeUnknown, Disconnected) as error:
                 attempt += 1
                 if stop() or self._clock.now() >= deadline:
-                    raise TopiaristError(Reason.LOCKED, f"other runs took the records: {error}") from error
+                    raise _not_begun(error) from error
                 self._pause(attempt)
                 continue
-            lock = self._records.lock
-            if lock.run and lock != waited_for:
-                # Taken since the wait. Its run can commit no more, but what it has sent may be carried out.
-                self._sleep(lock.lease, stop)
-            return
+            if not self._records.lock.run or self._records.lock == waited_for:
+                return
+            # Taken since the wait: one of both has stood still. The other run can commit no more, but what it has sent
+            # may be carried out. Its lock is waited for as any other.
 
-    def _begin(self) -> None:
-        """Fence all earlier runs and read everything. Raises ``Fenced``, ``OutcomeUnknown`` and ``TopiaristError``."""
-        found = find_topic(self._session, self._topic)
-        self._require_expected(found)
-        self._found = found or create_topic(self._session, self._topic, self._clock)
+    def _begin(self, check: Callable[[], None] = lambda: None) -> None:
+        """Fence all earlier runs and read everything. Raises ``Fenced``, ``OutcomeUnknown`` and ``TopiaristError``.
+
+        ``check`` is called directly before earlier runs are fenced, and may raise.
+        """
+        self._found = self._find_or_create()
         require_compaction(self._session, self._topic)
-        self._producer.init()
+        self._producer.init(check)
         self._records = codec.decode_records(self._log.read(whole=True))
         self._require_same_topic()
         require_own(self._records, self._found, self._topic.name)
         self._expected_topic_id = self._found.topic_id
         self._send_until, self._failure = None, None
 
-    def _wait_for_lock(self, stop: Callable[[], bool], deadline: float) -> Lock | None:
-        """Return the lock that did not change for its lease by the own clock; None if it is free."""
-        current, end = self._read_lock()
-        since, has_waited, has_paused = self._clock.now(), False, False
-        while True:
-            now = self._clock.now()
-            if not current.run or now - since >= current.lease:
-                if has_paused or not has_waited:
-                    return current if current.run else None
-                has_paused = True  # several runs may wait: not all at once
-                self._clock.sleep(self._clock.random() * constants.MAX_LOCK_PAUSE_S)
-            elif stop() or now >= deadline:
-                raise TopiaristError(
-                    Reason.LOCKED,
-                    f"another run is writing: {current.owner} on {current.host} ({current.run})",
-                    f"wait for it; if it was killed, its lock can be taken after a wait of {current.lease:g} s",
-                )
-            else:
-                has_waited = True
-                self._clock.sleep(constants.LOCK_POLL_INTERVAL_S)
-            if self._log.find_end() != end:
-                lock, end = self._read_lock()
-                if lock != current:
-                    current, since, has_paused = lock, self._clock.now(), False
+    def _find_or_create(self) -> FoundTopic:
+        found = find_topic(self._session, self._topic)
+        self._require_expected(found)
+        return found or create_topic(self._session, self._topic, self._clock)
 
-    def _read_lock(self) -> tuple[Lock, int]:
-        """Return the lock, and an end of the topic that it is not older than."""
-        if find_topic(self._session, self._topic) is None:
-            self._require_expected(None)
-            return Lock(), -1
-        end = self._log.find_end()
-        # An open transaction of a dead run would delay only this read.
-        return self._read(whole=False).lock, end
+    def _read_claims(self) -> Records:
+        """Return all records, without a look at the topic: it was checked before, and is checked with the fence."""
+        return codec.decode_records(self._log.read(whole=True))
 
     def _resolve_intents(self, stop: Callable[[], bool]) -> None:
         """Replace all intents by what their topics show, in one commit: the next run does not wait for them again."""
@@ -256,12 +263,12 @@ class RecordsRun:
         is_late = any(has_late_write(record, present.get(name)) for name, record in pending.items())
         has_waited = is_late and not self._has_same_controller(self._records.lock.leader_epoch)
         if has_waited:
-            self._sleep(constants.LATE_WRITE_S, stop)
+            self._wait_for_late_writes(stop)
             present = self._look(pending)
         resolved = {name: resolve(record, present.get(name), has_waited=has_waited) for name, record in pending.items()}
         changes = {name: record for name, record in resolved.items() if record != pending[name]}
         if changes:
-            self.commit(changes, hold=False)
+            self.commit(changes, hold=True)
         # A creation that was given up stays: if it is carried out after all, the next run finds it by this record.
         known = {
             name: record if record.intent and record.intent.kind is IntentKind.GONE else forget_intent(record)
@@ -278,14 +285,13 @@ class RecordsRun:
     def _write(self, values: Mapping[str, bytes | None], *, hold: bool) -> None:
         """Write values and the lock in one transaction; the lease begins before the transaction is sent."""
         self._require_usable()
-        now, number = self._clock.now(), self._records.number + 1
-        lock = Lock(number=number)
+        lock = Lock(number=self._records.number + 1)
         if hold:
-            host = socket.gethostname()
-            lock = Lock(self.run, self._owner, host, constants.LEASE_S, number, self._leader_epoch())
-            now = self._clock.now()
+            host, epoch = socket.gethostname(), self._leader_epoch()
+            lock = Lock(self.run, self._owner, host, constants.LEASE_S, lock.number, epoch)
+        began = self._clock.now()
         try:
-            self._send(values, lock)
+            began = self._send({**self._turn.replacements(), **values}, lock)
         except Fenced as error:
             raise self._taken_over(error) from error
         except OutcomeUnknown as error:
@@ -293,18 +299,24 @@ class RecordsRun:
         except TopiaristError as error:
             self._failure = error
             raise
-        self._send_until = now + constants.LEASE_S - constants.MARGIN_S if hold else None
+        self._turn.end()
+        self._send_until = began + constants.LEASE_S - constants.MARGIN_S if hold else None
+        self._renew_at = began + constants.LEASE_S / 3
+        if not hold:
+            self._failure = _not_acquired()
 
-    def _send(self, values: Mapping[str, bytes | None], lock: Lock) -> None:
+    def _send(self, values: Mapping[str, bytes | None], lock: Lock) -> float:
+        """Write values and the lock; return a time before their transaction."""
         self._require_same_topic()
         assert self._found is not None
         batch: dict[str, bytes | None] = {codec.LOCK: codec.encode_lock(lock), **values}
         meta = Meta(self._found.cluster_id, self._found.topic_id)
         if self._records.meta is None:
             batch = {codec.META: codec.encode_meta(meta), **batch}
-        self._producer.commit({key.encode(): value for key, value in batch.items()})
+        began = self._producer.commit({key.encode(): value for key, value in batch.items()})
         self._require_same_topic()
         self._records = self._records._replace(lock=lock, meta=meta)
+        return began
 
     def _find_commit(self, lock: Lock, cause: OutcomeUnknown) -> None:
         """Return if a commit with an unknown outcome was made: its number tells."""
@@ -344,15 +356,25 @@ class RecordsRun:
         """Return the error of a fenced run: a freeze fences too, and is committed a moment later."""
         until = self._clock.now() + constants.FREEZE_COMMIT_S
         while True:
-            gate = None
+            found = None
             with suppress(TopiaristError, Disconnected):
-                gate = self.read().gate
-            if gate is not None:
-                self._failure = _frozen(gate)
+                found = self.read()
+            if found and found.gate is not None:
+                self._failure = _frozen(found.gate)
                 return self._failure
             if self._clock.now() >= until:
-                return self._fail(f"another run has taken over ({cause})")
+                return self._fail(f"{self._name_newer_run(found)} ({cause})")
             self._clock.sleep(constants.LOCK_POLL_INTERVAL_S)
+
+    def _name_newer_run(self, found: Records | None) -> str:
+        """Return what has fenced this run, by the records that were read afterwards (None: they could not be read)."""
+        holders = find_holders(found) if found else ()
+        if other := next((each for each in holders if each.run != self.run), None):
+            return f"another run has taken over: {other.owner} on {other.host} ({other.run})"
+        if found and found.number > self._records.number:
+            return "another run has taken over, and ended"
+        seconds = constants.TRANSACTION_TIMEOUT_MS // 1000
+        return f"the brokers ended its transaction after {seconds} s, or another run has taken over"
 
     def _fail(self, why: str) -> TopiaristError:
         self._failure = TopiaristError(Reason.SESSION_LOST, f"this run has lost the records: {why}", HINT_RUN_AGAIN)
@@ -362,12 +384,24 @@ class RecordsRun:
         longest = min(constants.FENCED_PAUSE_S * attempt, constants.MAX_FENCED_PAUSE_S)
         self._clock.sleep(self._clock.random() * longest)
 
-    def _sleep(self, seconds: float, stop: Callable[[], bool]) -> None:
-        until = self._clock.now() + seconds
+    def _wait_for_late_writes(self, stop: Callable[[], bool]) -> None:
+        """Wait until no request of a run that ended can be carried out any more, and keep other runs waiting."""
+        until = self._clock.now() + constants.LATE_WRITE_S
         while (remaining := until - self._clock.now()) > 0:
             if stop():
                 raise TopiaristError(Reason.LOCKED, "stopped while another run's requests may be carried out")
-            self._clock.sleep(min(remaining, constants.LOCK_POLL_INTERVAL_S))
+            self.keep()
+            self._clock.sleep(min(remaining, constants.LEASE_S / 3, constants.LOCK_POLL_INTERVAL_S))
+
+
+def _not_acquired() -> TopiaristError:
+    return TopiaristError(Reason.SESSION_LOST, "the records were not acquired", HINT_RUN_AGAIN)
+
+
+def _not_begun(error: Fenced | OutcomeUnknown | Disconnected) -> TopiaristError:
+    if isinstance(error, Fenced):
+        return TopiaristError(Reason.LOCKED, f"other runs took the records: {error}", "run again")
+    return TopiaristError(Reason.UNREACHABLE, f"the records cannot be acquired: {error}", "run again")
 
 
 def _frozen(gate: Freeze) -> TopiaristError:

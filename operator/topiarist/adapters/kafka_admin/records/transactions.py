@@ -28,6 +28,8 @@ AGAIN_CODES = frozenset({51, 14, 15, 16, 6, 3, 5})
 """Nothing was done, and the same request may succeed later."""
 
 _REPEATABLE_PRODUCE_CODES = AGAIN_CODES | {7, 19, 20}  # the sequence number makes a second append the same
+_TOO_FEW = ": fewer replicas are in sync than min.insync.replicas demands"
+_CAUSES = {19: _TOO_FEW, 20: _TOO_FEW}
 _DUPLICATE_SEQUENCE = 46
 _LAST_EPOCH = 32_766  # the coordinator gives another producer id after it
 _INIT_VERSION, _ADD_VERSION, _PRODUCE_VERSION, _END_VERSION = 4, 3, 11, 4
@@ -68,9 +70,18 @@ class Producer:
         self._producer_id = self._epoch = -1
         self._sequence = 0
 
-    def init(self) -> None:
-        """Fence all earlier producers, and end their transaction. Raises ``OutcomeUnknown`` and ``TopiaristError``."""
-        self._init(-1, -1)
+    def init(self, check: Callable[[], None] = lambda: None) -> None:
+        """Fence all earlier producers, and end their transaction. Raises ``OutcomeUnknown`` and ``TopiaristError``.
+
+        ``check`` is called directly before each attempt, and may raise.
+        """
+
+        def find() -> Connection:
+            coordinator = self._find_coordinator()
+            check()
+            return coordinator
+
+        self._init(-1, -1, find)
 
     def require_fence(self) -> None:
         """Return if no other producer has taken over; the coordinator writes that to its quorum.
@@ -78,20 +89,59 @@ class Producer:
         Raises ``Fenced``, ``OutcomeUnknown`` and ``TopiaristError``.
         """
         producer_id, epoch = self._producer_id, self._epoch
-        self._init(producer_id, epoch)
+        self._init(producer_id, epoch, self._find_coordinator)
         if self._producer_id != producer_id and epoch < _LAST_EPOCH:
             # A coordinator that has lost its state accepts any epoch, that of a fenced run too.
             raise Fenced("the coordinator has lost the state of the transactional id")
 
-    def commit(self, values: Mapping[bytes, bytes | None]) -> None:
-        """Write all values in one transaction. Raises ``Fenced``, ``OutcomeUnknown`` and ``TopiaristError``."""
-        self._add_partition()
-        for batch, count in self._batches(values):
-            self._produce(batch)
-            self._sequence += count
-        self._end()
+    def commit(self, values: Mapping[bytes, bytes | None]) -> float:
+        """Write all values in one transaction, and return a time before it began.
 
-    def _init(self, producer_id: int, epoch: int) -> None:
+        Raises ``Fenced``, ``OutcomeUnknown`` and ``TopiaristError``.
+
+        A transaction with records that the leader does not take in time is aborted, and begun again: its timeout would
+        fence this run, as if another one had taken over.
+        """
+        first = began = self._clock.now()
+        while (error := self._write_all(values, first)) is not None:
+            if self._clock.now() >= first + constants.PATIENCE_S:
+                raise error
+            began = self._clock.now()
+        self._end(is_commit=True)
+        return began
+
+    def _write_all(self, values: Mapping[bytes, bytes | None], first: float) -> TopiaristError | None:
+        """Write all values in a transaction that is left open; return an error after it was aborted."""
+        until = min(self._clock.now() + constants.MAX_PRODUCE_S, first + constants.PATIENCE_S)
+        self._add_partition()
+        try:
+            for batch, count in self._batches(values):
+                self._produce(batch, times=(first, until))
+                self._sequence += count
+        except TopiaristError as error:
+            if error.reason is not Reason.UNREACHABLE:
+                raise
+            try:
+                self._end(is_commit=False)
+                self.require_fence()  # the records may be there: another epoch has other sequence numbers
+            except (OutcomeUnknown, TopiaristError):
+                raise error from None
+            return error
+        return None
+
+    def write(self, key: bytes, value: bytes | None) -> None:
+        """Append one record without a transaction (None: delete its key); after a lost answer it may be there twice.
+
+        Raises ``TopiaristError``.
+        """
+        builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
+        builder.append(0, int(time.time() * 1000), key, value, [])
+        try:
+            self._produce(bytes(builder.build()), is_transactional=False)
+        except OutcomeUnknown as error:
+            raise TopiaristError(Reason.UNREACHABLE, str(error), "run again") from error
+
+    def _init(self, producer_id: int, epoch: int, find: Callable[[], Connection]) -> None:
         def send(connection: Connection) -> tuple[int, Message]:
             request = InitProducerIdRequest(
                 transactional_id=self._transactional_id,
@@ -102,7 +152,7 @@ class Producer:
             answer = connection.call(request, version=connection.version_of(request, _INIT_VERSION))
             return answer.error_code, answer
 
-        answer = self._repeat("cannot begin to write records", self._find_coordinator, send, AGAIN_CODES)
+        answer = self._repeat("cannot begin to write records", find, send, AGAIN_CODES)
         self._producer_id, self._epoch, self._sequence = answer.producer_id, answer.producer_epoch, 0
 
     def _add_partition(self) -> None:
@@ -124,12 +174,14 @@ class Producer:
 
         self._repeat("cannot begin a transaction", self._find_coordinator, send, AGAIN_CODES)
 
-    def _produce(self, batch: bytes) -> None:
+    def _produce(
+        self, batch: bytes, *, is_transactional: bool = True, times: tuple[float, float] | None = None
+    ) -> None:
         def send(connection: Connection) -> tuple[int, Message]:
             topic = ProduceRequest.TopicProduceData
             partition = topic.PartitionProduceData(index=0, records=batch)
             request = ProduceRequest(
-                transactional_id=self._transactional_id,
+                transactional_id=self._transactional_id if is_transactional else None,
                 acks=-1,
                 timeout_ms=constants.PRODUCE_TIMEOUT_MS,
                 topic_data=[topic(name=self._topic, partition_data=[partition])],
@@ -139,21 +191,27 @@ class Producer:
             code = codes[0] if len(codes) == 1 else error_codes.UNKNOWN_SERVER_ERROR
             return (0 if code == _DUPLICATE_SEQUENCE else code), answer
 
-        self._repeat("cannot write records", self._find_leader, send, _REPEATABLE_PRODUCE_CODES)
+        what = f"cannot write records to {self._topic}"
+        self._repeat(what, self._find_leader, send, _REPEATABLE_PRODUCE_CODES, times)
 
-    def _end(self) -> None:
+    def _end(self, *, is_commit: bool) -> None:
         def send(connection: Connection) -> tuple[int, Message]:
             request = EndTxnRequest(
                 transactional_id=self._transactional_id,
                 producer_id=self._producer_id,
                 producer_epoch=self._epoch,
-                committed=True,
+                committed=is_commit,
             )
             answer = connection.call(request, version=connection.version_of(request, _END_VERSION))
             return answer.error_code, answer
 
         try:
-            self._repeat("cannot commit records", self._find_coordinator, send, AGAIN_CODES)
+            self._repeat(
+                "cannot commit records" if is_commit else "cannot abort a transaction",
+                self._find_coordinator,
+                send,
+                AGAIN_CODES,
+            )
         except TopiaristError as error:
             if error.reason is Reason.NO_PERMISSION:
                 raise
@@ -187,9 +245,10 @@ class Producer:
         find: Callable[[], Connection],
         send: Callable[[Connection], tuple[int, Message]],
         again: frozenset[int],
+        times: tuple[float, float] | None = None,
     ) -> Message:
         """Send a request until it is answered; a lost answer is asked for again with the same epoch and sequence."""
-        return repeat(self._session, self._clock, what, find, send, again, self._right)
+        return repeat(self._session, self._clock, what, find, send, again, self._right, times)
 
     def _right(self, code: int) -> str:
         if code == error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
@@ -205,14 +264,16 @@ def repeat(  # noqa: PLR0913 -- the request is four of them
     send: Callable[[Connection], tuple[int, Message]],
     again: frozenset[int],
     right_of: Callable[[int], str],
+    times: tuple[float, float] | None = None,
 ) -> Message:
     """Return the first answer without an error; a request with a code of ``again``, or without answer, is repeated.
 
-    ``right_of`` returns the right that a request without permission lacks, by its code.
-    Raises ``Fenced``, ``OutcomeUnknown`` for a server error, and ``TopiaristError``: ``Unreachable`` after the
-    patience.
+    ``right_of`` returns the right that a request without permission lacks, by its code. ``times`` are those of the
+    first and the last attempt: from now on for the patience if it is None.
+    Raises ``Fenced``, ``OutcomeUnknown`` for a server error, and ``TopiaristError``: ``Unreachable`` after the last
+    attempt.
     """
-    deadline = clock.now() + constants.PATIENCE_S
+    began, deadline = times or (clock.now(), clock.now() + constants.PATIENCE_S)
     while True:
         try:
             code, answer = send(find())
@@ -221,7 +282,7 @@ def repeat(  # noqa: PLR0913 -- the request is four of them
         else:
             if code == error_codes.NONE:
                 return answer
-            last = error_codes.describe_error(code)
+            last = error_codes.describe_error(code) + _CAUSES.get(code, "")
             if code in FENCED_CODES:
                 raise Fenced(last)
             if code not in again:
@@ -229,6 +290,6 @@ def repeat(  # noqa: PLR0913 -- the request is four of them
                     raise session.error_of(code, what, right_of(code))
                 raise OutcomeUnknown(f"{what}: {last}")
         if clock.now() >= deadline:
-            message = f"{what}: the brokers do not take it for {constants.PATIENCE_S:g} s ({last})"
+            message = f"{what}: the brokers do not take it for {deadline - began:.0f} s ({last})"
             raise TopiaristError(Reason.UNREACHABLE, message, "run again when all brokers are back")
         clock.sleep(constants.RETRY_INTERVAL_S)

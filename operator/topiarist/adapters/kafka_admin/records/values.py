@@ -61,6 +61,16 @@ class Lock(NamedTuple):
     leader_epoch: int | None = None
 
 
+class Claim(NamedTuple):
+    """The claim of a run that is about to take the lock, written ``attempt`` times. ``lease`` is in seconds."""
+
+    run: str
+    owner: str
+    host: str
+    lease: float
+    attempt: int
+
+
 class Meta(NamedTuple):
     """The cluster and the topic that the records were written in."""
 
@@ -77,7 +87,10 @@ class Moved(NamedTuple):
 
 
 class Records(NamedTuple):
-    """All records. ``errors`` has the topics with a record that cannot be read; such a record is never overwritten."""
+    """All records. ``errors`` has the topics with a record that cannot be read; such a record is never overwritten.
+
+    ``claims`` are in the order in which they were written.
+    """
 
     topics: Mapping[str, TopicRecord] = {}
     lock: Lock = Lock()
@@ -86,6 +99,7 @@ class Records(NamedTuple):
     moved: Moved | None = None
     moves: BatchRecord | None = None
     errors: Mapping[str, ReadError] = {}
+    claims: tuple[Claim, ...] = ()
 
     @property
     def number(self) -> int:

@@ -19,7 +19,8 @@ class Reader(Protocol):
 class RecordsRun(Protocol):
     """One run over the records of topiarist. Each method raises ``TopiaristError``, retryable if another run took over.
 
-    After such an error every further call raises it too.
+    After such an error every further call raises it too. After a commit that does not hold the lock, the run has to
+    acquire the records again.
     """
 
     def acquire(self, stop: Callable[[], bool]) -> Records:
@@ -27,6 +28,12 @@ class RecordsRun(Protocol):
 
     def commit(self, changes: Mapping[str, TopicRecord | None], *, hold: bool) -> None:
         """Write records in one transaction (None: delete); the lock is held afterwards if ``hold`` is true."""
+
+    def keep(self) -> None:
+        """Renew the time for which other runs wait, if a third of it is over."""
+
+    def release(self) -> None:
+        """Let other runs begin, if this one has acquired the records."""
 
     def require_fence(self) -> None:
         """Return if this run holds the lock, its lease has time left, and no other run has taken over."""

@@ -20,6 +20,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.read.topic_reader import Look
 from topiarist.adapters.kafka_admin.records.values import TopicRecord
 from topiarist.adapters.kafka_admin.write.answers import unknown_outcome
@@ -78,6 +79,7 @@ class Writer:
         self._guard = control.guard
         self._assumptions = plan.assumptions()
         self._queue = ChunkQueue(control.throttle, stop)
+        self._is_acquired = False
         self._records: dict[str, TopicRecord] = {}
         self._record_errors: Mapping[str, ReadError] = {}
         self._writes: Sequence[TopicWrite] = ()  # the chunk with committed intents, until it has results
@@ -94,16 +96,9 @@ class Writer:
         yield from self._queue_topics()
         if self._queue.is_empty:
             return
-        records = self._run.acquire(self._stop)
-        self._records, self._record_errors = dict(records.topics), records.errors
+        self._acquire()
         try:
-            while not self._queue.is_empty and not self._stop():
-                if chunk := self._queue.take():
-                    yield from self._write_chunk(chunk)
-                else:
-                    yield from self._commit_finals()
-                    self._queue.wait()
-            yield from self._commit_finals()
+            yield from self._write_chunks()
         except TopiaristError as error:
             in_doubt: list[str] = []
             for outcome in self._abort():
@@ -117,7 +112,32 @@ class Writer:
                 with suppress(TopiaristError):
                     self._commit({})
             raise
+        finally:
+            # After requests with an unknown outcome other runs wait for the lease.
+            if not any(write.is_touched for write in self._writes):
+                with suppress(TopiaristError, Disconnected):
+                    self._release()
         yield from (Outcome(plan.topic, Result.SKIPPED) for plan in self._queue.remaining())
+
+    def _acquire(self) -> None:
+        records = self._run.acquire(self._stop)
+        self._records, self._record_errors = dict(records.topics), records.errors
+        self._is_acquired = True
+
+    def _write_chunks(self) -> Iterator[Outcome]:
+        while not self._queue.is_empty and not self._stop():
+            if chunk := self._queue.take():
+                yield from self._write_chunk(chunk)
+            else:
+                yield from self._commit_finals()
+                self._release()
+                self._queue.wait()
+        yield from self._commit_finals()
+
+    def _release(self) -> None:
+        if self._is_acquired:
+            self._is_acquired = False
+            self._run.release()
 
     def _queue_topics(self) -> Iterator[Outcome]:
         for plan in self._plan.actionable_topics():
@@ -131,6 +151,9 @@ class Writer:
 
     def _write_chunk(self, chunk: Sequence[TopicPlan]) -> Iterator[Outcome]:
         try:
+            if not self._is_acquired:
+                self._acquire()  # other runs may have written while this one waited
+            self._run.keep()
             look = self._reader.look([plan.topic for plan in chunk])
         except TopiaristError:
             self._queue.requeue(chunk)
@@ -161,6 +184,7 @@ class Writer:
             raise TopiaristError(Reason.NO_CONTROLLER, message, HINT_RUN_AGAIN)
         if throttled:
             yield from self._commit_finals()
+            self._release()
             self._queue.requeue(throttled)
             self._wait_for_quota(requests.quota_reset_at, is_progress=len(throttled) < len(writes))
 
@@ -254,6 +278,7 @@ class Writer:
 
     def _commit(self, intents: Mapping[str, TopicRecord]) -> None:
         self._run.commit({**self._finals, **intents}, hold=bool(intents))
+        self._is_acquired = bool(intents)
         for name, record in self._finals.items():
             if record is None:
                 self._records.pop(name, None)

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topiarist.adapters.kafka_admin.records import codec
-from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, Lock, Meta, Moved, TopicRecord
+from topiarist.adapters.kafka_admin.records.values import Claim, Intent, IntentKind, Lock, Meta, Moved, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
@@ -46,6 +46,7 @@ INTENT = st.builds(
 )
 RECORD = st.builds(TopicRecord, st.none() | OWNERSHIP, st.none() | TEXT, st.none() | INTENT)
 LOCK = st.builds(Lock, TEXT, TEXT, TEXT, st.integers(0, 86_400).map(float), NUMBER, st.none() | NUMBER)
+CLAIM = st.builds(Claim, st.text("a1-", min_size=1), TEXT, TEXT, st.integers(0, 86_400).map(float), NUMBER)
 OWN = st.builds(OwnValue, st.none() | TEXT, TEXT)
 ENTITIES = st.dictionaries(
     NAME.map("topics/{}".format), st.dictionaries(st.sampled_from(sorted(THROTTLE_CONFIGS)), OWN), max_size=2
@@ -68,6 +69,7 @@ SAMPLES: dict[str, bytes] = {
     "meta": codec.encode_meta(Meta("cluster", "topic")),
     "lock": codec.encode_lock(Lock("run", "owner", "host", 30.0, 7, 3)),
     "gate": codec.encode_gate(Freeze("why", "who", "when")),
+    "claim/run": codec.encode_claim(Claim("run", "owner", "host", 30.0, 1)),
     "moved": codec.encode_moved(Moved("/kafka", 3, ("a",))),
     "moves": codec.encode_batch(
         BatchRecord(
@@ -89,11 +91,17 @@ SAMPLES: dict[str, bytes] = {
 }
 
 
-@given(st.dictionaries(NAME, RECORD, max_size=3), LOCK, st.none() | st.builds(Freeze, TEXT, TEXT, TEXT), BATCH)
+@given(
+    st.dictionaries(NAME, RECORD, max_size=3),
+    LOCK,
+    st.none() | st.builds(Freeze, TEXT, TEXT, TEXT),
+    BATCH,
+    st.lists(CLAIM, max_size=3, unique_by=lambda claim: claim.run),
+)
 def test_what_is_written_is_read_again(
-    topics: dict[str, TopicRecord], lock: Lock, freeze: Freeze | None, batch: BatchRecord
+    topics: dict[str, TopicRecord], lock: Lock, freeze: Freeze | None, batch: BatchRecord, claims: list[Claim]
 ) -> None:
-    """Every record, lock, freeze and batch of moves comes back equal; so do the two notes."""
+    """Every record, lock, freeze, batch of moves and claim comes back equal; so do the two notes."""
     meta, moved = Meta("c", "t"), Moved("/x", 2, ("b",))
     values = {f"topic/{name}".encode(): codec.encode_topic(record) for name, record in topics.items()}
     values |= {
@@ -102,8 +110,9 @@ def test_what_is_written_is_read_again(
         b"moves": codec.encode_batch(batch),
     }
     values |= {b"meta": codec.encode_meta(meta), b"moved": codec.encode_moved(moved)}
+    values |= {codec.claim_key(claim.run).encode(): codec.encode_claim(claim) for claim in claims}
     found = codec.decode_records(values)
-    assert found == (topics, lock, freeze, meta, moved, batch, {})
+    assert found == (topics, lock, freeze, meta, moved, batch, {}, tuple(claims))
 
 
 def require_error(key: str, raw: bytes) -> None:
@@ -172,9 +181,12 @@ def test_any_json_is_read_or_refused(key: str, value: object) -> None:
 
 @pytest.mark.parametrize("key", ["other", "topic", "", "lock2", "\udcff"])
 def test_an_unknown_key_ends_the_read(key: str) -> None:
-    """A later release may keep something there that this one must respect."""
-    with pytest.raises(TopiaristError, match="does not know"):
+    """A later release may keep something there that this one must respect: the error has the remedy for both causes."""
+    with pytest.raises(TopiaristError, match="does not know") as error:
         codec.decode_records({key.encode(errors="surrogateescape"): b"{}"})
+    assert error.value.hint
+    assert "upgrade topiarist" in error.value.hint
+    assert "this key and a null value" in error.value.hint
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "x" * 250, "\udcff"])
@@ -203,8 +215,9 @@ def test_throttles_of_other_configs_are_refused(entity: str, key: str) -> None:
         require_error("moves", json.dumps({**fields, field: {entity: {key: {"before": None, "ours": "1"}}}}).encode())
 
 
-def test_a_lease_is_a_day_at_most() -> None:
+@pytest.mark.parametrize("key", ["lock", "claim/run"])
+def test_a_lease_is_a_day_at_most(key: str) -> None:
     """No value of another client makes a run wait for ever."""
-    fields = json.loads(SAMPLES["lock"])
+    fields = json.loads(SAMPLES[key])
     for lease in (24 * 3600 * 1000 + 1, 10**400):
-        require_error("lock", json.dumps({**fields, "leaseMs": lease}).encode())
+        require_error(key, json.dumps({**fields, "leaseMs": lease}).encode())

@@ -187,7 +187,7 @@ class Turnstile:
 
 
 def test_a_run_that_waits_for_the_controller_holds_no_lock_and_has_told_all_outcomes(bench: Bench) -> None:
-    """The final records are committed before the wait, so that another run may go on meanwhile."""
+    """The final records are committed before the wait: another run may go on, and this one acquires them again."""
     turnstile = Turnstile(bench, 2)
     plan = bench.plan(*(spec(f"t{each}") for each in range(5)))
     topics = {topic.topic: topic for topic in plan.topics}
@@ -195,6 +195,7 @@ def test_a_run_that_waits_for_the_controller_holds_no_lock_and_has_told_all_outc
         turnstile.on_outcome(topics[outcome.topic], outcome)
     assert turnstile.outcomes == [f"t{each}" for each in range(5)]
     assert turnstile.waits == [(False, 2), (False, 4)]
+    assert bench.records.acquisitions == 3
     assert bench.cluster.sent == ["CreateTopics"] * 3
 
 
