@@ -8,7 +8,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest, translate_errors
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, translate_errors
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.moves.clear import clear_moves
 from topiarist.adapters.kafka_admin.moves.interfaces import RunForMoves
@@ -19,8 +19,8 @@ from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.partition_states import inspect, inspect_all
 from topiarist.adapters.kafka_admin.read.progress import poll_progress
 from topiarist.adapters.kafka_admin.read.refusals import find_refusals
-from topiarist.adapters.kafka_admin.read.state import RecordsView, read_state
-from topiarist.adapters.kafka_admin.read.sync import offers_quorum, read_quorum, sync
+from topiarist.adapters.kafka_admin.read.state import RecordsView, find_missing_for_records, read_state
+from topiarist.adapters.kafka_admin.read.sync import find_mode, read_quorum, sync
 from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader, read_again
 from topiarist.adapters.kafka_admin.records.intents import resolve
 from topiarist.adapters.kafka_admin.records.left_records import LeftRecordsCheck, check_left_records
@@ -30,6 +30,7 @@ from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
 from topiarist.adapters.kafka_admin.write.ask_brokers import ask_brokers
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import ClusterMode
 from topiarist.model.access import KafkaAccess
 from topiarist.model.moved_records import (
     ClosedRecords,
@@ -121,8 +122,8 @@ class KafkaCluster:
         writes nothing.
         """
         if plan.has_changes:
-            records = _RecordsOfRun(self._open_records(), self._lock_timeout, self._require_moved)
             with translate_errors():
+                records = _RecordsOfRun(self._open_records_to_write(), self._lock_timeout, self._require_moved)
                 yield from Writer(self._session, records, TopicReader(self._session), plan, stop, control).execute()
 
     def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
@@ -151,7 +152,7 @@ class KafkaCluster:
         A freeze of a user other than ``by`` is changed only with ``force``.
         """
         with translate_errors():
-            return self._open_records().set_freeze(freeze, by=by, force=force)
+            return self._open_records_to_write().set_freeze(freeze, by=by, force=force)
 
     def check_moved_records(self, closed: ClosedRecords) -> MovedRecords:
         """Return the result that ``take_records`` would have now; write nothing. Raises what it raises."""
@@ -165,7 +166,7 @@ class KafkaCluster:
         Raises ``TopiaristError``.
         """
         with translate_errors():
-            run = self._open_records()
+            run = self._open_records_to_write()
             run.acquire(timeout=self._lock_timeout, ignore_freeze=True)
             run.commit({}, hold=False)
 
@@ -177,7 +178,7 @@ class KafkaCluster:
         """
         with translate_errors():
             self._require_cluster_of(closed)
-            run = self._open_records()
+            run = self._open_records_to_write()
             merged = merge_moved(closed, run.acquire(timeout=self._lock_timeout, ignore_freeze=True))
             if not merged.result.repeated:
                 run.commit_moved(merged.topics, merged.moved, merged.gate)
@@ -216,7 +217,7 @@ class KafkaCluster:
             self._read_left_records,
             self.read_cluster_id,
             are_taken=records.moved is not None,
-            is_zookeeper_mode=not offers_quorum(self._session.any_broker()),
+            is_zookeeper_mode=find_mode(self._session.any_broker()) is ClusterMode.ZOOKEEPER,
         )
 
     def _require_moved(self, records: Records) -> None:
@@ -238,6 +239,12 @@ class KafkaCluster:
         stale = {name for name, found in ids.items() if self._recorded_ids.get(name, found) != found}
         return {name: each._replace(record_stale=name in stale) for name, each in progress.items()}
 
+    def _open_records_to_write(self) -> RecordsRun:
+        """Return the records for a run that writes; raise ``TopiaristError`` if the brokers take no records."""
+        if block := find_missing_for_records(self._session.any_broker()):
+            raise TopiaristError(Reason.NOT_OFFERED, block.message)
+        return self._open_records()
+
     def _open_records(self) -> RecordsRun:
         return RecordsRun(
             self._session,
@@ -248,7 +255,7 @@ class KafkaCluster:
         )
 
     def _open_move_records(self) -> RunForMoves:
-        return RunForMoves(_RecordsOfRun(self._open_records(), self._lock_timeout, self._require_moved))
+        return RunForMoves(_RecordsOfRun(self._open_records_to_write(), self._lock_timeout, self._require_moved))
 
     def _move_reader(self) -> MoveReader:
         return MoveReader(self._session, lambda: sync(self._session))
@@ -257,7 +264,7 @@ class KafkaCluster:
         """Return the epoch of the controller; None if it does not say, in ZooKeeper mode for example."""
         try:
             return read_quorum(self._session, self._session.any_broker()).leader_epoch
-        except (TopiaristError, Disconnected, UnsupportedRequest):
+        except (TopiaristError, Disconnected):
             return None
 
 

@@ -13,6 +13,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from topiarist.errors import Reason
+from topiarist.kafka.types import ClusterMode
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.output.groups import GroupedItems, group_items, list_exceeded_limits
 from topiarist.output.limit_usage import describe_usage
@@ -111,11 +112,10 @@ def format_cluster_header(plan: Plan, layout: TextLayout) -> Iterator[str]:
     start = f"{name}   " if name else ""
     # A long name gets lines of its own, so that enough columns remain for the facts.
     at = len(start) if len(start) <= layout.width // 2 else 4
-    controller = f"controller {plan.controller}, epoch {plan.controller_epoch}"
     facts = (
         f"cluster {sanitize(plan.cluster_id) or 'without id'},",
         f"{describe_brokers(plan)},",
-        "no controller" if plan.controller is None else controller,
+        _describe_controller(plan),
     )
     first, *rest = layout.fill_lines(facts, layout.width - at)
     if at == len(start):
@@ -127,6 +127,14 @@ def format_cluster_header(plan: Plan, layout: TextLayout) -> Iterator[str]:
     if plan.write_block.reason is not None:
         for part in layout.wrap(_describe_write_block(plan), layout.width - 2):
             yield f"  {layout.colorize(part, BOLD_RED)}"
+
+
+def _describe_controller(plan: Plan) -> str:
+    if plan.controller is None:
+        return "no controller"
+    if plan.config_rules.mode is ClusterMode.KRAFT and not plan.controller_epoch:
+        return "controller not known"  # brokers name any of themselves
+    return f"controller {plan.controller}, epoch {plan.controller_epoch}"
 
 
 def _describe_write_block(plan: Plan) -> str:
