@@ -16,36 +16,15 @@ from typing import Any
 import pytest
 
 from support.builders import spec
-from support.cli.runs import RunResult, document, run_topiarist
-from support.kafka.fake_kafka import FakeKafka, FakeSession, no_hook
-from topiarist.adapters import open_cluster
-from topiarist.adapters.kafka_admin.connection.connection import Message
+from support.cli.runs import RunResult, run_topiarist
+from support.kafka.hidden_requests import KEYS, WANTED, Bench
 from topiarist.adapters.kafka_admin.connection.offered import NEEDS
 from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
-from topiarist.adapters.kafka_admin.read import reassignments, sync
-from topiarist.adapters.kafka_admin.usage import reader
-from topiarist.adapters.kafka_admin.write import chunk_requests, writer
 from topiarist.errors import Exit, Reason
 from topiarist.model.outcome import Result
 
-BEFORE = [
-    spec("grown", partitions=1, replicationFactor=2),
-    spec("set", partitions=1, replicationFactor=2, config={"retention.ms": 1000000}),
-    spec("old", partitions=1, replicationFactor=2),
-]
-WANTED: dict[str, dict[str, Any]] = {
-    "new": {"partitions": 2, "replicationFactor": 3},
-    "grown": {"partitions": 3, "replicationFactor": 2},
-    "set": {"partitions": 1, "replicationFactor": 2, "config": {"retention.ms": 2000000}},
-    "old": {"ensure": "Absent"},
-}
 RUN_AGAIN = ("run again", "run the same command again")
-KEYS: dict[str, int] = {
-    **{"Produce": 0, "Fetch": 1, "ListOffsets": 2, "FindCoordinator": 10, "CreateTopics": 19, "DeleteTopics": 20},
-    **{"InitProducerId": 22, "AddPartitionsToTxn": 24, "EndTxn": 26, "DescribeConfigs": 32, "CreatePartitions": 37},
-    **{"IncrementalAlterConfigs": 44, "ListPartitionReassignments": 46, "DescribeQuorum": 55, "DescribeCluster": 60},
-}
-QUICK = ("DescribeConfigs", "ListPartitionReassignments", "DescribeQuorum", "InitProducerId")
+QUICK = ("DescribeConfigs", "ListPartitionReassignments", "DescribeQuorum")
 """Requests that services are known to leave out; the others are hidden in the slow lane."""
 
 OLD = {
@@ -53,29 +32,6 @@ OLD = {
     **{"InitProducerId": 2, "DescribeConfigs": 0},
 }
 """The newest versions that lack a field which counts."""
-
-
-class HidingKafka(FakeKafka):
-    """Brokers of which requests can be hidden; ``wrongly_sent`` are those that arrived all the same."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.wrongly_sent: list[str] = []
-
-    def hide(self, name: str, newest: int | None = None) -> None:
-        """Offer a request up to a version, or not at all."""
-        offered = {key: versions for key, versions in self.release.offered.items() if key != KEYS[name]}
-        if newest is not None:
-            offered[KEYS[name]] = (0, newest)
-        self.release = self.release._replace(offered=offered)
-        self.versions = offered
-
-    def call_raw(self, request: Message, version: int, timeout: float | None = None) -> bytes:
-        """Note requests that the brokers do not offer, to which they close the connection."""
-        low, high = self.versions.get(request.API_KEY, (0, -1))
-        if not low <= version <= high:
-            self.wrongly_sent.append(f"{request.name} {version}")
-        return super().call_raw(request, version, timeout)
 
 
 Command = Callable[[Path], RunResult]
@@ -117,38 +73,18 @@ WRITES: dict[str, Command] = {
 }
 
 
-class Bench:
-    """Runs all commands over brokers with a hidden request; each command that writes gets brokers of its own."""
+def run_all(bench: Bench, name: str = "", newest: int | None = None) -> Iterator[tuple[str, RunResult]]:
+    """Yield the result of each command, while the request ``name`` is hidden but for versions to ``newest``.
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-        self._patch = monkeypatch
-        self.folder = folder
-        documents = [document("Cluster", "prod", clusterId="ID", kafka={"bootstrapServers": "fake:9092"})]
-        documents += [document("Topic", name, clusters=["prod"], **fields) for name, fields in WANTED.items()]
-        (folder / "all.yaml").write_text("\n---\n".join(documents))
-        for module, name in (
-            *((chunk_requests, "ANSWER_TIMEOUT_S"), (chunk_requests, "OLD_LOOK_S"), (writer, "_LOOK_INTERVAL_S")),
-            *((reassignments, "SETTLE_S"), (sync, "SETTLE_S")),
-        ):
-            monkeypatch.setattr(module, name, 0.0)
-
-    def open_brokers(self) -> HidingKafka:
-        """Return brokers with three topics that topiarist owns, which the command line reaches."""
-        kafka = HidingKafka()
-        list(kafka.apply(kafka.plan(*BEFORE)))
-        self._patch.setattr(open_cluster, "load_kafka_cluster", lambda: lambda *_, owner, **__: kafka.open(owner))
-        self._patch.setattr(reader, "Session", lambda *_, **__: FakeSession(kafka, no_hook))
-        return kafka
-
-    def run_all(self, name: str = "", newest: int | None = None) -> Iterator[tuple[str, RunResult]]:
-        """Yield the result of each command, while the request ``name`` is hidden but for versions to ``newest``."""
-        for group in (READS, *({each: command} for each, command in WRITES.items())):
-            kafka = self.open_brokers()
-            if name:
-                kafka.hide(name, newest)
-            for each, command in group.items():
-                yield each, command(self.folder)
-                assert kafka.wrongly_sent == [], each
+    Each command that writes gets brokers of its own.
+    """
+    for group in (READS, *({each: command} for each, command in WRITES.items())):
+        kafka = bench.open_brokers()
+        if name:
+            kafka.hide(name, newest)
+        for each, command in group.items():
+            yield each, command(bench.folder)
+            assert kafka.wrongly_sent == [], each
 
 
 @pytest.fixture
@@ -157,9 +93,10 @@ def bench(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Bench:
     return Bench(monkeypatch, tmp_path)
 
 
+@pytest.mark.slow
 def test_all_requests(bench: Bench) -> None:
     """With all requests each command succeeds: what another one says later comes from the request that is hidden."""
-    results = dict(bench.run_all())
+    results = dict(run_all(bench))
     assert {name: found.code for name, found in results.items()} == dict.fromkeys((*READS, *WRITES), Exit.DONE)
     assert "4 done" in results["apply"].out
     assert "4 done" in results["apply saved"].out
@@ -174,7 +111,7 @@ HIDDEN: list[Any] = [
 @pytest.mark.parametrize(("name", "newest"), HIDDEN)
 def test_a_hidden_request(name: str, newest: int | None, bench: Bench) -> None:
     """No command ends in a traceback or says that another run helps; each refusal has the request and its purpose."""
-    for command, found in bench.run_all(name, newest):
+    for command, found in run_all(bench, name, newest):
         said = " ".join((found.out + found.err).split())
         assert not [words for words in RUN_AGAIN if words in said], f"{command}: {said}"
         if found.code or (command == "plan" and name != "DescribeCluster"):

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected, translate_errors
+from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.moves.clear import clear_moves
 from topiarist.adapters.kafka_admin.moves.interfaces import RunForMoves
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
 from topiarist.adapters.kafka_admin.moves.run import move
 from topiarist.adapters.kafka_admin.read.broker_throttles import read_broker_throttles
+from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.partition_states import inspect, inspect_all
 from topiarist.adapters.kafka_admin.read.progress import poll_progress
-from topiarist.adapters.kafka_admin.read.refusals import find_refusals
+from topiarist.adapters.kafka_admin.read.refusals import find_not_offered, find_refusals
 from topiarist.adapters.kafka_admin.read.state import RecordsView, find_missing_for_records, read_state
 from topiarist.adapters.kafka_admin.read.sync import find_mode, read_quorum, sync
 from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader, read_again
@@ -30,6 +33,7 @@ from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
 from topiarist.adapters.kafka_admin.write.ask_brokers import ask_brokers
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.names import TRANSACTIONS_TOPIC
 from topiarist.kafka.types import ClusterMode
 from topiarist.model.access import KafkaAccess
 from topiarist.model.moved_records import (
@@ -43,6 +47,7 @@ from topiarist.model.outcome import FreezeResult, Outcome
 from topiarist.model.plan import Issue, Plan
 from topiarist.model.progress import TopicProgress
 from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
+from topiarist.planning.implied_topics import FACTOR_SETTING, PARTITIONS_SETTING
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
 
 
@@ -101,7 +106,8 @@ class KafkaCluster:
             self._records_topic_id = records.meta.topic_id
         state = read_state(self._session, view_records(records))
         errors = {**state.topic_errors, **records.errors}
-        state = replace(state, topic_errors=errors, records_topic_id=self._records_topic_id)
+        defaults = {**state.broker_defaults, **self._read_transaction_settings(state)}
+        state = replace(state, topic_errors=errors, records_topic_id=self._records_topic_id, broker_defaults=defaults)
         if state.write_block.reason is None or state.write_block.reason is Reason.FROZEN:
             check = self._check_left_records(records)
             if check.block.reason:
@@ -139,6 +145,8 @@ class KafkaCluster:
     def move(self, plan: Plan, options: MoveOptions, stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in a rolling window, and then its elections."""
         with translate_errors():
+            for issue, *_ in find_not_offered(self._session.any_broker(), plan.actionable_topics()).values():
+                raise TopiaristError(issue.reason, issue.message)  # before any throttle is written
             yield from move(self._session, self._move_reader(), self._open_move_records(), plan, options, stop)
 
     def clear_moves(self) -> ClearedMoves | None:
@@ -203,6 +211,15 @@ class KafkaCluster:
     def read_broker_throttles(self) -> Mapping[str, Mapping[str, str]]:
         """Read the rates of throttled copies of all brokers."""
         return read_broker_throttles(self._session)
+
+    def _read_transaction_settings(self, state: ClusterState) -> Mapping[str, str]:
+        """Return what the brokers would make the topic of transactions with, while there is none."""
+        if TRANSACTIONS_TOPIC in state.topics or not state.brokers:
+            return {}
+        keys = (PARTITIONS_SETTING, FACTOR_SETTING)
+        with suppress(UnsupportedRequest):
+            return read_again(lambda: read_static_settings(self._session, keys))
+        return {}
 
     def _require_cluster_of(self, closed: ClosedRecords) -> None:
         if (cluster_id := self.read_cluster_id()) != closed.cluster_id:

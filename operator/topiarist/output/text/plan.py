@@ -56,8 +56,9 @@ def format_topic_lines(plans: Sequence[Plan], layout: TextLayout, *, applying: b
     """Return the plans with one line for each topic with a change or refusal."""
     sections: list[Iterable[str]] = []
     for plan in plans:
-        aligned = replace(layout, action_column=choose_action_column(topic.topic for topic in plan.topics))
+        aligned = replace(layout, action_column=choose_action_column(_list_names(plan)))
         lines = [line for topic in plan.topics for line in _format_topic_line(topic, aligned)]
+        lines += [next(topic_block.format_implied(aligned, topic)) for topic in plan.implied_topics]
         sections += [format_cluster_header(plan, layout), lines, _format_end(plan, layout, applying=applying)]
     return _join_plans(sections, plans, layout)
 
@@ -72,6 +73,8 @@ def format_summaries(plans: Sequence[Plan], layout: TextLayout, *, applying: boo
             lines.append(layout.colorize(sanitize(block), BOLD_RED))
         label = name if len(plans) > 1 else summary.PLAN_LABEL
         lines += _format_end(plan, layout, label, applying=applying)
+        if names := [topic.name for topic in plan.implied_topics]:
+            lines += layout.wrap(f"{label}: the run also creates {' and '.join(names)}.", layout.width)
     return _join_plans([lines], plans, layout)
 
 
@@ -91,7 +94,7 @@ def _join_plans(sections: Iterable[Iterable[str]], plans: Sequence[Plan], layout
 
 def _format_plan(plan: Plan, layout: TextLayout, *, applying: bool) -> Iterator[Iterable[str]]:
     grouped = group_items(plan)
-    layout = replace(layout, action_column=choose_action_column(topic.topic for topic in plan.topics))
+    layout = replace(layout, action_column=choose_action_column(_list_names(plan)))
     yield format_cluster_header(plan, layout)
     yield _format_topic_blocks(plan, layout, grouped)
     yield brokers.format_broker_table(layout, plan)
@@ -103,7 +106,7 @@ def _format_plan(plan: Plan, layout: TextLayout, *, applying: bool) -> Iterator[
 
 def _format_end(plan: Plan, layout: TextLayout, label: str = summary.PLAN_LABEL, *, applying: bool) -> Iterator[str]:
     yield summary.format_summary_line(layout, summary.count_plan(plan), label)
-    yield from summary.format_data_losses(layout, plan, advice="" if applying else summary.DATA_LOSS_ADVICE)
+    yield from summary.format_data_losses(layout, plan, applying=applying)
 
 
 def format_cluster_header(plan: Plan, layout: TextLayout) -> Iterator[str]:
@@ -127,6 +130,10 @@ def format_cluster_header(plan: Plan, layout: TextLayout) -> Iterator[str]:
     if plan.write_block.reason is not None:
         for part in layout.wrap(_describe_write_block(plan), layout.width - 2):
             yield f"  {layout.colorize(part, BOLD_RED)}"
+
+
+def _list_names(plan: Plan) -> Iterator[str]:
+    return chain((topic.topic for topic in plan.topics), (topic.name for topic in plan.implied_topics))
 
 
 def _describe_controller(plan: Plan) -> str:
@@ -156,7 +163,8 @@ def _format_topic_blocks(plan: Plan, layout: TextLayout, grouped: GroupedItems) 
     """Yield the blocks, with an empty line around each block of more than one line."""
     height = 0
     own = (topic_block.format_topic(layout, topic, grouped) for topic in plan.topics)
-    for block in chain(topic_block.format_group_blocks(layout, grouped), own):
+    implied = (topic_block.format_implied(layout, topic) for topic in plan.implied_topics)
+    for block in chain(topic_block.format_group_blocks(layout, grouped), own, implied):
         lines = list(block)
         if height and lines and max(height, len(lines)) > 1:
             yield ""

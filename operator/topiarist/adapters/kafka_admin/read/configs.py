@@ -141,14 +141,15 @@ def read_broker_configs(
     return found
 
 
-def read_static_setting(session: Session, key: str) -> str | None:
-    """Return the value of a setting of one broker, which all brokers should share; None if it may not be read.
+def read_static_settings(session: Session, keys: Sequence[str]) -> Mapping[str, str]:
+    """Return settings of one broker, which all brokers should share; without those that may not be read.
 
     Raises ``Disconnected``.
     """
     (broker, *_) = read_metadata(session.any_broker(), []).brokers
-    (result,) = session.broker(broker.id).call(_request([str(broker.id)], [key], resource=BROKER_RESOURCE)).results
-    return next((each.value for each in result.configs if each.name == key), None) if not result.error_code else None
+    request = _request([str(broker.id)], keys, resource=BROKER_RESOURCE)
+    (result,) = session.broker(broker.id).call(request).results
+    return {} if result.error_code else {each.name: each.value for each in result.configs if each.value}
 
 
 def _read_batch(connection: Connection, names: Sequence[str]) -> Iterator[TopicOverrides]:

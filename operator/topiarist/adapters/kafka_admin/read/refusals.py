@@ -26,7 +26,7 @@ from topiarist.adapters.kafka_admin.connection.connection import Connection, Mes
 from topiarist.adapters.kafka_admin.connection.offered import Offering, find_missing
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
-from topiarist.adapters.kafka_admin.read.configs import read_static_setting
+from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.topic_reader import read_again
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import REMOTE_STORAGE_SETTING
@@ -94,7 +94,7 @@ def find_refusals(session: Session, plan: Plan) -> Mapping[str, Sequence[Issue]]
         for topic in topics
         if (changes := tuple(change for change in topic.changes if _gives_remote_storage(change)))
     }
-    if remote and read_again(lambda: read_static_setting(session, REMOTE_STORAGE_SETTING)) == "false":
+    if remote and _has_no_remote_storage(session):
         message = f"{_REMOTE_STORAGE} is true, and the brokers have {REMOTE_STORAGE_SETTING}=false"
         hint = f"remove {_REMOTE_STORAGE}, or configure tiered storage on the brokers"
         for name, changes in remote.items():
@@ -167,6 +167,11 @@ def _is_denied(operation: int, allowed: Collection[int] | None) -> bool:
 
 def _describe_denied(operation: int, resource: str) -> str:
     return f"the right {_NAMES[operation]} on the {resource}"
+
+
+def _has_no_remote_storage(session: Session) -> bool:
+    settings = read_again(lambda: read_static_settings(session, [REMOTE_STORAGE_SETTING]))
+    return settings.get(REMOTE_STORAGE_SETTING) == "false"
 
 
 def _gives_remote_storage(change: Change) -> bool:

@@ -273,7 +273,7 @@ def _find_write_block(
     if (missing := find_missing_for_records(synced.connection)) is not None:
         return missing
     if any(topic.topic_id is None for topic in metadata.topics.values()):
-        message = "the brokers give topics no ids, by which topiarist tells a topic from a later one of its name"
+        message = "the brokers give topics no ids: a topic cannot be distinguished from a later one of its name"
         return WriteBlock(Reason.NOT_OFFERED, message)
     if freeze is not None:
         return WriteBlock(Reason.FROZEN, f"the cluster is {freeze}")
