@@ -142,6 +142,7 @@ class Reason(str, Enum):
     NOT_ALLOWED = "NotAllowed", Exit.REFUSED
     NOT_OWNED = "NotOwned", Exit.REFUSED
     NOT_INITIALIZED = "NotInitialized", Exit.REFUSED, True
+    NOT_OFFERED = "NotOffered", Exit.REFUSED
     PARTITIONS_MALFORMED = "PartitionsMalformed", Exit.REFUSED
     POLICY_DENIED = "PolicyDenied", Exit.REFUSED
     POLICY_VIOLATION = "PolicyViolation", Exit.REFUSED

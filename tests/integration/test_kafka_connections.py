@@ -36,7 +36,8 @@ from support.kafka.scripted_broker import (
 from support.network.listener import Listener
 from support.network.token_server import TokenServer
 from support.secret_scanner import register_secret
-from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected
+from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.connection.token_endpoint import TokenEndpoint
 from topiarist.errors import Location, Reason, TopiaristError
@@ -130,7 +131,7 @@ def test_a_request_that_the_broker_does_not_serve_is_not_sent(broker: ScriptedBr
     """An unsupported request leaves the connection open."""
     connection = connect(broker)
     connection.read_versions()
-    with pytest.raises(UnsupportedRequest, match="CreateTopicsRequest"):
+    with pytest.raises(UnsupportedRequest, match="CreateTopics"):
         connection.call(CreateTopicsRequest(topics=[]))
     assert connection.call(MetadataRequest(topics=[])).cluster_id == "scripted"
     connection.close()

@@ -23,7 +23,8 @@ from support.kafka.scripted_broker import (
     send_raw,
 )
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected
+from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.connection.topic_ids import encode_topic_id
 from topiarist.adapters.kafka_admin.read import sync as sync_module
@@ -212,9 +213,9 @@ def test_what_cannot_be_decoded_breaks_the_connection(broker: ScriptedBroker, se
     assert not connection.is_open
 
 
-@pytest.mark.parametrize("served", [(0, 3), (5, 6)])
-def test_configs_are_read_in_one_version(broker: ScriptedBroker, session: Session, served: tuple[int, int]) -> None:
-    """A broker that does not offer the version that is decoded is not asked."""
+@pytest.mark.parametrize("served", [(0, 0), (5, 6)])
+def test_versions_of_configs(broker: ScriptedBroker, session: Session, served: tuple[int, int]) -> None:
+    """A broker that offers no version with the sources of values is not asked."""
     broker.answers[API_VERSIONS] = [versions(7, {**KRAFT, DESCRIBE_CONFIGS: served})]
     with pytest.raises(UnsupportedRequest):
         read_overrides(session, session.any_broker(), ["a"])

@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -72,9 +72,9 @@ class Desk:
         assert said.code == 0, said.err
         self.wants()
 
-    def applies(self, *words: str, connect: str | None = None) -> Said:
-        """Apply the file."""
-        return self.says("apply", "--plan", self.kept, "--yes", *words, connect=connect)
+    def applies(self, *words: str, connect: str | None = None, consent: Sequence[str] = LOSSES) -> Said:
+        """Apply the file; the run allows changes that may lose data."""
+        return self.says("apply", "--plan", self.kept, "--yes", *consent, *words, connect=connect)
 
 
 @pytest.fixture
@@ -104,9 +104,7 @@ def configs(cluster: SimulatedKafka, name: str) -> dict[str, str]:
 
 
 def test_a_plan_is_applied_from_its_file_alone(kept: Desk, cluster: SimulatedKafka) -> None:
-    """Without manifests, apply does exactly what the file holds, and the plan itself allows changes that may lose
-    data.
-    """
+    """Without manifests, apply does exactly what the file holds."""
     planned = json.loads(Path(kept.kept).read_text())["clusters"][0]["topics"]
     before = write_checker.read_nodes(cluster.connect)
     said = kept.applies()
@@ -394,18 +392,16 @@ def test_a_plan_of_a_frozen_cluster_says_what_held_it_back(kept: Desk, cluster: 
 
 
 def test_a_deletion_needs_a_second_word(desk: Desk, cluster: SimulatedKafka) -> None:
-    """The plan allows other data loss but no deletion; with the option of the run the deletion is done, and the next
-    run finds it done.
-    """
+    """A saved plan allows no deletion; with the option of the run the deletion is done, and the next run finds that."""
     cluster.add_topics(Topic("old", REPLICAS, {}))
     desk.wants(old="{partitions: 2, replicationFactor: 3}")
     assert desk.says("apply", str(desk.folder), "--yes", "--kafka-version", "3.9").code == 0
     desk.wants(old="{ensure: Absent}")
     desk.keeps()
-    said = desk.applies()
+    said = desk.applies(consent=())
     assert (said.code, cluster.client.exists("/brokers/topics/old") is None) == (4, False)
     assert "to allow this, pass --allow-risk DataLoss=old" in said.out
-    assert desk.applies(*LOSSES).code == 0
+    assert desk.applies().code == 0
     cluster.wait_idle()
     assert cluster.client.exists("/brokers/topics/old") is None
     said = desk.applies()
@@ -421,7 +417,7 @@ def test_what_may_not_be_done_need_not_stand(desk: Desk, cluster: SimulatedKafka
     desk.wants(grow="{ensure: Absent}", fresh="{partitions: 2, replicationFactor: 3}")
     desk.keeps()
     _place([1, 2, 3], [2, 3, 4], [3, 4, 5])(cluster)
-    said = desk.applies()
+    said = desk.applies(consent=())
     assert (said.code, said.err) == (4, "")
     assert "Applied: 1 done, 1 refused." in said.out
 
@@ -667,7 +663,7 @@ def test_what_was_reviewed_is_done_with_its_lists(desk: Desk, cluster: Simulated
     merged = "{partitions: 2, replicationFactor: 3, config: {retention.ms: 500, segment.ms: 7}}"
     desk.wants(**manifests | {"conf": merged})
     words = ("apply", str(desk.folder), "--kafka-version", "3.9", "--adopt=*", "--yes")
-    said = desk.says(*words, "--reviewed", desk.kept)
+    said = desk.says(*words, *LOSSES, "--reviewed", desk.kept)
     assert said.code == 5
     assert "NotReviewed" in said.out
     assert "Applied: 2 done, 1 refused." in said.out

@@ -26,7 +26,7 @@ FILTER_FUNCTIONS = frozenset(
             "filter_plan",
             "filter_unapproved",
         ),
-        *("filter_unapproved_deletions", "filter_unreviewed", "load_with_platform", "recheck_saved_plan"),
+        *("filter_unreviewed", "load_with_platform", "recheck_saved_plan"),
         *("require_all_topics_planned", "withhold", "withhold_external_changes"),
     )
 )

@@ -131,7 +131,7 @@ def apply_plans(
     ``plans`` is the JSON of ``Plans.to_json``, or the value itself. ``settings`` has the Cluster documents or the
     address, and neither paths nor settings of planning. A changed byte, another owner or another cluster is an error.
     Each cluster is read again: what is done already is left alone, and after the first topic that has changed since
-    nothing more is sent, unless ``partial``. The plan allows its changes; deletions need ``allow_risk`` too.
+    nothing more is sent, unless ``partial``. Changes that may lose data need ``allow_risk``, as for manifests.
 
     ``stop`` returns whether to send nothing more. Raises ``TopiaristError`` before anything is sent; errors and
     refusals of single clusters and topics are in the result.
@@ -154,7 +154,7 @@ def apply_manifests(
     """Plan the manifests of a run and apply the plans, as ``topiarist apply --yes`` does.
 
     Changes that may lose data need ``allow_risk``. With ``reviewed``, the plans of a review, only changes that the
-    review has too are applied, and of these deletions need ``allow_risk``.
+    review has too are applied.
 
     ``stop`` returns whether to send nothing more. Raises ``TopiaristError`` before anything is sent; errors and
     refusals of single clusters and topics are in the result.

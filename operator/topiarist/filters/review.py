@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.filters.move_review import find_move_issue, review_moves
-from topiarist.filters.permissions import filter_changes, filter_unapproved
+from topiarist.filters.permissions import filter_changes
 from topiarist.filters.reviewed_lists import BrokerSets, ReviewedChange, describe_risk_increase
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import MoveKind
@@ -34,7 +34,6 @@ from topiarist.model.plan import (
     UpdateConfig,
     withhold,
 )
-from topiarist.model.run_options import RiskApproval
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.builder import HINT_PROTECTED_TOPIC, version_hint, version_warning
@@ -75,16 +74,6 @@ def already_satisfied(plan: Plan, reviewed: Plan) -> tuple[str, ...]:
     """
     open_topics = {topic.topic for topic in plan.topics if topic.changes or topic.refusals}
     return tuple(topic.topic for topic in reviewed.actionable_topics() if topic.topic not in open_topics)
-
-
-def filter_unapproved_deletions(plan: Plan, approvals: tuple[RiskApproval, ...]) -> Plan:
-    """Return ``plan`` with only the deletions that the run allows.
-
-    A reviewed plan alone never allows a deletion.
-    """
-    deleting = tuple(topic for topic in plan.topics if any(isinstance(change, DeleteTopic) for change in topic.changes))
-    allowed = {topic.topic: topic for topic in filter_unapproved(replace(plan, topics=deleting), approvals).topics}
-    return replace(plan, topics=tuple(allowed.get(topic.topic, topic) for topic in plan.topics))
 
 
 def recheck_saved_plan(

@@ -14,8 +14,11 @@ from topiarist.text import escape, quote
 
 MAX_TOPIC_NAME_LENGTH = 249
 
+TRANSACTIONS_TOPIC = "__transaction_state"
+"""The topic that Kafka makes when the first client of a cluster begins a transaction."""
+
 INTERNAL_TOPICS = frozenset(
-    {"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata", "__remote_log_metadata"}
+    {"__consumer_offsets", TRANSACTIONS_TOPIC, "__share_group_state", "__cluster_metadata", "__remote_log_metadata"}
 )
 """Internal topics of Kafka; ``__remote_log_metadata`` is not in Kafka's own list but must be protected as well."""
 

@@ -243,6 +243,16 @@ class TopicPlan(Struct, frozen=True):
         return added.union(*self.new_replicas())
 
 
+class ImpliedTopic(NamedTuple):
+    """A topic without a manifest that the first write to a cluster makes; ``maker`` makes it for ``purpose``."""
+
+    name: str
+    partitions: int
+    replicas: int
+    maker: str
+    purpose: str
+
+
 class Load(NamedTuple):
     """The load of one broker: number of partitions with it as preferred leader, and number of replicas."""
 
@@ -272,7 +282,8 @@ class Plan(Struct, frozen=True):
     ``batch`` is the record of the last batch of moves on the cluster: a run that applies the plan first waits for it.
     ``bypasses_brokers`` is that of the state. ``drain_brokers`` and ``move_settings`` are for the texts about moves,
     and not part of a plan's meaning either: they are their cause and their pace. Nor is ``usage``, the usage of planned
-    topics by name, with its ``evidence``; None if it was not read.
+    topics by name, with its ``evidence``; None if it was not read. ``implied`` are the topics that a
+    first write would make.
     """
 
     cluster: str
@@ -299,6 +310,7 @@ class Plan(Struct, frozen=True):
     drain_brokers: frozenset[int] = frozenset()
     move_settings: MoveSettings = NO_MOVES
     evidence: Evidence | None = None
+    implied: tuple[ImpliedTopic, ...] = ()
     usage: Mapping[str, TopicUsage] = field(default_factory=dict)
 
     def actionable_topics(self) -> Iterator[TopicPlan]:
@@ -312,6 +324,11 @@ class Plan(Struct, frozen=True):
     @property
     def has_changes(self) -> bool:
         return any(True for _ in self.actionable_topics())
+
+    @property
+    def implied_topics(self) -> tuple[ImpliedTopic, ...]:
+        """Return the topics that applying the plan makes beside its own."""
+        return self.implied if self.has_changes else ()
 
     @property
     def deletes_topics(self) -> bool:
@@ -392,14 +409,15 @@ def withhold(plan: TopicPlan, changes: Sequence[Change], issue: Issue) -> TopicP
     """Return ``plan`` without ``changes``, with ``issue`` as the refusal.
 
     ``record_after`` is computed anew for the remaining changes. If no change remains, the record stays as it is. The
-    same applies to a topic that is absent or has no spec: all its changes are then removed.
+    same applies to a topic that is absent or has no spec: all its changes are then withheld.
     """
     if not changes:
         return plan
     left = tuple(change for change in plan.changes if change not in changes)
-    refusals = (*plan.refusals, issue._replace(withheld=tuple(changes)))
     if not left or plan.before is None or plan.spec is None:
+        refusals = (*plan.refusals, issue._replace(withheld=plan.changes))
         return replace(plan, changes=(), refusals=refusals, record_after=plan.record_before)
+    refusals = (*plan.refusals, issue._replace(withheld=tuple(changes)))
     owner = plan.record_after.owner if plan.record_after else ""
     config = config_after(plan.before.config, left)
     partitions = partitions_after(len(plan.before.replicas), left)

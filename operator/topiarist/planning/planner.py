@@ -53,6 +53,7 @@ from topiarist.planning import diff
 from topiarist.planning.builder import HINT_PROTECTED_TOPIC, PlanContext, TopicPlanBuilder
 from topiarist.planning.create import plan_creation
 from topiarist.planning.existing_problems import NAMED_BY_REQUEST, explain_stale_entry, find_problems
+from topiarist.planning.implied_topics import find_implied_topics
 from topiarist.planning.moves.drain_warnings import find_drain_warnings
 from topiarist.planning.moves.planner import MovePlanner
 from topiarist.planning.placement import ReplicaPlacer
@@ -122,6 +123,7 @@ def make_plan(state: ClusterState, cluster: ClusterSpec, specs: Iterable[TopicSp
         controller_epoch=state.controller_epoch,
         batch=state.batch,
         bypasses_brokers=state.bypasses_brokers,
+        implied=find_implied_topics(state, cluster),
         drain_brokers=cluster.drain_brokers,
         move_settings=cluster.moves,
         evidence=state.evidence,

@@ -21,18 +21,14 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.budgets import enforce_budgets
 from topiarist.filters.co_partitions import withhold_split_groups
 from topiarist.filters.permissions import filter_unapproved
-from topiarist.filters.review import (
-    already_satisfied,
-    filter_unapproved_deletions,
-    filter_unreviewed,
-    recheck_saved_plan,
-)
+from topiarist.filters.review import already_satisfied, filter_unreviewed, recheck_saved_plan
 from topiarist.model.access import via_of
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
+from topiarist.planning.implied_topics import find_implied_topics
 from topiarist.planning.preconditions import RevalidatedPlan, revalidate
 from topiarist.ports import NO_CONTROL, NO_MOVE_OPTIONS, Cluster, MoveOptions, WriteControl
 from topiarist.runs.inputs import RunInputs, filter_by_usage, load_clusters, usage_error
@@ -83,7 +79,7 @@ class ApplyManifests:
 class ApplyReviewed(ApplyManifests):
     """The mode that applies only changes that a reviewed plan has too.
 
-    The reviewed plan is the permission for its changes. Deletions need more: a confirmation, or the run's flags.
+    A review never takes the place of the consent of the run to losses, and neither does a saved plan.
     """
 
     name = "reviewed"
@@ -116,13 +112,10 @@ class ApplyReviewed(ApplyManifests):
         return plans
 
     def approve(self, plan: Plan) -> Plan:
-        """Return the plan without unreviewed changes.
-
-        If non-interactive, also without deletions that no flag allows.
-        """
+        """Return the plan without unreviewed changes; if non-interactive, also without losses that no flag allows."""
         reviewed = self._reviewed_plans.get(plan.cluster) or replace(plan, topics=())
         allowed = filter_unreviewed(plan, reviewed, self.settings.without_brokers)
-        return filter_unapproved_deletions(allowed, self.settings.allow_risk) if self.non_interactive else allowed
+        return filter_unapproved(allowed, self.settings.allow_risk) if self.non_interactive else allowed
 
     def _add_remark(self, label: str, cluster: str, topics: Sequence[str]) -> None:
         if topics:
@@ -226,11 +219,16 @@ class ApplySavedPlan:
         )
         remaining = filter_by_usage(sessions.add_usage(remaining, state), spec, settings)
         if self._non_interactive:
-            remaining = filter_unapproved_deletions(remaining, settings.allow_risk)
+            remaining = filter_unapproved(remaining, settings.allow_risk)
         remaining = withhold_split_groups(enforce_budgets(remaining, spec.budgets, partial=settings.partial))
         remaining_topics = {topic.topic for topic in remaining.actionable_topics()}
         conflicts = {topic: why for topic, why in revalidated.conflicts.items() if topic in remaining_topics}
-        remaining = replace(remaining, drain_brokers=spec.drain_brokers, move_settings=spec.moves)
+        remaining = replace(
+            remaining,
+            drain_brokers=spec.drain_brokers,
+            move_settings=spec.moves,
+            implied=find_implied_topics(state, spec),
+        )
         return RevalidatedPlan(remaining, revalidated.already_applied, conflicts)
 
     def apply_plan(

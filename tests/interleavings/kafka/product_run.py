@@ -142,6 +142,8 @@ class _Client:
     def controller(self) -> _Client:
         return self
 
+    any_broker = controller
+
     def broker(self, _broker_id: int) -> _Client:
         return self
 

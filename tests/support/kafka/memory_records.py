@@ -47,7 +47,7 @@ UNKNOWN_TOPIC, UNKNOWN_TOPIC_ID, NOT_ENOUGH_REPLICAS = 3, 100, 19
 RECORDS = DEFAULT_RECORDS_TOPIC.name
 STRANGER = "another"
 
-_OVERRIDE, _DEFAULT = 1, 5
+_OVERRIDE, _DEFAULT, _BROKER = 1, 5, 4
 _CONFIG_TYPES = {"boolean": 1, "word": 2, "version": 2, "int": 3, "long": 5, "double": 6, "words": 7, "throttle": 7}
 
 
@@ -374,7 +374,7 @@ class MemoryBroker(MemorySession):
         results = []
         for each in request.resources:
             found = self._image.get(each.resource_name)
-            failed = code or (0 if found else UNKNOWN_TOPIC)
+            failed = code or (0 if found or each.resource_type == _BROKER else UNKNOWN_TOPIC)
             defaults = _default_entries(self.release.version)
             entries: list[Any] = []
             if found and not failed:
@@ -387,7 +387,12 @@ class MemoryBroker(MemorySession):
                     if key in defaults
                 ]
             results.append(
-                result(error_code=failed, resource_type=2, resource_name=each.resource_name, configs=entries)
+                result(
+                    error_code=failed,
+                    resource_type=each.resource_type,
+                    resource_name=each.resource_name,
+                    configs=entries,
+                )
             )
         return DescribeConfigsResponse(results=results)
 

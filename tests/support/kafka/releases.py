@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from kafka.protocol.metadata import ApiVersionsResponse
 
-from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Features, Message
 from topiarist.kafka.types import KafkaVersion
 
 NEWEST = "4.4.0"
@@ -68,6 +68,8 @@ RELEASES: Mapping[str, Release] = {
 
 class Offering:
     """A connection that offers what a release offers. ``carry_out`` gets each request as a broker decodes it."""
+
+    features = Features(frozenset({"metadata.version"}), 1)
 
     def __init__(self, release: Release, carry_out: Callable[[Message], Message]) -> None:
         self.versions = release.offered

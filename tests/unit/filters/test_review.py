@@ -29,7 +29,6 @@ from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
 from topiarist.filters.review import (
     already_satisfied,
-    filter_unapproved_deletions,
     filter_unreviewed,
     recheck_saved_plan,
 )
@@ -162,22 +161,6 @@ def test_without_a_review_nothing_is_done(world: PlanInput) -> None:
     """A reviewed plan without topics allows no change."""
     fresh = world.plan()
     assert not filter_unreviewed(fresh, replace(fresh, topics=())).has_changes
-
-
-@many
-@given(plan_inputs())
-def test_deletions_need_their_own_word(world: PlanInput) -> None:
-    """Without an allowance, every deletion is withheld and no other change; with an allowance, none is."""
-    fresh = world.plan()
-    left = filter_unapproved_deletions(fresh, ())
-    deleting = {
-        found.topic for found in fresh.actionable_topics() if any(isinstance(c, DeleteTopic) for c in found.changes)
-    }
-    assert {found.topic for found in fresh.actionable_topics()} - {
-        found.topic for found in left.actionable_topics()
-    } == deleting
-    assert all(refusal_reasons(found)[-1] == "DataLoss" for found in left.topics if found.topic in deleting)
-    assert filter_unapproved_deletions(fresh, LOSSES) == fresh
 
 
 def planned(seen: ClusterState = OLD, **fields: Any) -> Plan:

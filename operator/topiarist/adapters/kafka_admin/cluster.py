@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
 from msgspec.structs import replace
 
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest, translate_errors
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, translate_errors
+from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.moves.clear import clear_moves
 from topiarist.adapters.kafka_admin.moves.interfaces import RunForMoves
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
 from topiarist.adapters.kafka_admin.moves.run import move
 from topiarist.adapters.kafka_admin.read.broker_throttles import read_broker_throttles
+from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.partition_states import inspect, inspect_all
 from topiarist.adapters.kafka_admin.read.progress import poll_progress
-from topiarist.adapters.kafka_admin.read.refusals import find_refusals
-from topiarist.adapters.kafka_admin.read.state import RecordsView, read_state
-from topiarist.adapters.kafka_admin.read.sync import offers_quorum, read_quorum, sync
+from topiarist.adapters.kafka_admin.read.refusals import find_not_offered, find_refusals
+from topiarist.adapters.kafka_admin.read.state import RecordsView, find_missing_for_records, read_state
+from topiarist.adapters.kafka_admin.read.sync import find_mode, read_quorum, sync
 from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader, read_again
 from topiarist.adapters.kafka_admin.records.intents import resolve
 from topiarist.adapters.kafka_admin.records.left_records import LeftRecordsCheck, check_left_records
@@ -30,6 +33,8 @@ from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
 from topiarist.adapters.kafka_admin.write.ask_brokers import ask_brokers
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.names import TRANSACTIONS_TOPIC
+from topiarist.kafka.types import ClusterMode
 from topiarist.model.access import KafkaAccess
 from topiarist.model.moved_records import (
     ClosedRecords,
@@ -42,6 +47,7 @@ from topiarist.model.outcome import FreezeResult, Outcome
 from topiarist.model.plan import Issue, Plan
 from topiarist.model.progress import TopicProgress
 from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
+from topiarist.planning.implied_topics import FACTOR_SETTING, PARTITIONS_SETTING
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
 
 
@@ -100,7 +106,8 @@ class KafkaCluster:
             self._records_topic_id = records.meta.topic_id
         state = read_state(self._session, view_records(records))
         errors = {**state.topic_errors, **records.errors}
-        state = replace(state, topic_errors=errors, records_topic_id=self._records_topic_id)
+        defaults = {**state.broker_defaults, **self._read_transaction_settings(state)}
+        state = replace(state, topic_errors=errors, records_topic_id=self._records_topic_id, broker_defaults=defaults)
         if state.write_block.reason is None or state.write_block.reason is Reason.FROZEN:
             check = self._check_left_records(records)
             if check.block.reason:
@@ -121,8 +128,8 @@ class KafkaCluster:
         writes nothing.
         """
         if plan.has_changes:
-            records = _RecordsOfRun(self._open_records(), self._lock_timeout, self._require_moved)
             with translate_errors():
+                records = _RecordsOfRun(self._open_records_to_write(), self._lock_timeout, self._require_moved)
                 yield from Writer(self._session, records, TopicReader(self._session), plan, stop, control).execute()
 
     def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
@@ -138,6 +145,8 @@ class KafkaCluster:
     def move(self, plan: Plan, options: MoveOptions, stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in a rolling window, and then its elections."""
         with translate_errors():
+            for issue, *_ in find_not_offered(self._session.any_broker(), plan.actionable_topics()).values():
+                raise TopiaristError(issue.reason, issue.message)  # before any throttle is written
             yield from move(self._session, self._move_reader(), self._open_move_records(), plan, options, stop)
 
     def clear_moves(self) -> ClearedMoves | None:
@@ -151,7 +160,7 @@ class KafkaCluster:
         A freeze of a user other than ``by`` is changed only with ``force``.
         """
         with translate_errors():
-            return self._open_records().set_freeze(freeze, by=by, force=force)
+            return self._open_records_to_write().set_freeze(freeze, by=by, force=force)
 
     def check_moved_records(self, closed: ClosedRecords) -> MovedRecords:
         """Return the result that ``take_records`` would have now; write nothing. Raises what it raises."""
@@ -165,7 +174,7 @@ class KafkaCluster:
         Raises ``TopiaristError``.
         """
         with translate_errors():
-            run = self._open_records()
+            run = self._open_records_to_write()
             run.acquire(timeout=self._lock_timeout, ignore_freeze=True)
             run.commit({}, hold=False)
 
@@ -177,7 +186,7 @@ class KafkaCluster:
         """
         with translate_errors():
             self._require_cluster_of(closed)
-            run = self._open_records()
+            run = self._open_records_to_write()
             try:
                 merged = merge_moved(closed, run.acquire(timeout=self._lock_timeout, ignore_freeze=True))
                 if not merged.result.repeated:
@@ -206,6 +215,15 @@ class KafkaCluster:
         """Read the rates of throttled copies of all brokers."""
         return read_broker_throttles(self._session)
 
+    def _read_transaction_settings(self, state: ClusterState) -> Mapping[str, str]:
+        """Return what the brokers would make the topic of transactions with, while there is none."""
+        if TRANSACTIONS_TOPIC in state.topics or not state.brokers:
+            return {}
+        keys = (PARTITIONS_SETTING, FACTOR_SETTING)
+        with suppress(UnsupportedRequest):
+            return read_again(lambda: read_static_settings(self._session, keys))
+        return {}
+
     def _require_cluster_of(self, closed: ClosedRecords) -> None:
         if (cluster_id := self.read_cluster_id()) != closed.cluster_id:
             raise TopiaristError(
@@ -219,7 +237,7 @@ class KafkaCluster:
             self._read_left_records,
             self.read_cluster_id,
             are_taken=records.moved is not None,
-            is_zookeeper_mode=not offers_quorum(self._session.any_broker()),
+            is_zookeeper_mode=find_mode(self._session.any_broker()) is ClusterMode.ZOOKEEPER,
         )
 
     def _require_moved(self, records: Records) -> None:
@@ -241,6 +259,12 @@ class KafkaCluster:
         stale = {name for name, found in ids.items() if self._recorded_ids.get(name, found) != found}
         return {name: each._replace(record_stale=name in stale) for name, each in progress.items()}
 
+    def _open_records_to_write(self) -> RecordsRun:
+        """Return the records for a run that writes; raise ``TopiaristError`` if the brokers take no records."""
+        if block := find_missing_for_records(self._session.any_broker()):
+            raise TopiaristError(Reason.NOT_OFFERED, block.message)
+        return self._open_records()
+
     def _open_records(self) -> RecordsRun:
         return RecordsRun(
             self._session,
@@ -251,7 +275,7 @@ class KafkaCluster:
         )
 
     def _open_move_records(self) -> RunForMoves:
-        return RunForMoves(_RecordsOfRun(self._open_records(), self._lock_timeout, self._require_moved))
+        return RunForMoves(_RecordsOfRun(self._open_records_to_write(), self._lock_timeout, self._require_moved))
 
     def _move_reader(self) -> MoveReader:
         return MoveReader(self._session, lambda: sync(self._session))
@@ -260,7 +284,7 @@ class KafkaCluster:
         """Return the epoch of the controller; None if it does not say, in ZooKeeper mode for example."""
         try:
             return read_quorum(self._session, self._session.any_broker()).leader_epoch
-        except (TopiaristError, Disconnected, UnsupportedRequest):
+        except (TopiaristError, Disconnected):
             return None
 
 

@@ -38,6 +38,7 @@ from topiarist.model.plan import (
     CreateTopic,
     DeleteTopic,
     ElectLeaders,
+    ImpliedTopic,
     Issue,
     MoveReplicas,
     Plan,
@@ -133,6 +134,10 @@ def _decode_plan(fields: Mapping[str, Any]) -> Plan:
         unchanged=fields["unchanged"],
         orphans=tuple(fields["orphans"]),
         warnings=tuple(fields["warnings"]),
+        implied=tuple(
+            ImpliedTopic(each["topic"], each["partitions"], each["replicas"], each["maker"], each["purpose"])
+            for each in fields.get("alsoCreates", ())
+        ),
         limits=tuple(
             LimitUsage(**{**each, "resource": LimitedResource(each["resource"])}) for each in fields.get("limits", ())
         ),

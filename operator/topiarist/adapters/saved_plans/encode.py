@@ -23,6 +23,7 @@ from topiarist.model.plan import (
     CreateTopic,
     DeleteTopic,
     ElectLeaders,
+    ImpliedTopic,
     Issue,
     MoveReplicas,
     Nudge,
@@ -104,8 +105,14 @@ def _encode_plan(plan: Plan) -> dict[str, Any]:
         "unchanged": plan.unchanged,
         "orphans": list(plan.orphans),
         "warnings": list(plan.warnings),
+        **({"alsoCreates": [_encode_implied(each) for each in plan.implied_topics]} if plan.implied_topics else {}),
         **({"limits": [_encode_usage(each) for each in plan.limits]} if plan.limits else {}),
     }
+
+
+def _encode_implied(topic: ImpliedTopic) -> dict[str, Any]:
+    fields = topic._asdict()
+    return {"topic": fields.pop("name"), **fields}
 
 
 def _encode_usage(usage: LimitUsage) -> dict[str, Any]:

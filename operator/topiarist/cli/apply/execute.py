@@ -66,12 +66,14 @@ def confirm_plans(plans: Sequence[Plan], action: str) -> None:
     If topics may lose data, the user must type their number instead of ``yes``.
     """
     topics = [topic for plan in plans for topic in plan.actionable_topics()]
+    names = dict.fromkeys(topic.name for plan in plans for topic in plan.implied_topics)
+    also = f", and create {' and '.join(names)}" if names else ""
     if risky := sum(topic.risk is Risk.DATA_LOSS for topic in topics):
-        question = f"{format_count(risky, 'topic')} may lose data. Type {risky} to confirm the whole plan"
+        question = f"{format_count(risky, 'topic')} may lose data. Type {risky} to confirm the whole plan{also}"
         terminal.confirm(question, str(risky))
     else:
         copies = sum(len(move.added) for topic in topics for move in topic.moves())
-        also = f", and copy {format_count(copies, 'replica')}" if copies else ""
+        also += f", and copy {format_count(copies, 'replica')}" if copies else ""
         terminal.confirm(f"{action} {format_count(len(topics), 'topic')}{also}? Type yes")
 
 

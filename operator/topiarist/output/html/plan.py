@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from topiarist.model.plan import DeleteTopic, Load, Plan, Risk, compute_broker_load_after
+from topiarist.model.plan import ImpliedTopic, Load, Plan, Risk, compute_broker_load_after
 from topiarist.output.groups import list_exceeded_limits
 from topiarist.output.html import page
 from topiarist.output.html.plan_rows import COLUMNS, KINDS, LEVELS, PlanRow, list_rows
@@ -21,7 +21,8 @@ from topiarist.output.limit_usage import describe_usage
 from topiarist.output.text import planned_moves, summary
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import describe_brokers
-from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS
+from topiarist.output.text.summary import format_consent
+from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS, describe_implied
 from topiarist.text import format_count
 
 MAX_ROWS = 25_000
@@ -99,7 +100,7 @@ def _describe_cluster(plan: Plan) -> dict[str, Any]:
         "risk": max(topic.risk for topic in plan.actionable_topics()).label if plan.has_changes else "",
         "writeBlock": f"{block.reason}: {block.message}; nothing is written" if block.reason else "",
         "exceeded": _limit([f"{label}: {text}; fix: {fix}" for label, text, fix in list_exceeded_limits(plan)]),
-        "warnings": _limit(plan.warnings),
+        "warnings": _limit([*plan.warnings, *map(_describe_implied, plan.implied_topics)]),
         "limits": _limit([*describe_usage(plan.limits)]),
         "orphans": _limit(plan.orphans),
         "pace": planned_moves.describe_pace(plan),
@@ -131,26 +132,21 @@ def _describe_loads(plan: Plan) -> dict[str, Any]:
     return {"loads": _limit(rows, _MAX_BROKERS), "racks": ordered[:_MAX_TEXTS]}
 
 
+def _describe_implied(topic: ImpliedTopic) -> str:
+    return f"the run also creates {topic.name} ({describe_implied(topic)}): {topic.maker} makes it for {topic.purpose}"
+
+
 def _list_permissions(plans: Sequence[Plan]) -> Iterator[Mapping[str, Any]]:
     """Yield what a run that applies the plans needs to be given, and what would permit the refused changes."""
     for plan in plans:
-        losses = [topic for topic in plan.actionable_topics() if topic.risk is Risk.DATA_LOSS]
-        deletes = [any(isinstance(change, DeleteTopic) for change in topic.changes) for topic in losses]
-        for needed, deletion, where in (
-            ("to delete topics", True, "apply --yes, also with --plan or --reviewed"),
-            ("other changes that may lose data", False, "apply --yes"),
-        ):
-            topics = [topic for topic, is_deletion in zip(losses, deletes, strict=True) if is_deletion is deletion]
-            if topics:
-                names = [topic.topic for topic in topics]
-                option = f"--allow-risk DataLoss={','.join(names)}" if len(names) <= _MAX_NAMES else ""
-                yield {
-                    "cluster": plan.cluster,
-                    "needed": f"{needed}: {format_count(len(names), 'topic')}",
-                    "option": option or "--allow-risk DataLoss",
-                    "where": f"{where}; without --yes a person confirms",
-                    "refused": False,
-                }
+        if names := [topic.topic for topic in plan.actionable_topics() if topic.risk is Risk.DATA_LOSS]:
+            yield {
+                "cluster": plan.cluster,
+                "needed": f"changes that may lose data: {format_count(len(names), 'topic')}",
+                "option": format_consent(names),
+                "where": "apply --yes, also with --plan or --reviewed; without --yes a person confirms",
+                "refused": False,
+            }
         hints: dict[tuple[str, str], list[str]] = {}
         for topic in plan.topics:
             for issue in () if topic.observe_only else topic.refusals:

@@ -12,7 +12,17 @@ from functools import partial
 from typing import NamedTuple
 
 from topiarist.errors import Location, Reason
-from topiarist.model.plan import Change, ConfigItem, Issue, MoveReplicas, Plan, Risk, RiskAssessment, TopicPlan
+from topiarist.model.plan import (
+    Change,
+    ConfigItem,
+    ImpliedTopic,
+    Issue,
+    MoveReplicas,
+    Plan,
+    Risk,
+    RiskAssessment,
+    TopicPlan,
+)
 from topiarist.model.spec import find_origin
 from topiarist.output.groups import ClusterDefault, GroupedItems, group_items, list_exceeded_limits
 from topiarist.output.limit_usage import describe_usage
@@ -73,6 +83,8 @@ def build_sections(plan: Plan, root: str) -> list[Section]:
         if pace := planned_moves.describe_pace(plan):
             effect += f"\n\nMoves: {escape_prose(pace)}"
         sections.append(Section(PRIORITY_BROKERS, (), lambda: effect))
+    if implied := plan.implied_topics:
+        sections.append(_list_section(PRIORITY_BROKERS, "Also created", map(_describe_implied, implied)))
     if plan.limits:
         sections.append(_list_section(PRIORITY_BROKERS, "Limits", map(escape_prose, describe_usage(plan.limits))))
     if plan.warnings:
@@ -84,6 +96,11 @@ def build_sections(plan: Plan, root: str) -> list[Section]:
     if notices := list(_format_unlisted_notices(plan, grouped)):
         sections.append(_list_section(PRIORITY_INFO, "Notices", notices))
     return sections
+
+
+def _describe_implied(topic: ImpliedTopic) -> str:
+    size = topic_block.describe_implied(topic)
+    return f"{format_code(topic.name)}: {size}, by {topic.maker}, once for a cluster, for {topic.purpose}"
 
 
 def _build_limit_sections(plan: Plan) -> Iterator[Section]:

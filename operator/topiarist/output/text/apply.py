@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from topiarist.errors import Reason
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
+from topiarist.model.plan import ImpliedTopic
 from topiarist.output.text.layout import (
     BOLD,
     BOLD_RED,
@@ -84,6 +85,8 @@ def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
         count = format_count(sum(map(len, moved.values())), "partition")
         text = f"{count} of {format_count(len(moved), 'topic')}, {format_count(_count_copies(moved), 'replica')} copied"
         yield from layout.format_section("+ moved", [text], GREEN)
+    if made := [f"{topic.name} (by {topic.maker})" for topic in _list_made(report)]:
+        yield from layout.format_section("+ also created", layout.format_names(made), GREEN)
     for outcome in detailed:
         sign, style = _STYLES[outcome.result]
         action = f"{outcome.result.value}: {outcome.message}" if outcome.message else outcome.result.value
@@ -93,6 +96,11 @@ def _format_lines(report: ReconcileReport, layout: TextLayout) -> Iterator[str]:
     for hint in _find_hints(report.outcomes):
         yield from (f"  {part}" for part in layout.wrap(hint, layout.width - 2))
     yield layout.colorize(_format_summary(report), BOLD)
+
+
+def _list_made(report: ReconcileReport) -> Sequence[ImpliedTopic]:
+    """Return the topics without a manifest that the run made: all of them, as soon as it wrote one record."""
+    return report.plan.implied_topics if report.outcomes_with(Result.DONE) else ()
 
 
 def _moves_by_topic(report: ReconcileReport) -> Mapping[str, Sequence[ReplicaMove]]:

@@ -17,6 +17,7 @@ from topiarist.inspection.describe import Description
 from topiarist.inspection.partition_health import IssueType, Partition
 from topiarist.inspection.topic_phase import IN_PROGRESS, Phase, count_issues
 from topiarist.inspection.value_sources import ActualSource, DesiredSource, ValueSource
+from topiarist.kafka.config_rules import ConfigRules
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.ownership_record import describe_external_changes
 from topiarist.model.plan import Plan
@@ -95,6 +96,7 @@ def _make_cluster_plan(description: Description) -> Plan:
         write_block=state.write_block,
         controller=state.controller,
         controller_epoch=state.controller_epoch,
+        config_rules=ConfigRules(mode=state.mode),
         topics=(description.pending_plan,) if description.pending_plan else (),
     )
 

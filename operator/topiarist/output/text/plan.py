@@ -13,6 +13,7 @@ from itertools import chain
 from msgspec.structs import replace
 
 from topiarist.errors import Reason
+from topiarist.kafka.types import ClusterMode
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.output.groups import GroupedItems, group_items, list_exceeded_limits
 from topiarist.output.limit_usage import describe_usage
@@ -55,8 +56,9 @@ def format_topic_lines(plans: Sequence[Plan], layout: TextLayout, *, applying: b
     """Return the plans with one line for each topic with a change or refusal."""
     sections: list[Iterable[str]] = []
     for plan in plans:
-        aligned = replace(layout, action_column=choose_action_column(topic.topic for topic in plan.topics))
+        aligned = replace(layout, action_column=choose_action_column(_list_names(plan)))
         lines = [line for topic in plan.topics for line in _format_topic_line(topic, aligned)]
+        lines += [next(topic_block.format_implied(aligned, topic)) for topic in plan.implied_topics]
         sections += [format_cluster_header(plan, layout), lines, _format_end(plan, layout, applying=applying)]
     return _join_plans(sections, plans, layout)
 
@@ -71,6 +73,8 @@ def format_summaries(plans: Sequence[Plan], layout: TextLayout, *, applying: boo
             lines.append(layout.colorize(sanitize(block), BOLD_RED))
         label = name if len(plans) > 1 else summary.PLAN_LABEL
         lines += _format_end(plan, layout, label, applying=applying)
+        if names := [topic.name for topic in plan.implied_topics]:
+            lines += layout.wrap(f"{label}: the run also creates {' and '.join(names)}.", layout.width)
     return _join_plans([lines], plans, layout)
 
 
@@ -90,7 +94,7 @@ def _join_plans(sections: Iterable[Iterable[str]], plans: Sequence[Plan], layout
 
 def _format_plan(plan: Plan, layout: TextLayout, *, applying: bool) -> Iterator[Iterable[str]]:
     grouped = group_items(plan)
-    layout = replace(layout, action_column=choose_action_column(topic.topic for topic in plan.topics))
+    layout = replace(layout, action_column=choose_action_column(_list_names(plan)))
     yield format_cluster_header(plan, layout)
     yield _format_topic_blocks(plan, layout, grouped)
     yield brokers.format_broker_table(layout, plan)
@@ -102,7 +106,7 @@ def _format_plan(plan: Plan, layout: TextLayout, *, applying: bool) -> Iterator[
 
 def _format_end(plan: Plan, layout: TextLayout, label: str = summary.PLAN_LABEL, *, applying: bool) -> Iterator[str]:
     yield summary.format_summary_line(layout, summary.count_plan(plan), label)
-    yield from summary.format_data_losses(layout, plan, advice="" if applying else summary.DATA_LOSS_ADVICE)
+    yield from summary.format_data_losses(layout, plan, applying=applying)
 
 
 def format_cluster_header(plan: Plan, layout: TextLayout) -> Iterator[str]:
@@ -111,11 +115,10 @@ def format_cluster_header(plan: Plan, layout: TextLayout) -> Iterator[str]:
     start = f"{name}   " if name else ""
     # A long name gets lines of its own, so that enough columns remain for the facts.
     at = len(start) if len(start) <= layout.width // 2 else 4
-    controller = f"controller {plan.controller}, epoch {plan.controller_epoch}"
     facts = (
         f"cluster {sanitize(plan.cluster_id) or 'without id'},",
         f"{describe_brokers(plan)},",
-        "no controller" if plan.controller is None else controller,
+        _describe_controller(plan),
     )
     first, *rest = layout.fill_lines(facts, layout.width - at)
     if at == len(start):
@@ -127,6 +130,18 @@ def format_cluster_header(plan: Plan, layout: TextLayout) -> Iterator[str]:
     if plan.write_block.reason is not None:
         for part in layout.wrap(_describe_write_block(plan), layout.width - 2):
             yield f"  {layout.colorize(part, BOLD_RED)}"
+
+
+def _list_names(plan: Plan) -> Iterator[str]:
+    return chain((topic.topic for topic in plan.topics), (topic.name for topic in plan.implied_topics))
+
+
+def _describe_controller(plan: Plan) -> str:
+    if plan.controller is None:
+        return "no controller"
+    if plan.config_rules.mode is ClusterMode.KRAFT and not plan.controller_epoch:
+        return "controller not known"  # brokers name any of themselves
+    return f"controller {plan.controller}, epoch {plan.controller_epoch}"
 
 
 def _describe_write_block(plan: Plan) -> str:
@@ -148,7 +163,8 @@ def _format_topic_blocks(plan: Plan, layout: TextLayout, grouped: GroupedItems) 
     """Yield the blocks, with an empty line around each block of more than one line."""
     height = 0
     own = (topic_block.format_topic(layout, topic, grouped) for topic in plan.topics)
-    for block in chain(topic_block.format_group_blocks(layout, grouped), own):
+    implied = (topic_block.format_implied(layout, topic) for topic in plan.implied_topics)
+    for block in chain(topic_block.format_group_blocks(layout, grouped), own, implied):
         lines = list(block)
         if height and lines and max(height, len(lines)) > 1:
             yield ""

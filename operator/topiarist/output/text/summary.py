@@ -47,7 +47,10 @@ NOT_IN_PATHS = "not in the given paths"
 Manifests in other paths may declare them.
 """
 
-DATA_LOSS_ADVICE = " confirm it in apply, or pass --allow-risk DataLoss"
+DATA_LOSS_ADVICE = " confirm it in apply, or pass to a run with --yes"
+MAX_CONSENT_NAMES = 20
+"""The number of topics up to which the option of a consent names each of them."""
+
 _LABEL_ORDER = (*_ACTIONABLE_LABELS, "refused", "observed", "unchanged", NOT_IN_PATHS)
 
 
@@ -163,15 +166,26 @@ def _join_counts(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{number:,} {word}" for word, number in counts.items())
 
 
-def format_data_losses(layout: TextLayout, plan: Plan, advice: str) -> Iterator[str]:
+def format_consent(topics: Sequence[str]) -> str:
+    """Return the option that permits the loss of data of these topics; ``TOPIC,...`` stands for many names."""
+    return f"--allow-risk DataLoss={','.join(topics) if len(topics) <= MAX_CONSENT_NAMES else 'TOPIC,...'}"
+
+
+def format_data_losses(layout: TextLayout, plan: Plan, *, applying: bool) -> Iterator[str]:
     """Yield the names of the topics that may lose data; nothing if there are none.
 
-    ``advice`` (may be empty) explains what ``apply`` requires for them.
+    Unless the plan is about to be applied, the last line is the option that a run without confirmation needs: it is
+    not wrapped, so that it can be copied.
     """
     risky = [topic for topic in plan.actionable_topics() if topic.risk is Risk.DATA_LOSS]
     if not risky:
         return
+    names = [topic.topic for topic in risky]
     changes = sum(change.assessment.risk is Risk.DATA_LOSS for topic in risky for change in topic.changes)
+    advice = "" if applying else DATA_LOSS_ADVICE
     for part in layout.wrap(f"{format_count(changes, 'change')} may lose data:{advice}", layout.width):
         yield layout.colorize(part, BOLD_RED)
-    yield from (f"    {part}" for part in layout.format_names([topic.topic for topic in risky]))
+    if applying or len(names) > MAX_CONSENT_NAMES:
+        yield from (f"    {part}" for part in layout.format_names(names))
+    if not applying:
+        yield f"    {format_consent(names)}"

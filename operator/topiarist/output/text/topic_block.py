@@ -18,6 +18,7 @@ from topiarist.model.plan import (
     ConfigItem,
     CreateTopic,
     DeleteTopic,
+    ImpliedTopic,
     Issue,
     Plan,
     ReleaseOwnership,
@@ -193,6 +194,17 @@ def _format_refusal(layout: TextLayout, members: Sequence[tuple[TopicPlan, Issue
     yield from format_changes(layout, issue.withheld, plan.spec, already_shown=issue.message)
     if len(members) > 1:
         yield from layout.format_field("topics", layout.format_names([member.topic for member, _ in members]))
+
+
+def format_implied(layout: TextLayout, topic: ImpliedTopic) -> Iterator[str]:
+    """Yield the block of a topic that the first apply makes without a manifest."""
+    yield from _format_block_heading(layout, "+", topic.name, describe_implied(topic), Risk.SAFE)
+    yield from layout.format_text_field("made by", f"{topic.maker}, once for a cluster, for {topic.purpose}")
+
+
+def describe_implied(topic: ImpliedTopic) -> str:
+    """Return the size of a topic that the first apply makes."""
+    return f"create {format_count(topic.partitions, 'partition')} x {format_count(topic.replicas, 'replica')}"
 
 
 def label_cause(issue: Issue) -> str:

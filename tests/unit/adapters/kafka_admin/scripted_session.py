@@ -16,13 +16,13 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Features
+from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
 from topiarist.errors import TopiaristError
 
 LOST = Disconnected("the answer was lost", was_sent=True)
 NOT_SENT = Disconnected("the connection was closed", was_sent=False)
-UNSUPPORTED = UnsupportedRequest("the broker does not offer it")
 
 
 def reply(**fields: Any) -> Any:
@@ -77,8 +77,8 @@ class ScriptedConnection:
     def version_of(self, request: Any, at_most: int | None = None) -> int:
         """Return the highest version that both sides know."""
         name = _name_of(request)
-        if name in self._session.unsupported:
-            raise UNSUPPORTED
+        if name in self._session.unsupported or (name == "DescribeQuorum" and 55 not in self._session.api_keys):
+            raise UnsupportedRequest(f"the brokers do not offer {name}")
         known = self._session.versions.get(name, request.max_version)
         return int(min(known, request.max_version, known if at_most is None else at_most))
 
@@ -86,6 +86,11 @@ class ScriptedConnection:
     def versions(self) -> Mapping[int, tuple[int, int]]:
         """Return the requests that the broker offers, by API key; 55 is DescribeQuorum."""
         return dict.fromkeys(self._session.api_keys, (0, 99))
+
+    @property
+    def features(self) -> Features:
+        """Return the features of the session."""
+        return self._session.features
 
     def read_versions(self, timeout: float | None = None) -> Any:
         """Return the answer of the script to ``ApiVersions``."""
@@ -120,6 +125,7 @@ class ScriptedSession:
         self.brokers = tuple(brokers)
         self.forgotten = 0
         self.api_keys: set[int] = {3, 55, 60}
+        self.features = Features(epoch=0)
         self.requests: Counter[tuple[str, str]] = Counter()
 
     def answer(self, sent: Sent) -> Any:

@@ -96,8 +96,8 @@ def test_config_shows_before_and_after_aligned_with_units() -> None:
         "                   - segment.ms        604800000  (7 days) -> brokers' default\n"
         "\n"
         "Plan: 1 to configure, 812 unchanged.\n"
-        "1 change may lose data: confirm it in apply, or pass --allow-risk DataLoss\n"
-        "    clicks\n"
+        "1 change may lose data: confirm it in apply, or pass to a run with --yes\n"
+        "    --allow-risk DataLoss=clicks\n"
     )
 
 
@@ -109,8 +109,8 @@ def test_a_deletion_is_counted_and_named_at_the_end() -> None:
         "      risk         all messages are deleted\n"
         "\n"
         "Plan: 1 to delete, 812 unchanged.\n"
-        "1 change may lose data: confirm it in apply, or pass --allow-risk DataLoss\n"
-        "    old\n"
+        "1 change may lose data: confirm it in apply, or pass to a run with --yes\n"
+        "    --allow-risk DataLoss=old\n"
     )
 
 
@@ -249,13 +249,14 @@ def test_long_values_are_shortened_unless_asked_for() -> None:
 
 
 def test_long_names_have_lines_of_their_own() -> None:
-    """A name of 249 characters keeps all its characters within the page."""
+    """A name of 249 characters keeps all its characters within the page, but for the option that is to be copied."""
     name = "x" * 249
     text = render_plan(plan(existing_topic_plan(name, UpdateConfig((RETENTION_CHANGE,)))))
     lines = text.splitlines()
     assert "".join(line.replace("~", "").strip() for line in lines[:4]) == name
     assert lines[4] == "                   configure                                            DataLoss"
-    assert max(map(len, lines)) <= 80
+    assert lines[-1] == f"    --allow-risk DataLoss={name}"
+    assert max(map(len, lines[:-1])) <= 80
 
 
 def test_names_stay_whole_for_programs() -> None:

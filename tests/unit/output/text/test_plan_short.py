@@ -40,7 +40,8 @@ def test_one_line_for_each_topic() -> None:
         "  ! theirs         refused: NotAdopted\n"
         "\n"
         "Plan: 1 to create, 1 to grow, 1 to delete, 2 refused, 1 unchanged.\n"
-        + LOSSES.format(" confirm it in apply, or pass --allow-risk DataLoss")
+        "1 change may lose data: confirm it in apply, or pass to a run with --yes\n"
+        "    --allow-risk DataLoss=old\n"
     )
 
 

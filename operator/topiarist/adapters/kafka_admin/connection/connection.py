@@ -11,14 +11,15 @@ import socket
 import struct
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka.protocol.api_header import ResponseClassRegistry
 from kafka.protocol.metadata.api_versions import ApiVersionsRequest
 
 from topiarist import __version__
+from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest, Versions, choose_version, name_of
 from topiarist.errors import Reason, TopiaristError
 
 CLIENT_ID = "topiarist"
@@ -33,6 +34,13 @@ Message = Any
 """A request or an answer: an object of a message class of kafka-python."""
 
 
+class Features(NamedTuple):
+    """The finalized features in an answer to ApiVersions: their names, and their epoch (-1 without features)."""
+
+    names: frozenset[str] = frozenset()
+    epoch: int = -1
+
+
 class Disconnected(Exception):
     """The connection broke, or the answer is late: the outcome of a request that was sent is unknown.
 
@@ -44,26 +52,21 @@ class Disconnected(Exception):
         self.was_sent = was_sent
 
 
-class UnsupportedRequest(Exception):
-    """The broker does not know the request, or no version of it that topiarist can send; nothing was sent."""
-
-
 @contextmanager
 def translate_errors(what: str = "the connection to a broker broke", hint: str = "run again") -> Iterator[None]:
-    """Translate a broken connection, and a request that the brokers do not offer, into a ``TopiaristError``."""
+    """Translate a broken connection into a ``TopiaristError``."""
     try:
         yield
     except Disconnected as error:
         raise TopiaristError(Reason.UNREACHABLE, f"{what}: {error}", hint) from error
-    except UnsupportedRequest as error:
-        raise TopiaristError(Reason.PREREQUISITE_MISSING, str(error)) from error
 
 
 class Connection:
     """An open connection, until it breaks or is closed; then every call raises ``Disconnected``.
 
     ``opened`` is a connected socket. ``timeout`` is the deadline of a request in seconds. ``versions`` are the lowest
-    and highest versions that the broker serves, by API key. ``requests`` counts requests by name and result (ok, lost),
+    and highest versions that the broker serves, by API key, ``features`` those that it has finalized, both by the last
+    answer to ApiVersions. ``requests`` counts requests by name and result (ok, lost),
     ``bytes_received`` the bytes of answers. ``log_in_again`` is called before the first request after
     ``log_in_again_at`` (a time of the monotonic clock), and returns the next such time.
     """
@@ -77,7 +80,8 @@ class Connection:
     ) -> None:
         self.requests: Counter[tuple[str, str]] = Counter() if requests is None else requests
         self.bytes_received = 0
-        self.versions: Mapping[int, tuple[int, int]] = {}
+        self.versions: Versions = {}
+        self.features = Features()
         self._timeout = timeout
         self._correlation_id = 0
         self._broken = ""
@@ -103,15 +107,13 @@ class Connection:
         answer = self.call(request, version=3, timeout=timeout)
         if not answer.error_code:
             self.versions = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+            names = frozenset(each.name for each in answer.finalized_features or ())
+            self.features = Features(names, answer.finalized_features_epoch)
         return answer
 
     def version_of(self, request: Message, at_most: int | None = None) -> int:
         """Return the highest version of a request that both sides know; raise ``UnsupportedRequest``."""
-        low, high = self.versions.get(request.API_KEY, (0, -1))
-        version = min(high, request.max_version, high if at_most is None else at_most)
-        if version < low:
-            raise UnsupportedRequest(f"the broker does not offer {request.name} in a version that topiarist can send")
-        return int(version)
+        return choose_version(self.versions, request, at_most)
 
     def call(self, request: Message, *, version: int | None = None, timeout: float | None = None) -> Message:
         """Send a request once and return its answer, with its error codes.
@@ -132,7 +134,11 @@ class Connection:
             raise Disconnected(f"{self._broken}: {error}", was_sent=True) from error
 
     def call_raw(self, request: Message, version: int, timeout: float | None = None) -> bytes:
-        """Send a request once and return the bytes of its answer, header included. Raises ``Disconnected``."""
+        """Send a request once and return the bytes of its answer, header included.
+
+        Raises ``Disconnected``, and ``UnsupportedRequest`` for what the broker is known not to offer.
+        """
+        self._require_offered(request, version)
         self._renew_login()
         if self._broken:
             raise Disconnected(self._broken, was_sent=False)
@@ -140,7 +146,7 @@ class Connection:
         request.API_VERSION = version
         request.with_header(correlation_id=self._correlation_id, client_id=CLIENT_ID)
         frame = request.encode(version=version, header=True, framed=True)
-        name = request.name.removesuffix("Request")
+        name = name_of(request)
         deadline = time.monotonic() + (self._timeout if timeout is None else timeout)
         result = "lost"
         try:
@@ -167,6 +173,12 @@ class Connection:
             self.requests[name, result] += 1
         self.bytes_received += size + 4
         return data
+
+    def _require_offered(self, request: Message, version: int) -> None:
+        """Raise ``UnsupportedRequest`` for a version that is not offered, to which a broker closes the connection."""
+        is_known = self.versions and request.API_KEY != ApiVersionsRequest.API_KEY
+        if is_known and choose_version(self.versions, request, version) != version:
+            raise UnsupportedRequest(f"the brokers do not offer version {version} of {name_of(request)}")
 
     def _renew_login(self) -> None:
         """Log in again if it is time. Whatever fails here, the caller's request was not sent."""

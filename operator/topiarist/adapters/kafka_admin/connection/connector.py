@@ -117,10 +117,11 @@ class Connector:
         if answer.error_code:
             raise OSError(0, f"it answered ApiVersions with {error_codes.describe_error(answer.error_code)}")
         if MetadataRequest.API_KEY not in connection.versions:
-            raise OSError(0, "it is a controller of a KRaft cluster: use the brokers' port")
-        is_old = connection.versions[MetadataRequest.API_KEY][1] < TOPIC_IDS_VERSION
-        if is_old and not self._accepts_old_brokers:
-            raise _too_old()
+            message = "it is a controller of a KRaft cluster: use the brokers' port (it does not offer Metadata)"
+            raise OSError(0, message)
+        newest = connection.versions[MetadataRequest.API_KEY][1]
+        if newest < TOPIC_IDS_VERSION and not self._accepts_old_brokers:
+            raise _too_old(f"they offer Metadata up to version {newest}, not {TOPIC_IDS_VERSION}, which has topic ids")
 
     def _log_in(self, connection: Connection, address: Address, deadline: float) -> None:
         if self._access.sasl:
@@ -209,9 +210,9 @@ def _authentication_error(address: Address, error: tls.AuthRejected) -> Topiaris
     return kind(Reason.AUTHENTICATION_FAILED, message)
 
 
-def _too_old() -> RefusedByCluster:
+def _too_old(why: str = "they cannot read version 3 of ApiVersions") -> RefusedByCluster:
     return RefusedByCluster(
         Reason.PREREQUISITE_MISSING,
-        "the brokers are older than Kafka 2.8: they have no topic ids, which the way through the brokers needs",
-        "reach the cluster with via: ZooKeeper",
+        f"the brokers are older than Kafka 2.8, or answer as if they were: {why}",
+        "reach Apache Kafka before 2.8 with via: ZooKeeper",
     )

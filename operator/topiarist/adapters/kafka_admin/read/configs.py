@@ -18,7 +18,6 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     Connection,
     Disconnected,
     Message,
-    UnsupportedRequest,
 )
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
@@ -106,7 +105,7 @@ def read_known_configs(
 
 def _describe_configs(session: Session, connection: Connection, topic: str) -> KnownConfigs | None:
     """Return all configs of ``topic``; None if it no longer exists."""
-    (result,) = _call(connection, _request([topic], None, synonyms=True)).results
+    (result,) = connection.call(_request([topic], None, synonyms=True)).results
     if result.error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION:
         return None
     if result.error_code:
@@ -132,7 +131,7 @@ def read_broker_configs(
     found: dict[str, Mapping[str, str]] = {}
     for entity in entities:  # one request each: a broker describes only itself and the defaults
         target = session.broker(int(entity)) if entity else connection
-        (result,) = _call(target, _request([entity], keys, resource=BROKER_RESOURCE)).results
+        (result,) = target.call(_request([entity], keys, resource=BROKER_RESOURCE)).results
         if result.error_code:
             whose = f"configs of broker {entity}" if entity else "defaults of the brokers"
             what = f"cannot read the {whose}"
@@ -142,36 +141,31 @@ def read_broker_configs(
     return found
 
 
-def read_static_setting(session: Session, key: str) -> str | None:
-    """Return the value of a setting of one broker, which all brokers should share; None if it may not be read.
+def read_static_settings(session: Session, keys: Sequence[str]) -> Mapping[str, str]:
+    """Return settings of one broker, which all brokers should share; without those that may not be read.
 
     Raises ``Disconnected``.
     """
     (broker, *_) = read_metadata(session.any_broker(), []).brokers
-    (result,) = _call(session.broker(broker.id), _request([str(broker.id)], [key], resource=BROKER_RESOURCE)).results
-    return next((each.value for each in result.configs if each.name == key), None) if not result.error_code else None
+    request = _request([str(broker.id)], keys, resource=BROKER_RESOURCE)
+    (result,) = session.broker(broker.id).call(request).results
+    return {} if result.error_code else {each.name: each.value for each in result.configs if each.value}
 
 
 def _read_batch(connection: Connection, names: Sequence[str]) -> Iterator[TopicOverrides]:
     request = _request(names, None)
-    _require_version(connection, request)
-    data = connection.call_raw(request, VERSION)
+    version = connection.version_of(request)
+    data = connection.call_raw(request, version)
+    if version != VERSION:
+        for result in connection.decode(request, version, data).results:
+            config = {each.name: each.value or "" for each in result.configs if each.config_source == OVERRIDE}
+            yield TopicOverrides(result.resource_name, config, result.error_code, result.error_message or "")
+        return
     try:
         yield from decode_overrides(data)
     except MalformedAnswer as error:
         connection.close()
         raise Disconnected(f"an answer to DescribeConfigs cannot be decoded: {error}", was_sent=True) from error
-
-
-def _call(connection: Connection, request: Message) -> Message:
-    _require_version(connection, request)
-    return connection.call(request, version=VERSION)
-
-
-def _require_version(connection: Connection, request: Message) -> None:
-    """Raise ``UnsupportedRequest`` if the broker does not offer the version that is decoded; nothing is sent."""
-    if connection.version_of(request, at_most=VERSION) != VERSION:
-        raise UnsupportedRequest(f"the broker does not offer version {VERSION} of {request.name}")
 
 
 def _require(session: Session, name: str, found: TopicOverrides | None) -> Mapping[str, str] | None:

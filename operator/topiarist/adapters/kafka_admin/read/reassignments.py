@@ -13,7 +13,9 @@ from collections.abc import Collection, Mapping
 
 from kafka.protocol.admin.topics import ListPartitionReassignmentsRequest
 
+from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Connection
+from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.sync import sync
 from topiarist.errors import Reason, TopiaristError
@@ -33,7 +35,8 @@ Reassignments = Mapping[str, Mapping[int, Reassignment]]
 class ReassignmentsWatch:
     """The reassignments during one read of metadata. ``current`` is the last list; empty if it is not visible.
 
-    ``is_visible`` is false without the right to list them, and without a controller.
+    ``is_visible`` is false without the right to list them, without a controller, and if the brokers do not offer that;
+    ``hidden_because`` is the reason, empty without a controller.
     """
 
     def __init__(self, session: Session, connection: Connection, *, has_controller: bool = True) -> None:
@@ -42,13 +45,16 @@ class ReassignmentsWatch:
         self._listed_at = time.monotonic()
         self.current: Reassignments = {}
         self.is_visible = has_controller
+        self.hidden_because = ""
         if has_controller:
             try:
                 self.current = read_reassignments(session, connection)
+            except UnsupportedRequest as error:
+                self.is_visible, self.hidden_because = False, str(error)
             except TopiaristError as error:
                 if error.reason is not Reason.NO_PERMISSION:
                     raise
-                self.is_visible = False
+                self.is_visible, self.hidden_because = False, f"{RIGHT} is missing"
         self._listed_at = time.monotonic()
 
     def settle(self) -> None:
@@ -67,8 +73,14 @@ class ReassignmentsWatch:
 
 
 def read_reassignments(session: Session, connection: Connection) -> Reassignments:
-    """Return all reassignments in progress. Raises ``NoPermission`` and ``Disconnected``."""
+    """Return all reassignments in progress.
+
+    Raises ``NoPermission``, ``Disconnected``, and ``UnsupportedRequest`` if the brokers never list them.
+    """
     answer = connection.call(ListPartitionReassignmentsRequest(timeout_ms=LIST_TIMEOUT_MS, topics=None))
+    if answer.error_code == error_codes.UNSUPPORTED_VERSION:
+        code = error_codes.describe_error(answer.error_code)
+        raise UnsupportedRequest(f"the brokers answer ListPartitionReassignments with {code}")
     if answer.error_code:
         raise session.error_of(answer.error_code, "cannot list the reassignments", RIGHT, answer.error_message)
     return {

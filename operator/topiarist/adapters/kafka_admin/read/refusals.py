@@ -1,33 +1,49 @@
 """Read whether the brokers would refuse changes of a plan, as far as rights to read show it.
 
-Moves need rights and requests that other changes do not: without them a run would begin, write a record and throttles,
-and then move nothing. Remote storage is a setting of the brokers that no topic shows. ``write/ask_brokers.py`` asks
-about the other changes, for which it needs the rights to write.
+A change that needs a request which the brokers do not offer is refused. Moves need rights too that other changes do
+not: without them a run would begin, write a record and throttles, and then move nothing. Remote storage is a setting of
+the brokers that no topic shows. ``write/ask_brokers.py`` asks about the other changes, for which it needs the rights to
+write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from kafka.protocol.admin.configs import DescribeConfigsRequest, IncrementalAlterConfigsRequest
 from kafka.protocol.admin.topics import (
     AlterPartitionReassignmentsRequest,
+    CreatePartitionsRequest,
+    CreateTopicsRequest,
+    DeleteTopicsRequest,
     ElectLeadersRequest,
     ListPartitionReassignmentsRequest,
 )
 from kafka.protocol.metadata.metadata import MetadataRequest
 
-from topiarist.adapters.kafka_admin.connection.connection import Connection, Message, UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Message
+from topiarist.adapters.kafka_admin.connection.offered import Offering, find_missing
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
-from topiarist.adapters.kafka_admin.read.configs import read_static_setting
+from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.topic_reader import read_again
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import REMOTE_STORAGE_SETTING
 from topiarist.kafka.java_numbers import java_trim
 from topiarist.model.moves import UNLIMITED
-from topiarist.model.plan import Change, CreateTopic, ElectLeaders, Issue, MoveReplicas, Plan, TopicPlan, UpdateConfig
+from topiarist.model.plan import (
+    AddPartitions,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    ElectLeaders,
+    Issue,
+    MoveReplicas,
+    Plan,
+    TopicPlan,
+    UpdateConfig,
+)
 
 _ALTER, _DESCRIBE_CONFIGS, _ALTER_CONFIGS = 7, 10, 11
 """Numbers of operations in Kafka's protocol."""
@@ -38,6 +54,17 @@ _FIRST_VERSION, _LAST_VERSION = 8, 10
 
 _REMOTE_STORAGE = "remote.storage.enable"
 _HINT_RIGHTS = "grant the right: docs/connections.md lists those that moves need"
+
+
+_REQUESTS: Mapping[type[Change], Sequence[Message]] = {
+    CreateTopic: [CreateTopicsRequest()],
+    AddPartitions: [CreatePartitionsRequest()],
+    UpdateConfig: [IncrementalAlterConfigsRequest()],
+    DeleteTopic: [DeleteTopicsRequest()],
+    MoveReplicas: [AlterPartitionReassignmentsRequest(), ListPartitionReassignmentsRequest()],
+    ElectLeaders: [ElectLeadersRequest(), ListPartitionReassignmentsRequest()],
+}
+_THROTTLE_REQUESTS: Sequence[Message] = [IncrementalAlterConfigsRequest(), DescribeConfigsRequest()]
 
 
 class _Allowed(NamedTuple):
@@ -53,37 +80,47 @@ def find_refusals(session: Session, plan: Plan) -> Mapping[str, Sequence[Issue]]
     Raises ``TopiaristError`` if the brokers do not answer. What they may not be asked is no refusal.
     """
     topics = [*plan.actionable_topics()]
-    issues: dict[str, list[Issue]] = {}
-    moved = {topic.topic: topic for topic in topics if topic.moves() or topic.elections()}
+    if not topics:
+        return {}
+    issues = find_not_offered(session.any_broker(), topics)
+    moved = [topic for topic in topics if topic.moves() or topic.elections()]
     if moved:
-        allowed, absent = read_again(lambda: _read_allowed(session.any_broker(), moved))
-        for name, topic in moved.items():
-            if denied := [*_find_denied(topic, allowed, absent)]:
-                issues[name] = denied
+        allowed = read_again(lambda: _read_allowed(session.any_broker(), [topic.topic for topic in moved]))
+        for topic in moved:
+            found = issues.setdefault(topic.topic, [])
+            found += [*_find_denied(topic, allowed, [change for issue in found for change in issue.withheld])]
     remote = {
         topic.topic: changes
         for topic in topics
         if (changes := tuple(change for change in topic.changes if _gives_remote_storage(change)))
     }
-    if remote and read_again(lambda: read_static_setting(session, REMOTE_STORAGE_SETTING)) == "false":
+    if remote and _has_no_remote_storage(session):
         message = f"{_REMOTE_STORAGE} is true, and the brokers have {REMOTE_STORAGE_SETTING}=false"
         hint = f"remove {_REMOTE_STORAGE}, or configure tiered storage on the brokers"
         for name, changes in remote.items():
             issue = Issue(Reason.CONFIG_INVALID, message, ("config", _REMOTE_STORAGE), hint, changes)
             issues.setdefault(name, []).append(issue)
-    return issues
+    return {name: found for name, found in issues.items() if found}
 
 
-def _read_allowed(connection: Connection, names: Collection[str]) -> tuple[_Allowed, frozenset[str]]:
-    """Return the operations that are allowed, and the names of the requests that the broker does not offer."""
-    requests = (
-        AlterPartitionReassignmentsRequest(),
-        ListPartitionReassignmentsRequest(),
-        ElectLeadersRequest(),
-        IncrementalAlterConfigsRequest(),
-        DescribeConfigsRequest(),
-    )
-    absent = frozenset(each.name.removesuffix("Request") for each in requests if not _is_offered(connection, each))
+def find_not_offered(connection: Offering, topics: Iterable[TopicPlan]) -> dict[str, list[Issue]]:
+    """Return by topic the changes that need a request which the broker does not offer, one refusal a request."""
+    found: dict[str, list[Issue]] = {}
+    for topic in topics:
+        for kind, requests in _REQUESTS.items():
+            changes = [change for change in topic.changes if isinstance(change, kind)]
+            if not changes:
+                continue
+            if kind is MoveReplicas and _is_throttled(topic, changes):
+                requests = [*requests, *_THROTTLE_REQUESTS]
+            if missing := find_missing(connection, requests):
+                issue = Issue(Reason.NOT_OFFERED, str(missing), (), "", tuple(changes))
+                found.setdefault(topic.topic, []).append(issue)
+    return found
+
+
+def _read_allowed(connection: Connection, names: Collection[str]) -> _Allowed:
+    """Return the operations that are allowed."""
     topic = MetadataRequest.MetadataRequestTopic
     request = MetadataRequest(
         topics=[topic(name=name, topic_id=NO_ID) for name in names],
@@ -93,32 +130,20 @@ def _read_allowed(connection: Connection, names: Collection[str]) -> tuple[_Allo
     )
     version = connection.version_of(request, at_most=_LAST_VERSION)
     if version < _FIRST_VERSION:
-        return _Allowed(None, {}), absent
+        return _Allowed(None, {})
     answer = connection.call(request, version=version)
     on_topics = {each.name: each.authorized_operations for each in answer.topics if not each.error_code}
-    return _Allowed(answer.authorized_operations, on_topics), absent
+    return _Allowed(answer.authorized_operations, on_topics)
 
 
-def _is_offered(connection: Connection, request: Message) -> bool:
-    try:
-        return connection.version_of(request) >= 0
-    except UnsupportedRequest:
-        return False
-
-
-def _find_denied(topic: TopicPlan, allowed: _Allowed, absent: Collection[str]) -> Iterator[Issue]:
-    """Yield one refusal for the moves of a topic, and one for its elections."""
-    for kind, request, verb in (
-        (MoveReplicas, "AlterPartitionReassignments", "move replicas"),
-        (ElectLeaders, "ElectLeaders", "elect leaders"),
-    ):
-        changes: list[Change] = [change for change in topic.changes if isinstance(change, kind)]
+def _find_denied(topic: TopicPlan, allowed: _Allowed, refused: Collection[Change]) -> Iterator[Issue]:
+    """Yield one refusal for the moves of a topic, and one for its elections, but for changes that are refused."""
+    for kind, verb in ((MoveReplicas, "move replicas"), (ElectLeaders, "elect leaders")):
+        changes: list[Change] = [each for each in topic.changes if isinstance(each, kind) and each not in refused]
         if not changes:
             continue
-        needed = {request, "ListPartitionReassignments"}
         denied = [_describe_denied(_ALTER, "cluster")] if _is_denied(_ALTER, allowed.on_cluster) else []
         if _is_throttled(topic, changes):
-            needed |= {"IncrementalAlterConfigs", "DescribeConfigs"}
             verb = "throttle the copies"
             rights = (_DESCRIBE_CONFIGS, _ALTER_CONFIGS)
             denied += [_describe_denied(each, "cluster") for each in rights if _is_denied(each, allowed.on_cluster)]
@@ -127,9 +152,6 @@ def _find_denied(topic: TopicPlan, allowed: _Allowed, absent: Collection[str]) -
         if denied:
             message = f"to {verb} it needs {', '.join(denied)}"
             yield Issue(Reason.NO_PERMISSION, message, (), _HINT_RIGHTS, tuple(changes))
-        elif missing := sorted(needed.intersection(absent)):
-            message = f"the brokers do not offer {', '.join(missing)}: they cannot {verb}"
-            yield Issue(Reason.PREREQUISITE_MISSING, message, (), "", tuple(changes))
 
 
 def _is_throttled(topic: TopicPlan, changes: Sequence[Change]) -> bool:
@@ -145,6 +167,11 @@ def _is_denied(operation: int, allowed: Collection[int] | None) -> bool:
 
 def _describe_denied(operation: int, resource: str) -> str:
     return f"the right {_NAMES[operation]} on the {resource}"
+
+
+def _has_no_remote_storage(session: Session) -> bool:
+    settings = read_again(lambda: read_static_settings(session, [REMOTE_STORAGE_SETTING]))
+    return settings.get(REMOTE_STORAGE_SETTING) == "false"
 
 
 def _gives_remote_storage(change: Change) -> bool:

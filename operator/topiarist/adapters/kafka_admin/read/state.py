@@ -11,10 +11,16 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple
 
 from kafka.protocol.admin.cluster import DescribeClusterRequest
+from kafka.protocol.consumer.fetch import FetchRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
+from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
+from kafka.protocol.producer.produce import ProduceRequest
+from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Connection
+from topiarist.adapters.kafka_admin.connection.offered import find_missing, offers
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.configs import KnownConfigs, read_known_configs, read_overrides
 from topiarist.adapters.kafka_admin.read.metadata import (
@@ -55,8 +61,19 @@ from topiarist.model.state import (
 )
 from topiarist.text import shorten_list
 
-WARNING_NO_REASSIGNMENTS = "reassignments in progress are not visible: Describe on the cluster is missing"
+WARNING_NO_REASSIGNMENTS = "reassignments in progress are not visible: "
 HINT_DESCRIBE = "give topiarist Describe on every topic (the pattern *), or manage this topic with its own rights"
+
+_RECORD_REQUESTS = (
+    ListOffsetsRequest(),
+    FetchRequest(),
+    FindCoordinatorRequest(),
+    InitProducerIdRequest(),
+    AddPartitionsToTxnRequest(),
+    ProduceRequest(),
+    EndTxnRequest(),
+)
+"""The requests without which topiarist can write no record, and so changes no topic."""
 
 _ROUNDS = 5
 _FENCED_VERSION = 2
@@ -100,7 +117,7 @@ def _read_state(session: Session, records: RecordsView) -> ClusterState:
     # Without a controller no broker can list them, and the request would wait for one.
     watch = ReassignmentsWatch(session, connection, has_controller=write_block is None)
     if not watch.is_visible and write_block is None:
-        warnings.append(WARNING_NO_REASSIGNMENTS)
+        warnings.append(WARNING_NO_REASSIGNMENTS + watch.hidden_because)
     found = _read_topics(session, synced, watch)
     metadata, reassignments = found.metadata, watch.current
     topics, errors, dangling = _add_records(
@@ -238,13 +255,12 @@ def _list_requested(topics: Mapping[str, TopicMetadata], reassignments: Reassign
 
 def _read_fenced_brokers(connection: Connection, metadata: ClusterMetadata) -> dict[int, str | None]:
     """Return the brokers that are registered and not in use; brokers before Kafka 4.0 do not tell."""
-    _, newest = connection.versions.get(DescribeClusterRequest.API_KEY, (0, -1))
-    if newest < _FENCED_VERSION:
-        return {}
     request = DescribeClusterRequest(
         include_cluster_authorized_operations=False, endpoint_type=1, include_fenced_brokers=True
     )
-    answer = connection.call(request)
+    if not offers(connection, request) or (version := connection.version_of(request)) < _FENCED_VERSION:
+        return {}
+    answer = connection.call(request, version=version)
     if answer.error_code:
         return {}  # only a warning would follow from it
     used = {broker.id for broker in metadata.brokers}
@@ -254,11 +270,22 @@ def _read_fenced_brokers(connection: Connection, metadata: ClusterMetadata) -> d
 def _find_write_block(
     session: Session, synced: SyncedBroker, metadata: ClusterMetadata, freeze: Freeze | None
 ) -> WriteBlock:
+    if (missing := find_missing_for_records(synced.connection)) is not None:
+        return missing
+    if any(topic.topic_id is None for topic in metadata.topics.values()):
+        message = "the brokers give topics no ids: a topic cannot be distinguished from a later one of its name"
+        return WriteBlock(Reason.NOT_OFFERED, message)
     if freeze is not None:
         return WriteBlock(Reason.FROZEN, f"the cluster is {freeze}")
     if synced.mode is ClusterMode.ZOOKEEPER:
         return find_migration_block(session, metadata)
     return WriteBlock()
+
+
+def find_missing_for_records(connection: Connection) -> WriteBlock | None:
+    """Return a write block if the broker does not offer a request that every write needs; None if it offers all."""
+    missing = find_missing(connection, _RECORD_REQUESTS)
+    return WriteBlock(Reason.NOT_OFFERED, str(missing)) if missing else None
 
 
 def find_migration_block(session: Session, metadata: ClusterMetadata) -> WriteBlock:

@@ -3,7 +3,8 @@
 A broker answers from its own copy of the metadata, silently: a topic that was created a moment ago may be missing in
 it for 50 ms, or for half a minute on a busy machine. A KRaft broker tells the offset of its copy (the epoch of the
 finalized features), and the quorum tells the end of the log (the high watermark). The wait between the two is the only
-protection against a plan from old data, so nothing is read before it ends.
+protection against a plan from old data, so nothing is read before it ends. Where the brokers do not tell, a second is
+waited for, and a warning says so.
 
 In ZooKeeper mode there is no quorum to ask. There the controller is asked, which updates its metadata first.
 """
@@ -17,6 +18,7 @@ from kafka.protocol.admin.cluster import DescribeQuorumRequest
 
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
+from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest, offers
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import ClusterMode, KafkaVersion
@@ -34,6 +36,7 @@ WARNING_UNSYNCED = (
     "the metadata may be some seconds old: without Describe on the cluster topiarist cannot ask the controller"
     " how far it is"
 )
+WARNING_NO_PROOF = "the metadata may be some seconds old, and nothing proves that they are not: "
 WARNING_MIGRATING = "the metadata may be some seconds old: brokers in ZooKeeper mode follow a KRaft controller"
 
 MIN_VERSION: KafkaVersion = (2, 8)
@@ -49,6 +52,13 @@ _METADATA_TOPIC = "__cluster_metadata"
 _LATEST_METADATA_LAG = 1  # the high watermark is the offset after the last record
 _POLL_INTERVAL_S, _MAX_POLL_INTERVAL_S = 0.002, 0.1
 _METADATA_VERSION = "metadata.version"
+_NO_QUORUM_CODES = frozenset({error_codes.UNSUPPORTED_VERSION, error_codes.INVALID_REQUEST})
+"""Codes of a broker that has no quorum to describe, now or later."""
+
+_UPDATE_METADATA = 6
+"""The API key of the request with which the controller of ZooKeeper mode updates brokers: no KRaft broker offers it."""
+
+_KRAFT_FEATURES = frozenset({_METADATA_VERSION, "kraft.version"})
 _ZK_MIGRATION_READY = "zk_migration_ready"
 
 
@@ -82,22 +92,23 @@ def sync(session: Session, timeout: float = SYNC_TIMEOUT_S) -> SyncedBroker:
     for ``timeout`` seconds.
     """
     connection = session.any_broker()
-    if not offers_quorum(connection):
+    if find_mode(connection) is ClusterMode.ZOOKEEPER:
         return _sync_zookeeper_mode(session)
     deadline = time.monotonic() + timeout
     try:
         quorum = read_quorum(session, connection)
+    except UnsupportedRequest as error:
+        return _settle(connection, WARNING_NO_PROOF + str(error))
     except TopiaristError as error:
         if error.reason is not Reason.NO_PERMISSION:
             raise
-        time.sleep(SETTLE_S)
-        versions = connection.read_versions()
-        version = find_version(versions)
-        return SyncedBroker(connection, ClusterMode.KRAFT, None, version, False, (WARNING_UNSYNCED,))
+        return _settle(connection, WARNING_UNSYNCED)
     interval = _POLL_INTERVAL_S
     while True:
         versions = connection.read_versions()
         behind = quorum.high_watermark - _LATEST_METADATA_LAG - versions.finalized_features_epoch
+        if versions.finalized_features_epoch < 0:
+            return _settle(connection, f"{WARNING_NO_PROOF}the brokers have no finalized features")
         if behind <= 0:
             ready = bool(getattr(versions, _ZK_MIGRATION_READY, False))
             return SyncedBroker(connection, ClusterMode.KRAFT, quorum, find_version(versions), ready)
@@ -109,9 +120,21 @@ def sync(session: Session, timeout: float = SYNC_TIMEOUT_S) -> SyncedBroker:
         interval = min(interval * 2, _MAX_POLL_INTERVAL_S)
 
 
+def find_mode(connection: Connection) -> ClusterMode:
+    """Return the mode of the broker, by its features and by the requests that only brokers of one mode take.
+
+    Brokers in ZooKeeper mode finalize no features: their epoch is 0, or -1, or 1 after some upgrades. A server without
+    features that takes no request of ZooKeeper mode is none of these: nothing is known of its controller.
+    """
+    if offers_quorum(connection) or not connection.features.names.isdisjoint(_KRAFT_FEATURES):
+        return ClusterMode.KRAFT
+    is_zookeeper = _UPDATE_METADATA in connection.versions or connection.features.epoch == 0
+    return ClusterMode.ZOOKEEPER if is_zookeeper else ClusterMode.KRAFT
+
+
 def offers_quorum(connection: Connection) -> bool:
-    """Return whether the broker is in KRaft mode: brokers in ZooKeeper mode have no quorum to describe."""
-    return DescribeQuorumRequest.API_KEY in connection.versions
+    """Return whether the broker offers to describe the quorum; in ZooKeeper mode there is none."""
+    return offers(connection, DescribeQuorumRequest())
 
 
 def open_synced(session: Session, synced: SyncedBroker) -> Connection | None:
@@ -131,7 +154,8 @@ def open_synced(session: Session, synced: SyncedBroker) -> Connection | None:
 def read_quorum(session: Session, connection: Connection) -> Quorum:
     """Return the state of the metadata log; the broker forwards the request to the active controller.
 
-    Raises ``NoController`` if there is none, ``NoPermission``, and ``Disconnected``.
+    Raises ``NoController`` if there is none, ``NoPermission``, ``UnsupportedRequest`` if the broker never answers this
+    request, and ``Disconnected``.
     """
     topic = DescribeQuorumRequest.TopicData
     partition = topic.PartitionData(partition_index=0)
@@ -148,10 +172,19 @@ def read_quorum(session: Session, connection: Connection) -> Quorum:
     code = answer.error_code or (state.error_code if state else error_codes.UNKNOWN_TOPIC_OR_PARTITION)
     if code in error_codes.AUTHORIZATION_CODES:
         raise session.error_of(code, "cannot ask the controller", "Describe on the cluster")
+    if code in _NO_QUORUM_CODES:
+        raise UnsupportedRequest(f"the brokers answer DescribeQuorum with {error_codes.describe_error(code)}")
     if code or state is None or state.leader_id < 0:
         why = error_codes.describe_error(code) if code else "the quorum has no leader"
         raise TopiaristError(Reason.NO_CONTROLLER, f"the controller does not answer: {why}", "run again")
     return Quorum(state.leader_id, state.leader_epoch, state.high_watermark)
+
+
+def _settle(connection: Connection, warning: str) -> SyncedBroker:
+    """Return the broker after a second, in which the brokers of a healthy cluster catch up; nothing proves that."""
+    time.sleep(SETTLE_S)
+    version = find_version(connection.read_versions())
+    return SyncedBroker(connection, ClusterMode.KRAFT, None, version, False, (warning,))
 
 
 def _sync_zookeeper_mode(session: Session) -> SyncedBroker:
@@ -182,11 +215,12 @@ def find_migration_readiness(session: Session, broker_ids: list[int]) -> Migrati
     found = MigrationReadiness([], [], [])
     for broker_id in broker_ids:
         try:
-            versions = session.broker(broker_id).read_versions()
+            connection = session.broker(broker_id)
+            versions = connection.read_versions()
         except Disconnected:
             found.silent.append(broker_id)
             continue
-        if versions.finalized_features_epoch > 0:
+        if find_mode(connection) is ClusterMode.KRAFT:
             continue  # in KRaft mode already
         (found.ready if getattr(versions, _ZK_MIGRATION_READY, False) else found.others).append(broker_id)
     return found

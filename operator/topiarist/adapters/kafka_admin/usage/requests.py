@@ -14,9 +14,9 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     Connection,
     Disconnected,
     Message,
-    UnsupportedRequest,
 )
 from topiarist.adapters.kafka_admin.connection.error_codes import LOOKUP_CODES
+from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
 from topiarist.model.usage import UsageProblem
 
 TIME_LIMIT_S = 60.0

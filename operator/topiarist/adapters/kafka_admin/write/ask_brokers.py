@@ -15,7 +15,6 @@ from topiarist.adapters.kafka_admin.write.chunk_requests import (
     AdminSession,
     Kind,
     build_request,
-    choose_version,
     needs_request,
     read_answer,
 )
@@ -76,8 +75,7 @@ def _ask(session: AdminSession, kind: Kind, topics: Mapping[str, TopicPlan]) -> 
 def _call(session: AdminSession, kind: Kind, topics: Mapping[str, TopicPlan]) -> Answer:
     try:
         connection, request = session.controller(), build_request(kind, topics, validate_only=True)
-        version = choose_version(connection, kind, request)
-        return read_answer(kind, connection.call(request, version=version, timeout=ANSWER_TIMEOUT_S), topics)
+        return read_answer(kind, connection.call(request, timeout=ANSWER_TIMEOUT_S), topics)
     except Disconnected as error:
         raise _no_answer(str(error)) from error
 

@@ -19,7 +19,6 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     Connection,
     Disconnected,
     Message,
-    UnsupportedRequest,
 )
 from topiarist.adapters.kafka_admin.write import requests
 from topiarist.adapters.kafka_admin.write.answers import (
@@ -166,7 +165,7 @@ class ChunkRequests:
                 self._session.forget_controller()
                 continue
             request = build_request(kind, {name: write.plan for name, write in writes.items()})
-            version = choose_version(connection, kind, request)
+            version = connection.version_of(request)
             self._require_fence()
             touched = {name: write.is_touched for name, write in writes.items()}
             for write in writes.values():
@@ -226,18 +225,6 @@ def build_request(kind: Kind, plans: Mapping[str, TopicPlan], *, validate_only: 
         case Kind.GROW:
             growths = {name: growth for name, plan in plans.items() if (growth := requests.growth_of(plan))}
             return requests.build_create_partitions(growths, validate_only=validate_only)
-
-
-def choose_version(connection: Connection, kind: Kind, request: Message) -> int:
-    """Return the version to send; raise ``PrerequisiteMissing`` if the broker does not offer one that will do."""
-    try:
-        version = connection.version_of(request)
-    except UnsupportedRequest as error:
-        raise TopiaristError(Reason.PREREQUISITE_MISSING, str(error)) from error
-    if kind is Kind.DELETE and version < requests.DELETE_BY_ID_VERSION:
-        message = "the brokers cannot delete a topic by its id, which Kafka 2.8 and later can"
-        raise TopiaristError(Reason.PREREQUISITE_MISSING, message)
-    return version
 
 
 def read_answer(kind: Kind, answer: Message, asked: Iterable[str]) -> Answer:

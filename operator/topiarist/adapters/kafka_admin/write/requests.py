@@ -94,10 +94,6 @@ def build_delete_topics(topic_ids: Iterable[str]) -> Message:
     )
 
 
-DELETE_BY_ID_VERSION = 6
-"""The first version of DeleteTopics that takes ids."""
-
-
 def creation_of(plan: TopicPlan) -> CreateTopic | None:
     """Return the creation of the topic; None if the plan has none."""
     return next((change for change in plan.changes if isinstance(change, CreateTopic)), None)

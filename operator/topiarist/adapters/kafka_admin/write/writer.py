@@ -21,6 +21,7 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
+from topiarist.adapters.kafka_admin.read.refusals import find_not_offered
 from topiarist.adapters.kafka_admin.read.topic_reader import Look
 from topiarist.adapters.kafka_admin.records.values import TopicRecord
 from topiarist.adapters.kafka_admin.write.answers import unknown_outcome
@@ -140,8 +141,13 @@ class Writer:
             self._run.release()
 
     def _queue_topics(self) -> Iterator[Outcome]:
-        for plan in self._plan.actionable_topics():
-            if is_nudge(plan):
+        plans = [*self._plan.actionable_topics()]
+        not_offered = find_not_offered(self._session.controller(), plans)
+        for plan in plans:
+            if plan.topic in not_offered:
+                issue = not_offered[plan.topic][0]
+                yield Outcome(plan.topic, Result.REFUSED, issue.reason, issue.message)
+            elif is_nudge(plan):
                 message = "Kafka's protocol has no request that makes the controller initialize a partition again"
                 yield Outcome(plan.topic, Result.REFUSED, Reason.NOT_INITIALIZED, message)
             elif outcome := too_large_outcome(plan):

@@ -16,9 +16,10 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     MAX_ANSWER_BYTES,
     Connection,
     Disconnected,
-    UnsupportedRequest,
+    Features,
     translate_errors,
 )
+from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
 from topiarist.errors import Reason, TopiaristError
 from unit.adapters.kafka_admin.scripted_session import FakeTime
 
@@ -168,20 +169,26 @@ def test_versions(clock: FakeTime) -> None:
     assert connection.version_of(METADATA) == 7
     assert connection.version_of(METADATA, 5) == 5
     assert connection.version_of(METADATA, 4) == 4
-    with pytest.raises(UnsupportedRequest, match="does not offer MetadataRequest in a version"):
+    with pytest.raises(UnsupportedRequest, match="offer Metadata in versions 4 to 7, and versions 0 to 3 is needed to"):
         connection.version_of(METADATA, 3)
+    with pytest.raises(UnsupportedRequest, match="offer version 8 of Metadata"):
+        connection.call(METADATA, version=8)
     connection.versions = {3: (0, 99)}
     assert connection.version_of(METADATA) == METADATA.max_version
     connection.versions = {}
-    with pytest.raises(UnsupportedRequest):
+    with pytest.raises(UnsupportedRequest) as caught:
         connection.call(METADATA)
+    assert caught.value.reason is Reason.PREREQUISITE_MISSING
+    assert str(caught.value) == "the brokers do not offer Metadata, which is needed to read brokers and topics"
     assert peer.sent == []
 
 
 def versions_answer(code: int) -> Callable[[bytes], bytes]:
     """Return an answerer of ApiVersions."""
     key = ApiVersionsResponse.ApiVersion(api_key=3, min_version=1, max_version=12)
-    answer = ApiVersionsResponse(error_code=code, api_keys=[key], throttle_time_ms=0)
+    feature = ApiVersionsResponse.FinalizedFeatureKey(name="metadata.version", max_version_level=7, min_version_level=7)
+    features = {"finalized_features_epoch": 9, "finalized_features": [feature]}
+    answer = ApiVersionsResponse(error_code=code, api_keys=[key], throttle_time_ms=0, **features)
     return lambda frame: framed(frame, answer.encode(version=0 if code else 3))
 
 
@@ -190,6 +197,7 @@ def test_the_versions_of_a_broker_are_kept(clock: FakeTime) -> None:
     connection, peer = open_over(versions_answer(0), clock)
     assert connection.read_versions(2.0).error_code == 0
     assert connection.versions == {3: (1, 12)}
+    assert connection.features == Features(frozenset({"metadata.version"}), 9)
     sent = ApiVersionsRequest.decode(peer.sent[0][4:], version=3, header=True)
     assert (sent.client_software_name, bool(sent.client_software_version)) == ("topiarist", True)
     assert peer.timeouts[0] == 2.0
@@ -255,21 +263,13 @@ def test_a_login_that_cannot_be_renewed(error: Exception, clock: FakeTime) -> No
     assert peer.sent == []
 
 
-@pytest.mark.parametrize(
-    ("error", "reason", "message", "hint"),
-    [
-        (
-            Disconnected("reset", was_sent=True),
-            Reason.UNREACHABLE,
-            "the connection to a broker broke: reset",
-            "run again",
-        ),
-        (UnsupportedRequest("not offered"), Reason.PREREQUISITE_MISSING, "not offered", ""),
-    ],
-)
-def test_errors_of_users(error: Exception, reason: Reason, message: str, hint: str) -> None:
-    """A broken connection and an unsupported request become errors with a reason."""
-    with pytest.raises(TopiaristError) as caught, translate_errors():
+def test_errors_of_users() -> None:
+    """A broken connection becomes an error with a reason; a request that is not offered is one, and has no hint."""
+    error = Disconnected("reset", was_sent=True)
+    with pytest.raises(TopiaristError, match="the connection to a broker broke: reset") as caught, translate_errors():
         raise error
-    assert (caught.value.reason, caught.value.args[0], caught.value.hint or "") == (reason, message, hint)
+    assert (caught.value.reason, caught.value.hint) == (Reason.UNREACHABLE, "run again")
     assert caught.value.__cause__ is error
+    with pytest.raises(UnsupportedRequest) as unsupported, translate_errors():
+        raise UnsupportedRequest("not offered")
+    assert not unsupported.value.hint

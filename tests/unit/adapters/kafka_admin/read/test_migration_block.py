@@ -7,12 +7,13 @@ from typing import Any, cast
 
 import pytest
 
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Features
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
 from topiarist.adapters.kafka_admin.read.state import find_migration_block
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker
+from unit.adapters.kafka_admin.scripted_session import ScriptedSession
 
 READY, PLAIN, OLD = (
     SimpleNamespace(finalized_features_epoch=0, zk_migration_ready=True),
@@ -20,6 +21,9 @@ READY, PLAIN, OLD = (
     SimpleNamespace(finalized_features_epoch=-1),
 )
 KRAFT = SimpleNamespace(finalized_features_epoch=7, zk_migration_ready=False)
+
+KRAFT_FEATURES = Features(frozenset({"metadata.version"}), 7)
+UPDATE_METADATA = 6
 
 CASES: dict[str, tuple[dict[int, Any], str]] = {
     "before": ({1: PLAIN, 2: PLAIN, 3: OLD}, ""),
@@ -43,7 +47,11 @@ def test_writes_wait_until_all_brokers_are_restarted(case: str) -> None:
     def broker(broker_id: int) -> Any:
         if answers[broker_id] is None:
             raise Disconnected("refused", was_sent=False)
-        return SimpleNamespace(read_versions=lambda: answers[broker_id])
+        connection = ScriptedSession({"ApiVersions": answers[broker_id]}).any_broker()
+        session = connection._session
+        session.api_keys = {3} if answers[broker_id] is KRAFT else {3, UPDATE_METADATA}
+        session.features = KRAFT_FEATURES if answers[broker_id] is KRAFT else Features()
+        return connection
 
     partition = PartitionMetadata((1, 2, 3), 1, (1, 2, 3), 0)
     topic = TopicMetadata("orders", "id", {0: partition})

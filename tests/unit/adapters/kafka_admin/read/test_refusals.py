@@ -9,10 +9,13 @@ from kafka.protocol.metadata.metadata import MetadataResponse
 from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, plan, spec, state, topic
+from support.kafka.fake_kafka import FakeKafka
 from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
 from topiarist.adapters.kafka_admin.read.refusals import find_refusals
+from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import CreateTopic, MoveReplicas, UpdateConfig
+from topiarist.ports import MoveOptions
 from unit.adapters.kafka_admin.scripted_session import LOST, ScriptedSession, reply
 
 ALTER, DESCRIBE_CONFIGS, ALTER_CONFIGS = 7, 10, 11
@@ -92,8 +95,18 @@ def test_a_move_needs_its_requests(request_name: str, on: Any) -> None:
     session = ScriptedSession({"Metadata": allowed()})
     session.unsupported = {request_name}
     (message,) = refused(session, on)
-    assert message.startswith(f"the brokers do not offer {request_name}: they cannot ")
+    assert message == f"the brokers do not offer {request_name}"
     assert (refused(session, FREE) == []) is (on is THROTTLED)
+
+
+def test_a_saved_plan_of_moves_that_are_not_offered() -> None:
+    """A run refuses the moves before it writes a record or a throttle."""
+    kafka = FakeKafka()
+    moving = plan(state(topic("orders", ((1, 6), (2, 3)))), spec("orders", FREE, partitions=2), on=FREE)
+    with pytest.raises(TopiaristError, match=r"do not offer AlterPartitionReassignments, .* move replicas") as caught:
+        list(kafka.open().move(moving, MoveOptions(), lambda: False))
+    assert caught.value.reason is Reason.NOT_OFFERED
+    assert kafka.cluster.sent == []
 
 
 def test_a_broken_connection_is_tried_again() -> None:

@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
+from topiarist.adapters.kafka_admin.connection.connection import Features
 from topiarist.adapters.kafka_admin.read import sync as sync_module
 from topiarist.adapters.kafka_admin.read.sync import (
     MIN_VERSION,
     WARNING_MIGRATING,
+    WARNING_NO_PROOF,
     WARNING_UNSYNCED,
     MigrationReadiness,
     Quorum,
     find_migration_readiness,
+    find_mode,
     find_version,
     offers_quorum,
     open_synced,
@@ -24,7 +27,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import ClusterMode, KafkaVersion
 from unit.adapters.kafka_admin.scripted_session import LOST, NOT_SENT, FakeTime, ScriptedSession, reply
 
-QUORUM_KEY = 55
+QUORUM_KEY, UPDATE_METADATA = 55, 6
 
 
 @pytest.fixture(autouse=True)
@@ -120,13 +123,58 @@ def test_zookeeper_mode(ready: bool | None, warnings: tuple[str, ...], clock: Fa
         (quorum(code=31), Reason.NO_PERMISSION, "lacks Describe on the cluster"),
     ],
 )
-def test_no_quorum(answer: Any, reason: Reason, message: str) -> None:
+def test_no_controller(answer: Any, reason: Reason, message: str) -> None:
     """Without a controller there is no answer, or one without a leader; a missing right is named."""
     over = session(DescribeQuorum=answer)
     with pytest.raises(TopiaristError) as caught:
         read_quorum(over, over.any_broker())  # type: ignore[arg-type]
     assert caught.value.reason is reason
     assert message in caught.value.args[0]
+
+
+NO_PROOF: dict[str, tuple[dict[str, Any], str]] = {
+    "not offered": ({}, "the brokers do not offer DescribeQuorum"),
+    "unsupported version": ({"DescribeQuorum": quorum(whole=35)}, "UNSUPPORTED_VERSION (35)"),
+    "invalid request": ({"DescribeQuorum": quorum(code=42)}, "INVALID_REQUEST (42)"),
+    "no features": ({"ApiVersions": versions(-1)}, "the brokers have no finalized features"),
+}
+
+
+@pytest.mark.parametrize("case", NO_PROOF)
+def test_without_proof_of_freshness(case: str, clock: FakeTime) -> None:
+    """What is never answered is not waited for: a KRaft broker is read after a second, with a warning that says why."""
+    script, words = NO_PROOF[case]
+    over = session(**script)
+    over.features = Features(frozenset({"metadata.version"}), 99)
+    if case == "not offered":
+        over.api_keys.discard(QUORUM_KEY)
+    found = sync(over)  # type: ignore[arg-type]
+    assert (found.mode, found.quorum, found.version) == (ClusterMode.KRAFT, None, (4, 0))
+    (warning,) = found.warnings
+    assert warning.startswith(WARNING_NO_PROOF)
+    assert words in warning
+    assert "run again" not in warning
+    assert clock.slept == [1.0]
+
+
+MODES: list[tuple[Features, set[int], ClusterMode]] = [
+    (Features(epoch=0), {UPDATE_METADATA}, ClusterMode.ZOOKEEPER),
+    (Features(epoch=-1), {UPDATE_METADATA}, ClusterMode.ZOOKEEPER),  # a broker of 2.8 with an older protocol
+    (Features(epoch=1), {UPDATE_METADATA}, ClusterMode.ZOOKEEPER),  # after an upgrade from 2.6
+    (Features(frozenset({"metadata.version"}), 70), {QUORUM_KEY}, ClusterMode.KRAFT),
+    (Features(frozenset({"metadata.version"}), 70), set(), ClusterMode.KRAFT),
+    (Features(frozenset({"kraft.version"}), 70), {UPDATE_METADATA}, ClusterMode.KRAFT),
+    (Features(epoch=70), set(), ClusterMode.KRAFT),
+    (Features(epoch=-1), set(), ClusterMode.KRAFT),  # a service without features
+]
+
+
+@pytest.mark.parametrize(("features", "keys", "mode"), MODES)
+def test_modes(features: Features, keys: set[int], mode: ClusterMode) -> None:
+    """The features decide, and the requests of one mode; a broker without DescribeQuorum is not of ZooKeeper mode."""
+    over = session()
+    over.features, over.api_keys = features, {3, *keys}
+    assert find_mode(over.any_broker()) is mode
 
 
 def test_a_broken_connection_is_no_missing_controller() -> None:
@@ -151,7 +199,12 @@ def test_a_further_connection(epoch: int, is_opened: bool) -> None:
 def test_migration_readiness() -> None:
     """Each broker is asked; brokers in KRaft mode do not count."""
     answers = {1: versions(0, ready=True), 2: versions(0, ready=False), 3: versions(0), 4: versions(1), 5: versions(-1)}
-    over = ScriptedSession({"ApiVersions": lambda broker, _: answers[broker]})
+
+    def answer(broker: int, _: Any) -> Any:
+        over.api_keys = {3, QUORUM_KEY} if broker == 4 else {3, UPDATE_METADATA}
+        return answers[broker]
+
+    over = ScriptedSession({"ApiVersions": answer})
     over.unreachable.add(6)
     found = find_migration_readiness(over, [1, 2, 3, 4, 5, 6])  # type: ignore[arg-type]
     assert found == MigrationReadiness([1], [2, 3, 5], [6])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from kafka.protocol.admin.groups import ListGroupsRequest
 
+from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
 from topiarist.adapters.kafka_admin.usage import requests as requests_module
 from topiarist.adapters.kafka_admin.usage.requests import (
     ATTEMPTS,
@@ -15,7 +16,7 @@ from topiarist.adapters.kafka_admin.usage.requests import (
     is_temporary,
 )
 from topiarist.model.usage import UsageProblem
-from unit.adapters.kafka_admin.scripted_session import LOST, UNSUPPORTED, FakeTime, ScriptedSession, reply
+from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, ScriptedSession, reply
 
 REQUEST = ListGroupsRequest(states_filter=[], types_filter=[])
 
@@ -41,7 +42,7 @@ def test_a_request_has_the_rest_of_the_time(clock: FakeTime) -> None:
     assert requests.problems == [UsageProblem("ListGroups", 2, 7)]
 
 
-@pytest.mark.parametrize(("error", "code"), [(LOST, 13), (UNSUPPORTED, 35)])
+@pytest.mark.parametrize(("error", "code"), [(LOST, 13), (UnsupportedRequest("not offered"), 35)])
 def test_a_request_without_an_answer_is_a_problem(error: Exception, code: int) -> None:
     """A lost connection is NETWORK_EXCEPTION, a request that the broker does not know UNSUPPORTED_VERSION."""
     requests = UsageRequests(ScriptedSession({"ListGroups": error}))
