@@ -72,6 +72,11 @@ _RENDER_ANNOTATIONS = ("from-broker-config", "from-defaults", "from-profiles")
 _PRODUCT_NAME = "topiarist"
 
 
+def is_own_annotation(key: str) -> bool:
+    """Return whether an annotation is one of topiarist's, or may be meant to be."""
+    return _PRODUCT_NAME in key
+
+
 def is_paused(resource: Resource) -> bool:
     """Return whether a resource is paused; any value except ``false`` pauses."""
     return resource.source.annotations.get(f"{load.API_GROUP}/{PAUSED}", "false") != "false"
@@ -81,7 +86,7 @@ def annotation_errors(resource: Resource) -> list[str]:
     """Return the errors in a resource's annotations, one text each, at most ``MAX_ERRORS``."""
     annotations = resource.source.annotations
     # Fast path: this runs for every resource in every reconciliation, and most have no annotation of topiarist.
-    if not any(_PRODUCT_NAME in key for key in annotations):
+    if not any(map(is_own_annotation, annotations)):
         return []
     return [*_find_errors(resource)][:MAX_ERRORS]
 

@@ -126,7 +126,8 @@ class Informer(Generic[T]):
         # A gone version is the end of an outage, not an error: list at once.
         self._failures += not error.gone
         self.error = error
-        return min(MAX_RETRY_DELAY_S / 10 * 2.0 ** min(self._failures, 10), MAX_RETRY_DELAY_S)
+        delay = min(MAX_RETRY_DELAY_S / 10 * 2.0 ** min(self._failures, 10), MAX_RETRY_DELAY_S)
+        return max(delay, 2 * error.retry_after)  # ``run`` waits for half of it at least
 
 
 def _key(body: Mapping[str, Any]) -> tuple[str, str]:

@@ -286,7 +286,7 @@ async def _retry_until_answered(call: Callable[[], Awaitable[None]]) -> None:
             if not error.retryable:
                 raise TopiaristError(Reason.NO_PERMISSION, str(error)) from error
             log.warning("the API server does not answer", extra={"error": str(error)})
-            await asyncio.sleep(RETRY_DELAY_S)
+            await asyncio.sleep(max(RETRY_DELAY_S, error.retry_after))
 
 
 @kopf.on.startup(errors=kopf.ErrorsMode.PERMANENT)

@@ -75,7 +75,7 @@ class Watching:
     def __init__(self, server: Server, *names: str, period: float = PERIOD) -> None:
         self.server = server
         self.relists = 0
-        self.store = Store(HOME, lambda _: None)
+        self.store = Store(HOME, lambda *_: None)
         self.away: Mapping[str, str] = {}
         self.informers = Informers(
             cast(KubernetesClient, server), self.store, names, period, self._relisted, self._set_away

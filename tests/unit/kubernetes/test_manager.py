@@ -36,13 +36,14 @@ from unit.kubernetes.topic_results import make_result
 
 
 class Server:
-    """An API server that keeps what is written; ``broken`` refuses everything."""
+    """An API server that keeps what is written; ``broken`` is the error of everything else."""
 
     def __init__(self) -> None:
         self.kept: dict[str, dict[str, Any]] = {}
         self.written: list[str] = []
         self.events: list[str] = []
-        self.broken = False
+        self.broken: ApiError | None = None
+        self.refusals = 0
         self.version = 1_000_000
         self.requests: dict[tuple[str, str], int] = {}
 
@@ -56,13 +57,14 @@ class Server:
     async def get(self, path: str) -> dict[str, Any]:
         """A Cluster."""
         if self.broken or f"Cluster/{path.rpartition('/')[2]}" not in self.kept:
-            raise ApiError(*((503, "no") if self.broken else (404, "not found")))
+            raise self.broken or ApiError(404, "not found")
         return self.kept[f"Cluster/{path.rpartition('/')[2]}"]
 
     async def apply(self, path: str, body: Mapping[str, Any], _field_manager: str) -> dict[str, Any]:
         """Take a status, or the finalizer."""
         if self.broken:
-            raise ApiError(503, "no")
+            self.refusals += 1
+            raise self.broken
         *_before, plural, name = path.removesuffix("/status").split("/")
         kept = self.kept[f"{plural.removesuffix('s').replace('policie', 'policy').capitalize()}/{name}"]
         self.version += 1
@@ -149,14 +151,116 @@ def test_a_second_pass_over_the_same_writes_nothing() -> None:
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
 
     async def work() -> None:
-        world.server.broken = True
+        world.server.broken = ApiError(503, "no")
         await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
-        world.server.broken = False
+        world.server.broken = None
         await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
         assert world.server.taken() == ["orders status", "prod status"]
         for _ in range(3):
             assert await world.passes(make_result(world.topic("orders"), SyncState.SYNCED)) is Requeue.AFTER_PERIOD
         assert world.server.taken() == []
+
+    run(work)
+
+
+@pytest.mark.parametrize("refused", [(429, 20.0), (500, 0.0), (0, 0.0), (409, 0.0)])
+def test_a_refused_write_is_repeated_soon(refused: tuple[int, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statuses and finalizers are repeated without another pass and without waiting for the next period, but not before
+    the time that the API server asks for.
+    """
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders", deletionPolicy="Delete"))
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+    passes: list[float] = []
+
+    def see() -> ReconcileResult:
+        passes.append(asyncio.get_running_loop().time())
+        return ReconcileResult([make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster())
+
+    world.rounds.seen = see
+
+    async def work() -> None:
+        world.server.broken = ApiError(refused[0], "no", refused[1])
+        world.controller.start()
+        await asyncio.sleep(0.05)
+        world.server.broken = None
+        if refused[1]:
+            await asyncio.sleep(refused[1] - 1.0)
+            assert world.server.taken() == []
+        await asyncio.sleep(2.0)
+        assert world.server.taken() == ["orders finalizers", "orders status", "prod status"]
+        assert world.server.reason("orders") == "Synced"
+        assert passes == [0.0]
+        await world.controller.stop()
+
+    run(work)
+
+
+def test_a_refused_write_is_repeated_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the API server refuses all writes, the delay between two attempts grows to a minute."""
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+    world.server.broken = ApiError(500, "no")
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(50)
+        assert 10 <= world.server.refusals <= 16
+        before = world.server.refusals
+        await asyncio.sleep(600)
+        assert 30 <= world.server.refusals - before <= 70
+        await world.controller.stop()
+
+    run(work)
+
+
+def test_a_topic_that_may_declare_nothing_drives_no_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The namespace is not allowed: its first change is seen at once, 600 changes in a minute cause a few passes, and a
+    change of an allowed Topic still causes one at once.
+    """
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+    passes: list[float] = []
+
+    def see() -> ReconcileResult:
+        passes.append(asyncio.get_running_loop().time())
+        return ReconcileResult([], states.cluster())
+
+    world.rounds.seen = see
+    foreign = resource_bodies.topic("intruder", meta={"namespace": "other"})
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(1)
+        for number in range(600):
+            changed = resource_bodies.updated_body(foreign, generation=number + 2)
+            (world.controller.store.remove if number % 10 == 9 else world.controller.store.upsert)(changed)
+            await asyncio.sleep(0.1)
+        assert len(passes) <= 9
+        assert [begun for begun in passes if 1.0 <= begun <= 1.2] != []
+        await asyncio.sleep(30)
+        before = len(passes)
+        world.controller.store.upsert(
+            resource_bodies.updated_body(world.topic("orders"), generation=2, resourceVersion="2000000")
+        )
+        await asyncio.sleep(0.2)
+        assert len(passes) == before + 1
+        await world.controller.stop()
+
+    run(work)
+
+
+def test_a_status_is_not_that_of_an_older_spec() -> None:
+    """A Topic that was changed during a pass is not ready with the result of its earlier spec, on no cluster."""
+    topic = resource_bodies.topic("orders")
+    world = World(resource_bodies.cluster(), topic)
+
+    async def work() -> None:
+        world.server.kept["Topic/orders"]["metadata"]["generation"] = 2
+        world.controller.store.upsert(resource_bodies.updated_body(topic, generation=2))
+        await world.passes(make_result(topic, SyncState.SYNCED))
+        assert world.server.reason("orders") == "NotSent"
+        await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
+        assert world.server.reason("orders") == "Synced"
 
     run(work)
 
@@ -790,7 +894,7 @@ def test_a_warning_is_not_repeated_while_no_status_can_be_written() -> None:
     """The Event is posted once, although the status does not have its reason; another reason is told again."""
     topic = resource_bodies.topic("lost", clusters=["nowhere"])
     world = World(topic)
-    world.server.broken = True
+    world.server.broken = ApiError(503, "no")
 
     async def work() -> None:
         for _ in range(3):

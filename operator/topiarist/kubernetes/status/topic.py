@@ -14,6 +14,7 @@ from typing import Any
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import count_replicas
+from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, error_texts
 from topiarist.kubernetes.approval import HINT_RETAIN, format_issue
 from topiarist.kubernetes.moves import TopicMoves
@@ -136,6 +137,17 @@ def topic_status(
     if resource.manifest is not None:
         status["topicName"] = resource.manifest.spec.get("topicName", resource.name)
     return status
+
+
+def unheld_topic_status(resource: Resource, status: Status, error: ApiError, now: str) -> Status:
+    """Return ``status`` for a Topic that has no finalizer yet because of ``error``.
+
+    Such a Topic is not ready: its deletion would keep its topic.
+    """
+    reason = Reason.NO_PERMISSION if error.forbidden else Reason.UNREACHABLE
+    message = f"the finalizer that holds a deletion cannot be written: {error}"
+    condition = ReadyCondition(False, reason.value, message, reconciling=not error.forbidden, stalled=error.forbidden)
+    return {**status, **common_status(resource, condition, now)}
 
 
 def _printer_columns(parts: Sequence[Status]) -> Status:
