@@ -32,7 +32,7 @@ from pythonjsonlogger.json import JsonFormatter
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.lease import Lease, LeaseTimings
-from topiarist.kubernetes.api.rbac_check import IDENTITY_RIGHT, require_rights, required_rights
+from topiarist.kubernetes.api.rbac_check import IDENTITY_RIGHT, RightsMonitor, require_rights, required_rights
 from topiarist.kubernetes.informer import Informers
 from topiarist.kubernetes.manager import Manager
 from topiarist.kubernetes.probes import Probes
@@ -162,7 +162,7 @@ class _Operator:
         self._tasks: set[asyncio.Task[None]] = set()
         self._api = api = KubernetesClient(login)
         self.manager = Manager(api, options.namespace, options.operator_class, options.period, self.events.record)
-        self._probes = Probes(self.manager.metrics.registry, self.manager.last_completed)
+        self._probes = Probes(self.manager.metrics.registry, self.manager.last_completed, self.manager.problems)
         self._lease: Lease | None = None
         self._stack = contextlib.AsyncExitStack()
 
@@ -228,6 +228,7 @@ class _Operator:
         self._probes.ready = True
         manager.start()
         self._spawn(informers.run())
+        self._spawn(RightsMonitor(api, rights, manager.set_missing_rights).run())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a background task; its failure ends the process."""

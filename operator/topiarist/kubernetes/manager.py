@@ -27,6 +27,7 @@ from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.policy_cache import PolicyCache, errors_of_policy
 from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult, recent_deletions
 from topiarist.kubernetes.status.cluster import cluster_status, policy_status
+from topiarist.kubernetes.status.conditions import NAMESPACE_UNAVAILABLE, RIGHTS_MISSING
 from topiarist.kubernetes.status.events import (
     Event,
     annotation_events,
@@ -87,6 +88,7 @@ class Manager:
         self._moves_left: dict[str, int] = {}
         self._read_errors: dict[str, TopiaristError] = {}
         self._unavailable_namespaces: Mapping[str, str] = {}
+        self.missing_rights: Sequence[str] = ()
         self._topics_of_removed_clusters: set[ResourceKey] = set()
         self._pending_writes: set[ResourceKey] = set()
         self._emitted_warnings: dict[ResourceKey, Collection[Event]] = {}
@@ -142,6 +144,34 @@ class Manager:
         self._unavailable_namespaces = dict(namespaces)
         self.metrics.set_unavailable_namespaces(namespaces)
         self.enqueue_all()
+
+    def set_missing_rights(self, rights: Sequence[str]) -> None:
+        """Set the rights that the operator has lost since its start.
+
+        A change is logged once, and every Cluster is reconciled so that its status has it.
+        """
+        if rights == self.missing_rights:
+            return
+        if rights:
+            log.error("the operator's ServiceAccount has lost rights", extra={"missing": "; ".join(rights)})
+        else:
+            log.info("the operator's ServiceAccount has all rights again")
+        self.missing_rights = rights
+        self.metrics.missing_rights.set(len(rights))
+        self.enqueue_all()
+
+    def problems(self) -> Iterator[str]:
+        """Yield why the operator cannot do its work."""
+        if self.missing_rights:
+            yield f"missing rights: {'; '.join(self.missing_rights)}"
+
+    def _alarms(self) -> Mapping[str, str]:
+        """Return the further conditions of every Cluster, with their messages."""
+        away, rights = sorted(self._unavailable_namespaces.items()), self.missing_rights
+        return {
+            **({NAMESPACE_UNAVAILABLE: "; ".join(f"{name}: {why}" for name, why in away)} if away else {}),
+            **({RIGHTS_MISSING: f"the operator's ServiceAccount may not: {'; '.join(rights)}"} if rights else {}),
+        }
 
     def last_completed(self) -> Iterator[tuple[str, float]]:
         """Yield each cluster with the ``time.monotonic`` time of its last completed reconciliation."""
@@ -273,7 +303,8 @@ class Manager:
     async def _repeat_writes(self) -> Requeue:
         """Compute the refused statuses and finalizers anew from the last reconciliation, and write them.
 
-        Its Events are posted already. A Cluster that was changed since waits for its next reconciliation; statuses of Policies, and of Topics without a cluster, are those of the unassigned loop.
+        Its Events are posted already. A Cluster that was changed since waits for its next reconciliation; statuses of
+        Policies, and of Topics without a cluster, are those of the unassigned loop.
         """
         await self._status_writer.wait_for_pause()
         refused, self._refused_writes = self._refused_writes, set()
@@ -318,7 +349,7 @@ class Manager:
         now = clock.now()
         deletions = recent_deletions(home, None, self._owner, now) if result.deletions is None else result.deletions
         # The owner in the status tells another release in the same namespace that this Cluster is served.
-        status = {**cluster_status(home, result, deletions, now, self._unavailable_namespaces), "operator": self._owner}
+        status = {**cluster_status(home, result, deletions, now, self._alarms()), "operator": self._owner}
         news = chain(cluster_events(home, status), stall_events(home, status), annotation_events(home, status))
         events += [(home, event) for event in news]
         if status != home.status:

@@ -1,8 +1,8 @@
 """HTTP server of the operator for kubelet and Prometheus: ``/healthz``, ``/readyz`` and ``/metrics``.
 
 ``main`` starts it. A process is healthy if its event loop answers and its reconciliations end. It is ready if it has
-listed all resources, or waits for the Lease. Neither depends on a Kafka cluster, because a restart of the operator
-would not repair it.
+listed all resources and may do its work, or waits for the Lease. Neither depends on a Kafka cluster, because a restart
+of the operator would not repair it.
 """
 
 from __future__ import annotations
@@ -22,12 +22,19 @@ class Probes:
     """An HTTP server for probes and metrics.
 
     ``last_completed`` returns each cluster with the ``time.monotonic`` time of its last completed reconciliation.
+    ``problems`` returns why the operator cannot do its work, one text for each cause.
     """
 
-    def __init__(self, registry: CollectorRegistry, last_completed: Callable[[], Iterable[tuple[str, float]]]) -> None:
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        last_completed: Callable[[], Iterable[tuple[str, float]]],
+        problems: Callable[[], Iterable[str]],
+    ) -> None:
         self.ready = False
         self._registry = registry
         self._last_completed = last_completed
+        self._problems = problems
         self._runner: web.AppRunner | None = None
 
     async def start(self, host: str, port: int) -> int:
@@ -64,9 +71,10 @@ class Probes:
         return web.Response(text="ok\n")
 
     async def _readyz(self, _: web.Request) -> web.Response:
-        return (
-            web.Response(text="ok\n") if self.ready else web.Response(status=503, text="not everything is listed yet\n")
-        )
+        problems = [*self._problems()] if self.ready else ["not everything is listed yet"]
+        if problems:
+            return web.Response(status=503, text="".join(f"{each}\n" for each in problems))
+        return web.Response(text="ok\n")
 
     async def _metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})

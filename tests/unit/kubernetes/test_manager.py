@@ -649,17 +649,43 @@ def test_a_namespace_that_is_away_is_logged_once(caplog: pytest.LogCaptureFixtur
             assert logged(caplog) == wanted
         assert 'topiarist_namespace_away{watched_namespace="team"} 1.0' in exported(world)
         assert 'watched_namespace="pay"' not in exported(world)
+        world.controller.set_unavailable_namespaces({"team": "forbidden", "crew": "gone"})
         await world.passes()
         conditions = {each["type"]: each for each in world.server.kept["Cluster/prod"]["status"]["conditions"]}
-        assert conditions["NamespaceAway"]["message"] == "team: forbidden"
+        assert conditions["NamespaceAway"]["message"] == "crew: gone; team: forbidden"
+        assert logged(caplog) == [("WARNING", "crew")]
         world.controller.set_unavailable_namespaces({})
-        assert logged(caplog) == [("INFO", "team")]
+        assert sorted(logged(caplog)) == [("INFO", "crew"), ("INFO", "team")]
         await world.passes()
         conditions = {each["type"]: each for each in world.server.kept["Cluster/prod"]["status"]["conditions"]}
         assert "NamespaceAway" not in conditions
 
     with caplog.at_level(logging.INFO):
         run(work)
+
+
+def test_lost_rights_are_a_condition_and_a_metric(caplog: pytest.LogCaptureFixture) -> None:
+    """Each Cluster names the rights that the operator lost, until they are back; the log has each change once."""
+    world = World(resource_bodies.cluster())
+
+    async def work() -> None:
+        for _ in range(2):
+            world.controller.set_missing_rights(["patch topics", "create events"])
+            await world.passes()
+        found = {each["type"]: each for each in world.server.kept["Cluster/prod"]["status"]["conditions"]}
+        message = "the operator's ServiceAccount may not: patch topics; create events"
+        assert (found["RightsMissing"]["status"], found["RightsMissing"]["message"]) == ("True", message)
+        assert "\ntopiarist_missing_rights 2.0\n" in exported(world)
+        assert [*world.controller.problems()] == ["missing rights: patch topics; create events"]
+        world.controller.set_missing_rights([])
+        await world.passes()
+        assert "RightsMissing" not in str(world.server.kept["Cluster/prod"])
+        assert "\ntopiarist_missing_rights 0.0\n" in exported(world)
+        assert [*world.controller.problems()] == []
+        assert [record.levelname for record in caplog.records if "right" in record.message] == ["ERROR", "INFO"]
+
+    caplog.set_level(logging.INFO)
+    run(work)
 
 
 def test_a_namespace_that_is_away_calls_for_passes(monkeypatch: pytest.MonkeyPatch) -> None:

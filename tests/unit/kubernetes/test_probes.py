@@ -40,7 +40,7 @@ def played(probes: Probes, work: Callable[[Ask], Awaitable[None]], host: str = "
 def test_alive_is_a_process_whose_passes_end() -> None:
     """A pass that does not end is named, since only a restart helps. No server has to be reachable for it."""
     ended = {"prod": time.monotonic(), "test": time.monotonic()}
-    probes = Probes(CollectorRegistry(), ended.items)
+    probes = Probes(CollectorRegistry(), ended.items, list)
 
     async def work(ask: Ask) -> None:
         assert await ask("/healthz") == (200, "ok\n")
@@ -52,12 +52,27 @@ def test_alive_is_a_process_whose_passes_end() -> None:
 
 def test_ready_is_what_has_seen_everything() -> None:
     """Before that the operator is alive, but not ready."""
-    probes = Probes(CollectorRegistry(), lambda: ())
+    probes = Probes(CollectorRegistry(), lambda: (), list)
 
     async def work(ask: Ask) -> None:
         assert await ask("/readyz") == (503, "not everything is listed yet\n")
         assert (await ask("/healthz"))[0] == 200
         probes.ready = True
+        assert await ask("/readyz") == (200, "ok\n")
+
+    played(probes, work)
+
+
+def test_ready_is_what_may_do_its_work() -> None:
+    """What the operator lacks is named; it is alive all the same, since a restart does not help."""
+    problems = ["missing rights: patch topics"]
+    probes = Probes(CollectorRegistry(), lambda: (), lambda: problems)
+    probes.ready = True
+
+    async def work(ask: Ask) -> None:
+        assert await ask("/readyz") == (503, "missing rights: patch topics\n")
+        assert (await ask("/healthz"))[0] == 200
+        problems.clear()
         assert await ask("/readyz") == (200, "ok\n")
 
     played(probes, work)
@@ -71,7 +86,7 @@ def test_figures_are_given() -> None:
     async def work(ask: Ask) -> None:
         assert "\ntopiarist_some 7.0\n" in (await ask("/metrics"))[1]
 
-    played(Probes(registry, lambda: ()), work)
+    played(Probes(registry, lambda: (), list), work)
 
 
 @pytest.mark.parametrize(("host", "at"), PLACES)
@@ -81,4 +96,4 @@ def test_it_listens_where_it_is_asked(host: str, at: str) -> None:
     async def work(ask: Ask) -> None:
         assert (await ask("/healthz"))[0] == 200
 
-    played(Probes(CollectorRegistry(), lambda: ()), work, host, at)
+    played(Probes(CollectorRegistry(), lambda: (), list), work, host, at)

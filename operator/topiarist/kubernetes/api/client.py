@@ -89,7 +89,8 @@ class KubernetesClient:
     """A client for the API server, used as an async context manager.
 
     ``login`` is called at the start, and again once a minute. ``requests`` counts the answers by method and HTTP
-    status, without watches; no answer counts as ``<error>``, as in client-go. Every method raises ``ApiError``.
+    status, without watches; no answer counts as ``<error>``, as in client-go. ``forbidden`` counts the answers 403,
+    also to watches. Every method raises ``ApiError``.
     """
 
     def __init__(self, login: Callable[[], kopf.ConnectionInfo]) -> None:
@@ -99,6 +100,7 @@ class KubernetesClient:
         self._auth_headers: Mapping[str, str] = {}
         self._login_at = 0.0
         self.requests: Counter[tuple[str, str]] = Counter()
+        self.forbidden = 0
 
     async def __aenter__(self) -> Self:
         info = self._login()
@@ -156,7 +158,7 @@ class KubernetesClient:
                 path, params=params, headers=self._headers(_JSON), timeout=WATCH_TIMEOUT, read_bufsize=MAX_LINE_BYTES
             ) as answer:
                 if not answer.ok:
-                    raise await _read_error(answer)
+                    raise await self._read_error(answer)
                 async for line in answer.content:
                     event = json.loads(line)
                     if event["type"] == "ERROR":
@@ -188,7 +190,7 @@ class KubernetesClient:
                 ) as answer:
                     code = str(answer.status)
                     if not answer.ok:
-                        raise await _read_error(answer)
+                        raise await self._read_error(answer)
                     found: dict[str, Any] = await answer.json()
                     return found
             except (TimeoutError, aiohttp.ClientError, OSError) as error:
@@ -197,19 +199,20 @@ class KubernetesClient:
             finally:
                 self.requests[method, code] += 1
 
+    async def _read_error(self, answer: aiohttp.ClientResponse) -> ApiError:
+        """Return the error of an answer. ``Retry-After`` counts in seconds, the only form that API servers send."""
+        seconds = answer.headers.get("Retry-After", "")
+        retry_after = min(float(seconds), MAX_RETRY_AFTER_S) if seconds.isascii() and seconds.isdigit() else 0.0
+        error = ApiError(answer.status, await _error_message(answer), retry_after)
+        self.forbidden += error.forbidden
+        return error
+
     def _headers(self, content_type: str) -> Mapping[str, str]:
         if time.monotonic() - self._login_at > LOGIN_INTERVAL_S:
             self._login_at = time.monotonic()
             with contextlib.suppress(TopiaristError):  # the present token may still be valid
                 self._auth_headers = self._login().as_http_headers()
         return {**self._auth_headers, "Content-Type": content_type}
-
-
-async def _read_error(answer: aiohttp.ClientResponse) -> ApiError:
-    """Return the error of an answer. ``Retry-After`` counts in seconds, the only form that API servers send."""
-    seconds = answer.headers.get("Retry-After", "")
-    retry_after = min(float(seconds), MAX_RETRY_AFTER_S) if seconds.isascii() and seconds.isdigit() else 0.0
-    return ApiError(answer.status, await _error_message(answer), retry_after)
 
 
 async def _error_message(answer: aiohttp.ClientResponse) -> str:

@@ -160,7 +160,7 @@ def test_a_policy_that_cannot_be_read_says_where() -> None:
 def test_a_namespace_that_is_away_is_told() -> None:
     """Each Cluster reports an unavailable namespace in a condition of its own, which does not affect Ready."""
     home, seen = resource_bodies.cluster(), ReconcileResult([], states.cluster())
-    gone = {"team-b": "there is no such namespace", "team-a": "may not list topics"}
+    gone = {"NamespaceAway": "team-a: may not list topics; team-b: there is no such namespace"}
     status = checked(cluster_status(home, seen, [], NOON, gone), "cluster")
     (found,) = (each for each in status["conditions"] if each["type"] == "NamespaceAway")
     assert (found["status"], found["reason"]) == ("True", "NamespaceAway")
