@@ -79,7 +79,7 @@ class WorkLoop:
         self._queued.set()
 
     def enqueue_rarely(self) -> None:
-        """Request a reconciliation, of which there is one in ``RARE_INTERVAL_S``; any other one meets the request."""
+        """Request a reconciliation, at most one in ``RARE_INTERVAL_S``; any other reconciliation meets the request."""
         loop = asyncio.get_running_loop()
         if loop.time() >= self._rare_after:
             self._rare_after = loop.time() + RARE_INTERVAL_S

@@ -179,7 +179,7 @@ def test_what_policies_read_marks(expression: str, changes: dict[str, Any], mark
 
 
 def test_labels_of_a_cluster_mark_it() -> None:
-    """Topics select Clusters by label; nobody reads the annotations of other software."""
+    """Topics select Clusters by label; annotations of other software mark nothing."""
     kept = Kept(A, B)
     assert kept.seen(A, annotations={"argocd.argoproj.io/tracking-id": "x"}) == []
     assert kept.seen(A, labels={"env": "test"}) == [UNASSIGNED, "a"]
