@@ -35,6 +35,7 @@ from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.candidates import Candidate
 from topiarist.kubernetes.current_topic import ReadTopic, check_current_topic
+from topiarist.kubernetes.memory import write_memory
 from topiarist.kubernetes.moves import (
     ClusterMoves,
     MoveTracker,
@@ -52,7 +53,7 @@ from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.progress import has_uninitialized, partitions_to_initialize
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
-from topiarist.model.state import ClusterState, TopicState
+from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.model.tenancy import DriftPolicy
 from topiarist.planning.moves.leaders import may_elect_leaders
 from topiarist.planning.planner import make_plan
@@ -193,9 +194,8 @@ class ReconcileRequest(Struct, frozen=True):
 class TopicResult(NamedTuple):
     """The result of one topic after a reconciliation.
 
-    ``actual`` is the topic as it was read, before any write (None: absent). ``used_consents`` is the digest of the
-    owner's consents that are used up because no change is left for them; empty if there are none. ``moves`` are the
-    moves of the topic that are left, None if there are none; ``move_problem`` is a stall that holds them.
+    ``actual`` is the topic as it was read, before any write (None: absent). ``moves`` are the moves of the topic that
+    are left, None if there are none; ``move_problem`` is a stall that holds them.
     """
 
     candidate: Candidate
@@ -204,7 +204,6 @@ class TopicResult(NamedTuple):
     plan: TopicPlan | None = None
     refusals: tuple[Issue, ...] = ()
     outcome: Outcome | None = None
-    used_consents: str = ""
     moves: TopicMoves | None = None
     move_problem: Issue | None = None
 
@@ -215,6 +214,13 @@ class TopicResult(NamedTuple):
             return False
         done = self.outcome.result in (Result.DONE, Result.UNCHANGED)
         return done or self.outcome.reason is Reason.MOVES_UNFINISHED
+
+    @property
+    def record(self) -> OwnershipRecord | None:
+        """The ownership record of the topic after the reconciliation; None if there is none, or it is not valid."""
+        if self.plan and self.is_applied:
+            return self.plan.record_after
+        return self.actual.valid_record if self.actual else None
 
     @property
     def is_deferred(self) -> bool:
@@ -279,6 +285,8 @@ def reconcile_cluster(
         )
         plan = guard.add_usage(plan, state)
         plan = _filter_plan(plan, request, candidates, len(deletions))
+        resources = {topic: each.resource for topic, each in candidates.items()}
+        plan = write_memory(plan, state, resources, desired, clock.now())
         blocker, problem = request.move_tracker.observe(cluster, state, request.cluster.moves)
     except TopiaristError as error:
         return ReconcileResult(refused, state, None, error, deletions)
@@ -485,10 +493,6 @@ def _topic_result(
         refusals = (*refusals, step)
     observed = candidate.spec.observe_only
     state = SyncState.OBSERVED if observed else _sync_state(desired, actual, plan, refusals, moves)
-    done = outcome is not None and outcome.result in (Result.DONE, Result.UNCHANGED)
-    used = state in (SyncState.SYNCED, SyncState.ABSENT) or (
-        done and plan is not None and approval.has_consented_changes(plan)
-    )
     return TopicResult(
         candidate if desired is candidate.spec else candidate._replace(spec=desired),
         state,
@@ -496,7 +500,6 @@ def _topic_result(
         plan,
         refusals,
         outcome,
-        approval.current_consents_digest(candidate.resource) if used else "",
         moves,
         problem if moves else None,
     )

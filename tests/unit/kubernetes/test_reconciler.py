@@ -129,7 +129,8 @@ def test_growth_is_disruptive(allowed: bool) -> None:
     assert (view.state, refusal_reasons(view)) == (
         (SyncState.CHANGED, []) if allowed else (SyncState.REFUSED, [Reason.DISRUPTIVE])
     )
-    assert view.used_consents == ""  # it needed none, so a consent to another change still counts
+    assert view.record is not None
+    assert view.record.memory.consent == ""  # it needed none, so a consent to another change still counts
 
 
 @pytest.mark.parametrize("allowed", [True, False])

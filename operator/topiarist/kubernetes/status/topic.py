@@ -86,6 +86,7 @@ _CLUSTER_UNREAD_REASONS = {
     Reason.AUTHENTICATION_FAILED,
     Reason.CREDENTIALS_INVALID,
     Reason.NO_PERMISSION,
+    Reason.PREREQUISITE_MISSING,
 }
 """Reasons for which a cluster, and so a topic on it, cannot be read."""
 
@@ -302,9 +303,9 @@ def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Stat
     applied = _applied_spec(result)
     if applied is not None:
         status["applied"] = applied
-    if last_step := step_time(plan, is_applied=result.is_applied, old=old.get(STEP_TIME, ""), now=now):
+    if last_step := step_time(plan, result.record, old.get(STEP_TIME, "")):
         status[STEP_TIME] = last_step
-    if used := result.used_consents or old.get("consent"):
+    if used := (result.record.memory.consent if result.record else "") or old.get("consent"):
         status["consent"] = used
     return status
 
@@ -376,13 +377,7 @@ def _applied_spec(result: TopicResult) -> Status | None:
 
     Return None if there is no record, or the record has no applied spec. The result is for display only.
     """
-    record = (
-        result.plan.record_after
-        if result.plan and result.is_applied
-        else result.actual.valid_record
-        if result.actual
-        else None
-    )
+    record = result.record
     if record is None or record.applied is None:
         return None
     found: dict[str, Any] = {"config": dict(record.applied.config)} if record.applied.config else {}
