@@ -33,6 +33,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.lease import Lease, LeaseTimings
 from topiarist.kubernetes.api.rbac_check import IDENTITY_RIGHT, RightsMonitor, require_rights, required_rights
+from topiarist.kubernetes.definitions import Definitions
 from topiarist.kubernetes.informer import Informers
 from topiarist.kubernetes.manager import Manager
 from topiarist.kubernetes.probes import Probes
@@ -216,6 +217,8 @@ class _Operator:
             log.info("the Lease is acquired")
             self._spawn(_hold_lease(self._lease))
         leader.set(1)
+        definitions = Definitions(api, manager.set_definitions)
+        await _retry_until_answered(definitions.refresh)
         informers = Informers(
             api,
             manager.store,
@@ -228,6 +231,7 @@ class _Operator:
         self._probes.ready = True
         manager.start()
         self._spawn(informers.run())
+        self._spawn(definitions.run())
         self._spawn(RightsMonitor(api, rights, manager.set_missing_rights).run())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -16,13 +16,14 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from topiarist.errors import TopiaristError
+from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, collection_path, parse_resource
 from topiarist.kubernetes.cache import UNASSIGNED, ResourceId, ResourceKey, Store
 from topiarist.kubernetes.candidates import may_declare
 from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker
+from topiarist.kubernetes.definitions import Definition, describe_missing, prune
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.policy_cache import PolicyCache, errors_of_policy
 from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult, recent_deletions
@@ -37,7 +38,7 @@ from topiarist.kubernetes.status.events import (
     unusable_events,
 )
 from topiarist.kubernetes.status.finalizers import needs_finalizer
-from topiarist.kubernetes.status.topic import topic_status
+from topiarist.kubernetes.status.topic import Status, topic_status
 from topiarist.kubernetes.status.writer import StatusWriter
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop
 from topiarist.output.change_details import describe_changes
@@ -89,6 +90,7 @@ class Manager:
         self._read_errors: dict[str, TopiaristError] = {}
         self._unavailable_namespaces: Mapping[str, str] = {}
         self.missing_rights: Sequence[str] = ()
+        self._lacking_definitions: Mapping[str, Definition] = {}
         self._topics_of_removed_clusters: set[ResourceKey] = set()
         self._pending_writes: set[ResourceKey] = set()
         self._emitted_warnings: dict[ResourceKey, Collection[Event]] = {}
@@ -160,8 +162,29 @@ class Manager:
         self.metrics.missing_rights.set(len(rights))
         self.enqueue_all()
 
+    def set_definitions(self, lacking: Mapping[str, Definition]) -> None:
+        """Set the definitions of the API server that lack a field of this release, by kind.
+
+        A change is logged once. No Kafka cluster is read or changed until ``lacking`` is empty.
+        """
+        if lacking == self._lacking_definitions:
+            return
+        self._lacking_definitions = dict(lacking)
+        if lacking:
+            log.error("nothing is written to Kafka", extra={"reason": describe_missing(lacking)})
+        else:
+            log.info("the definitions have all fields of this release again")
+        self.enqueue_all()
+
+    def _defined(self, kind: str, status: Status) -> Status:
+        """Return the fields of a status that the API server accepts."""
+        lacking = self._lacking_definitions.get(kind)
+        return prune(status, lacking.status) if lacking else status
+
     def problems(self) -> Iterator[str]:
         """Yield why the operator cannot do its work."""
+        if self._lacking_definitions:
+            yield f"definitions of another release: {describe_missing(self._lacking_definitions)}"
         if self.missing_rights:
             yield f"missing rights: {'; '.join(self.missing_rights)}"
 
@@ -247,7 +270,11 @@ class Manager:
             return Requeue.AFTER_PERIOD
         # The statuses are compared with those of the last pass, so that a pass without news writes nothing.
         begun, before = time.monotonic(), self._results.get(name, {})
-        result = await worker.reconcile(self.store, home, self._owner)
+        # A status that the API server refuses hides what was done, and a field that it drops was never asked for.
+        if blocked := bool(self._lacking_definitions):
+            result = _definitions_result(self._lacking_definitions)
+        else:
+            result = await worker.reconcile(self.store, home, self._owner)
         results = {each.candidate.resource.key: each for each in result.topic_results}
         changed = self._changed_topics(name, before, results, result.error)
         self._results[name], self._cluster_results[name] = results, (home, result)
@@ -264,7 +291,7 @@ class Manager:
             chain(self._cluster_writes(home, result, events), self._topic_writes(changed, events, name)), events
         )
         if result.error:
-            return Requeue.AFTER_BACKOFF
+            return Requeue.AFTER_PERIOD if blocked else Requeue.AFTER_BACKOFF
         if result.moves and result.moves.left:
             before_pass, self._moves_left[name] = self._moves_left.get(name), result.moves.left
             return Requeue.MOVED if result.moves.is_sent or before_pass != result.moves.left else Requeue.MOVING
@@ -349,7 +376,8 @@ class Manager:
         now = clock.now()
         deletions = recent_deletions(home, None, self._owner, now) if result.deletions is None else result.deletions
         # The owner in the status tells another release in the same namespace that this Cluster is served.
-        status = {**cluster_status(home, result, deletions, now, self._alarms()), "operator": self._owner}
+        whole = {**cluster_status(home, result, deletions, now, self._alarms()), "operator": self._owner}
+        status = self._defined("Cluster", whole)
         news = chain(cluster_events(home, status), stall_events(home, status), annotation_events(home, status))
         events += [(home, event) for event in news]
         if status != home.status:
@@ -368,7 +396,7 @@ class Manager:
             if result := self._results.get(cluster, {}).get(key):
                 events += [(topic, event) for event in topic_events(cluster, topic.status_on(cluster), result)]
             status = topic_status(topic, results, self._read_errors, now, self.store.clusters)
-            status = {**status, "operator": self._owner}
+            status = self._defined("Topic", {**status, "operator": self._owner})
             finalizer = needs_finalizer(
                 topic, results, all_clusters_known=known and not self.store.has_ambiguous_target(topic)
             )
@@ -415,7 +443,7 @@ class Manager:
     def _policy_writes(self, errors: Sequence[str], events: Events) -> Writes:
         for policy in [*self.store.policies.values()]:
             status = policy_status(policy, errors_of_policy(policy.name, errors), clock.now())
-            status = {**status, "operator": self._owner}
+            status = self._defined("Policy", {**status, "operator": self._owner})
             events += [(policy, event) for event in unusable_events(policy, status)]
             if status != policy.status:
                 yield self._status_writer.write_status(policy, status)
@@ -435,3 +463,10 @@ class Manager:
                 )
         self._logged_other_releases = held
         self.metrics.set_other_release_resources(held)
+
+
+def _definitions_result(lacking: Mapping[str, Definition]) -> ReconcileResult:
+    """Return the result of a pass that definitions of another release prevent."""
+    message = f"the definitions in the API server are of another release: {describe_missing(lacking)}"
+    hint = "apply those of this release: kubectl apply --server-side -f manifests/crds"
+    return ReconcileResult([], error=TopiaristError(Reason.PREREQUISITE_MISSING, f"{message}: {hint}", hint))

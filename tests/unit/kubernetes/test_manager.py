@@ -22,6 +22,7 @@ from topiarist.kubernetes import manager as module
 from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
 from topiarist.kubernetes.cluster_worker import ClusterSession
+from topiarist.kubernetes.definitions import Definition
 from topiarist.kubernetes.manager import Manager
 from topiarist.kubernetes.moves import ClusterMoves, TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
@@ -685,6 +686,43 @@ def test_lost_rights_are_a_condition_and_a_metric(caplog: pytest.LogCaptureFixtu
         assert [record.levelname for record in caplog.records if "right" in record.message] == ["ERROR", "INFO"]
 
     caplog.set_level(logging.INFO)
+    run(work)
+
+
+def test_definitions_of_another_release_stop_all_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka is neither read nor changed while a definition lacks a field; the Cluster says so with the fields that the
+    definition has, and the next pass follows at once when it is whole.
+    """
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+    passes: list[int] = []
+
+    def see() -> ReconcileResult:
+        passes.append(1)
+        return ReconcileResult([make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster())
+
+    world.rounds.seen = see
+    fields: dict[str, Any] = {"properties": {"conditions": {}, "observedGeneration": {}}}
+    lacking = {kind: Definition(f"{kind}s", ("status.operator",), fields) for kind in ("Cluster", "Topic")}
+
+    async def work() -> None:
+        world.controller.set_definitions(lacking)
+        world.controller.start()
+        await asyncio.sleep(200)
+        assert passes == []
+        status = world.server.kept["Cluster/prod"]["status"]
+        assert (world.server.reason("prod", "Cluster"), world.server.reason("orders")) == ("PrerequisiteMissing",) * 2
+        assert status.keys() == world.server.kept["Topic/orders"]["status"].keys() == fields["properties"].keys()
+        assert "Clusters does not have status.operator" in status["conditions"][0]["message"]
+        assert len(world.server.taken()) == 2
+        assert len([*world.controller.problems()]) == 1
+        world.controller.set_definitions({})
+        await asyncio.sleep(1)
+        assert passes == [1]
+        assert world.server.reason("orders") == "Synced"
+        assert [*world.controller.problems()] == []
+        await world.controller.stop()
+
     run(work)
 
 

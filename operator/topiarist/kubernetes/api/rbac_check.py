@@ -61,7 +61,9 @@ def required_rights(operator_namespace: str, namespaces: Sequence[str], *, lease
             "coordination.k8s.io", "leases", ("create",), operator_namespace
         )  # RBAC cannot limit "create" by name
         yield AccessRight("coordination.k8s.io", "leases", ("get", "update"), operator_namespace, lease)
-    yield AccessRight("apiextensions.k8s.io", "customresourcedefinitions", ("get",), name=f"topics.{load.API_GROUP}")
+    for plural in ("topics", "clusters", "policies"):
+        name, verbs = f"{plural}.{load.API_GROUP}", ("get", "list", "watch")
+        yield AccessRight("apiextensions.k8s.io", "customresourcedefinitions", verbs, name=name)
     yield from namespace_rights(operator_namespace if namespaces else "")
 
 

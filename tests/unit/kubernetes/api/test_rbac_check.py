@@ -31,7 +31,10 @@ LEASE = [
     "create leases.coordination.k8s.io in namespace kafka",
     "get/update leases.coordination.k8s.io blue in namespace kafka",
 ]
-KIND = ["get customresourcedefinitions.apiextensions.k8s.io topics.topiarist.dev in all namespaces"]
+KIND = [
+    f"get/list/watch customresourcedefinitions.apiextensions.k8s.io {plural}.topiarist.dev in all namespaces"
+    for plural in ("topics", "clusters", "policies")
+]
 EVERYWHERE = [
     "get/list/watch namespaces in all namespaces",
     "list/watch/patch topics.topiarist.dev in all namespaces",
