@@ -163,7 +163,8 @@ class _Operator:
         self._tasks: set[asyncio.Task[None]] = set()
         self._api = api = KubernetesClient(login)
         self.manager = Manager(api, options.namespace, options.operator_class, options.period, self.events.record)
-        self._probes = Probes(self.manager.metrics.registry, self.manager.last_completed, self.manager.problems)
+        metrics, manager = self.manager.metrics, self.manager
+        self._probes = Probes(metrics.registry, manager.last_completed, manager.problems, options.period)
         self._lease: Lease | None = None
         self._stack = contextlib.AsyncExitStack()
 
