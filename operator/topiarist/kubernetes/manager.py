@@ -33,6 +33,7 @@ from topiarist.kubernetes.status.events import (
     Event,
     annotation_events,
     cluster_events,
+    left_events,
     stall_events,
     topic_events,
     unusable_events,
@@ -407,7 +408,7 @@ class Manager:
             (self._pending_writes.discard if settled else self._pending_writes.add)(key)
             if settled:
                 self._emitted_warnings.pop(key, None)
-            warnings = [*unusable_events(topic, status)]
+            warnings = [*unusable_events(topic, status), *left_events(topic, status)]
             emitted = self._emitted_warnings.get(key, ())
             events += [(topic, event) for event in warnings if event not in emitted]
             if warnings:  # two loops may handle the Topic before its status is written

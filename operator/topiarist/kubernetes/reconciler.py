@@ -169,7 +169,8 @@ def _topics_in_reassignment(state: ClusterState) -> frozenset[str]:
 class ReconcileRequest(Struct, frozen=True):
     """The input of one reconciliation.
 
-    ``cluster_resource`` is the Cluster. ``blocked_deletions`` maps a topic's name to the reason why the topic must not
+    ``cluster_resource`` is the Cluster. ``unreadable_topics`` are the topics of Topics that cannot be read.
+    ``blocked_deletions`` maps a topic's name to the reason why the topic must not
     be deleted although its resource is being deleted. ``policy_filter`` and ``limits`` apply the policies to a plan.
     ``list_deletions`` returns the deletions of the last day for a state that was read. ``open_usage_reader`` opens a
     session that reads the usage of topics, None if the Cluster has no address of its brokers. ``read_topic`` reads the
@@ -181,6 +182,7 @@ class ReconcileRequest(Struct, frozen=True):
     cluster: ClusterSpec
     candidates: Sequence[Candidate]
     owner: str
+    unreadable_topics: frozenset[str] = frozenset()
     blocked_deletions: Mapping[str, str] = field(default_factory=dict)
     policy_filter: PlanFilter = keep_all
     limits: LimitFilter = NO_LIMITS
@@ -243,7 +245,8 @@ class ReconcileResult(NamedTuple):
 
     ``state`` is None if the cluster was not read, ``report`` is None if nothing was applied. ``error`` is the error
     that ended the reconciliation early, if any. ``deletions`` are the deletions of the last day, counted before any
-    write; None if the cluster was not read. ``moves`` are None if nothing was applied.
+    write; None if the cluster was not read. ``moves`` are None if nothing was applied. ``undeclared`` is the number of
+    topics with the operator's record that no Topic declares.
     """
 
     topic_results: Sequence[TopicResult]
@@ -252,6 +255,7 @@ class ReconcileResult(NamedTuple):
     error: TopiaristError | None = None
     deletions: Sequence[Deletion] | None = None
     moves: ClusterMoves | None = None
+    undeclared: int = 0
 
 
 class WritableCluster(PartitionInspector, ProgressSource, Protocol):
@@ -322,7 +326,14 @@ def reconcile_cluster(
     results, poll_error = _mark_uninitialized(cluster, request.cluster.name, results, planned)
     ended_by = report.error or poll_error
     _remember_quiet_topics(request, results, planned, has_error=ended_by is not None)
-    return ReconcileResult([*refused, *results], state, report, ended_by, deletions, moves)
+    undeclared = _count_undeclared(request, state)
+    return ReconcileResult([*refused, *results], state, report, ended_by, deletions, moves, undeclared)
+
+
+def _count_undeclared(request: ReconcileRequest, state: ClusterState) -> int:
+    declared = {each.spec.topic for each in request.candidates}.union(request.unreadable_topics)
+    records = (topic.valid_record for name, topic in state.topics.items() if name not in declared)
+    return sum(1 for record in records if record and record.owner == request.owner and not record.deleted)
 
 
 def _remember_quiet_topics(

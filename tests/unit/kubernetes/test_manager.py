@@ -543,6 +543,26 @@ def test_a_second_cluster_stalls_only_topics_that_were_applied_nowhere() -> None
     run(work)
 
 
+def test_a_topic_that_leaves_a_cluster_is_told() -> None:
+    """Its topic stays on the cluster: one Event says so, also if the operator was restarted since."""
+    part = {"name": "prod", "state": "Synced", "generation": 1}
+    topic = resource_bodies.topic("orders", clusters=["test"], status={"clusters": [part]})
+    world = World(resource_bodies.cluster(), resource_bodies.cluster("test"), topic)
+    world.controller.store.upsert(resource_bodies.updated_body(topic, status={"clusters": [part]}))
+
+    async def work() -> None:
+        for _ in range(2):
+            await world.passes()
+            await world.controller._reconcile_unassigned()
+            world.rounds.seen = lambda: ReconcileResult(
+                [make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster()
+            )
+            await world.controller._reconcile("test", world.rounds)  # type: ignore[arg-type]
+        assert [each for each in world.server.events if "LeftCluster" in each] == ["orders LeftCluster"]
+
+    run(work)
+
+
 def test_a_topic_that_no_pass_looks_at_is_told_by_one_event() -> None:
     """Unknown cluster, or unreadable; for each new reason once, also while its status cannot be written."""
     world = World(

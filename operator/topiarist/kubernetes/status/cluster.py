@@ -57,7 +57,7 @@ def cluster_status(
     those of the last day. ``alarms`` maps further conditions, which are True, to their messages.
     """
     counts = (
-        _topic_counts(result.topic_results)
+        {**_topic_counts(result.topic_results), **({"undeclared": result.undeclared} if result.undeclared else {})}
         if result.error is None
         else resource.status.get("topics", _topic_counts(()))
     )
