@@ -118,12 +118,16 @@ class SyncState(str, Enum):
 
 
 class PlanCache:
-    """A cache of the topics of one cluster that had nothing to report when they were last planned."""
+    """A cache of the topics of one cluster that had nothing to report when they were last planned.
+
+    ``changed`` are the topics with new partitions that the controller had not initialized then.
+    """
 
     def __init__(self) -> None:
         self._shared_inputs: object = None
         self._cached: dict[str, tuple[TopicSpec, TopicState | None]] = {}
         self._in_reassignment: frozenset[str] = frozenset()
+        self.changed: frozenset[str] = frozenset()
 
     def changed_specs(
         self, state: ClusterState, cluster: ClusterSpec, run: RunOptions, specs: Iterable[TopicSpec]
@@ -323,7 +327,9 @@ def reconcile_cluster(
         for topic, each in candidates.items()
     ]
     planned = {spec.topic for spec in specs}
-    results, poll_error = _mark_uninitialized(cluster, request.cluster.name, results, planned)
+    results, poll_error = _mark_uninitialized(cluster, request, results, planned)
+    changed = frozenset(result.candidate.spec.topic for result in results if result.state is SyncState.CHANGED)
+    request.plan_cache.changed = changed | request.plan_cache.changed if poll_error else changed
     ended_by = report.error or poll_error
     _remember_quiet_topics(request, results, planned, has_error=ended_by is not None)
     undeclared = _count_undeclared(request, state)
@@ -547,18 +553,20 @@ def _sync_state(
 
 
 def _mark_uninitialized(
-    cluster: ProgressSource, cluster_name: str, results: list[TopicResult], planned: Collection[str]
+    cluster: ProgressSource, request: ReconcileRequest, results: list[TopicResult], planned: Collection[str]
 ) -> tuple[list[TopicResult], TopiaristError | None]:
     """Return the results with ``CHANGED`` for topics with partitions not yet initialized by the controller.
 
-    Only ``planned`` topics that the status has as ``Changed`` are polled. The second value is the error that prevented
-    the poll, or None; after an error the results are unchanged.
+    Only ``planned`` topics are polled that the last reconciliation or the status has as ``Changed``: a status may be
+    refused, and after a restart there is no last reconciliation. The second value is the error that prevented the poll,
+    or None; after an error the results are unchanged.
     """
     asked = {
         view.candidate.spec.topic: range(len(view.actual.replicas))
         for view in results
         if view.state is SyncState.SYNCED and view.actual and view.candidate.spec.topic in planned
-        if view.candidate.resource.status_on(cluster_name).get("state") == SyncState.CHANGED.value
+        if view.candidate.spec.topic in request.plan_cache.changed
+        or view.candidate.resource.status_on(request.cluster.name).get("state") == SyncState.CHANGED.value
     }
     if not asked:
         return results, None
