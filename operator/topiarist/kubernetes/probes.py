@@ -15,7 +15,7 @@ from aiohttp import web
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 RECONCILE_TIMEOUT_S = 1800.0
-"""Seconds that one reconciliation may take; a cluster whose last one ended earlier counts as stuck."""
+"""Seconds that one reconciliation may take; after a longer one, its cluster counts as stuck."""
 
 MAX_JITTER = 1.1
 """The longest pause between two reconciliations, in periods."""
