@@ -236,6 +236,7 @@ class MemoryApiClient:
         self._interruptions = interruptions
         self.dead = False
         self.requests: Counter[tuple[str, str]] = Counter()
+        self.forbidden = 0
 
     async def get(self, path: str, **params: str) -> Body:
         """Return the present object, or a list of the present objects with the name in ``fieldSelector``."""

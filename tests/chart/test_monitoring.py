@@ -79,6 +79,15 @@ def alerts(**values: Any) -> list[dict[str, Any]]:
     return groups(False, **values)["topiarist"]
 
 
+def test_the_alert_about_missing_passes_waits_for_the_period() -> None:
+    """With a period of two hours a pass that ended an hour ago is none that is missing; usually it is half an hour."""
+    for values, seconds in (({}, 1800), ({"period": 7200}, 8940)):
+        given = {"prometheusRule": {"enabled": True}, **values}
+        rules = only_document(render(given), "PrometheusRule")["spec"]["groups"][0]["rules"]
+        (found,) = (each["expr"] for each in rules if each["alert"] == "TopiaristNoPass")
+        assert found.strip().endswith(f"> {seconds}")
+
+
 def drift_alerts(**values: Any) -> list[dict[str, Any]]:
     """Return the rules about drift reports."""
     return groups(True, **values)["topiarist-drift"]

@@ -25,7 +25,16 @@ from topiarist.model.moves import NO_MOVES, UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import ALL_TOPICS, RunOptions
 from topiarist.model.spec import ClusterSpec, RackAwareness, TopicSpec
-from topiarist.model.state import AppliedSpec, ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
+from topiarist.model.state import (
+    NO_MEMORY,
+    AppliedSpec,
+    ClusterState,
+    OperatorMemory,
+    OwnershipRecord,
+    ReadError,
+    TopicState,
+    WriteBlock,
+)
 from topiarist.planning.planner import make_plan
 
 NAMES = (
@@ -105,14 +114,15 @@ class _Generator:
     def record(self) -> OwnershipRecord:
         """Return a record, mostly topiarist's; occasionally the record of another owner or a deletion record."""
         owner = self.usually("default", "k8s/team/release")
+        memory = NO_MEMORY if owner == "default" else OperatorMemory("sha256:0123456789abcdef", 1_767_225_600_000)
         if self.usually(False, True):
-            return OwnershipRecord(owner, deleted=True)
+            return OwnershipRecord(owner, deleted=True, memory=memory)
         keys = tuple(sorted(self.sample(tuple(VALID_CONFIG), 4)))
         if self.random.random() < 0.5:
-            return OwnershipRecord(owner, keys)
+            return OwnershipRecord(owner, keys, memory=memory)
         values = tuple((key, self.pick(VALID_CONFIG[key])) for key in keys if self.random.random() < 0.8)
         applied = AppliedSpec(self.pick((None, 1, 3, 5)), values, self.usually(False, True))
-        return OwnershipRecord(owner, keys, applied=applied)
+        return OwnershipRecord(owner, keys, applied=applied, memory=memory)
 
     def replicas(self, width: int) -> Replicas:
         """Return one replica list; occasionally it names a broker that is never registered."""

@@ -15,12 +15,12 @@
   verbs: [create]
 {{- end }}
 
-{{/* Whether Topics go because their definition does: then no topic may go with them. */}}
+{{/* Whether the definitions are of this release, and whether Topics go because theirs does: then no topic goes with them. */}}
 {{- define "topiarist.rules.definition" -}}
 - apiGroups: [apiextensions.k8s.io]
   resources: [customresourcedefinitions]
-  resourceNames: [topics.topiarist.dev]
-  verbs: [get]
+  resourceNames: [topics.topiarist.dev, clusters.topiarist.dev, policies.topiarist.dev]
+  verbs: [get, list, watch]
 {{- end }}
 
 {{/* The operator's own namespace: statuses of Clusters and Policies, the Secrets that are named, the Lease. */}}

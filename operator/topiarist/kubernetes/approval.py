@@ -3,8 +3,8 @@
 The operator has no terminal to ask for confirmation, so ``reconciler`` filters each plan with ``filter_unapproved``. A
 change that may lose data needs two approvals. The platform owner gives one by ``allowRisk`` in the Cluster. The topic
 owner gives the other, the consent, by an annotation with the digest of the change. A consent counts once: when it has
-been used, a digest of it is stored in ``status.clusters[].consent``, which is an input of every later digest. The same
-change later has another digest, so an annotation that was not removed allows nothing. A deletion needs
+been used, a digest of it is stored in the ownership record (``memory``), which is an input of every later digest. The
+same change later has another digest, so an annotation that was not removed allows nothing. A deletion needs
 ``allowDeletion`` in the Cluster, and a resource that requests the deletion.
 
 The API server does not validate annotations, so this module checks them. A mistyped pause or retention must not lead to
@@ -42,6 +42,8 @@ ALLOW_RISK, RECREATE, TAKE_OWNERSHIP = "allow-risk", "recreate", "take-ownership
 
 CONSENT_ANNOTATIONS = (ALLOW_RISK, RECREATE, TAKE_OWNERSHIP)
 
+_CONSENT_KEYS = frozenset(f"{load.API_GROUP}/{annotation}" for annotation in CONSENT_ANNOTATIONS)
+
 _DIGEST = re.compile(r"sha256:[0-9a-f]{16}")
 _GROUP_COUNT = re.compile(r"1 group|(0|[1-9][0-9,]{0,6}) groups")
 
@@ -72,6 +74,11 @@ _RENDER_ANNOTATIONS = ("from-broker-config", "from-defaults", "from-profiles")
 _PRODUCT_NAME = "topiarist"
 
 
+def is_own_annotation(key: str) -> bool:
+    """Return whether an annotation is one of topiarist's, or may be meant to be."""
+    return _PRODUCT_NAME in key
+
+
 def is_paused(resource: Resource) -> bool:
     """Return whether a resource is paused; any value except ``false`` pauses."""
     return resource.source.annotations.get(f"{load.API_GROUP}/{PAUSED}", "false") != "false"
@@ -81,7 +88,7 @@ def annotation_errors(resource: Resource) -> list[str]:
     """Return the errors in a resource's annotations, one text each, at most ``MAX_ERRORS``."""
     annotations = resource.source.annotations
     # Fast path: this runs for every resource in every reconciliation, and most have no annotation of topiarist.
-    if not any(_PRODUCT_NAME in key for key in annotations):
+    if not any(map(is_own_annotation, annotations)):
         return []
     return [*_find_errors(resource)][:MAX_ERRORS]
 
@@ -237,21 +244,27 @@ def _risk_digest(resource: Resource, cluster: str, plan: TopicPlan, changes: Ite
     """
     identity = plan.before.identity if plan.before else None
     what = [[_change_fields(change), describe_risk_reasons(change, Risk.DATA_LOSS)] for change in changes]
-    return _topic_digest(resource, cluster, [ALLOW_RISK, identity, what])
+    return _topic_digest(resource, cluster, plan.record_before, [ALLOW_RISK, identity, what])
 
 
 def recreation_digest(resource: Resource, cluster: str, record: OwnershipRecord | None) -> str:
     """Return the digest of the recreation of a topic that another client deleted."""
-    return _topic_digest(resource, cluster, [RECREATE, record and [record.owner, record.config_keys]])
+    return _topic_digest(resource, cluster, record, [RECREATE, record and [record.owner, record.config_keys]])
 
 
 def ownership_digest(resource: Resource, cluster: str, record: OwnershipRecord | None) -> str:
     """Return the digest of taking ownership from the owner in ``record``."""
-    return _topic_digest(resource, cluster, [TAKE_OWNERSHIP, record and record.owner])
+    return _topic_digest(resource, cluster, record, [TAKE_OWNERSHIP, record and record.owner])
 
 
 def _is_granted(resource: Resource, annotation: str, digest: str) -> bool:
     return digest in _split_digests(resource.annotation(annotation))
+
+
+def has_consents(resource: Resource) -> bool:
+    """Return whether a Topic has an annotation that consents to a change."""
+    # Fast: this runs for every topic in every reconciliation.
+    return not _CONSENT_KEYS.isdisjoint(resource.source.annotations)
 
 
 def current_consents_digest(resource: Resource) -> str:
@@ -273,12 +286,13 @@ def _change_fields(change: Change) -> list[Any]:
     return [type(change).__name__, *list_field_changes([change])]
 
 
-def _topic_digest(resource: Resource, cluster: str, what: Sequence[Any]) -> str:
+def _topic_digest(resource: Resource, cluster: str, record: OwnershipRecord | None, what: Sequence[Any]) -> str:
     """Return the digest of ``what`` for one Topic on one cluster.
 
-    The digest changes when a consent is used there.
+    The digest changes when a consent is used there, which the ownership record has. An earlier release wrote it only
+    into the status.
     """
-    before = resource.status_on(cluster).get("consent", "")
+    before = (record.memory.consent if record else "") or resource.status_on(cluster).get("consent", "")
     return _short_hash(json.dumps([resource.uid, cluster, resource.topic_name, before, *what]))
 
 

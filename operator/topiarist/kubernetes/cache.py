@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from topiarist.desired import parse
-from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.api.resources import FINALIZER, Resource
+from topiarist.kubernetes.approval import is_own_annotation
 from topiarist.kubernetes.candidates import Candidate, Labels, SpecCache
 from topiarist.model.policy import Policy
 from topiarist.model.spec import ClusterSpec, has_labels, selects_cluster
@@ -23,8 +24,12 @@ ResourceId = tuple[str, str, str]
 UNASSIGNED = ""
 """The queue name, in place of a cluster's, of Policies and of Topics without a target cluster."""
 
-_INPUT_FIELDS = ("uid", "generation", "labels", "source", "finalizers", "deleting")
-"""The fields that a reconciliation reads. A status is not among them: each reconciliation would request the next."""
+_INPUT_FIELDS = ("uid", "generation", "deleting")
+"""The fields that each reconciliation reads.
+
+A status is not among them: each reconciliation would request the next. ``Store`` knows which labels and annotations are
+read; a user may change all others at any rate.
+"""
 
 
 class Store:
@@ -33,11 +38,15 @@ class Store:
     It has the Topics of all watched namespaces, and the Clusters and Policies of ``operator_namespace``. A resource
     that another release serves, according to the owner in its status, is left out. ``owner`` is the name that this
     release writes to statuses. ``enqueue`` is called with the name of each cluster that needs a reconciliation, or
-    with ``UNASSIGNED``.
+    with ``UNASSIGNED``, and with the resource that has changed; None if it is no single resource.
     """
 
     def __init__(
-        self, operator_namespace: str, enqueue: Callable[[str], None], operator_class: str = "", owner: str = ""
+        self,
+        operator_namespace: str,
+        enqueue: Callable[[str, Resource | None], None],
+        operator_class: str = "",
+        owner: str = "",
     ) -> None:
         self.operator_namespace = operator_namespace
         self.owner = owner
@@ -71,12 +80,32 @@ class Store:
             self._track_other_release(found)
             return
         self._track_other_release(found, ours=True)
-        if known and all(getattr(known, field) == getattr(found, field) for field in _INPUT_FIELDS):
+        if known and not self._has_news(known, found):
             self._insert(found, known)
             return
         affected = {*self._affected_clusters(known)} if known else set()
         self._insert(found, known)
-        self._enqueue_all({*affected, *self._affected_clusters(found, comes_or_goes=known is None)})
+        self._enqueue_all({*affected, *self._affected_clusters(found, comes_or_goes=known is None)}, found)
+
+    def _has_news(self, known: Resource, found: Resource) -> bool:
+        """Return whether a reconciliation reads anything that differs between two versions of a resource.
+
+        The finalizer counts when it is removed: the operator itself adds it.
+        """
+        if any(getattr(known, field) != getattr(found, field) for field in _INPUT_FIELDS):
+            return True
+        if FINALIZER in known.finalizers and FINALIZER not in found.finalizers:
+            return True
+        policies = self._parsed_policies.values()
+        if known.labels != found.labels and (found.kind == "Cluster" or (found.kind == "Topic" and policies)):
+            return True
+        reads_all = found.kind == "Topic" and any(
+            "annotations" in rule.expression for policy in policies for rule in policy.rules
+        )
+        before, after = known.source.annotations, found.source.annotations
+        return any(
+            before.get(key) != after.get(key) for key in {*before, *after} if reads_all or is_own_annotation(key)
+        )
 
     def on_write_response(self, found: Resource) -> None:
         """Update a resource from a write's answer, unless it was deleted meanwhile."""
@@ -107,7 +136,7 @@ class Store:
             self.clusters.pop(found.name, None)
             self._cluster_specs.pop(found.name, None)
             self._spec_cache.remove_cluster(found.name)
-        self._enqueue_all(affected)
+        self._enqueue_all(affected, found)
 
     def update_namespace(self, name: str, labels: Labels | None, *, leaving: bool = False) -> None:
         """Update a namespace's labels, None if it was deleted; ``leaving`` if it is being deleted."""
@@ -258,9 +287,9 @@ class Store:
         applied = topic.applied_clusters
         return cluster.name in applied if applied else len(self.clusters) == 1
 
-    def _enqueue_all(self, clusters: set[str]) -> None:
+    def _enqueue_all(self, clusters: set[str], source: Resource | None = None) -> None:
         for name in sorted(clusters):
-            self._enqueue(name)
+            self._enqueue(name, source)
 
 
 def _may_target(spec: Mapping[str, Any], cluster: Resource) -> bool:

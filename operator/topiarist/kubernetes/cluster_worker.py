@@ -105,6 +105,7 @@ class ClusterWorker:
                 spec,
                 candidates,
                 owner,
+                unreadable_topics=frozenset(topic.topic_name for topic in unreadable),
                 blocked_deletions=blocked,
                 policy_filter=self._policy_cache.build_filter(policies, broken_policies, spec, candidates),
                 limits=build_limits(policies, spec, candidates),

@@ -126,7 +126,8 @@ class Informer(Generic[T]):
         # A gone version is the end of an outage, not an error: list at once.
         self._failures += not error.gone
         self.error = error
-        return min(MAX_RETRY_DELAY_S / 10 * 2.0 ** min(self._failures, 10), MAX_RETRY_DELAY_S)
+        delay = min(MAX_RETRY_DELAY_S / 10 * 2.0 ** min(self._failures, 10), MAX_RETRY_DELAY_S)
+        return max(delay, 2 * error.retry_after)  # ``run`` waits for half of it at least
 
 
 def _key(body: Mapping[str, Any]) -> tuple[str, str]:
@@ -170,6 +171,7 @@ class Informers:
         self._on_relist = on_relist
         self._on_unavailable = on_unavailable
         self._unavailable: Mapping[str, str] = {}
+        self._forbidden = api.forbidden
         self._by_namespace: dict[str, list[Informer[Any]]] = {"": [self._of_kind("Policy", store.operator_namespace)]}
         if not namespaces:
             self._by_namespace[""] += [
@@ -222,15 +224,17 @@ class Informers:
         return Informer(self._api, path, parse, store.upsert, store.remove, self._on_relist, **params)
 
     async def _check_namespaces(self) -> None:
-        found = {name: await self._unavailable_reason(name) for name in self._namespaces}
+        is_refused, self._forbidden = self._api.forbidden != self._forbidden, self._api.forbidden
+        found = {name: await self._unavailable_reason(name, is_refused=is_refused) for name in self._namespaces}
         self._unavailable = {name: why for name, why in found.items() if why}
         self._on_unavailable(self._unavailable)
 
-    async def _unavailable_reason(self, name: str) -> str:
+    async def _unavailable_reason(self, name: str, *, is_refused: bool) -> str:
         """Return why a namespace is unavailable; empty if it is available.
 
-        The rights are checked at the start, and while the namespace is unavailable. Its informers are created when it
-        is available for the first time. They stay then, so that a lost right removes no Topic.
+        The rights are checked at the start, after a refused request, and while the namespace is unavailable. Its
+        informers are created when it is available for the first time. They stay then, so that a lost right removes no
+        Topic.
         """
         try:
             body = await self._api.get(f"/api/v1/namespaces/{name}")
@@ -242,7 +246,7 @@ class Informers:
         namespace = _parse_namespace(body)
         self._store.update_namespace(name, namespace.labels, leaving=namespace.leaving)
         informers = self._by_namespace.get(name)
-        unsure = informers is None or name in self._unavailable
+        unsure = informers is None or is_refused or name in self._unavailable
         if unsure and (missing := await missing_rights(self._api, [*namespace_rights(name)])):
             # Only the first right: one condition has to hold the texts of all namespaces.
             more = f", and {len(missing) - 1} more" if len(missing) > 1 else ""

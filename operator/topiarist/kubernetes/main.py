@@ -32,7 +32,8 @@ from pythonjsonlogger.json import JsonFormatter
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.lease import Lease, LeaseTimings
-from topiarist.kubernetes.api.rbac_check import IDENTITY_RIGHT, require_rights, required_rights
+from topiarist.kubernetes.api.rbac_check import IDENTITY_RIGHT, RightsMonitor, require_rights, required_rights
+from topiarist.kubernetes.definitions import Definitions
 from topiarist.kubernetes.informer import Informers
 from topiarist.kubernetes.manager import Manager
 from topiarist.kubernetes.probes import Probes
@@ -162,7 +163,8 @@ class _Operator:
         self._tasks: set[asyncio.Task[None]] = set()
         self._api = api = KubernetesClient(login)
         self.manager = Manager(api, options.namespace, options.operator_class, options.period, self.events.record)
-        self._probes = Probes(self.manager.metrics.registry, self.manager.last_completed)
+        metrics, manager = self.manager.metrics, self.manager
+        self._probes = Probes(metrics.registry, manager.last_completed, manager.problems, options.period)
         self._lease: Lease | None = None
         self._stack = contextlib.AsyncExitStack()
 
@@ -216,6 +218,8 @@ class _Operator:
             log.info("the Lease is acquired")
             self._spawn(_hold_lease(self._lease))
         leader.set(1)
+        definitions = Definitions(api, manager.set_definitions)
+        await _retry_until_answered(definitions.refresh)
         informers = Informers(
             api,
             manager.store,
@@ -228,6 +232,8 @@ class _Operator:
         self._probes.ready = True
         manager.start()
         self._spawn(informers.run())
+        self._spawn(definitions.run())
+        self._spawn(RightsMonitor(api, rights, manager.set_missing_rights).run())
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a background task; its failure ends the process."""
@@ -286,7 +292,7 @@ async def _retry_until_answered(call: Callable[[], Awaitable[None]]) -> None:
             if not error.retryable:
                 raise TopiaristError(Reason.NO_PERMISSION, str(error)) from error
             log.warning("the API server does not answer", extra={"error": str(error)})
-            await asyncio.sleep(RETRY_DELAY_S)
+            await asyncio.sleep(max(RETRY_DELAY_S, error.retry_after))
 
 
 @kopf.on.startup(errors=kopf.ErrorsMode.PERMANENT)

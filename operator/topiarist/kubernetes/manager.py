@@ -16,32 +16,39 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from topiarist.errors import TopiaristError
+from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, collection_path, parse_resource
 from topiarist.kubernetes.cache import UNASSIGNED, ResourceId, ResourceKey, Store
+from topiarist.kubernetes.candidates import may_declare
 from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker
+from topiarist.kubernetes.definitions import Definition, describe_missing, prune
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.policy_cache import PolicyCache, errors_of_policy
 from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult, recent_deletions
 from topiarist.kubernetes.status.cluster import cluster_status, policy_status
+from topiarist.kubernetes.status.conditions import NAMESPACE_UNAVAILABLE, RIGHTS_MISSING
 from topiarist.kubernetes.status.events import (
     Event,
     annotation_events,
     cluster_events,
+    left_events,
     stall_events,
     topic_events,
     unusable_events,
 )
 from topiarist.kubernetes.status.finalizers import needs_finalizer
-from topiarist.kubernetes.status.topic import topic_status
+from topiarist.kubernetes.status.topic import Status, topic_status
 from topiarist.kubernetes.status.writer import StatusWriter
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop
 from topiarist.output.change_details import describe_changes
 
 CLUSTER_READ_TIMEOUT_S = 5.0
 """Seconds to wait for the present Cluster before a reconciliation; without it the last known one is used."""
+
+REFUSED_WRITES = "/refused writes"
+"""The name of the loop that repeats refused writes; no Cluster can have it."""
 
 Writes = Iterator[Coroutine[Any, Any, None]]
 Events = list[tuple[Resource, Event]]
@@ -74,12 +81,17 @@ class Manager:
         self._owner = ""
         self._logged_other_releases: Mapping[ResourceId, str] = {}
         self._record_event = record_event
-        self._status_writer = StatusWriter(api, self.store.on_write_response)
+        self._status_writer = StatusWriter(api, self.store.on_write_response, self._on_write_refused)
+        self._refused_writes: set[ResourceId] = set()
+        self._repeat_loop = WorkLoop(self._repeat_writes, period)
         self._policy_cache = PolicyCache()
         self._results: dict[str, Mapping[ResourceKey, TopicResult]] = {}
+        self._cluster_results: dict[str, tuple[Resource, ReconcileResult]] = {}
         self._moves_left: dict[str, int] = {}
         self._read_errors: dict[str, TopiaristError] = {}
         self._unavailable_namespaces: Mapping[str, str] = {}
+        self.missing_rights: Sequence[str] = ()
+        self._lacking_definitions: Mapping[str, Definition] = {}
         self._topics_of_removed_clusters: set[ResourceKey] = set()
         self._pending_writes: set[ResourceKey] = set()
         self._emitted_warnings: dict[ResourceKey, Collection[Event]] = {}
@@ -95,13 +107,14 @@ class Manager:
         """Start a work loop for each Cluster in the store, and one for Topics without a cluster and for Policies."""
         self._secrets_folder = tempfile.TemporaryDirectory(prefix="topiarist-")
         self._start_loop(UNASSIGNED, WorkLoop(self._reconcile_unassigned, self._period))
+        self._tasks[REFUSED_WRITES] = asyncio.create_task(self._repeat_loop.run(), name=REFUSED_WRITES)
         for name in self.store.clusters:
             self._enqueue(name)
 
     async def stop(self) -> None:
         """Stop all work loops; reconciliations in progress are finished first."""
         self._stopping = True
-        for loop in self._loops.values():
+        for loop in (*self._loops.values(), self._repeat_loop):
             loop.stop()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         if self._secrets_folder:
@@ -135,19 +148,94 @@ class Manager:
         self.metrics.set_unavailable_namespaces(namespaces)
         self.enqueue_all()
 
+    def set_missing_rights(self, rights: Sequence[str]) -> None:
+        """Set the rights that the operator has lost since its start.
+
+        A change is logged once, and every Cluster is reconciled so that its status has it.
+        """
+        if rights == self.missing_rights:
+            return
+        if rights:
+            log.error("the operator's ServiceAccount has lost rights", extra={"missing": "; ".join(rights)})
+        else:
+            log.info("the operator's ServiceAccount has all rights again")
+        self.missing_rights = rights
+        self.metrics.missing_rights.set(len(rights))
+        self.enqueue_all()
+
+    def set_definitions(self, lacking: Mapping[str, Definition]) -> None:
+        """Set the definitions of the API server that lack a field of this release, by kind.
+
+        A change is logged once. No Kafka cluster is read or changed until ``lacking`` is empty.
+        """
+        if lacking == self._lacking_definitions:
+            return
+        self._lacking_definitions = dict(lacking)
+        if lacking:
+            log.error("nothing is written to Kafka", extra={"reason": describe_missing(lacking)})
+        else:
+            log.info("the definitions have all fields of this release again")
+        self.enqueue_all()
+
+    def _defined(self, kind: str, status: Status) -> Status:
+        """Return the fields of a status that the API server accepts."""
+        lacking = self._lacking_definitions.get(kind)
+        return prune(status, lacking.status) if lacking else status
+
+    def problems(self) -> Iterator[str]:
+        """Yield why the operator cannot do its work."""
+        if self._lacking_definitions:
+            yield f"definitions of another release: {describe_missing(self._lacking_definitions)}"
+        if self.missing_rights:
+            yield f"missing rights: {'; '.join(self.missing_rights)}"
+
+    def _alarms(self) -> Mapping[str, str]:
+        """Return the further conditions of every Cluster, with their messages."""
+        away, rights = sorted(self._unavailable_namespaces.items()), self.missing_rights
+        return {
+            **({NAMESPACE_UNAVAILABLE: "; ".join(f"{name}: {why}" for name, why in away)} if away else {}),
+            **({RIGHTS_MISSING: f"the operator's ServiceAccount may not: {'; '.join(rights)}"} if rights else {}),
+        }
+
     def last_completed(self) -> Iterator[tuple[str, float]]:
         """Yield each cluster with the ``time.monotonic`` time of its last completed reconciliation."""
         return ((name, loop.last_completed_at) for name, loop in self._loops.items())
 
-    def _enqueue(self, name: str) -> None:
-        """Request a reconciliation of a cluster; start the loop of a new Cluster, stop that of a removed one."""
+    def _enqueue(self, name: str, source: Resource | None = None) -> None:
+        """Request a reconciliation of a cluster; start the loop of a new Cluster, stop that of a removed one.
+
+        ``source`` is the resource that has changed. A Topic that may declare nothing there gets few reconciliations.
+        """
         loop = self._loops.get(name)
         if loop is not None:
-            (loop.enqueue if name in self.store.clusters or name == UNASSIGNED else loop.stop)()
+            if name not in self.store.clusters and name != UNASSIGNED:
+                loop.stop()
+            elif source and source.kind == "Topic" and self._declares_nothing(source, name):
+                loop.enqueue_rarely()
+            else:
+                loop.enqueue()
         elif name in self.store.clusters and self._secrets_folder and not self._stopping:
             session = ClusterSession(self._owner, Path(self._secrets_folder.name))
             worker = ClusterWorker(self._api, self._policy_cache, session, lambda: self._stopping)
             self._start_loop(name, WorkLoop(lambda: self._reconcile(name, worker), self._period), worker)
+
+    def _declares_nothing(self, topic: Resource, cluster: str) -> bool:
+        """Return whether a Topic cannot change the cluster: it may not declare its topic, or was refused as it is."""
+        spec = self.store.cluster_spec(cluster)
+        if spec is None:
+            return False
+        result = self._results.get(cluster, {}).get(topic.key)
+        return (
+            topic.manifest is None
+            or (result is not None and bool(result.candidate.refusals))
+            or not may_declare(
+                spec.allowed_topics,
+                topic.namespace,
+                topic.topic_name,
+                cluster_namespace=self.store.operator_namespace,
+                namespaces=self.store.namespaces,
+            )
+        )
 
     def _start_loop(self, name: str, loop: WorkLoop, worker: ClusterWorker | None = None) -> None:
         async def run() -> None:
@@ -168,6 +256,7 @@ class Manager:
         """
         del self._loops[name], self._tasks[name]
         self._topics_of_removed_clusters.update(self._results.pop(name, {}))
+        self._cluster_results.pop(name, None)
         self._read_errors.pop(name, None)
         self._moves_left.pop(name, None)
         self._cluster_inventory.pop(name, None)
@@ -182,10 +271,14 @@ class Manager:
             return Requeue.AFTER_PERIOD
         # The statuses are compared with those of the last pass, so that a pass without news writes nothing.
         begun, before = time.monotonic(), self._results.get(name, {})
-        result = await worker.reconcile(self.store, home, self._owner)
+        # A status that the API server refuses hides what was done, and a field that it drops was never asked for.
+        if blocked := bool(self._lacking_definitions):
+            result = _definitions_result(self._lacking_definitions)
+        else:
+            result = await worker.reconcile(self.store, home, self._owner)
         results = {each.candidate.resource.key: each for each in result.topic_results}
         changed = self._changed_topics(name, before, results, result.error)
-        self._results[name] = results
+        self._results[name], self._cluster_results[name] = results, (home, result)
         self.metrics.record_reconcile(name, result, before.values(), time.monotonic() - begun, clock.now())
         self.metrics.count_cluster_requests(name, worker.new_requests())
         for each in result.topic_results:
@@ -199,7 +292,7 @@ class Manager:
             chain(self._cluster_writes(home, result, events), self._topic_writes(changed, events, name)), events
         )
         if result.error:
-            return Requeue.AFTER_BACKOFF
+            return Requeue.AFTER_PERIOD if blocked else Requeue.AFTER_BACKOFF
         if result.moves and result.moves.left:
             before_pass, self._moves_left[name] = self._moves_left.get(name), result.moves.left
             return Requeue.MOVED if result.moves.is_sent or before_pass != result.moves.left else Requeue.MOVING
@@ -231,6 +324,32 @@ class Manager:
         for about, event in events:
             self._record_event(about, event)
 
+    def _on_write_refused(self, of: Resource) -> None:
+        self._refused_writes.add((of.kind, of.namespace, of.name))
+        self._repeat_loop.enqueue()
+
+    async def _repeat_writes(self) -> Requeue:
+        """Compute the refused statuses and finalizers anew from the last reconciliation, and write them.
+
+        Its Events are posted already. A Cluster that was changed since waits for its next reconciliation; statuses of
+        Policies, and of Topics without a cluster, are those of the unassigned loop.
+        """
+        await self._status_writer.wait_for_pause()
+        refused, self._refused_writes = self._refused_writes, set()
+        topics = [(namespace, name) for kind, namespace, name in refused if kind == "Topic"]
+        if any(kind == "Policy" for kind, _, _ in refused):
+            self._enqueue(UNASSIGNED)
+        clusters = (
+            write
+            for kind, _, name in refused
+            if kind == "Cluster" and name in self._cluster_results and (home := self.store.clusters.get(name))
+            if (seen := self._cluster_results[name])[0].generation == home.generation
+            for write in self._cluster_writes(home, seen[1], [])
+        )
+        events: Events = []
+        await self._write(chain(clusters, self._topic_writes(topics, events)), events)
+        return Requeue.AFTER_BACKOFF if self._refused_writes else Requeue.AFTER_PERIOD
+
     def _changed_topics(
         self,
         name: str,
@@ -258,7 +377,8 @@ class Manager:
         now = clock.now()
         deletions = recent_deletions(home, None, self._owner, now) if result.deletions is None else result.deletions
         # The owner in the status tells another release in the same namespace that this Cluster is served.
-        status = {**cluster_status(home, result, deletions, now, self._unavailable_namespaces), "operator": self._owner}
+        whole = {**cluster_status(home, result, deletions, now, self._alarms()), "operator": self._owner}
+        status = self._defined("Cluster", whole)
         news = chain(cluster_events(home, status), stall_events(home, status), annotation_events(home, status))
         events += [(home, event) for event in news]
         if status != home.status:
@@ -273,11 +393,11 @@ class Manager:
                 self._pending_writes.discard(key)
                 self._emitted_warnings.pop(key, None)
                 continue
-            results = {name: self._results.get(name, {}).get(key) for name in self.store.target_clusters(topic)}
-            if result := results.get(cluster):
+            results = {name: self._result_of(topic, name) for name in self.store.target_clusters(topic)}
+            if result := self._results.get(cluster, {}).get(key):
                 events += [(topic, event) for event in topic_events(cluster, topic.status_on(cluster), result)]
             status = topic_status(topic, results, self._read_errors, now, self.store.clusters)
-            status = {**status, "operator": self._owner}
+            status = self._defined("Topic", {**status, "operator": self._owner})
             finalizer = needs_finalizer(
                 topic, results, all_clusters_known=known and not self.store.has_ambiguous_target(topic)
             )
@@ -288,11 +408,17 @@ class Manager:
             (self._pending_writes.discard if settled else self._pending_writes.add)(key)
             if settled:
                 self._emitted_warnings.pop(key, None)
-            warnings = [*unusable_events(topic, status)]
+            warnings = [*unusable_events(topic, status), *left_events(topic, status)]
             emitted = self._emitted_warnings.get(key, ())
             events += [(topic, event) for event in warnings if event not in emitted]
             if warnings:  # two loops may handle the Topic before its status is written
                 self._emitted_warnings[key] = warnings
+
+    def _result_of(self, topic: Resource, cluster: str) -> TopicResult | None:
+        """Return the result of a Topic as it is now; None if the last reconciliation had an older one."""
+        result = self._results.get(cluster, {}).get(topic.key)
+        seen = result and result.candidate.resource
+        return result if seen and (seen.uid, seen.generation) == (topic.uid, topic.generation) else None
 
     async def _reconcile_unassigned(self) -> Requeue:
         """Write the statuses of Policies, and of Topics without an existing cluster."""
@@ -318,7 +444,7 @@ class Manager:
     def _policy_writes(self, errors: Sequence[str], events: Events) -> Writes:
         for policy in [*self.store.policies.values()]:
             status = policy_status(policy, errors_of_policy(policy.name, errors), clock.now())
-            status = {**status, "operator": self._owner}
+            status = self._defined("Policy", {**status, "operator": self._owner})
             events += [(policy, event) for event in unusable_events(policy, status)]
             if status != policy.status:
                 yield self._status_writer.write_status(policy, status)
@@ -338,3 +464,10 @@ class Manager:
                 )
         self._logged_other_releases = held
         self.metrics.set_other_release_resources(held)
+
+
+def _definitions_result(lacking: Mapping[str, Definition]) -> ReconcileResult:
+    """Return the result of a pass that definitions of another release prevent."""
+    message = f"the definitions in the API server are of another release: {describe_missing(lacking)}"
+    hint = "apply those of this release: kubectl apply --server-side -f manifests/crds"
+    return ReconcileResult([], error=TopiaristError(Reason.PREREQUISITE_MISSING, f"{message}: {hint}", hint))

@@ -109,6 +109,9 @@ class Metrics:
             ["watched_namespace"],  # not "namespace": Prometheus gives its targets that label
             registry=registry,
         )
+        self.missing_rights = Gauge(
+            "topiarist_missing_rights", "Rights that the operator has lost since its start.", registry=registry
+        )
         self._other_release_resources = Gauge(
             "topiarist_resources_held_by_others",
             "Resources in the scope of this release that another one serves.",

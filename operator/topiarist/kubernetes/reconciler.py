@@ -35,6 +35,7 @@ from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.candidates import Candidate
 from topiarist.kubernetes.current_topic import ReadTopic, check_current_topic
+from topiarist.kubernetes.memory import write_memory
 from topiarist.kubernetes.moves import (
     ClusterMoves,
     MoveTracker,
@@ -52,7 +53,7 @@ from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.progress import has_uninitialized, partitions_to_initialize
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
-from topiarist.model.state import ClusterState, TopicState
+from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.model.tenancy import DriftPolicy
 from topiarist.planning.moves.leaders import may_elect_leaders
 from topiarist.planning.planner import make_plan
@@ -117,12 +118,16 @@ class SyncState(str, Enum):
 
 
 class PlanCache:
-    """A cache of the topics of one cluster that had nothing to report when they were last planned."""
+    """A cache of the topics of one cluster that had nothing to report when they were last planned.
+
+    ``changed`` are the topics with new partitions that the controller had not initialized then.
+    """
 
     def __init__(self) -> None:
         self._shared_inputs: object = None
         self._cached: dict[str, tuple[TopicSpec, TopicState | None]] = {}
         self._in_reassignment: frozenset[str] = frozenset()
+        self.changed: frozenset[str] = frozenset()
 
     def changed_specs(
         self, state: ClusterState, cluster: ClusterSpec, run: RunOptions, specs: Iterable[TopicSpec]
@@ -168,7 +173,8 @@ def _topics_in_reassignment(state: ClusterState) -> frozenset[str]:
 class ReconcileRequest(Struct, frozen=True):
     """The input of one reconciliation.
 
-    ``cluster_resource`` is the Cluster. ``blocked_deletions`` maps a topic's name to the reason why the topic must not
+    ``cluster_resource`` is the Cluster. ``unreadable_topics`` are the topics of Topics that cannot be read.
+    ``blocked_deletions`` maps a topic's name to the reason why the topic must not
     be deleted although its resource is being deleted. ``policy_filter`` and ``limits`` apply the policies to a plan.
     ``list_deletions`` returns the deletions of the last day for a state that was read. ``open_usage_reader`` opens a
     session that reads the usage of topics, None if the Cluster has no address of its brokers. ``read_topic`` reads the
@@ -180,6 +186,7 @@ class ReconcileRequest(Struct, frozen=True):
     cluster: ClusterSpec
     candidates: Sequence[Candidate]
     owner: str
+    unreadable_topics: frozenset[str] = frozenset()
     blocked_deletions: Mapping[str, str] = field(default_factory=dict)
     policy_filter: PlanFilter = keep_all
     limits: LimitFilter = NO_LIMITS
@@ -193,9 +200,8 @@ class ReconcileRequest(Struct, frozen=True):
 class TopicResult(NamedTuple):
     """The result of one topic after a reconciliation.
 
-    ``actual`` is the topic as it was read, before any write (None: absent). ``used_consents`` is the digest of the
-    owner's consents that are used up because no change is left for them; empty if there are none. ``moves`` are the
-    moves of the topic that are left, None if there are none; ``move_problem`` is a stall that holds them.
+    ``actual`` is the topic as it was read, before any write (None: absent). ``moves`` are the moves of the topic that
+    are left, None if there are none; ``move_problem`` is a stall that holds them.
     """
 
     candidate: Candidate
@@ -204,7 +210,6 @@ class TopicResult(NamedTuple):
     plan: TopicPlan | None = None
     refusals: tuple[Issue, ...] = ()
     outcome: Outcome | None = None
-    used_consents: str = ""
     moves: TopicMoves | None = None
     move_problem: Issue | None = None
 
@@ -215,6 +220,13 @@ class TopicResult(NamedTuple):
             return False
         done = self.outcome.result in (Result.DONE, Result.UNCHANGED)
         return done or self.outcome.reason is Reason.MOVES_UNFINISHED
+
+    @property
+    def record(self) -> OwnershipRecord | None:
+        """The ownership record of the topic after the reconciliation; None if there is none, or it is not valid."""
+        if self.plan and self.is_applied:
+            return self.plan.record_after
+        return self.actual.valid_record if self.actual else None
 
     @property
     def is_deferred(self) -> bool:
@@ -237,7 +249,8 @@ class ReconcileResult(NamedTuple):
 
     ``state`` is None if the cluster was not read, ``report`` is None if nothing was applied. ``error`` is the error
     that ended the reconciliation early, if any. ``deletions`` are the deletions of the last day, counted before any
-    write; None if the cluster was not read. ``moves`` are None if nothing was applied.
+    write; None if the cluster was not read. ``moves`` are None if nothing was applied. ``undeclared`` is the number of
+    topics with the operator's record that no Topic declares.
     """
 
     topic_results: Sequence[TopicResult]
@@ -246,6 +259,7 @@ class ReconcileResult(NamedTuple):
     error: TopiaristError | None = None
     deletions: Sequence[Deletion] | None = None
     moves: ClusterMoves | None = None
+    undeclared: int = 0
 
 
 class WritableCluster(PartitionInspector, ProgressSource, Protocol):
@@ -279,6 +293,8 @@ def reconcile_cluster(
         )
         plan = guard.add_usage(plan, state)
         plan = _filter_plan(plan, request, candidates, len(deletions))
+        resources = {topic: each.resource for topic, each in candidates.items()}
+        plan = write_memory(plan, state, resources, desired, clock.now())
         blocker, problem = request.move_tracker.observe(cluster, state, request.cluster.moves)
     except TopiaristError as error:
         return ReconcileResult(refused, state, None, error, deletions)
@@ -311,10 +327,19 @@ def reconcile_cluster(
         for topic, each in candidates.items()
     ]
     planned = {spec.topic for spec in specs}
-    results, poll_error = _mark_uninitialized(cluster, request.cluster.name, results, planned)
+    results, poll_error = _mark_uninitialized(cluster, request, results, planned)
+    changed = frozenset(result.candidate.spec.topic for result in results if result.state is SyncState.CHANGED)
+    request.plan_cache.changed = changed | request.plan_cache.changed if poll_error else changed
     ended_by = report.error or poll_error
     _remember_quiet_topics(request, results, planned, has_error=ended_by is not None)
-    return ReconcileResult([*refused, *results], state, report, ended_by, deletions, moves)
+    undeclared = _count_undeclared(request, state)
+    return ReconcileResult([*refused, *results], state, report, ended_by, deletions, moves, undeclared)
+
+
+def _count_undeclared(request: ReconcileRequest, state: ClusterState) -> int:
+    declared = {each.spec.topic for each in request.candidates}.union(request.unreadable_topics)
+    records = (topic.valid_record for name, topic in state.topics.items() if name not in declared)
+    return sum(1 for record in records if record and record.owner == request.owner and not record.deleted)
 
 
 def _remember_quiet_topics(
@@ -485,10 +510,6 @@ def _topic_result(
         refusals = (*refusals, step)
     observed = candidate.spec.observe_only
     state = SyncState.OBSERVED if observed else _sync_state(desired, actual, plan, refusals, moves)
-    done = outcome is not None and outcome.result in (Result.DONE, Result.UNCHANGED)
-    used = state in (SyncState.SYNCED, SyncState.ABSENT) or (
-        done and plan is not None and approval.has_consented_changes(plan)
-    )
     return TopicResult(
         candidate if desired is candidate.spec else candidate._replace(spec=desired),
         state,
@@ -496,7 +517,6 @@ def _topic_result(
         plan,
         refusals,
         outcome,
-        approval.current_consents_digest(candidate.resource) if used else "",
         moves,
         problem if moves else None,
     )
@@ -533,18 +553,20 @@ def _sync_state(
 
 
 def _mark_uninitialized(
-    cluster: ProgressSource, cluster_name: str, results: list[TopicResult], planned: Collection[str]
+    cluster: ProgressSource, request: ReconcileRequest, results: list[TopicResult], planned: Collection[str]
 ) -> tuple[list[TopicResult], TopiaristError | None]:
     """Return the results with ``CHANGED`` for topics with partitions not yet initialized by the controller.
 
-    Only ``planned`` topics that the status has as ``Changed`` are polled. The second value is the error that prevented
-    the poll, or None; after an error the results are unchanged.
+    Only ``planned`` topics are polled that the last reconciliation or the status has as ``Changed``: a status may be
+    refused, and after a restart there is no last reconciliation. The second value is the error that prevented the poll,
+    or None; after an error the results are unchanged.
     """
     asked = {
         view.candidate.spec.topic: range(len(view.actual.replicas))
         for view in results
         if view.state is SyncState.SYNCED and view.actual and view.candidate.spec.topic in planned
-        if view.candidate.resource.status_on(cluster_name).get("state") == SyncState.CHANGED.value
+        if view.candidate.spec.topic in request.plan_cache.changed
+        or view.candidate.resource.status_on(request.cluster.name).get("state") == SyncState.CHANGED.value
     }
     if not asked:
         return results, None

@@ -1,8 +1,8 @@
 """The operator's waits between two steps of a cut of retention.
 
 ``planning.retention_steps`` plans one step a run. ``reconciler`` calls ``withhold_early_steps`` for each plan, and
-``status.topic`` keeps the time of the last step of a topic in its status, so that a restart does not shorten a wait.
-A jump of the clock may shorten or lengthen one wait.
+``memory`` keeps the time of the last step of a topic in its ownership record, so that neither a restart nor a lost
+status shortens a wait. A jump of the clock may shorten or lengthen one wait.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from topiarist.errors import Reason
-from topiarist.kubernetes.api.clock import format_time
+from topiarist.kubernetes.api.clock import format_time, from_milliseconds
 from topiarist.model.plan import Issue, Plan, TopicPlan, UpdateConfig, withhold
 from topiarist.model.spec import RetentionStep
+from topiarist.model.state import OwnershipRecord
 from topiarist.planning.retention_steps import find_retention_cuts
 
 STEP_TIME = "retentionStepAt"
@@ -30,7 +31,8 @@ def withhold_early_steps(
 ) -> Plan:
     """Return ``plan`` without cuts of retention that follow a step too soon.
 
-    ``status_of`` returns the last status of a topic on the cluster.
+    ``status_of`` returns the last status of a topic on the cluster. Its time counts only if the record has none: an
+    earlier release wrote it there.
     """
     if rule is None:
         return plan
@@ -40,8 +42,9 @@ def withhold_early_steps(
     return replace(plan, topics=topics)
 
 
-def _withhold_early(topic: TopicPlan, rule: RetentionStep, last_step: str, now: datetime) -> TopicPlan:
+def _withhold_early(topic: TopicPlan, rule: RetentionStep, old: str, now: datetime) -> TopicPlan:
     cuts = find_retention_cuts(topic)
+    last_step = _format_step(topic.record_before) or old
     if not cuts or not last_step or topic.observe_only:
         return topic
     ready = datetime.fromisoformat(last_step) + timedelta(milliseconds=rule.interval_ms)
@@ -56,14 +59,27 @@ def _withhold_early(topic: TopicPlan, rule: RetentionStep, last_step: str, now: 
     return withhold(replace(topic, changes=changes), (parts[-1],), issue)
 
 
+def has_steps_left(topic: TopicPlan) -> bool:
+    """Return whether a cut of retention has a step after those of the plan."""
+    return any(each.reason in _WAITING_REASONS for each in (*topic.notices, *topic.refusals))
+
+
 def find_next_step(topic: TopicPlan | None) -> Issue | None:
     """Return why a topic is not at its spec although all of its plan was made: the first step that is left."""
     notice = next((each for each in topic.notices if each.reason is Reason.RETENTION_STEP), None) if topic else None
     return notice._replace(reason=Reason.RETENTION_WAITS) if notice else None
 
 
-def step_time(topic: TopicPlan | None, *, is_applied: bool, old: str, now: str) -> str:
-    """Return the time of the last step for the status of a topic; empty if no step is left."""
-    if topic is None or not any(each.reason in _WAITING_REASONS for each in (*topic.notices, *topic.refusals)):
+def step_time(topic: TopicPlan | None, record: OwnershipRecord | None, old: str) -> str:
+    """Return the time of the last step for the status of a topic; empty if no step is left.
+
+    ``record`` is the record after the plan, ``old`` the time in the last status.
+    """
+    if topic is None or not has_steps_left(topic):
         return ""
-    return now if is_applied and find_retention_cuts(topic) else old
+    return _format_step(record) or old
+
+
+def _format_step(record: OwnershipRecord | None) -> str:
+    step_ms = record.memory.step_ms if record else None
+    return "" if step_ms is None else format_time(from_milliseconds(step_ms))

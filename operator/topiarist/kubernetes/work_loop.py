@@ -19,6 +19,9 @@ RESYNC_PERIOD_S = 60.0
 DEBOUNCE_S = 0.1
 """Seconds in which several events are merged into one reconciliation."""
 
+RARE_INTERVAL_S = 10.0
+"""Minimum seconds between two reconciliations that ``enqueue_rarely`` causes."""
+
 MIN_BACKOFF_S, MAX_BACKOFF_S = 1.0, 60.0
 """Seconds to wait after a failure: the first delay, doubled with each further failure, and the maximum."""
 
@@ -56,6 +59,8 @@ class WorkLoop:
         self._reconcile = reconcile
         self._period = period
         self._queued = asyncio.Event()
+        self._rare_after = float("-inf")
+        self._rare_request: asyncio.TimerHandle | None = None
         self._stopped = asyncio.Event()
         self._repeat_count = 0
         self._failures = 0
@@ -73,8 +78,27 @@ class WorkLoop:
         self.enqueue_count += 1
         self._queued.set()
 
+    def enqueue_rarely(self) -> None:
+        """Request a reconciliation, at most one in ``RARE_INTERVAL_S``; any other reconciliation meets the request."""
+        loop = asyncio.get_running_loop()
+        if loop.time() >= self._rare_after:
+            self._rare_after = loop.time() + RARE_INTERVAL_S
+            self.enqueue()
+        elif self._rare_request is None:
+            self._rare_request = loop.call_at(self._rare_after, self._enqueue_rare_request)
+
+    def _enqueue_rare_request(self) -> None:
+        self._rare_request = None
+        self.enqueue_rarely()
+
+    def _drop_rare_request(self) -> None:
+        if self._rare_request:
+            self._rare_request.cancel()
+            self._rare_request = None
+
     def stop(self) -> None:
         """Stop the loop after the current reconciliation."""
+        self._drop_rare_request()
         self._stopped.set()
         self._queued.set()
 
@@ -83,6 +107,7 @@ class WorkLoop:
         while not self._stopped.is_set():
             # Cleared before, not after: a request that comes during the pass asks for another one.
             self._queued.clear()
+            self._drop_rare_request()
             try:
                 ending = await self._reconcile()
             except Exception:  # a bug in topiarist must not end the loop of a cluster for good

@@ -24,7 +24,7 @@ from topiarist.model.limits import LimitUsage, TopicSize
 from topiarist.model.moves import NO_MOVES, BatchRecord, LeaderChange, MoveSettings, ReplicaMove
 from topiarist.model.ownership_record import build_applied_spec
 from topiarist.model.spec import TopicSpec, ValueOrigin
-from topiarist.model.state import OwnershipRecord, TopicState, WriteBlock
+from topiarist.model.state import NO_MEMORY, OwnershipRecord, TopicState, WriteBlock
 from topiarist.model.usage import Evidence, TopicUsage
 
 
@@ -369,7 +369,7 @@ def record_after(
     kept = (key for key in before.config_keys if key in config or key in spec.config) if before else ()
     keys = tuple(sorted(met.union(kept)))
     applied = build_applied_spec(spec, met, keys, partitions, before.applied if before else None)
-    after = OwnershipRecord(owner, keys, applied=applied)
+    after = OwnershipRecord(owner, keys, applied=applied, memory=before.memory if before else NO_MEMORY)
     return before if before == after else after
 
 

@@ -116,17 +116,33 @@ class AppliedSpec(Struct, frozen=True):
     remove_unmanaged: bool = False
 
 
+class OperatorMemory(NamedTuple):
+    """The facts about past changes of a topic that the operator needs later.
+
+    ``consent`` is the digest of the consents of the topic's owner that are used up, empty if none was used. ``step_ms``
+    is the time of the last step of a cut of retention that has further steps, in ms since the epoch.
+    """
+
+    consent: str = ""
+    step_ms: int | None = None
+
+
+NO_MEMORY = OperatorMemory()
+
+
 class OwnershipRecord(Struct, frozen=True):
     """The record that topiarist stores beside a topic: its owner and the config keys that topiarist set (sorted).
 
     ``deleted`` is true for the deletion record that a deletion by topiarist leaves. ``applied`` is None if it is not
-    known; its keys are a subset of ``config_keys``.
+    known; its keys are a subset of ``config_keys``. ``memory`` is written in the transaction of the change that it is
+    about.
     """
 
     owner: str
     config_keys: tuple[str, ...] = ()
     deleted: bool = False
     applied: AppliedSpec | None = None
+    memory: OperatorMemory = NO_MEMORY
 
 
 class TopicState(Struct, frozen=True):

@@ -166,10 +166,16 @@ def _notification(value: dict[str, Any]) -> Iterator[str]:
 
 
 def _record(value: dict[str, Any]) -> Iterator[str]:
-    """Check both forms of a record: with the names of config keys (deletion records), or with the applied values."""
-    config = value.get("config")
-    form = {1: list, 2: dict}.get(value.get("version", 0))
-    if form is None or not isinstance(value.get("owner"), str) or not isinstance(config, form):
+    """Check the forms of a record: with the names of config keys (deletion records), or with the applied values.
+
+    Version 3 has either of both, and the operator's memory.
+    """
+    config: Any = value.get("config")
+    version = value.get("version", 0)
+    forms: Mapping[int, Any] = {1: (list,), 2: (dict,), 3: (list, dict)}
+    if (version == 3) != bool(value.get("memory")):
+        yield "has another version than its memory needs"
+    elif not isinstance(value.get("owner"), str) or not isinstance(config, forms.get(version, ())):
         yield "is not a record"
     elif list(config) != sorted(set(config)):
         yield "has keys that are not sorted"

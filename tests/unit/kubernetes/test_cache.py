@@ -20,7 +20,7 @@ class Kept(Store):
 
     def __init__(self, *found: Resource) -> None:
         self._marks: list[str] = []
-        super().__init__("shop", self._marks.append)
+        super().__init__("shop", lambda name, _source: self._marks.append(name))
         for each in found:
             self.upsert(each)
         self.marked()
@@ -130,11 +130,15 @@ def test_a_topic_that_moves_marks_both_sides() -> None:
         {"status": {"observedGeneration": 1}},
         {"managedFields": [{"manager": "other"}]},
         {"resourceVersion": "999999"},
+        {"labels": {"a": "b"}},
+        {"annotations": {"ci.example.com/run": "4711", "kubectl.kubernetes.io/restartedAt": "now"}},
+        {"finalizers": [FINALIZER]},
+        {"finalizers": ["another"]},
     ],
 )
 def test_what_changes_nothing_marks_nobody(changes: dict[str, Any]) -> None:
     """An event without a relevant change marks no cluster; otherwise each status write of the operator would start the
-    next pass.
+    next pass, and so would each change of an annotation or label that topiarist does not read.
     """
     topic = named()
     kept = Kept(A, topic)
@@ -146,23 +150,45 @@ def test_what_changes_nothing_marks_nobody(changes: dict[str, Any]) -> None:
     "changes",
     [
         {"generation": 2},
-        {"labels": {"a": "b"}},
         {"annotations": {"topiarist.dev/paused": "true"}},
-        {"finalizers": [FINALIZER]},
+        {"annotations": {"topiarist.io/paused": "true"}},
+        {"annotations": {}},
+        {"finalizers": []},
         {"deletionTimestamp": "2026-02-01T00:00:00Z"},
         {"uid": "another"},
     ],
 )
 def test_what_a_pass_asks_for_marks(changes: dict[str, Any]) -> None:
-    """A change of spec, labels, annotations, finalizers or deletion marks the cluster, as does a recreated resource."""
-    topic = named()
+    """A change of spec, own annotations, own finalizer or deletion marks the cluster, as does a recreated resource."""
+    topic = named(meta={"finalizers": [FINALIZER], "annotations": {"topiarist.dev/retain": "false"}})
     assert Kept(A, topic).seen(topic, **changes) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("expression", "changes", "marks"),
+    [
+        ("true", {"labels": {"a": "b"}}, ["a"]),
+        ("true", {"annotations": {"team": "b"}}, []),
+        ("has(topic.annotations.team)", {"annotations": {"team": "b"}}, ["a"]),
+    ],
+)
+def test_what_policies_read_marks(expression: str, changes: dict[str, Any], marks: list[str]) -> None:
+    """With a Policy, a change of labels marks the cluster, and with a rule about annotations each of theirs does."""
+    topic, policy = named(), resource_bodies.policy("law", {"expression": expression})
+    assert Kept(A, topic, policy).seen(topic, **changes) == marks
+
+
+def test_labels_of_a_cluster_mark_it() -> None:
+    """Topics select Clusters by label; annotations of other software mark nothing."""
+    kept = Kept(A, B)
+    assert kept.seen(A, annotations={"argocd.argoproj.io/tracking-id": "x"}) == []
+    assert kept.seen(A, labels={"env": "test"}) == [UNASSIGNED, "a"]
 
 
 def test_what_is_older_than_what_is_known_is_passed_over() -> None:
     """The store ignores an older version of a resource, such as one from a page of an earlier list."""
     old = named()
-    new = resource_bodies.updated_body(old, labels={"a": "b"})
+    new = resource_bodies.updated_body(old, generation=2)
     kept = Kept(A, new)
     kept.upsert(old)
     assert kept.marked() == []
@@ -373,7 +399,7 @@ class Blue(Kept):
 
     def __init__(self, *found: Resource, operator_class: str = "") -> None:
         self._marks = []
-        Store.__init__(self, "shop", self._marks.append, operator_class, "k8s/1/shop/blue")
+        Store.__init__(self, "shop", lambda name, _source: self._marks.append(name), operator_class, "k8s/1/shop/blue")
         for each in found:
             self.upsert(each)
         self.marked()

@@ -13,7 +13,7 @@ from topiarist.kubernetes.cache import Store
 @pytest.fixture
 def store() -> Store:
     """Return an empty store."""
-    return Store("shop", lambda name: None)
+    return Store("shop", lambda *_: None)
 
 
 def orders(version: int, uid: str = "a") -> Resource:

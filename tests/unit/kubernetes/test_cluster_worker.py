@@ -118,7 +118,7 @@ class World(NamedTuple):
 def world(*found: Resource, home: Resource | None = None, state: ClusterState | None = None, **objects: Any) -> World:
     """What is declared, and what the API server answers otherwise: of ``shop``, ``pay``, ``definition``, ``secret``."""
     paths = {"shop": SHOP, "pay": PAY, "definition": TOPIC_CRD_PATH, "secret": SECRET}
-    store = Store("shop", lambda name: None)
+    store = Store("shop", lambda *_: None)
     for each in (
         home or resource_bodies.cluster(allowDeletion=True, allowedTopics=[{"namespaces": {"from": "All"}}]),
         *found,

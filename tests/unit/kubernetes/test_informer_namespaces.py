@@ -30,6 +30,7 @@ class Server:
         self.lacking: set[str] = set()
         self.lacking_events: set[str] = set()
         self.reviews = 0
+        self.forbidden = 0
         self.listed: list[tuple[str, Mapping[str, str]]] = []
         self.watch_errors: dict[str, ApiError] = {}
         self.events: dict[str, list[dict[str, Any]]] = {}
@@ -75,7 +76,7 @@ class Watching:
     def __init__(self, server: Server, *names: str, period: float = PERIOD) -> None:
         self.server = server
         self.relists = 0
-        self.store = Store(HOME, lambda _: None)
+        self.store = Store(HOME, lambda *_: None)
         self.away: Mapping[str, str] = {}
         self.informers = Informers(
             cast(KubernetesClient, server), self.store, names, period, self._relisted, self._set_away
@@ -166,6 +167,27 @@ def test_rights_are_asked_for_one_namespace_at_a_time() -> None:
         assert (server.reviews - before, per_namespace) == (0, 8)
 
     played(server, (HOME, OTHER, TEAM), work)
+
+
+def test_a_right_that_is_lost_later_is_found() -> None:
+    """After a request that the API server refused, the rights in each namespace are checked again, and named."""
+    watching = Watching(Server(HOME, TEAM), HOME, TEAM)
+
+    async def work() -> None:
+        await watching.informers.refresh()
+        await watching.informers._check_namespaces()
+        before = watching.server.reviews
+        watching.server.lacking.add(TEAM)
+        await watching.informers._check_namespaces()
+        assert (watching.away, watching.server.reviews) == ({}, before)
+        watching.server.forbidden += 1
+        await watching.informers._check_namespaces()
+        assert "patch topics" in watching.away[TEAM]
+        watching.server.lacking.clear()
+        await watching.informers._check_namespaces()
+        assert watching.away == {}
+
+    run_in_virtual_time(work)
 
 
 def test_a_single_missing_right_is_named_alone() -> None:

@@ -21,8 +21,10 @@ from typing import Any
 import click
 import kopf
 import pytest
+import yaml
 from click.testing import CliRunner
 
+from support.checkout import ROOT
 from support.kubernetes import resource_bodies
 from support.waiting import wait_until
 from topiarist.cli.commands.operator import command
@@ -372,6 +374,9 @@ KINDS: dict[str, dict[str, Any]] = {
 """The kinds that kopf looks for."""
 
 
+DEFINITIONS = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "manifests" / "crds").glob("*.yaml"))]
+
+
 class Kubernetes:
     """The answers of an API server with one Cluster and one Lease, which keep what is written."""
 
@@ -397,6 +402,8 @@ class Kubernetes:
         if name in self.clusters:
             return 200, self.clusters[name]
         listed: dict[str, Any] = {"metadata": {"resourceVersion": "1"}, "items": []}
+        if path.endswith("/customresourcedefinitions"):
+            listed["items"] = DEFINITIONS
         if path.endswith("/namespaces/shop/clusters"):
             listed["items"] = [*self.clusters.values()]
         return 200, listed

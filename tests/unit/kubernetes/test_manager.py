@@ -22,6 +22,7 @@ from topiarist.kubernetes import manager as module
 from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
 from topiarist.kubernetes.cluster_worker import ClusterSession
+from topiarist.kubernetes.definitions import Definition
 from topiarist.kubernetes.manager import Manager
 from topiarist.kubernetes.moves import ClusterMoves, TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
@@ -36,13 +37,14 @@ from unit.kubernetes.topic_results import make_result
 
 
 class Server:
-    """An API server that keeps what is written; ``broken`` refuses everything."""
+    """An API server that keeps what is written; ``broken`` is the error of everything else."""
 
     def __init__(self) -> None:
         self.kept: dict[str, dict[str, Any]] = {}
         self.written: list[str] = []
         self.events: list[str] = []
-        self.broken = False
+        self.broken: ApiError | None = None
+        self.refusals = 0
         self.version = 1_000_000
         self.requests: dict[tuple[str, str], int] = {}
 
@@ -56,13 +58,14 @@ class Server:
     async def get(self, path: str) -> dict[str, Any]:
         """A Cluster."""
         if self.broken or f"Cluster/{path.rpartition('/')[2]}" not in self.kept:
-            raise ApiError(*((503, "no") if self.broken else (404, "not found")))
+            raise self.broken or ApiError(404, "not found")
         return self.kept[f"Cluster/{path.rpartition('/')[2]}"]
 
     async def apply(self, path: str, body: Mapping[str, Any], _field_manager: str) -> dict[str, Any]:
         """Take a status, or the finalizer."""
         if self.broken:
-            raise ApiError(503, "no")
+            self.refusals += 1
+            raise self.broken
         *_before, plural, name = path.removesuffix("/status").split("/")
         kept = self.kept[f"{plural.removesuffix('s').replace('policie', 'policy').capitalize()}/{name}"]
         self.version += 1
@@ -149,14 +152,116 @@ def test_a_second_pass_over_the_same_writes_nothing() -> None:
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
 
     async def work() -> None:
-        world.server.broken = True
+        world.server.broken = ApiError(503, "no")
         await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
-        world.server.broken = False
+        world.server.broken = None
         await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
         assert world.server.taken() == ["orders status", "prod status"]
         for _ in range(3):
             assert await world.passes(make_result(world.topic("orders"), SyncState.SYNCED)) is Requeue.AFTER_PERIOD
         assert world.server.taken() == []
+
+    run(work)
+
+
+@pytest.mark.parametrize("refused", [(429, 20.0), (500, 0.0), (0, 0.0), (409, 0.0)])
+def test_a_refused_write_is_repeated_soon(refused: tuple[int, float], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Statuses and finalizers are repeated without another pass and without waiting for the next period, but not before
+    the time that the API server asks for.
+    """
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders", deletionPolicy="Delete"))
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+    passes: list[float] = []
+
+    def see() -> ReconcileResult:
+        passes.append(asyncio.get_running_loop().time())
+        return ReconcileResult([make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster())
+
+    world.rounds.seen = see
+
+    async def work() -> None:
+        world.server.broken = ApiError(refused[0], "no", refused[1])
+        world.controller.start()
+        await asyncio.sleep(0.05)
+        world.server.broken = None
+        if refused[1]:
+            await asyncio.sleep(refused[1] - 1.0)
+            assert world.server.taken() == []
+        await asyncio.sleep(2.0)
+        assert world.server.taken() == ["orders finalizers", "orders status", "prod status"]
+        assert world.server.reason("orders") == "Synced"
+        assert passes == [0.0]
+        await world.controller.stop()
+
+    run(work)
+
+
+def test_a_refused_write_is_repeated_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the API server refuses all writes, the delay between two attempts grows to a minute."""
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+    world.server.broken = ApiError(500, "no")
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(50)
+        assert 10 <= world.server.refusals <= 16
+        before = world.server.refusals
+        await asyncio.sleep(600)
+        assert 30 <= world.server.refusals - before <= 70
+        await world.controller.stop()
+
+    run(work)
+
+
+def test_a_topic_that_may_declare_nothing_drives_no_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The namespace is not allowed: its first change is seen at once, 600 changes in a minute cause a few passes, and a
+    change of an allowed Topic still causes one at once.
+    """
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+    passes: list[float] = []
+
+    def see() -> ReconcileResult:
+        passes.append(asyncio.get_running_loop().time())
+        return ReconcileResult([], states.cluster())
+
+    world.rounds.seen = see
+    foreign = resource_bodies.topic("intruder", meta={"namespace": "other"})
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(1)
+        for number in range(600):
+            changed = resource_bodies.updated_body(foreign, generation=number + 2)
+            (world.controller.store.remove if number % 10 == 9 else world.controller.store.upsert)(changed)
+            await asyncio.sleep(0.1)
+        assert len(passes) <= 9
+        assert [begun for begun in passes if 1.0 <= begun <= 1.2] != []
+        await asyncio.sleep(30)
+        before = len(passes)
+        world.controller.store.upsert(
+            resource_bodies.updated_body(world.topic("orders"), generation=2, resourceVersion="2000000")
+        )
+        await asyncio.sleep(0.2)
+        assert len(passes) == before + 1
+        await world.controller.stop()
+
+    run(work)
+
+
+def test_a_status_is_not_that_of_an_older_spec() -> None:
+    """A Topic that was changed during a pass is not ready with the result of its earlier spec, on no cluster."""
+    topic = resource_bodies.topic("orders")
+    world = World(resource_bodies.cluster(), topic)
+
+    async def work() -> None:
+        world.server.kept["Topic/orders"]["metadata"]["generation"] = 2
+        world.controller.store.upsert(resource_bodies.updated_body(topic, generation=2))
+        await world.passes(make_result(topic, SyncState.SYNCED))
+        assert world.server.reason("orders") == "NotSent"
+        await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
+        assert world.server.reason("orders") == "Synced"
 
     run(work)
 
@@ -438,6 +543,26 @@ def test_a_second_cluster_stalls_only_topics_that_were_applied_nowhere() -> None
     run(work)
 
 
+def test_a_topic_that_leaves_a_cluster_is_told() -> None:
+    """Its topic stays on the cluster: one Event says so, also if the operator was restarted since."""
+    part = {"name": "prod", "state": "Synced", "generation": 1}
+    topic = resource_bodies.topic("orders", clusters=["test"], status={"clusters": [part]})
+    world = World(resource_bodies.cluster(), resource_bodies.cluster("test"), topic)
+    world.controller.store.upsert(resource_bodies.updated_body(topic, status={"clusters": [part]}))
+
+    async def work() -> None:
+        for _ in range(2):
+            await world.passes()
+            await world.controller._reconcile_unassigned()
+            world.rounds.seen = lambda: ReconcileResult(
+                [make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster()
+            )
+            await world.controller._reconcile("test", world.rounds)  # type: ignore[arg-type]
+        assert [each for each in world.server.events if "LeftCluster" in each] == ["orders LeftCluster"]
+
+    run(work)
+
+
 def test_a_topic_that_no_pass_looks_at_is_told_by_one_event() -> None:
     """Unknown cluster, or unreadable; for each new reason once, also while its status cannot be written."""
     world = World(
@@ -545,17 +670,80 @@ def test_a_namespace_that_is_away_is_logged_once(caplog: pytest.LogCaptureFixtur
             assert logged(caplog) == wanted
         assert 'topiarist_namespace_away{watched_namespace="team"} 1.0' in exported(world)
         assert 'watched_namespace="pay"' not in exported(world)
+        world.controller.set_unavailable_namespaces({"team": "forbidden", "crew": "gone"})
         await world.passes()
         conditions = {each["type"]: each for each in world.server.kept["Cluster/prod"]["status"]["conditions"]}
-        assert conditions["NamespaceAway"]["message"] == "team: forbidden"
+        assert conditions["NamespaceAway"]["message"] == "crew: gone; team: forbidden"
+        assert logged(caplog) == [("WARNING", "crew")]
         world.controller.set_unavailable_namespaces({})
-        assert logged(caplog) == [("INFO", "team")]
+        assert sorted(logged(caplog)) == [("INFO", "crew"), ("INFO", "team")]
         await world.passes()
         conditions = {each["type"]: each for each in world.server.kept["Cluster/prod"]["status"]["conditions"]}
         assert "NamespaceAway" not in conditions
 
     with caplog.at_level(logging.INFO):
         run(work)
+
+
+def test_lost_rights_are_a_condition_and_a_metric(caplog: pytest.LogCaptureFixture) -> None:
+    """Each Cluster names the rights that the operator lost, until they are back; the log has each change once."""
+    world = World(resource_bodies.cluster())
+
+    async def work() -> None:
+        for _ in range(2):
+            world.controller.set_missing_rights(["patch topics", "create events"])
+            await world.passes()
+        found = {each["type"]: each for each in world.server.kept["Cluster/prod"]["status"]["conditions"]}
+        message = "the operator's ServiceAccount may not: patch topics; create events"
+        assert (found["RightsMissing"]["status"], found["RightsMissing"]["message"]) == ("True", message)
+        assert "\ntopiarist_missing_rights 2.0\n" in exported(world)
+        assert [*world.controller.problems()] == ["missing rights: patch topics; create events"]
+        world.controller.set_missing_rights([])
+        await world.passes()
+        assert "RightsMissing" not in str(world.server.kept["Cluster/prod"])
+        assert "\ntopiarist_missing_rights 0.0\n" in exported(world)
+        assert [*world.controller.problems()] == []
+        assert [record.levelname for record in caplog.records if "right" in record.message] == ["ERROR", "INFO"]
+
+    caplog.set_level(logging.INFO)
+    run(work)
+
+
+def test_definitions_of_another_release_stop_all_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kafka is neither read nor changed while a definition lacks a field; the Cluster says so with the fields that the
+    definition has, and the next pass follows at once when it is whole.
+    """
+    world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+    passes: list[int] = []
+
+    def see() -> ReconcileResult:
+        passes.append(1)
+        return ReconcileResult([make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster())
+
+    world.rounds.seen = see
+    fields: dict[str, Any] = {"properties": {"conditions": {}, "observedGeneration": {}}}
+    lacking = {kind: Definition(f"{kind}s", ("status.operator",), fields) for kind in ("Cluster", "Topic")}
+
+    async def work() -> None:
+        world.controller.set_definitions(lacking)
+        world.controller.start()
+        await asyncio.sleep(200)
+        assert passes == []
+        status = world.server.kept["Cluster/prod"]["status"]
+        assert (world.server.reason("prod", "Cluster"), world.server.reason("orders")) == ("PrerequisiteMissing",) * 2
+        assert status.keys() == world.server.kept["Topic/orders"]["status"].keys() == fields["properties"].keys()
+        assert "Clusters does not have status.operator" in status["conditions"][0]["message"]
+        assert len(world.server.taken()) == 2
+        assert len([*world.controller.problems()]) == 1
+        world.controller.set_definitions({})
+        await asyncio.sleep(1)
+        assert passes == [1]
+        assert world.server.reason("orders") == "Synced"
+        assert [*world.controller.problems()] == []
+        await world.controller.stop()
+
+    run(work)
 
 
 def test_a_namespace_that_is_away_calls_for_passes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -790,7 +978,7 @@ def test_a_warning_is_not_repeated_while_no_status_can_be_written() -> None:
     """The Event is posted once, although the status does not have its reason; another reason is told again."""
     topic = resource_bodies.topic("lost", clusters=["nowhere"])
     world = World(topic)
-    world.server.broken = True
+    world.server.broken = ApiError(503, "no")
 
     async def work() -> None:
         for _ in range(3):

@@ -55,6 +55,7 @@ NAMES: dict[str, set[str]] = {
     "topiarist_drift_detected_total": {"cluster", "kind"},
     "topiarist_pass_duration_seconds_count": {"cluster"},
     "topiarist_last_successful_pass_timestamp_seconds": {"cluster"},
+    "topiarist_missing_rights": set(),
     "topiarist_cluster_session_state": {"cluster"},
     "topiarist_cluster_requests_total": {"cluster", "op", "result"},
     "topiarist_build_info": {"version"},

@@ -37,12 +37,17 @@ def played(probes: Probes, work: Callable[[Ask], Awaitable[None]], host: str = "
     asyncio.run(run())
 
 
-def test_alive_is_a_process_whose_passes_end() -> None:
-    """A pass that does not end is named, since only a restart helps. No server has to be reachable for it."""
+@pytest.mark.parametrize("period", [60.0, 7200.0])
+def test_alive_is_a_process_whose_passes_end(period: float) -> None:
+    """A pass that does not end is named, since only a restart helps. No server has to be reachable for it, and a long
+    period is no standstill.
+    """
     ended = {"prod": time.monotonic(), "test": time.monotonic()}
-    probes = Probes(CollectorRegistry(), ended.items)
+    probes = Probes(CollectorRegistry(), ended.items, list, period)
 
     async def work(ask: Ask) -> None:
+        assert await ask("/healthz") == (200, "ok\n")
+        ended["test"] -= 1.1 * period
         assert await ask("/healthz") == (200, "ok\n")
         ended["test"] -= RECONCILE_TIMEOUT_S
         assert await ask("/healthz") == (500, "no pass has completed for too long: test\n")
@@ -52,12 +57,27 @@ def test_alive_is_a_process_whose_passes_end() -> None:
 
 def test_ready_is_what_has_seen_everything() -> None:
     """Before that the operator is alive, but not ready."""
-    probes = Probes(CollectorRegistry(), lambda: ())
+    probes = Probes(CollectorRegistry(), lambda: (), list, 60.0)
 
     async def work(ask: Ask) -> None:
         assert await ask("/readyz") == (503, "not everything is listed yet\n")
         assert (await ask("/healthz"))[0] == 200
         probes.ready = True
+        assert await ask("/readyz") == (200, "ok\n")
+
+    played(probes, work)
+
+
+def test_ready_is_what_may_do_its_work() -> None:
+    """What the operator lacks is named; it is alive all the same, since a restart does not help."""
+    problems = ["missing rights: patch topics"]
+    probes = Probes(CollectorRegistry(), lambda: (), lambda: problems, 60.0)
+    probes.ready = True
+
+    async def work(ask: Ask) -> None:
+        assert await ask("/readyz") == (503, "missing rights: patch topics\n")
+        assert (await ask("/healthz"))[0] == 200
+        problems.clear()
         assert await ask("/readyz") == (200, "ok\n")
 
     played(probes, work)
@@ -71,7 +91,7 @@ def test_figures_are_given() -> None:
     async def work(ask: Ask) -> None:
         assert "\ntopiarist_some 7.0\n" in (await ask("/metrics"))[1]
 
-    played(Probes(registry, lambda: ()), work)
+    played(Probes(registry, lambda: (), list, 60.0), work)
 
 
 @pytest.mark.parametrize(("host", "at"), PLACES)
@@ -81,4 +101,4 @@ def test_it_listens_where_it_is_asked(host: str, at: str) -> None:
     async def work(ask: Ask) -> None:
         assert (await ask("/healthz"))[0] == 200
 
-    played(Probes(CollectorRegistry(), lambda: ()), work, host, at)
+    played(Probes(CollectorRegistry(), lambda: (), list, 60.0), work, host, at)

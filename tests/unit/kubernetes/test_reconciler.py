@@ -118,6 +118,17 @@ def test_a_consent_that_was_never_used_up_ends_with_the_need_for_it() -> None:
     ]
 
 
+def test_owned_topics_without_a_topic_are_counted() -> None:
+    """Topics with the operator's record count that no Topic declares, readable or not; those of other owners do not."""
+    there = states.cluster(*(owned_topic(name) for name in ("orders", "left", "broken")), states.topic("foreign"))
+    request = replace(
+        make_request(resource_bodies.cluster(), resource_bodies.topic("orders")),
+        unreadable_topics=frozenset({"broken"}),
+    )
+    result = reconcile_cluster(MemoryCluster(there), request, lambda: False)
+    assert (result.error, result.undeclared) == (None, 1)
+
+
 @pytest.mark.parametrize("allowed", [True, False])
 def test_growth_is_disruptive(allowed: bool) -> None:
     """Growth is disruptive, and is applied unless the Cluster permits no disruptive change."""
@@ -129,7 +140,8 @@ def test_growth_is_disruptive(allowed: bool) -> None:
     assert (view.state, refusal_reasons(view)) == (
         (SyncState.CHANGED, []) if allowed else (SyncState.REFUSED, [Reason.DISRUPTIVE])
     )
-    assert view.used_consents == ""  # it needed none, so a consent to another change still counts
+    assert view.record is not None
+    assert view.record.memory.consent == ""  # it needed none, so a consent to another change still counts
 
 
 @pytest.mark.parametrize("allowed", [True, False])

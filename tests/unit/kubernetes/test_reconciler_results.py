@@ -66,6 +66,23 @@ def test_what_was_written_is_changed_until_the_controller_has_it() -> None:
     assert port.asked == [{"orders"}] * 3
 
 
+def test_a_topic_is_polled_although_its_status_was_refused() -> None:
+    """A topic with new partitions is polled until they are initialized, also if no status says that it was changed."""
+    port, quiet = Slow(), PlanCache()
+    wanted = make_request(resource_bodies.cluster(), resource_bodies.topic("orders"), plan_cache=quiet)
+    for late, away, state in (
+        (True, False, SyncState.CHANGED),
+        (True, False, SyncState.CHANGED),
+        (True, True, SyncState.SYNCED),
+        (True, False, SyncState.CHANGED),
+        (False, False, SyncState.SYNCED),
+    ):
+        port.late, port.away = late, away
+        seen = reconcile_cluster(port, wanted, lambda: False)
+        assert ([view.state for view in seen.topic_results], seen.error is None) == ([state], not away)
+    assert port.asked == [{"orders"}] * 4
+
+
 def test_a_controller_that_cannot_be_seen_ends_the_pass() -> None:
     """With its reason, and with what was seen until then; the next pass asks again."""
     port = Slow(owned_topic("orders"))

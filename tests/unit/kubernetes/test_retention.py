@@ -18,6 +18,7 @@ from topiarist.kubernetes.reconciler import SyncState, TopicResult
 from topiarist.kubernetes.retention import find_next_step, step_time
 from topiarist.kubernetes.status.topic import topic_status
 from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem, Issue, TopicPlan, UpdateConfig
+from topiarist.model.state import OperatorMemory, OwnershipRecord
 from unit.kubernetes.reconcile_requests import (
     make_request,
     owned_topic,
@@ -39,7 +40,9 @@ STEP = TopicPlan(
 
 
 class Passes:
-    """Passes of operators that are restarted between any two: only the status of the topic is kept."""
+    """Passes of operators that are restarted between any two; ``keeps_status`` says whether statuses can be written."""
+
+    keeps_status = True
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, cluster: Resource = CLUSTER, **config: Any) -> None:
         self.cluster = cluster
@@ -56,7 +59,8 @@ class Passes:
             self.topic = with_approval(self.cluster, self.topic, self.port.read())
         view = reconcile_topics(self.port, make_request(self.cluster, self.topic))["orders"]
         found = topic_status(self.topic, {"prod": view}, {}, clock.format_time(self.now), ["prod"])
-        self.topic = resource_bodies.updated_body(self.topic, status=found)
+        if self.keeps_status:
+            self.topic = resource_bodies.updated_body(self.topic, status=found)
         return view
 
     @property
@@ -86,6 +90,38 @@ def test_the_operator_waits_between_two_steps(monkeypatch: pytest.MonkeyPatch) -
     assert passes.stored == "2000"
     view = passes.run(timedelta(minutes=50))
     assert (passes.stored, view.state, passes.step_at) == ("1000", SyncState.SYNCED, "")
+
+
+def test_a_wait_needs_no_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While no status can be written, the operator waits between two steps all the same, also after a restart."""
+    passes = Passes(monkeypatch)
+    passes.keeps_status = False
+    passes.run()
+    assert passes.stored == "4000"
+    assert refusal_reasons(passes.run(timedelta(minutes=59))) == [Reason.RETENTION_WAITS]
+    assert passes.stored == "4000"
+    passes.run(timedelta(minutes=1))
+    assert passes.stored == "2000"
+    passes.topic = resource_bodies.topic("orders", config={"retention.ms": 9000})
+    assert passes.run().state is SyncState.SYNCED
+    passes.topic = resource_bodies.topic("orders", config={"retention.ms": 1000})
+    passes.run()
+    assert passes.stored == "4500"  # a cut of its own, which follows no step
+
+
+def test_one_consent_cuts_retention_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The annotation stays, no status can be written, and the value is set back: the same cut needs a new consent."""
+    cluster = resource_bodies.cluster(allowRisk=["DataLoss"], driftPolicy="Correct")
+    passes = Passes(monkeypatch, cluster)
+    passes.keeps_status = False
+    assert passes.run().state is SyncState.SYNCED
+    assert passes.stored == "1000"
+    meta = {"annotations": dict(passes.topic.source.annotations), "uid": passes.topic.uid}
+    passes.topic = resource_bodies.topic("orders", config={"retention.ms": 8000}, meta=meta)
+    assert passes.run().state is SyncState.SYNCED
+    passes.topic = resource_bodies.topic("orders", config={"retention.ms": 1000}, meta=meta)
+    assert refusal_reasons(passes.run(allow=False)) == [Reason.DATA_LOSS]
+    assert passes.stored == "8000"
 
 
 def test_other_changes_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,21 +168,26 @@ def test_a_topic_that_is_only_observed_waits_for_nothing(monkeypatch: pytest.Mon
     assert Reason.RETENTION_WAITS not in refusal_reasons(view)
 
 
+RECORDED = OwnershipRecord("o", memory=OperatorMemory(step_ms=1_000_000_000_000))
+
+
 @pytest.mark.parametrize(
-    ("topic", "is_applied", "wanted"),
+    ("topic", "record", "wanted"),
     [
-        (STEP, True, "now"),
-        (STEP, False, "old"),
-        (replace(STEP, notices=()), True, ""),
-        (replace(STEP, changes=()), True, "old"),
-        (TopicPlan("orders", refusals=(Issue(Reason.RETENTION_WAITS, "later"),)), False, "old"),
-        (TopicPlan("orders", refusals=(Issue(Reason.DATA_LOSS, "no"),)), False, ""),
-        (None, True, ""),
+        (STEP, RECORDED, "2001-09-09T01:46:40Z"),
+        (STEP, None, "old"),
+        (STEP, OwnershipRecord("o"), "old"),
+        (replace(STEP, notices=()), RECORDED, ""),
+        (TopicPlan("orders", refusals=(Issue(Reason.RETENTION_WAITS, "later"),)), RECORDED, "2001-09-09T01:46:40Z"),
+        (TopicPlan("orders", refusals=(Issue(Reason.DATA_LOSS, "no"),)), RECORDED, ""),
+        (None, RECORDED, ""),
     ],
 )
-def test_the_time_of_a_step_is_that_of_its_write(topic: TopicPlan | None, is_applied: bool, wanted: str) -> None:
-    """A step that was not written, and a pass without a step, keep the time; without steps that are left it goes."""
-    assert step_time(topic, is_applied=is_applied, old="old", now="now") == wanted
+def test_the_time_of_a_step_is_that_of_its_record(
+    topic: TopicPlan | None, record: OwnershipRecord | None, wanted: str
+) -> None:
+    """The status shows the time in the record, or the one that an earlier release wrote; without steps left it goes."""
+    assert step_time(topic, record, "old") == wanted
 
 
 def test_the_next_step_is_the_reason_to_wait() -> None:

@@ -15,8 +15,11 @@ import pytest
 
 from support.checkout import ROOT
 from topiarist.adapters.manifests.loader import load_manifests
+from topiarist.desired.parse import parse_cluster_spec
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kubernetes.reconciler import SyncState
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.tenancy import NamespacesFrom
 from topiarist.schema import check, explain
 from topiarist.schema import load as load_
 
@@ -117,6 +120,22 @@ def test_a_status_has_the_states_of_the_code() -> None:
     state = load_.load_schema("status")["definitions"]["topicOnCluster"]["properties"]["state"]
     assert state["enum"] == sorted(SyncState)
     assert len(state["enumDescriptions"]) == len(SyncState)
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "manifests" / "samples").glob("cluster*.yaml")), ids=lambda path: path.name
+)
+def test_a_sample_of_a_cluster_permits_no_more_than_the_defaults(path: Path) -> None:
+    """Samples are copied: none lets the operator lose data, delete, adopt or revert, nor every namespace declare."""
+    (manifest,) = load_manifests([str(path)]).manifests
+    spec, usual = parse_cluster_spec(manifest), ClusterSpec("usual")
+    assert (spec.allow_risk, spec.allow_deletion, spec.adopt, spec.drift_policy) == (
+        usual.allow_risk,
+        usual.allow_deletion,
+        usual.adopt,
+        usual.drift_policy,
+    )
+    assert NamespacesFrom.ALL not in [rule.namespaces for rule in spec.allowed_topics]
 
 
 def test_generated_parts_are_in_step() -> None:

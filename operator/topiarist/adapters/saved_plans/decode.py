@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from topiarist.adapters.operator_memory import decode_memory
 from topiarist.adapters.saved_plans import validate
 from topiarist.adapters.saved_plans.encode import FORMAT_VERSION, compute_fingerprint, dumps, encode_plans
 from topiarist.adapters.strict_json import JsonError, decode_json
@@ -48,7 +49,7 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.state import AppliedSpec, OwnershipRecord, TopicState, WriteBlock
+from topiarist.model.state import NO_MEMORY, AppliedSpec, OwnershipRecord, TopicState, WriteBlock
 from topiarist.schema import load
 from topiarist.text import printable, quote
 
@@ -202,7 +203,8 @@ def _decode_record(fields: Mapping[str, Any] | None) -> OwnershipRecord | None:
     applied = applied_fields and AppliedSpec(
         applied_fields["partitions"], tuple(sorted(applied_fields["config"].items())), applied_fields["removeUnmanaged"]
     )
-    return OwnershipRecord(fields["owner"], tuple(fields["config"]), fields["absent"], applied)
+    memory = decode_memory(fields.get("memory")) or NO_MEMORY
+    return OwnershipRecord(fields["owner"], tuple(fields["config"]), fields["absent"], applied, memory)
 
 
 def _decode_change(fields: Mapping[str, Any], topic: str) -> Change:

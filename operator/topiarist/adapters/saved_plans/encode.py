@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+from topiarist.adapters.operator_memory import encode_memory
 from topiarist.kafka.types import ClusterMode, format_version
 from topiarist.model.access import via_of
 from topiarist.model.limits import LimitUsage
@@ -35,7 +36,7 @@ from topiarist.model.plan import (
     UpdateConfig,
     retained_managed_keys,
 )
-from topiarist.model.state import OwnershipRecord
+from topiarist.model.state import NO_MEMORY, OwnershipRecord
 
 FORMAT_VERSION = 1
 
@@ -152,6 +153,8 @@ def encode_record(record: OwnershipRecord | None) -> dict[str, Any] | None:
             "config": dict(record.applied.config),
             "removeUnmanaged": record.applied.remove_unmanaged,
         }
+    if record.memory != NO_MEMORY:
+        fields["memory"] = encode_memory(record.memory)
     return fields
 
 

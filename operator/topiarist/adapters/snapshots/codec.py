@@ -13,6 +13,7 @@ from itertools import chain
 from sys import intern
 from typing import Any
 
+from topiarist.adapters.operator_memory import decode_memory, encode_memory
 from topiarist.adapters.size_limits import REQUEST_LIMITS, ListSizes, build_list_limits, list_sizes_of
 from topiarist.adapters.snapshots.times import format_ms, to_ms
 from topiarist.adapters.snapshots.usage_codec import decode_evidence, decode_usage, encode_evidence, encode_usage
@@ -23,6 +24,7 @@ from topiarist.model.access import Via, via_of
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
 from topiarist.model.size_limits import SizeLimit
 from topiarist.model.state import (
+    NO_MEMORY,
     AppliedSpec,
     ClusterState,
     OwnershipRecord,
@@ -232,7 +234,8 @@ def _encode_record(record: OwnershipRecord) -> Row:
         "config": dict(record.applied.config),
         "removeUnmanaged": record.applied.remove_unmanaged,
     }
-    return {"owner": record.owner, "config": record.config_keys, "absent": record.deleted, "applied": applied}
+    row = {"owner": record.owner, "config": record.config_keys, "absent": record.deleted, "applied": applied}
+    return row if record.memory == NO_MEMORY else {**row, "memory": encode_memory(record.memory)}
 
 
 def _flagged_topics(flag: str, cluster_row: Row, topics: Sequence[Row]) -> frozenset[str]:
@@ -269,5 +272,6 @@ class _RowDecoder:
         row = fields.get("applied")
         values = tuple(sorted((intern(key), value) for key, value in row["config"].items())) if row else ()
         applied = AppliedSpec(row["partitions"], values, row["removeUnmanaged"]) if row else None
-        record = OwnershipRecord(fields["owner"], tuple(map(intern, fields["config"])), fields["absent"], applied)
+        keys, memory = tuple(map(intern, fields["config"])), decode_memory(fields.get("memory")) or NO_MEMORY
+        record = OwnershipRecord(fields["owner"], keys, fields["absent"], applied, memory)
         return self._records.setdefault(record, record)

@@ -37,6 +37,9 @@ PAGE_SIZE = 500
 LOGIN_INTERVAL_S = 60.0
 """Seconds after which the token is read again: kubelet replaces the file of a ServiceAccount's token hourly."""
 
+MAX_RETRY_AFTER_S = 60.0
+"""Maximum seconds that a server can ask the operator to wait: more would look like an operator that has stopped."""
+
 MAX_IN_FLIGHT_REQUESTS = 16
 """Maximum number of concurrent requests: more would only queue in the server."""
 
@@ -46,11 +49,15 @@ APPLY_PATCH = "application/apply-patch+yaml"
 
 
 class ApiError(Exception):
-    """An error of the API server; ``code`` is the HTTP status, 0 if there was no answer."""
+    """An error of the API server; ``code`` is the HTTP status, 0 if there was no answer.
 
-    def __init__(self, code: int, message: str) -> None:
+    ``retry_after`` are the seconds that the server asks clients to wait, 0 if it asks for none.
+    """
+
+    def __init__(self, code: int, message: str, retry_after: float = 0.0) -> None:
         super().__init__(message)
         self.code = code
+        self.retry_after = retry_after
 
     @property
     def not_found(self) -> bool:
@@ -82,7 +89,8 @@ class KubernetesClient:
     """A client for the API server, used as an async context manager.
 
     ``login`` is called at the start, and again once a minute. ``requests`` counts the answers by method and HTTP
-    status, without watches; no answer counts as ``<error>``, as in client-go. Every method raises ``ApiError``.
+    status, without watches; no answer counts as ``<error>``, as in client-go. ``forbidden`` counts the answers 403,
+    also to watches. Every method raises ``ApiError``.
     """
 
     def __init__(self, login: Callable[[], kopf.ConnectionInfo]) -> None:
@@ -92,6 +100,7 @@ class KubernetesClient:
         self._auth_headers: Mapping[str, str] = {}
         self._login_at = 0.0
         self.requests: Counter[tuple[str, str]] = Counter()
+        self.forbidden = 0
 
     async def __aenter__(self) -> Self:
         info = self._login()
@@ -149,7 +158,7 @@ class KubernetesClient:
                 path, params=params, headers=self._headers(_JSON), timeout=WATCH_TIMEOUT, read_bufsize=MAX_LINE_BYTES
             ) as answer:
                 if not answer.ok:
-                    raise ApiError(answer.status, await _error_message(answer))
+                    raise await self._read_error(answer)
                 async for line in answer.content:
                     event = json.loads(line)
                     if event["type"] == "ERROR":
@@ -181,7 +190,7 @@ class KubernetesClient:
                 ) as answer:
                     code = str(answer.status)
                     if not answer.ok:
-                        raise ApiError(answer.status, await _error_message(answer))
+                        raise await self._read_error(answer)
                     found: dict[str, Any] = await answer.json()
                     return found
             except (TimeoutError, aiohttp.ClientError, OSError) as error:
@@ -189,6 +198,14 @@ class KubernetesClient:
                 raise ApiError(0, f"no answer from the API server: {str(error) or type(error).__name__}") from error
             finally:
                 self.requests[method, code] += 1
+
+    async def _read_error(self, answer: aiohttp.ClientResponse) -> ApiError:
+        """Return the error of an answer. ``Retry-After`` counts in seconds, the only form that API servers send."""
+        seconds = answer.headers.get("Retry-After", "")
+        retry_after = min(float(seconds), MAX_RETRY_AFTER_S) if seconds.isascii() and seconds.isdigit() else 0.0
+        error = ApiError(answer.status, await _error_message(answer), retry_after)
+        self.forbidden += error.forbidden
+        return error
 
     def _headers(self, content_type: str) -> Mapping[str, str]:
         if time.monotonic() - self._login_at > LOGIN_INTERVAL_S:

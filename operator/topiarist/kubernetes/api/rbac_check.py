@@ -1,18 +1,27 @@
-"""The RBAC rights that the operator needs, and the check for missing rights at startup.
+"""The RBAC rights that the operator needs, and the check for missing rights, at the start and later.
 
-``main`` checks the rights without which the operator cannot work. ``informer`` checks the rights in each other watched
-namespace, so a right that is missing in one namespace does not affect the others.
+``main`` checks the rights without which the operator cannot work, and runs a ``RightsMonitor``. ``informer`` checks the
+rights in each other watched namespace, so a right that is missing in one namespace does not affect the others.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api.client import KubernetesClient
+from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.schema import load
+
+REFUSAL_CHECK_S = 5.0
+"""Seconds between two looks at the number of refused requests."""
+
+MISSING_CHECK_S, REPEATED_CHECK_S, SILENT_CHECK_S = 15.0, 60.0, 600.0
+"""Least seconds between two checks of all rights: while one is missing, after a refusal, and without any.
+
+kopf posts Events, so a refusal of an Event is not counted.
+"""
 
 
 class AccessRight(NamedTuple):
@@ -52,7 +61,9 @@ def required_rights(operator_namespace: str, namespaces: Sequence[str], *, lease
             "coordination.k8s.io", "leases", ("create",), operator_namespace
         )  # RBAC cannot limit "create" by name
         yield AccessRight("coordination.k8s.io", "leases", ("get", "update"), operator_namespace, lease)
-    yield AccessRight("apiextensions.k8s.io", "customresourcedefinitions", ("get",), name=f"topics.{load.API_GROUP}")
+    for plural in ("topics", "clusters", "policies"):
+        name, verbs = f"{plural}.{load.API_GROUP}", ("get", "list", "watch")
+        yield AccessRight("apiextensions.k8s.io", "customresourcedefinitions", verbs, name=name)
     yield from namespace_rights(operator_namespace if namespaces else "")
 
 
@@ -85,6 +96,41 @@ async def missing_rights(api: KubernetesClient, rights: Sequence[AccessRight]) -
     single = [right._replace(verbs=(verb,)) for right in rights for verb in right.verbs]
     answers = await asyncio.gather(*(_is_allowed(api, right) for right in single))
     return [str(right) for right, there in zip(single, answers, strict=True) if not there]
+
+
+class RightsMonitor:
+    """A monitor of ``rights`` after the start: an administrator may remove them at any time.
+
+    ``on_checked`` is called after each check with the missing rights.
+    """
+
+    def __init__(
+        self, api: KubernetesClient, rights: Sequence[AccessRight], on_checked: Callable[[Sequence[str]], None]
+    ) -> None:
+        self._api = api
+        self._rights = rights
+        self._on_checked = on_checked
+
+    async def run(self) -> None:
+        """Check the rights after a refused request, and from time to time, until cancelled."""
+        loop, missing = asyncio.get_running_loop(), list[str]()
+        checked_at, forbidden = loop.time(), self._api.forbidden
+        refused_at = float("-inf")
+        while True:
+            await asyncio.sleep(REFUSAL_CHECK_S)
+            since, is_refused = loop.time() - checked_at, self._api.forbidden != forbidden
+            due = since >= (MISSING_CHECK_S if missing else SILENT_CHECK_S)
+            due |= is_refused and loop.time() - refused_at >= REPEATED_CHECK_S
+            if not due:
+                continue
+            forbidden = self._api.forbidden
+            try:
+                missing = await missing_rights(self._api, self._rights)
+            except ApiError:
+                continue
+            checked_at = loop.time()
+            refused_at = checked_at if is_refused else refused_at
+            self._on_checked(missing)
 
 
 async def _is_allowed(api: KubernetesClient, right: AccessRight) -> bool:

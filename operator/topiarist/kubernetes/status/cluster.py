@@ -49,15 +49,15 @@ def cluster_status(
     result: ReconcileResult,
     deletions: Sequence[Deletion],
     now: datetime,
-    unavailable_namespaces: Mapping[str, str] = {},
+    alarms: Mapping[str, str] = {},
 ) -> Status:
     """Return the status of a Cluster after a reconciliation.
 
     If an error ended the reconciliation, topic counts and moves are kept from the previous status. ``deletions`` are
-    those of the last day. ``unavailable_namespaces`` maps each unavailable watched namespace to the reason.
+    those of the last day. ``alarms`` maps further conditions, which are True, to their messages.
     """
     counts = (
-        _topic_counts(result.topic_results)
+        {**_topic_counts(result.topic_results), **({"undeclared": result.undeclared} if result.undeclared else {})}
         if result.error is None
         else resource.status.get("topics", _topic_counts(()))
     )
@@ -69,7 +69,7 @@ def cluster_status(
     return {
         **{key: resource.status[key] for key in _STATE_FIELDS if key in resource.status},
         **(_state_status(result.state) if result.state else {}),
-        **common_status(resource, standing, clock.format_time(now), unavailable_namespaces),
+        **common_status(resource, standing, clock.format_time(now), alarms),
         "topics": counts,
         **moves,
         "deletions": [deletion.status_entry for deletion in deletions[-_MAX_DELETIONS:]],

@@ -21,6 +21,9 @@ Condition = Mapping[str, Any]
 NAMESPACE_UNAVAILABLE = "NamespaceAway"
 """The condition of a Cluster, and its reason, while a watched namespace is unavailable."""
 
+RIGHTS_MISSING = "RightsMissing"
+"""The condition of a Cluster, and its reason, while the operator lacks a right that it had at the start."""
+
 MOVING = "Moving"
 """The condition of a Topic or Cluster, and its usual reason, while replicas are moved."""
 
@@ -57,11 +60,11 @@ def invalid_condition(errors: Iterable[str]) -> ReadyCondition:
 
 
 def common_status(
-    resource: Resource, ready_condition: ReadyCondition, now: str, unavailable_namespaces: Mapping[str, str] = {}
+    resource: Resource, ready_condition: ReadyCondition, now: str, alarms: Mapping[str, str] = {}
 ) -> Mapping[str, Any]:
     """Return the fields that every status has: observed generation, conditions, annotation errors.
 
-    ``now`` is an RFC 3339 time. ``unavailable_namespaces`` maps each unavailable watched namespace to the reason.
+    ``now`` is an RFC 3339 time. ``alarms`` maps further conditions, which are True, to their messages.
     ``annotations`` is left out if there are no annotation errors.
     """
     generation, old = resource.generation, resource.status.get("conditions", ())
@@ -72,7 +75,7 @@ def common_status(
         ready_condition = ready_condition._replace(message=f"annotation {wrong[0]}{more}. {ready_condition.message}")
     status = {
         "observedGeneration": generation,
-        "conditions": build_conditions(ready_condition, generation, old, now, unavailable_namespaces),
+        "conditions": build_conditions(ready_condition, generation, old, now, alarms),
     }
     return {**status, "annotations": wrong} if wrong else status
 
@@ -82,13 +85,13 @@ def build_conditions(
     generation: int,
     old: Iterable[Condition],
     now: str,
-    unavailable_namespaces: Mapping[str, str] = {},
+    alarms: Mapping[str, str] = {},
 ) -> Sequence[Condition]:
     """Return the conditions of a resource.
 
-    ``old`` are its present conditions, ``now`` is an RFC 3339 time. ``NamespaceAway`` is present only if
-    ``unavailable_namespaces`` is not empty. ``Moving`` stays after the last move, as False, so that users can wait for
-    it.
+    ``old`` are its present conditions, ``now`` is an RFC 3339 time. ``alarms`` maps further conditions to
+    their messages; each is present only while it is True. ``Moving`` stays after the last move, as False, so that users
+    can wait for it.
     """
     known = {condition.get("type"): condition for condition in old}
     message, reason = truncate_message(ready_condition.message), ready_condition.reason
@@ -103,9 +106,7 @@ def build_conditions(
         values.append((MOVING, "True", moving.reason, truncate_message(moving.message)))
     elif MOVING in known:
         values.append((MOVING, "False", reason, ""))
-    if unavailable_namespaces:
-        words = "; ".join(f"{name}: {why}" for name, why in sorted(unavailable_namespaces.items()))
-        values.append((NAMESPACE_UNAVAILABLE, "True", NAMESPACE_UNAVAILABLE, truncate_message(words)))
+    values += [(name, "True", name, truncate_message(words)) for name, words in alarms.items()]
     return [
         {
             "type": name,

@@ -104,6 +104,20 @@ def unusable_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[E
         yield Event(_event_reason(after["reason"]), after["message"], warning=True)
 
 
+def left_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[Event]:
+    """Yield a warning for each cluster that a Topic was applied on and does not declare any more.
+
+    ``status`` is the next status.
+    """
+    names = {part["name"] for part in status.get("clusters", ())}
+    for part in resource.status.get("clusters", ()):
+        if "generation" in part and part["name"] not in names:
+            message = (
+                f"{part['name']}: the Topic does not declare this cluster any more; its topic and record stay there"
+            )
+            yield Event("LeftCluster", message, warning=True)
+
+
 def topic_events(cluster: str, previous: Mapping[str, Any], result: TopicResult) -> Iterator[Event]:
     """Yield the Events of a Topic on a cluster.
 

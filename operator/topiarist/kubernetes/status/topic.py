@@ -14,6 +14,7 @@ from typing import Any
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import count_replicas
+from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, error_texts
 from topiarist.kubernetes.approval import HINT_RETAIN, format_issue
 from topiarist.kubernetes.moves import TopicMoves
@@ -85,6 +86,7 @@ _CLUSTER_UNREAD_REASONS = {
     Reason.AUTHENTICATION_FAILED,
     Reason.CREDENTIALS_INVALID,
     Reason.NO_PERMISSION,
+    Reason.PREREQUISITE_MISSING,
 }
 """Reasons for which a cluster, and so a topic on it, cannot be read."""
 
@@ -136,6 +138,17 @@ def topic_status(
     if resource.manifest is not None:
         status["topicName"] = resource.manifest.spec.get("topicName", resource.name)
     return status
+
+
+def unheld_topic_status(resource: Resource, status: Status, error: ApiError, now: str) -> Status:
+    """Return ``status`` for a Topic that has no finalizer yet because of ``error``.
+
+    Such a Topic is not ready: its deletion would keep its topic.
+    """
+    reason = Reason.NO_PERMISSION if error.forbidden else Reason.UNREACHABLE
+    message = f"the finalizer that holds a deletion cannot be written: {error}"
+    condition = ReadyCondition(False, reason.value, message, reconciling=not error.forbidden, stalled=error.forbidden)
+    return {**status, **common_status(resource, condition, now)}
 
 
 def _printer_columns(parts: Sequence[Status]) -> Status:
@@ -290,9 +303,9 @@ def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Stat
     applied = _applied_spec(result)
     if applied is not None:
         status["applied"] = applied
-    if last_step := step_time(plan, is_applied=result.is_applied, old=old.get(STEP_TIME, ""), now=now):
+    if last_step := step_time(plan, result.record, old.get(STEP_TIME, "")):
         status[STEP_TIME] = last_step
-    if used := result.used_consents or old.get("consent"):
+    if used := (result.record.memory.consent if result.record else "") or old.get("consent"):
         status["consent"] = used
     return status
 
@@ -364,13 +377,7 @@ def _applied_spec(result: TopicResult) -> Status | None:
 
     Return None if there is no record, or the record has no applied spec. The result is for display only.
     """
-    record = (
-        result.plan.record_after
-        if result.plan and result.is_applied
-        else result.actual.valid_record
-        if result.actual
-        else None
-    )
+    record = result.record
     if record is None or record.applied is None:
         return None
     found: dict[str, Any] = {"config": dict(record.applied.config)} if record.applied.config else {}

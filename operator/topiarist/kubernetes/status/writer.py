@@ -1,7 +1,8 @@
 """The writer of statuses, finalizers and Events to the API server.
 
-``manager`` hands the writes of a reconciliation to ``StatusWriter.run_all``, which runs several at a time. A write that
-fails is logged and not repeated here: the next reconciliation computes again what has to be written.
+``manager`` hands the writes of a reconciliation to ``StatusWriter.run_all``, which runs several at a time. A refused
+write is logged and reported to ``manager``, which computes it anew and repeats it soon, without another reconciliation.
+While the API server asks clients to wait, or does not answer, no write is sent.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from typing import Any, cast
 
 import kopf
 
+from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.client import MAX_IN_FLIGHT_REQUESTS, ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, collection_path, parse_resource
 from topiarist.kubernetes.status.conditions import truncate_message
 from topiarist.kubernetes.status.events import Event
-from topiarist.kubernetes.status.topic import Status
+from topiarist.kubernetes.status.topic import Status, unheld_topic_status
 from topiarist.schema import load
 
 STATUS_MANAGER = "topiarist"
@@ -27,6 +29,9 @@ STATUS_MANAGER = "topiarist"
 
 FINALIZER_MANAGER = "topiarist-finalizer"
 """The field manager of the finalizer alone: it is removed by applying none, and the others need not be known."""
+
+OUTAGE_PAUSE_S = 1.0
+"""Seconds without writes after a write that got no answer: each of ten thousand would wait for its time-out."""
 
 MAX_PENDING_EVENTS = 1000
 """Maximum number of Events that wait for the first Cluster; older ones are dropped."""
@@ -68,11 +73,27 @@ class EventRecorder:
 
 
 class StatusWriter:
-    """A writer of statuses and finalizers; ``on_written`` receives each resource as the API server returned it."""
+    """A writer of statuses and finalizers.
 
-    def __init__(self, api: KubernetesClient, on_written: Callable[[Resource], None]) -> None:
+    ``on_written`` receives each resource as the API server returned it, ``on_refused`` each resource with a write that
+    has to be repeated.
+    """
+
+    def __init__(
+        self,
+        api: KubernetesClient,
+        on_written: Callable[[Resource], None],
+        on_refused: Callable[[Resource], None],
+    ) -> None:
         self._api = api
         self._on_written = on_written
+        self._on_refused = on_refused
+        self._paused_until = 0.0
+        self._pause = ApiError(0, "")
+
+    async def wait_for_pause(self) -> None:
+        """Wait until the API server accepts writes again, as far as it has said when."""
+        await asyncio.sleep(max(0.0, self._paused_until - asyncio.get_running_loop().time()))
 
     async def run_all(self, works: Iterable[Coroutine[Any, Any, None]]) -> None:
         """Run all writes, at most ``2 * MAX_IN_FLIGHT_REQUESTS`` at a time.
@@ -91,42 +112,59 @@ class StatusWriter:
     async def write_topic(self, of: Resource, status: Status, *, finalizer: bool) -> None:
         """Write the finalizer and the status of a Topic, each only if it has changed.
 
-        The finalizer comes first: no status says that a topic exists before the deletion of its Topic is held.
+        The finalizer comes first: no status says that a topic exists before the deletion of its Topic is held. If the
+        finalizer is refused, the status says so instead.
         """
         if finalizer != (FINALIZER in of.finalizers):
-            await self._write_finalizer(of, wanted=finalizer)
+            error = await self._write_finalizer(of, wanted=finalizer)
+            if error and finalizer:
+                status = unheld_topic_status(of, status, error, clock.format_time(clock.now()))
         if status != of.status and (finalizer or not of.deleting):
             await self.write_status(of, status)
 
     async def write_status(self, of: Resource, status: Status) -> None:
         """Write a whole status by server-side apply."""
         path = f"{_path(of)}/status"
-        await self._write(of, "the status", self._api.apply(path, {**_identity(of), "status": status}, STATUS_MANAGER))
+        body = {**_identity(of), "status": status}
+        await self._write(of, "the status", lambda: self._api.apply(path, body, STATUS_MANAGER))
 
-    async def _write_finalizer(self, of: Resource, *, wanted: bool) -> None:
+    async def _write_finalizer(self, of: Resource, *, wanted: bool) -> ApiError | None:
+        """Write the finalizer, or remove it; return the error, None if there is none."""
         body = _identity(of)
         body["metadata"]["finalizers"] = [FINALIZER] if wanted else []
-        answer = await self._write(of, "the finalizer", self._api.apply(_path(of), body, FINALIZER_MANAGER))
-        if answer is None or wanted or FINALIZER not in (left := answer["metadata"].get("finalizers", ())):
-            return
+        answer = await self._write(of, "the finalizer", lambda: self._api.apply(_path(of), body, FINALIZER_MANAGER))
+        if isinstance(answer, ApiError):
+            return answer
+        if wanted or FINALIZER not in (left := answer["metadata"].get("finalizers", ())):
+            return None
         # Another field manager owns it too: an earlier version of topiarist, or the user. Remove it from the list. The
         # resource version protects the finalizers of other controllers that are added meanwhile.
         metadata = {
             "finalizers": [each for each in left if each != FINALIZER],
             "resourceVersion": answer["metadata"]["resourceVersion"],
         }
-        await self._write(of, "the finalizer", self._api.patch(_path(of), {"metadata": metadata}))
+        answer = await self._write(of, "the finalizer", lambda: self._api.patch(_path(of), {"metadata": metadata}))
+        return answer if isinstance(answer, ApiError) else None
 
     async def _write(
-        self, of: Resource, what: str, request: Coroutine[Any, Any, dict[str, Any]]
-    ) -> Mapping[str, Any] | None:
-        """Send a request and return the answer; None after an error, which is logged."""
+        self, of: Resource, what: str, request: Callable[[], Coroutine[Any, Any, dict[str, Any]]]
+    ) -> Mapping[str, Any] | ApiError:
+        """Send a request and return the answer, or the error, which is logged."""
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._paused_until:
+            self._on_refused(of)
+            return self._pause
         try:
-            answer = await request
+            answer = await request()
         except ApiError as error:
-            if not (error.not_found or error.conflict):
+            if error.not_found:
+                return error
+            self._on_refused(of)
+            if pause := error.retry_after or (OUTAGE_PAUSE_S if error.code == 0 else 0.0):
+                self._pause, self._paused_until = error, loop.time() + pause
+            if not error.conflict:
                 log.warning("%s could not be written: %s", what, error, extra={"of": of.key})
-            return None
+            return error
         self._on_written(parse_resource(answer, of))
         return answer
 

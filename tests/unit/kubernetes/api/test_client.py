@@ -272,6 +272,25 @@ def test_an_answer_of_a_proxy_is_an_error_too(body: str, message: str) -> None:
     played(answer, work)
 
 
+@pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), ("900", 60.0), ("soon", 0.0), ("-1", 0.0), (None, 0.0)])
+def test_a_server_may_ask_to_wait(header: str | None, seconds: float) -> None:
+    """``Retry-After`` of a request and of a watch is in the error, at most a minute; refused rights are counted."""
+
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        headers = {"Retry-After": header} if header else {}
+        return web.json_response({"message": "too many"}, status=429 if header else 403, headers=headers)
+
+    async def work(api: KubernetesClient, _login: Login) -> None:
+        with pytest.raises(ApiError) as caught:
+            await api.get("/a")
+        with pytest.raises(ApiError) as watched:
+            await anext(api.watch("/topics", "5"))
+        assert (caught.value.retry_after, watched.value.retry_after) == (seconds, seconds)
+        assert api.forbidden == (0 if header else 2)
+
+    played(answer, work)
+
+
 def test_an_answer_that_is_no_json_is_an_error_too() -> None:
     """A page of a proxy has the HTTP status line."""
 

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 import pytest
 
+from support.virtual_time import run_in_virtual_time
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api.client import KubernetesClient
+from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.rbac_check import (
     IDENTITY_RIGHT,
     AccessRight,
+    RightsMonitor,
     missing_rights,
     namespace_rights,
     require_rights,
@@ -29,7 +31,10 @@ LEASE = [
     "create leases.coordination.k8s.io in namespace kafka",
     "get/update leases.coordination.k8s.io blue in namespace kafka",
 ]
-KIND = ["get customresourcedefinitions.apiextensions.k8s.io topics.topiarist.dev in all namespaces"]
+KIND = [
+    f"get/list/watch customresourcedefinitions.apiextensions.k8s.io {plural}.topiarist.dev in all namespaces"
+    for plural in ("topics", "clusters", "policies")
+]
 EVERYWHERE = [
     "get/list/watch namespaces in all namespaces",
     "list/watch/patch topics.topiarist.dev in all namespaces",
@@ -55,6 +60,8 @@ class Server:
 
     def __init__(self, *denied: str) -> None:
         self.denied = denied
+        self.forbidden = 0
+        self.error: ApiError | None = None
         self.asked: list[dict[str, str]] = []
 
     async def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
@@ -63,6 +70,8 @@ class Server:
         assert (body["apiVersion"], body["kind"]) == ("authorization.k8s.io/v1", "SelfSubjectAccessReview")
         asked = body["spec"]["resourceAttributes"]
         self.asked.append(asked)
+        if self.error:
+            raise self.error
         return {"status": {"allowed": f"{asked['verb']} {asked['resource']}" not in self.denied}}
 
 
@@ -121,3 +130,38 @@ def test_the_operator_ends_without_its_rights() -> None:
     error = caught.value
     assert error.reason is Reason.NO_PERMISSION
     assert "list topics.topiarist.dev in all namespaces; create events in all namespaces" in str(error)
+
+
+def test_rights_are_checked_after_a_refusal_and_from_time_to_time() -> None:
+    """A lost right is named within seconds of the first refused request, and without one within ten minutes; it is
+    asked for every 15 seconds until it is back. Requests that no right of these allows cause one check a minute.
+    """
+    server, told = Server(), list[Sequence[str]]()
+    rights = [AccessRight("topiarist.dev", "topics/status", ("patch",))]
+    lost = [str(rights[0])]
+    monitor = RightsMonitor(cast(KubernetesClient, server), rights, told.append)
+
+    async def work() -> None:
+        task = asyncio.create_task(monitor.run())
+        await asyncio.sleep(300)
+        assert server.asked == []
+        server.denied, server.forbidden = ("patch topics",), 1
+        await asyncio.sleep(6)
+        assert told == [lost]
+        server.denied, server.error = (), ApiError(503, "no")
+        await asyncio.sleep(60)
+        assert told == [lost]
+        server.error = None
+        await asyncio.sleep(16)
+        assert told == [lost, []]
+        await asyncio.sleep(570)
+        assert len(told) == 2
+        await asyncio.sleep(40)
+        assert told == [lost, [], []]
+        for _ in range(60):
+            server.forbidden += 1
+            await asyncio.sleep(5)
+        assert 7 <= len(told) <= 9
+        task.cancel()
+
+    run_in_virtual_time(work)

@@ -157,10 +157,19 @@ def test_a_policy_that_cannot_be_read_says_where() -> None:
     assert "spec.rules" in status["conditions"][0]["message"]
 
 
+def test_topics_without_a_topic_are_counted() -> None:
+    """The status and the message have their number, and no field without any."""
+    home = resource_bodies.cluster()
+    status = checked(cluster_status(home, ReconcileResult([], states.cluster(), undeclared=2), [], NOON), "cluster")
+    assert status["topics"]["undeclared"] == 2
+    assert status["conditions"][0]["message"] == "topics: 0 total, 2 undeclared"
+    assert "undeclared" not in summary(home, ReconcileResult([], states.cluster()))["topics"]
+
+
 def test_a_namespace_that_is_away_is_told() -> None:
     """Each Cluster reports an unavailable namespace in a condition of its own, which does not affect Ready."""
     home, seen = resource_bodies.cluster(), ReconcileResult([], states.cluster())
-    gone = {"team-b": "there is no such namespace", "team-a": "may not list topics"}
+    gone = {"NamespaceAway": "team-a: may not list topics; team-b: there is no such namespace"}
     status = checked(cluster_status(home, seen, [], NOON, gone), "cluster")
     (found,) = (each for each in status["conditions"] if each["type"] == "NamespaceAway")
     assert (found["status"], found["reason"]) == ("True", "NamespaceAway")

@@ -19,6 +19,7 @@ from topiarist.kubernetes.reconciler import SyncState, TopicResult
 from topiarist.kubernetes.status.conditions import ReadyCondition, build_conditions, truncate_message
 from topiarist.kubernetes.status.topic import topic_status
 from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem, CreateTopic, Issue, TopicPlan, UpdateConfig
+from topiarist.model.state import OperatorMemory, OwnershipRecord
 from unit.kubernetes.topic_results import LATER, NOW, make_result
 
 MAX_MESSAGE_BYTES = 1024
@@ -379,11 +380,15 @@ def test_the_fields_of_a_status_are_bounded() -> None:
     assert len(json.dumps(status)) < 60_000
 
 
-def test_used_consents_are_kept() -> None:
-    """The status keeps used consents until other consents are used, also during an outage."""
+def test_used_consents_are_shown() -> None:
+    """The status has the used consents of the ownership record; it keeps them during an outage."""
+    used = {
+        digest: replace(states.topic("orders"), record=OwnershipRecord("o", memory=OperatorMemory(digest)))
+        for digest in ("sha256:1", "sha256:2")
+    }
     topic = resource_bodies.topic("orders")
     for found, wanted in (
-        (make_result(topic, SyncState.SYNCED, used_consents="sha256:1"), "sha256:1"),
+        (make_result(topic, SyncState.SYNCED, actual=used["sha256:1"]), "sha256:1"),
         (None, "sha256:1"),
     ):
         status = status_of(topic, {"prod": found}, {"prod": AWAY})
@@ -391,7 +396,7 @@ def test_used_consents_are_kept() -> None:
         topic = resource_bodies.updated_body(topic, status=status)
     status = status_of(topic, {"prod": make_result(topic, SyncState.REFUSED)})
     assert status["clusters"][0]["consent"] == "sha256:1"
-    status = status_of(topic, {"prod": make_result(topic, SyncState.SYNCED, used_consents="sha256:2")})
+    status = status_of(topic, {"prod": make_result(topic, SyncState.SYNCED, actual=used["sha256:2"])})
     assert status["clusters"][0]["consent"] == "sha256:2"
 
 

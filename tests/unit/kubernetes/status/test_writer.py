@@ -11,6 +11,7 @@ import kopf
 import pytest
 
 from support.kubernetes import resource_bodies
+from support.virtual_time import run_in_virtual_time
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.status.events import Event
@@ -28,10 +29,11 @@ class Server:
         self.topic = topic
         self.owners: dict[str, set[str]] = {name: {manager} for manager, name in owners.items()}
         self.error: ApiError | None = None
+        self.refused_path = ""
 
     async def apply(self, path: str, body: Mapping[str, Any], field_manager: str) -> dict[str, Any]:
         """Set the manager's finalizers to those of ``body``; remove a finalizer without an owner."""
-        if self.error:
+        if self.error and path.endswith(self.refused_path):
             raise self.error
         self.sent.append((path, field_manager, body))
         if not path.endswith("/status"):
@@ -54,10 +56,17 @@ class Server:
         return resource_bodies.body("Topic", "orders", self.topic.manifest.spec, **metadata)
 
 
-def written(server: Server, of: Resource, *, finalizer: bool, status: Mapping[str, Any] | None = None) -> Resource:
+def written(
+    server: Server,
+    of: Resource,
+    *,
+    finalizer: bool,
+    status: Mapping[str, Any] | None = None,
+    refused: list[Resource] | None = None,
+) -> Resource:
     """Write, and return the Topic as known afterwards."""
     found = [of]
-    writer = StatusWriter(cast(KubernetesClient, server), found.append)
+    writer = StatusWriter(cast(KubernetesClient, server), found.append, ([] if refused is None else refused).append)
     asyncio.run(writer.write_topic(of, of.status if status is None else status, finalizer=finalizer))
     return found[-1]
 
@@ -100,14 +109,62 @@ def test_what_is_as_it_should_be_is_not_written() -> None:
     assert [path for path, _, _ in server.sent if path.endswith("/status")] == []
 
 
-@pytest.mark.parametrize(("code", "logged"), [(404, False), (409, False), (403, True), (0, True)])
-def test_a_write_that_fails_is_left_to_the_next_pass(code: int, logged: bool, caplog: pytest.LogCaptureFixture) -> None:
-    """A failed write waits for the next pass, with a log line unless the Topic was deleted or recreated meanwhile."""
-    topic = resource_bodies.topic("orders")
+@pytest.mark.parametrize(
+    ("code", "logged", "reported"), [(404, False, 0), (409, False, 1), (403, True, 1), (500, True, 1), (0, True, 1)]
+)
+def test_a_refused_write_is_reported(code: int, logged: bool, reported: int, caplog: pytest.LogCaptureFixture) -> None:
+    """A refused write is reported for its repetition, with a log line unless another client was faster; a Topic that
+    was deleted needs none.
+    """
+    topic, refused = resource_bodies.topic("orders"), list[Resource]()
     server = Server(topic)
     server.error = ApiError(code, "why")
-    assert written(server, topic, finalizer=True) is topic
+    assert written(server, topic, finalizer=True, refused=refused) is topic
     assert ("the finalizer could not be written: why" in caplog.text) is logged
+    assert len(refused) >= reported
+    assert set(map(id, refused)) == ({id(topic)} if reported else set())
+
+
+@pytest.mark.parametrize(("code", "reason"), [(403, "NoPermission"), (500, "Unreachable")])
+def test_a_topic_without_its_finalizer_is_not_ready(code: int, reason: str) -> None:
+    """Until the finalizer is written the status is not Ready and has the error of the API server: a deletion would
+    keep the topic.
+    """
+    topic = resource_bodies.topic("orders")
+    server = Server(topic)
+    server.error, server.refused_path = ApiError(code, "the server's words"), "/orders"
+    wanted = {"conditions": [{"type": "Ready", "status": "True"}], "topicName": "orders"}
+    written(server, topic, finalizer=True, status=wanted)
+    ((path, _, body),) = server.sent
+    ready = body["status"]["conditions"][0]
+    assert path.endswith("/status")
+    assert body["status"]["topicName"] == "orders"
+    assert (ready["type"], ready["status"], ready["reason"]) == ("Ready", "False", reason)
+    assert ready["message"] == "the finalizer that holds a deletion cannot be written: the server's words"
+
+
+@pytest.mark.parametrize(("error", "pause"), [(ApiError(429, "slow", 7.0), 7.0), (ApiError(0, "no answer"), 1.0)])
+def test_no_write_is_sent_before_the_api_server_wants_one(error: ApiError, pause: float) -> None:
+    """After ``Retry-After``, and for a second without an answer, every write is left to its repetition unsent."""
+    topic, refused = resource_bodies.topic("orders"), list[Resource]()
+    server = Server(topic)
+    writer = StatusWriter(cast(KubernetesClient, server), lambda _: None, refused.append)
+
+    async def work() -> None:
+        server.error = error
+        await writer.write_status(topic, {"observedGeneration": 1})
+        server.error = None
+        for _ in range(3):
+            await writer.write_topic(topic, {"observedGeneration": 1}, finalizer=True)
+        assert server.sent == []
+        assert len(refused) == 7
+        before = asyncio.get_running_loop().time()
+        await writer.wait_for_pause()
+        assert asyncio.get_running_loop().time() - before == pytest.approx(pause)
+        await writer.write_status(topic, {"observedGeneration": 1})
+        assert len(server.sent) == 1
+
+    run_in_virtual_time(work)
 
 
 def test_events_wait_for_the_context_of_a_handler(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +213,7 @@ def test_few_writes_are_in_progress_at_a_time() -> None:
         finished[0] += 1
 
     server = Server(resource_bodies.topic("orders"))
-    asyncio.run(StatusWriter(cast(KubernetesClient, server), lambda _: None).run_all(writes()))
+    asyncio.run(StatusWriter(cast(KubernetesClient, server), lambda _: None, lambda _: None).run_all(writes()))
     assert (finished, running, most) == ([200], [0], [32])
 
 
@@ -167,6 +224,8 @@ def test_a_defect_of_a_write_ends_the_pass() -> None:
         raise ValueError("a mistake of ours")
 
     for number in (1, 40):
-        writer = StatusWriter(cast(KubernetesClient, Server(resource_bodies.topic("orders"))), lambda _: None)
+        writer = StatusWriter(
+            cast(KubernetesClient, Server(resource_bodies.topic("orders"))), lambda _: None, lambda _: None
+        )
         with pytest.raises(ValueError, match="a mistake of ours"):
             asyncio.run(writer.run_all(fail() for _ in range(number)))

@@ -20,20 +20,21 @@ from topiarist.adapters.kafka_admin.records.values import (
     Records,
     TopicRecord,
 )
+from topiarist.adapters.operator_memory import decode_memory, encode_memory
 from topiarist.adapters.strict_json import JsonError, decode_json
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
 from topiarist.kafka.names import topic_name_problem
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import BatchRecord, OwnThrottles, OwnValue, ReplicaMove
-from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord, ReadError
+from topiarist.model.state import NO_MEMORY, AppliedSpec, Freeze, OwnershipRecord, ReadError
 from topiarist.text import quote
 
 META, LOCK, GATE, MOVED, MOVES = "meta", "lock", "gate", "moved", "moves"
 TOPIC_PREFIX, CLAIM_PREFIX = "topic/", "claim/"
 
-VERSION = 1
-"""The version of every value."""
+VERSION, VERSION_WITH_MEMORY = 1, 2
+"""The version of every value, and of the record of a topic with the operator's memory, which version 1 has not."""
 
 _MAX_LEASE_MS = 24 * 3600 * 1000
 _THROTTLES = {"topics": THROTTLE_CONFIGS, "brokers": frozenset(RATE_CONFIGS)}
@@ -122,7 +123,7 @@ def encode_topic(record: TopicRecord) -> bytes:
             "first": intent.first_partition,
             "config": dict(sorted(intent.config.items())),
         }
-    return _dump(fields)
+    return _dump(fields, _version_of(record))
 
 
 def decode_records(values: Mapping[bytes, bytes]) -> Records:
@@ -141,7 +142,7 @@ def decode_records(values: Mapping[bytes, bytes]) -> Records:
         try:
             if name is not None:
                 _check(_is_topic(name), "the name of a topic")
-                topics[name] = _topic(_load(raw))
+                topics[name] = _topic(*_load_versioned(raw, VERSION_WITH_MEMORY))
             elif key in decoders:
                 found[key] = decoders[key](_load(raw))
             elif key.startswith(CLAIM_PREFIX):
@@ -173,20 +174,24 @@ _HINTS: Mapping[type[Exception], str] = {
 }
 
 
-def _dump(fields: Mapping[str, object]) -> bytes:
-    return json.dumps({"version": VERSION, **fields}, separators=(",", ":"), ensure_ascii=False).encode()
+def _dump(fields: Mapping[str, object], version: int = VERSION) -> bytes:
+    return json.dumps({"version": version, **fields}, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _load(raw: bytes) -> dict[str, Any]:
+    return _load_versioned(raw, VERSION)[0]
+
+
+def _load_versioned(raw: bytes, newest: int) -> tuple[dict[str, Any], int]:
     fields = decode_json(raw)
     if not isinstance(fields, dict):
         raise JsonError("found a value that is no object")
     version = fields.pop("version", None)
     if type(version) is not int or version < 1:
         raise JsonError('wanted a "version"')
-    if version > VERSION:
-        raise _TooNew(f"version {version} is of a later release of topiarist; this one knows version {VERSION}")
-    return fields
+    if version > newest:
+        raise _TooNew(f"version {version} is of a later release of topiarist; this one knows version {newest}")
+    return fields, version
 
 
 def _fields(value: object, *names: str) -> list[Any]:
@@ -306,16 +311,20 @@ def _encode_record(record: OwnershipRecord | None) -> dict[str, object] | None:
             "config": dict(applied.config),
             "removeUnmanaged": applied.remove_unmanaged,
         },
+        **({"memory": encode_memory(record.memory)} if record.memory != NO_MEMORY else {}),
     }
 
 
 def _record(fields: object) -> OwnershipRecord | None:
     if fields is None:
         return None
+    memory = decode_memory(fields.pop("memory")) if isinstance(fields, dict) and "memory" in fields else NO_MEMORY
+    _check(memory is not None, "the memory")
     owner, keys, deleted, applied = _fields(fields, "owner", "keys", "deleted", "applied")
     _check(_is_text(owner) and type(deleted) is bool and isinstance(keys, list), "the record")
     _check(all(map(_is_text, keys)) and keys == sorted(set(keys)), "the config names")
-    return OwnershipRecord(owner, tuple(keys), deleted, None if applied is None else _applied(applied))
+    values = None if applied is None else _applied(applied)
+    return OwnershipRecord(owner, tuple(keys), deleted, values, memory or NO_MEMORY)
 
 
 def _applied(fields: object) -> AppliedSpec:
@@ -325,11 +334,20 @@ def _applied(fields: object) -> AppliedSpec:
     return AppliedSpec(partitions, tuple(sorted(config.items())), remove)
 
 
-def _topic(fields: dict[str, Any]) -> TopicRecord:
+def _topic(fields: dict[str, Any], version: int) -> TopicRecord:
     intent = _intent(fields.pop("intent")) if "intent" in fields else None
     topic_id, record = _fields(fields, "id", "record")
     _check(_is_text_or_none(topic_id), "id")
-    return TopicRecord(_record(record), topic_id, intent)
+    found = TopicRecord(_record(record), topic_id, intent)
+    _check(version == _version_of(found), "the version")
+    return found
+
+
+def _version_of(record: TopicRecord) -> int:
+    """Return the version of the value of a topic: an earlier release reads all but those with a memory."""
+    records = (record.record, record.intent.after if record.intent else None)
+    has_memory = any(each is not None and each.memory != NO_MEMORY for each in records)
+    return VERSION_WITH_MEMORY if has_memory else VERSION
 
 
 def _intent(fields: object) -> Intent:

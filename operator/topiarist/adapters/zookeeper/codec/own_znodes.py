@@ -10,6 +10,7 @@ from typing import cast
 from msgspec import UNSET, DecodeError, Struct, UnsetType
 from msgspec.json import Decoder
 
+from topiarist.adapters.operator_memory import decode_memory, encode_memory
 from topiarist.adapters.zookeeper.codec.paths import FREEZE
 from topiarist.adapters.zookeeper.codec.strict_json import (
     MAX_ID,
@@ -23,11 +24,13 @@ from topiarist.adapters.zookeeper.codec.strict_json import (
     require_text,
     require_version,
 )
-from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord
+from topiarist.model.state import NO_MEMORY, AppliedSpec, Freeze, OperatorMemory, OwnershipRecord
 
 _VERSION = 1
-# Version 1 of a record has only the names of config keys, version 2 the applied values as well.
+# Version 1 of a record has only the names of config keys, version 2 the applied values as well, and version 3 the
+# operator's memory. Each record has the lowest version that it can have, so that earlier releases read it.
 _VERSION_WITH_VALUES = 2
+_VERSION_WITH_MEMORY = 3
 _ABSENT = "Absent"
 _REMOVE = "Remove"
 
@@ -46,6 +49,8 @@ def encode_record(record: OwnershipRecord) -> bytes:
             fields["unmanagedConfig"] = _REMOVE
     if record.deleted:
         fields["ensure"] = _ABSENT
+    if record.memory != NO_MEMORY:
+        fields |= {"version": _VERSION_WITH_MEMORY, "memory": encode_memory(record.memory)}
     return dump_texts(fields)
 
 
@@ -97,22 +102,34 @@ def decode_usual_record(raw: bytes) -> OwnershipRecord | None:
 def decode_any_record(raw: bytes) -> OwnershipRecord:
     """Do the same as ``decode_record`` for any znode."""
     fields = load_object(raw)
-    version = require_version(fields, _VERSION_WITH_VALUES)
-    known_fields = {"version", "owner", "config", "ensure"}
-    _reject_unknown_fields(
-        fields, known_fields | {"partitions", "unmanagedConfig"} if version == _VERSION_WITH_VALUES else known_fields
+    version = require_version(fields, _VERSION_WITH_MEMORY)
+    # A record without known values has a list of keys in every version that can have a memory.
+    has_values = version == _VERSION_WITH_VALUES or (
+        version == _VERSION_WITH_MEMORY and type(fields.get("config")) is dict
     )
+    known_fields = {"version", "owner", "config", "ensure"}
+    known_fields |= {"partitions", "unmanagedConfig"} if has_values else set()
+    known_fields |= {"memory"} if version == _VERSION_WITH_MEMORY else set()
+    _reject_unknown_fields(fields, known_fields)
+    memory = _decode_memory(fields) if version == _VERSION_WITH_MEMORY else NO_MEMORY
     for field, word in (("ensure", _ABSENT), ("unmanagedConfig", _REMOVE)):
         if fields.get(field, word) != word:
             raise ZnodeError(f'"{field}" can only be "{word}", not {format_value(fields[field])}')
     owner, absent = sys.intern(require_text(fields, "owner")), "ensure" in fields
-    if version == _VERSION_WITH_VALUES:
+    if has_values:
         applied = _decode_applied(fields)
-        return OwnershipRecord(owner, tuple(require_object(fields, "config")), absent, applied)
+        return OwnershipRecord(owner, tuple(require_object(fields, "config")), absent, applied, memory)
     keys = fields.get("config")
     if type(keys) is not list or not all(type(key) is str for key in keys) or keys != sorted(set(keys)):
         raise ZnodeError(f'"config" must be a sorted list of config names, not {format_value(keys)}')
-    return OwnershipRecord(owner, tuple(keys), absent)
+    return OwnershipRecord(owner, tuple(keys), absent, memory=memory)
+
+
+def _decode_memory(fields: Mapping[str, object]) -> OperatorMemory:
+    memory = decode_memory(require_object(fields, "memory"))
+    if memory is None:
+        raise ZnodeError(f'"memory" must have "consent" or "stepMs", not {format_value(fields["memory"])}')
+    return memory
 
 
 def _decode_applied(fields: Mapping[str, object]) -> AppliedSpec:

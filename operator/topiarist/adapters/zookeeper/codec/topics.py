@@ -123,7 +123,7 @@ class ZnodeDecoder:
             share = shared.setdefault if len(shared) < _MAX_SHARED_VALUES else shared.get
             items = cast("tuple[tuple[str, str], ...]", tuple(map(share, applied.config, applied.config)))
             applied = AppliedSpec(applied.partitions, items, applied.remove_unmanaged)
-        return OwnershipRecord(record.owner, keys, record.deleted, applied)
+        return OwnershipRecord(record.owner, keys, record.deleted, applied, record.memory)
 
 
 def _share(shared: dict[T, T], value: T) -> T:

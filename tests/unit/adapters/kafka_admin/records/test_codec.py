@@ -16,7 +16,7 @@ from topiarist.adapters.kafka_admin.records.values import Claim, Intent, IntentK
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
-from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord
+from topiarist.model.state import AppliedSpec, Freeze, OperatorMemory, OwnershipRecord
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=20)
 NUMBER = st.integers(0, 2**31 - 1)
@@ -35,6 +35,7 @@ OWNERSHIP = st.builds(
     st.sets(TEXT, max_size=4).map(lambda keys: tuple(sorted(keys))),
     st.booleans(),
     st.none() | APPLIED,
+    st.builds(OperatorMemory, TEXT, st.none() | NUMBER),
 )
 INTENT = st.builds(
     Intent,
@@ -88,6 +89,9 @@ SAMPLES: dict[str, bytes] = {
             Intent(IntentKind.CHANGE, OwnershipRecord("team"), ((1, 2),), 3, {"k": "2", "l": None}),
         )
     ),
+    "topic/b": codec.encode_topic(
+        TopicRecord(OwnershipRecord("k8s/a/b", memory=OperatorMemory("sha256:0123456789abcdef", 7)), "id")
+    ),
 }
 
 
@@ -129,7 +133,8 @@ def require_error(key: str, raw: bytes) -> None:
 
 
 BREAKS: dict[str, Callable[[dict[str, Any]], object]] = {
-    "newer version": lambda fields: {**fields, "version": 2},
+    "newer version": lambda fields: {**fields, "version": 3},
+    "another version": lambda fields: {**fields, "version": 3 - fields["version"]},
     "no version": lambda fields: {key: value for key, value in fields.items() if key != "version"},
     "version true": lambda fields: {**fields, "version": True},
     "unknown field": lambda fields: {**fields, "more": 1},
@@ -137,6 +142,16 @@ BREAKS: dict[str, Callable[[dict[str, Any]], object]] = {
     "no object": lambda fields: [fields],
     "null": lambda fields: None,
 }
+
+
+def test_an_earlier_release_reads_what_has_no_memory() -> None:
+    """Only a record with the operator's memory has a version that earlier releases refuse as too new."""
+    assert {key: json.loads(raw)["version"] for key, raw in SAMPLES.items() if key.startswith("topic/")} == {
+        "topic/a": 1,
+        "topic/b": 2,
+    }
+    after = Intent(IntentKind.CHANGE, OwnershipRecord("team", memory=OperatorMemory("sha256:1")))
+    assert json.loads(codec.encode_topic(TopicRecord(OwnershipRecord("team"), "id", after)))["version"] == 2
 
 
 @pytest.mark.parametrize("key", SAMPLES)

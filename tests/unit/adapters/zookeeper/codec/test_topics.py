@@ -17,7 +17,7 @@ from topiarist.adapters.zookeeper.codec import configs as configs_
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
 from topiarist.kafka.types import Replicas
-from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord, PartitionState, Reassignment
+from topiarist.model.state import AppliedSpec, Freeze, OperatorMemory, OwnershipRecord, PartitionState, Reassignment
 
 ID = "UXyU9i5ARn6W00ON2taeWA"
 
@@ -91,6 +91,10 @@ def test_kafka_bytes_are_written() -> None:
     )
     assert own_znodes.encode_record(OwnershipRecord("o", deleted=True)) == (
         b'{"version":1,"owner":"o","config":[],"ensure":"Absent"}'
+    )
+    memory = OperatorMemory("sha256:0123456789abcdef", 7)
+    assert own_znodes.encode_record(OwnershipRecord("o", deleted=True, memory=memory)) == (
+        b'{"version":3,"owner":"o","config":[],"ensure":"Absent","memory":{"consent":"sha256:0123456789abcdef","stepMs":7}}'
     )
     applied = AppliedSpec(3, (("retention.ms", "7"),), remove_unmanaged=True)
     assert own_znodes.encode_record(OwnershipRecord("o", ("flush.ms", "retention.ms"), applied=applied)) == (
@@ -170,14 +174,19 @@ def test_a_config_survives_encoding_and_change(config: dict[str, str], extra: di
     st.dictionaries(names, st.none() | st.text(max_size=5)),
     st.booleans(),
     st.none() | st.tuples(st.none() | st.integers(1, 100_000), st.booleans()),
+    st.builds(OperatorMemory, st.text(max_size=5), st.none() | st.integers(0, 2**53)),
 )
 def test_a_record_survives_encoding(
-    owner: str, config: dict[str, str | None], absent: bool, known: tuple[int | None, bool] | None
+    owner: str,
+    config: dict[str, str | None],
+    absent: bool,
+    known: tuple[int | None, bool] | None,
+    memory: OperatorMemory,
 ) -> None:
     """An encoded ownership record is decoded equal."""
     values = tuple((key, value) for key, value in sorted(config.items()) if value is not None)
     applied = AppliedSpec(known[0], values, known[1]) if known else None
-    record = OwnershipRecord(owner, tuple(sorted(config)), absent, applied)
+    record = OwnershipRecord(owner, tuple(sorted(config)), absent, applied, memory)
     assert own_znodes.decode_record(own_znodes.encode_record(record)) == record
 
 
@@ -261,6 +270,22 @@ def test_a_gate_survives_encoding(frozen: Freeze | None) -> None:
             '"config" must be a sorted list of config names, not ["b", "a"]',
         ),
         (own_znodes.decode_record, b'{"version":1,"owner":"o","config":[],"at":1}', 'unknown fields: "at"'),
+        (own_znodes.decode_record, b'{"version":2,"owner":"o","config":{},"memory":{}}', 'unknown fields: "memory"'),
+        (
+            own_znodes.decode_record,
+            b'{"version":3,"owner":"o","config":[],"memory":{"stepMs":"7"}}',
+            '"memory" must have "consent" or "stepMs", not {"stepMs": "7"}',
+        ),
+        (
+            own_znodes.decode_record,
+            b'{"version":3,"owner":"o","config":{}}',
+            '"memory" must be an object, not missing or null',
+        ),
+        (
+            own_znodes.decode_record,
+            b'{"version":4,"owner":"o","config":{}}',
+            '"version" is 4, and topiarist supports at most 3',
+        ),
         (
             own_znodes.decode_record,
             b'{"version":1,"owner":"o","config":[],"ensure":"Present"}',

@@ -1,0 +1,144 @@
+"""The definitions in the API server, compared with the fields that this release needs."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, cast
+
+import pytest
+import yaml
+
+from support.checkout import ROOT
+from support.virtual_time import run_in_virtual_time
+from topiarist.kubernetes.api.client import KubernetesClient
+from topiarist.kubernetes.definitions import Definition, Definitions, describe_missing, parse_definition, prune
+
+OLD = json.loads((ROOT / "tests" / "integration" / "files-of-0.1.0" / "definitions.json").read_text())
+NAMES = {"Topic": "topics.topiarist.dev", "Cluster": "clusters.topiarist.dev", "Policy": "policies.topiarist.dev"}
+NEW = {name: yaml.safe_load((ROOT / "manifests" / "crds" / f"{name}.yaml").read_text()) for name in NAMES.values()}
+
+
+def changed(name: str, *path: str | int, value: Any = None) -> dict[str, Any]:
+    """Return a definition of this release with one field replaced, or without it."""
+    body = copy.deepcopy(NEW[name])
+    *above, last = path
+    found: Any = body["spec"]["versions"][0]
+    for step in above:
+        found = found[step]
+    if value is None:
+        del found[last]
+    else:
+        found[last] = value
+    return cast(dict[str, Any], body)
+
+
+SCHEMA = ("schema", "openAPIV3Schema", "properties")
+
+
+@pytest.mark.parametrize("kind", NAMES)
+def test_the_definitions_of_this_release_have_every_field(kind: str) -> None:
+    """The generated definitions lack nothing, and a later release with more fields and values lacks nothing either."""
+    name = NAMES[kind]
+    assert parse_definition(kind, NEW[name]).missing == ()
+    more = changed(name, *SCHEMA, "status", "properties", "later", value={"type": "string"})
+    assert parse_definition(kind, more).missing == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "missing"),
+    [
+        ("Topic", changed(NAMES["Topic"], *SCHEMA, "spec", "properties", "topicName"), "spec.topicName"),
+        (
+            "Topic",
+            changed(NAMES["Topic"], *SCHEMA, "spec", "properties", "mode", "enum", value=["Enforce"]),
+            "spec.mode: Observe",
+        ),
+        (
+            "Topic",
+            changed(NAMES["Topic"], *SCHEMA, "status", "properties", "clusters", "items", "properties", "consent"),
+            "status.clusters[].consent",
+        ),
+        (
+            "Cluster",
+            changed(NAMES["Cluster"], *SCHEMA, "status", "properties", "recordsTopicId"),
+            "status.recordsTopicId",
+        ),
+        ("Cluster", changed(NAMES["Cluster"], "served", value=0), "the version v1"),
+        ("Policy", changed(NAMES["Policy"], "subresources", "status"), "the subresource status"),
+    ],
+)
+def test_what_a_definition_lacks_is_named(kind: str, body: dict[str, Any], missing: str) -> None:
+    """A field of a spec or a status, a value, the version, the subresource."""
+    assert parse_definition(kind, body).missing == (missing,)
+
+
+def test_the_definitions_of_an_earlier_release_lack_fields() -> None:
+    """Those of 0.1.0, which a rollback or a chart without definitions leaves, are named with some of the fields."""
+    lacking = {kind: parse_definition(kind, OLD[name]) for kind, name in NAMES.items()}
+    assert lacking["Topic"].missing
+    assert lacking["Cluster"].missing
+    text = describe_missing({kind: each for kind, each in lacking.items() if each.missing})
+    assert "topics.topiarist.dev does not have " in text
+    assert len(text) < 1000
+
+
+def test_a_status_is_cut_to_what_a_definition_has() -> None:
+    """Fields in lists and objects go, maps and values stay."""
+    schema = {
+        "properties": {
+            "list": {"items": {"properties": {"name": {}}}},
+            "object": {"properties": {"in": {}}},
+            "map": {"additionalProperties": {}},
+        }
+    }
+    status = {"list": [{"name": 1, "other": 2}], "object": {"in": 1, "out": 2}, "map": {"any": 1}, "new": 3}
+    assert prune(status, schema) == {"list": [{"name": 1}], "object": {"in": 1}, "map": {"any": 1}}
+
+
+class Server:
+    """An API server with definitions, and events that a test adds before the watch."""
+
+    def __init__(self) -> None:
+        self.bodies = dict(NEW)
+        self.events: dict[str, list[dict[str, Any]]] = {}
+        self.selectors: list[str] = []
+
+    async def list_pages(self, path: str, **params: str) -> AsyncIterator[dict[str, Any]]:
+        """Yield the definition that the selector names."""
+        assert path == "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+        name = params["fieldSelector"].removeprefix("metadata.name=")
+        self.selectors.append(name)
+        items = [{**self.bodies[name], "metadata": {"name": name}}] if name in self.bodies else []
+        yield {"metadata": {"resourceVersion": "1"}, "items": items}
+
+    async def watch(self, _path: str, _version: str, **params: str) -> AsyncIterator[dict[str, Any]]:
+        """Yield the events of one definition."""
+        for event in self.events.pop(params["fieldSelector"].removeprefix("metadata.name="), ()):
+            yield event
+
+
+def test_a_change_of_a_definition_is_told() -> None:
+    """Each is read by its name at the start, all before the first report; a change and a deletion are reported."""
+
+    server, told = Server(), list[Mapping[str, Definition]]()
+    del server.bodies[NAMES["Policy"]]
+    name = NAMES["Topic"]
+    old = {**OLD[name], "metadata": {"name": name, "resourceVersion": "2"}}
+    new = {**NEW[name], "metadata": {"name": name, "resourceVersion": "3"}}
+    definitions = Definitions(cast(KubernetesClient, server), told.append)
+
+    async def work() -> None:
+        await definitions.refresh()
+        assert sorted(server.selectors) == sorted(NAMES.values())
+        assert [[*each] for each in told] == [["Policy"]]
+        server.events[name] = [{"type": "MODIFIED", "object": old}, {"type": "MODIFIED", "object": new}]
+        server.events[name].append({"type": "DELETED", "object": new})
+        task = asyncio.create_task(definitions.run())
+        await asyncio.sleep(1)
+        assert [[*each] for each in told[1:]] == [["Topic", "Policy"], ["Policy"], ["Topic", "Policy"]]
+        task.cancel()
+
+    run_in_virtual_time(work)
