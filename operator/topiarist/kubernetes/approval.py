@@ -202,11 +202,12 @@ def format_issue(issue: Issue) -> str:
 
 
 def describe_issue(issue: Issue) -> str:
-    """Return the text of a finding without its hint.
+    """Return the text of a finding about one topic, without its hint.
 
-    The hint depends on the approvals given so far, so texts with hints cannot be compared.
+    The hint depends on the approvals given so far, so texts with hints cannot be compared. Numbers of other topics are
+    left out: each change of them would write the statuses of all topics that share them.
     """
-    return f"{issue.message}{_format_withheld(issue)}"
+    return f"{issue.own_message or issue.message}{_format_withheld(issue)}"
 
 
 def _format_withheld(issue: Issue) -> str:

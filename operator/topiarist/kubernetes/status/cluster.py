@@ -61,7 +61,10 @@ def cluster_status(
         if result.error is None
         else resource.status.get("topics", _topic_counts(()))
     )
-    standing = _cluster_condition(resource, result.state, result.error, counts)
+    withheld = dict.fromkeys(
+        refusal.message for view in result.topic_results for refusal in view.refusals if refusal.own_message
+    )
+    standing = _cluster_condition(resource, result.state, result.error, counts, [*withheld])
     moves: Status = {key: resource.status[key] for key in _MOVE_FIELDS if key in resource.status}
     if result.moves is not None:
         moves = _moves_status(result.moves)
@@ -148,8 +151,13 @@ def _topic_counts(results: Iterable[TopicResult]) -> Mapping[str, int]:
 
 
 def _cluster_condition(
-    resource: Resource, state: ClusterState | None, error: TopiaristError | None, counts: Mapping[str, int]
+    resource: Resource,
+    state: ClusterState | None,
+    error: TopiaristError | None,
+    counts: Mapping[str, int],
+    withheld: Sequence[str],
 ) -> ReadyCondition:
+    """Return the condition of a Cluster; ``withheld`` are the budgets and limits that hold topics, with numbers."""
     if resource.errors:
         return invalid_condition(error_texts(resource))
     if error is None and state is not None and state.write_block.reason:
@@ -166,4 +174,5 @@ def _cluster_condition(
         )
     words = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "total")
     drift = f"{format_count(counts['drifted'], 'topic')} changed on the cluster" if counts["drifted"] else ""
-    return ReadyCondition(True, "Reachable", f"topics: {words}", drift=drift)
+    message = "; ".join((f"topics: {words}", *withheld))
+    return ReadyCondition(True, "Reachable", message, drift=drift)

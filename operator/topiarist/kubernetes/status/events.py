@@ -100,7 +100,9 @@ def unusable_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[E
     before, after = _find_ready_condition(resource.status), _find_ready_condition(status)
     if after is None or after["reason"] not in _UNUSABLE_REASONS:
         return
-    if before is None or (before["reason"], before["message"]) != (after["reason"], after["message"]):
+    compared = ("reason",) if after["reason"] == Reason.UNKNOWN_CLUSTER else ("reason", "message")
+    # The message of an unknown cluster names all Clusters: each new one would yield an Event for every such Topic.
+    if before is None or any(before[key] != after[key] for key in compared):
         yield Event(_event_reason(after["reason"]), after["message"], warning=True)
 
 

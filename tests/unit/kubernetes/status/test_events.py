@@ -277,6 +277,7 @@ def test_an_error_of_an_annotation_is_a_warning_once() -> None:
         (ready("Active"), ready("InvalidRule"), "InvalidRule"),
         (ready("InvalidRule"), ready("InvalidRule"), ""),
         (ready("InvalidRule", "another"), ready("InvalidRule"), "InvalidRule"),
+        (ready("UnknownCluster", "other Clusters"), ready("UnknownCluster"), ""),
     ],
 )
 def test_what_makes_a_resource_unusable_is_a_warning_once(
