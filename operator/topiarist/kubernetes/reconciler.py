@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from topiarist.deletion_guard import DeletionGuard
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import apply_filters
-from topiarist.filters.external_changes import withhold_external_changes
+from topiarist.filters.external_changes import split_external_changes, withhold_external_changes
 from topiarist.filters.limits import NO_LIMITS, LimitFilter
 from topiarist.filters.permissions import PlanFilter, keep_all
 from topiarist.filters.usage import filter_usage
@@ -48,7 +48,7 @@ from topiarist.kubernetes.moves import (
 from topiarist.kubernetes.retention import find_next_step, withhold_early_steps
 from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
-from topiarist.model.plan import Issue, Plan, TopicPlan
+from topiarist.model.plan import Change, Issue, Plan, TopicPlan
 from topiarist.model.progress import has_uninitialized, partitions_to_initialize
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
@@ -215,6 +215,13 @@ class TopicResult(NamedTuple):
             return False
         done = self.outcome.result in (Result.DONE, Result.UNCHANGED)
         return done or self.outcome.reason is Reason.MOVES_UNFINISHED
+
+    @property
+    def written_changes(self) -> tuple[Sequence[Change], Sequence[Change]]:
+        """Return the changes that were written: those of the spec, and those that reverted external changes."""
+        if self.plan is None or not self.is_applied or (self.outcome and self.outcome.result is Result.UNCHANGED):
+            return (), ()
+        return split_external_changes(self.plan, self.plan.record_after.owner if self.plan.record_after else "")
 
     @property
     def is_deferred(self) -> bool:
