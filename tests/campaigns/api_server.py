@@ -19,6 +19,7 @@ from campaigns.interruptions import Fault, Interruptions
 from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import PLURALS
 from topiarist.kubernetes.cluster_worker import TOPIC_CRD_PATH
+from topiarist.kubernetes.identity import IDENTITY_MANAGER
 from topiarist.kubernetes.status.writer import FINALIZER_MANAGER
 from topiarist.schema import load
 
@@ -162,7 +163,7 @@ class MemoryApiServer:
         await waiter
 
     def apply(self, path: str, body: Mapping[str, Any], manager: str) -> Body:
-        """Apply a status, or the finalizers of ``manager``. Raises ``ApiError`` as the API server does."""
+        """Apply a status, or finalizers or annotations of ``manager``. Raises ``ApiError`` as the API server does."""
         key, is_status = _parse_path(path)
         stored = self.objects.get(key)
         if stored is None or stored["metadata"]["uid"] != body["metadata"].get("uid"):
@@ -170,6 +171,11 @@ class MemoryApiServer:
         updated = copy.deepcopy(stored)
         if is_status:
             updated["status"] = json.loads(json.dumps(body["status"]))
+        elif manager == IDENTITY_MANAGER:
+            updated["metadata"]["annotations"] = {
+                **updated["metadata"].get("annotations", {}),
+                **body["metadata"]["annotations"],
+            }
         else:
             assert manager == FINALIZER_MANAGER, "the operator applies nothing else"
             self._apply_finalizers(key, updated, body["metadata"]["finalizers"], manager)
@@ -282,7 +288,7 @@ class MemoryApiClient:
             await self._server.wait_for_news()
 
     async def apply(self, path: str, body: Mapping[str, Any], field_manager: str) -> Body:
-        """Apply a status, or the operator's finalizer."""
+        """Apply a status, the operator's finalizer, or the annotation with a cluster id."""
         await self._begin("PATCH")
         return await self._end_write(path, self._server.apply(path, body, field_manager))
 

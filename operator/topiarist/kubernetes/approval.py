@@ -51,6 +51,9 @@ PAUSED = "paused"
 RETAIN = "retain"
 """The annotation that allows the deletion of a Topic without the deletion of its topic."""
 
+CLUSTER_ID = "cluster-id"
+"""The annotation with the id of the Kafka cluster that a Cluster was first used with; the operator writes it."""
+
 ALLOW_IN_USE = "allow-in-use"
 """The annotation that allows the deletion of a topic in use, for as many groups as it says: ``2 groups``."""
 
@@ -59,7 +62,7 @@ BOOLEAN_ANNOTATIONS = (PAUSED, RETAIN)
 
 ANNOTATIONS_BY_KIND: Mapping[str, tuple[str, ...]] = {
     "Topic": (*BOOLEAN_ANNOTATIONS, *CONSENT_ANNOTATIONS, ALLOW_IN_USE),
-    "Cluster": (PAUSED,),
+    "Cluster": (PAUSED, CLUSTER_ID),
     "Policy": (),
 }
 """The annotations that are known on each kind."""
@@ -179,7 +182,7 @@ def _deletion_issue(
         message = f"Cluster {cluster.name} does not allow that topics are deleted"
         return Issue(reason, message, hint=f"allowDeletion: true in the Cluster allows it{way_out}")
     if why := blocked_deletions.get(topic.topic):
-        return Issue(reason, why, hint=HINT_RETAIN)
+        return Issue(Reason.DELETION_HELD, why, hint=HINT_RETAIN if resource.deleting else "")
     if wrong := annotation_errors(resource):
         why = f"the topic is not deleted while an annotation of the Topic is not understood: {wrong[0]}"
         return Issue(Reason.DELETION_HELD, why, hint="correct or remove the annotation")

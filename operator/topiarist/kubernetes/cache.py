@@ -44,6 +44,7 @@ class Store:
         self._operator_class = operator_class
         self._other_release_resources: dict[ResourceId, Resource] = {}
         self._other_release_clusters: dict[ResourceKey, Resource] = {}
+        self._unserved_clusters: dict[ResourceKey, Resource] = {}
         self.topics: dict[ResourceKey, Resource] = {}
         self.clusters: dict[str, Resource] = {}
         self.policies: dict[str, Resource] = {}
@@ -58,6 +59,7 @@ class Store:
         """Add or update a resource; enqueue the affected clusters unless only the status has changed."""
         if self._is_outside_namespace(found):
             self._track_other_release_cluster(found)
+            self._track_unserved_cluster(found)
             return
         known = self.find(found.kind, found.namespace, found.name)
         if known and found.resource_version < known.resource_version:
@@ -69,8 +71,10 @@ class Store:
             if known:
                 self._evict(known)
             self._track_other_release(found)
+            self._track_unserved_cluster(found)
             return
         self._track_other_release(found, ours=True)
+        self._unserved_clusters.pop(found.key, None)
         if known and all(getattr(known, field) == getattr(found, field) for field in _INPUT_FIELDS):
             self._insert(found, known)
             return
@@ -86,6 +90,8 @@ class Store:
 
     def remove(self, found: Resource) -> None:
         """Remove a deleted resource; keep another resource of the same name, which was created since."""
+        if found.kind == "Cluster":
+            self._unserved_clusters.pop(found.key, None)
         if self._is_outside_namespace(found):
             if self._other_release_clusters.pop(found.key, None):
                 self._enqueue_all({UNASSIGNED})
@@ -136,6 +142,16 @@ class Store:
     def has_ambiguous_target(self, topic: Resource) -> bool:
         """Return whether there are several Clusters and a Topic neither selects nor was applied to any."""
         return len(self.clusters) > 1 and not topic.has_cluster_selection and not topic.applied_clusters
+
+    def other_clusters(self, home: Resource) -> Iterator[Resource]:
+        """Yield the other Clusters with the owner of this release in Kafka, also those that it does not serve."""
+        yield from (each for each in self.clusters.values() if each.name != home.name)
+        yield from self._unserved_clusters.values()
+
+    def enqueue(self, cluster: Resource) -> None:
+        """Request a reconciliation of a Cluster that this release serves."""
+        if cluster.namespace == self.operator_namespace and cluster.name in self.clusters:
+            self._enqueue(cluster.name)
 
     def topic_keys(self, name: str) -> Iterator[ResourceKey]:
         """Yield the keys of the Topics that target a cluster, readable or not."""
@@ -212,6 +228,16 @@ class Store:
             self._other_release_clusters[found.key] = found
         elif self._other_release_clusters.pop(found.key, None):
             self._enqueue_all({UNASSIGNED})
+
+    def _track_unserved_cluster(self, found: Resource) -> None:
+        """Record a Cluster that a release with this owner serves in another namespace or class, or remove the record.
+
+        Ownership records do not keep two such releases apart.
+        """
+        if found.kind == "Cluster" and self.owner and found.serving_owner == self.owner:
+            self._unserved_clusters[found.key] = found
+        else:
+            self._unserved_clusters.pop(found.key, None)
 
     def _insert(self, found: Resource, known: Resource | None) -> None:
         new = found.manifest if known is None or known.manifest is not found.manifest else None

@@ -16,12 +16,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from topiarist.errors import TopiaristError
+from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, collection_path, parse_resource
 from topiarist.kubernetes.cache import UNASSIGNED, ResourceId, ResourceKey, Store
 from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker
+from topiarist.kubernetes.identity import ClusterIdentities
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.policy_cache import PolicyCache, errors_of_policy
 from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult, recent_deletions
@@ -76,6 +77,7 @@ class Manager:
         self._record_event = record_event
         self._status_writer = StatusWriter(api, self.store.on_write_response)
         self._policy_cache = PolicyCache()
+        self._identities = ClusterIdentities(api, self.store)
         self._results: dict[str, Mapping[ResourceKey, TopicResult]] = {}
         self._moves_left: dict[str, int] = {}
         self._read_errors: dict[str, TopiaristError] = {}
@@ -146,7 +148,7 @@ class Manager:
             (loop.enqueue if name in self.store.clusters or name == UNASSIGNED else loop.stop)()
         elif name in self.store.clusters and self._secrets_folder and not self._stopping:
             session = ClusterSession(self._owner, Path(self._secrets_folder.name))
-            worker = ClusterWorker(self._api, self._policy_cache, session, lambda: self._stopping)
+            worker = ClusterWorker(self._api, self._policy_cache, session, lambda: self._stopping, self._identities)
             self._start_loop(name, WorkLoop(lambda: self._reconcile(name, worker), self._period), worker)
 
     def _start_loop(self, name: str, loop: WorkLoop, worker: ClusterWorker | None = None) -> None:
@@ -199,7 +201,9 @@ class Manager:
             chain(self._cluster_writes(home, result, events), self._topic_writes(changed, events, name)), events
         )
         if result.error:
-            return Requeue.AFTER_BACKOFF
+            # A refused Cluster takes over at once when the other one is deleted, so a request must shorten the wait.
+            is_refused = result.error.reason is Reason.CLUSTER_CONFLICT
+            return Requeue.AFTER_PERIOD if is_refused else Requeue.AFTER_BACKOFF
         if result.moves and result.moves.left:
             before_pass, self._moves_left[name] = self._moves_left.get(name), result.moves.left
             return Requeue.MOVED if result.moves.is_sent or before_pass != result.moves.left else Requeue.MOVING

@@ -168,18 +168,19 @@ def _topics_in_reassignment(state: ClusterState) -> frozenset[str]:
 class ReconcileRequest(Struct, frozen=True):
     """The input of one reconciliation.
 
-    ``cluster_resource`` is the Cluster. ``blocked_deletions`` maps a topic's name to the reason why the topic must not
-    be deleted although its resource is being deleted. ``policy_filter`` and ``limits`` apply the policies to a plan.
-    ``list_deletions`` returns the deletions of the last day for a state that was read. ``open_usage_reader`` opens a
-    session that reads the usage of topics, None if the Cluster has no address of its brokers. ``read_topic`` reads the
-    present Topic before a change that cannot be undone; by default each Topic is current. ``plan_cache`` and
-    ``move_tracker`` are kept from one reconciliation of the cluster to the next.
+    ``cluster_resource`` is the Cluster, ``claimed_id`` the id of the Kafka cluster that it has claimed; empty for none.
+    ``blocked_deletions`` maps a topic's name to the reason why the topic must not be deleted. ``policy_filter`` and
+    ``limits`` apply the policies to a plan. ``list_deletions`` returns the deletions of the last day for a state that
+    was read. ``open_usage_reader`` opens a session that reads the usage of topics, None if the Cluster has no address
+    of its brokers. ``read_topic`` reads the present Topic before a change that cannot be undone; by default each Topic
+    is current. ``plan_cache`` and ``move_tracker`` are kept from one reconciliation of the cluster to the next.
     """
 
     cluster_resource: Resource
     cluster: ClusterSpec
     candidates: Sequence[Candidate]
     owner: str
+    claimed_id: str = ""
     blocked_deletions: Mapping[str, str] = field(default_factory=dict)
     policy_filter: PlanFilter = keep_all
     limits: LimitFilter = NO_LIMITS
@@ -244,7 +245,8 @@ class ReconcileResult(NamedTuple):
 
     ``state`` is None if the cluster was not read, ``report`` is None if nothing was applied. ``error`` is the error
     that ended the reconciliation early, if any. ``deletions`` are the deletions of the last day, counted before any
-    write; None if the cluster was not read. ``moves`` are None if nothing was applied.
+    write; None if the cluster was not read. ``moves`` are None if nothing was applied. ``cluster_id`` is the id of
+    the Kafka cluster that another Cluster has; empty for a Cluster that is served.
     """
 
     topic_results: Sequence[TopicResult]
@@ -253,6 +255,7 @@ class ReconcileResult(NamedTuple):
     error: TopiaristError | None = None
     deletions: Sequence[Deletion] | None = None
     moves: ClusterMoves | None = None
+    cluster_id: str = ""
 
 
 class WritableCluster(PartitionInspector, ProgressSource, Protocol):
@@ -276,7 +279,7 @@ def reconcile_cluster(
         state = cluster.read()
         run = _run_options(request, candidates, state)
         deletions = request.list_deletions(state)
-        require_cluster_id(request.cluster.cluster_id, state.cluster_id)
+        require_cluster_id(request.claimed_id or request.cluster.cluster_id, state.cluster_id)
         specs = request.plan_cache.changed_specs(state, request.cluster, run, desired.values())
         plan = require_all_topics_planned(make_plan(state, request.cluster, specs, run), specs)
         plan = refuse_unhealthy_moves(cluster, plan, state)

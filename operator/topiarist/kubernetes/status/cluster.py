@@ -72,6 +72,7 @@ def cluster_status(
     return {
         **{key: resource.status[key] for key in _STATE_FIELDS if key in resource.status},
         **(_state_status(result.state) if result.state else {}),
+        **({"clusterId": result.cluster_id} if result.cluster_id else {}),
         **common_status(resource, standing, clock.format_time(now), unavailable_namespaces),
         "topics": counts,
         **moves,
