@@ -149,6 +149,17 @@ class MemoryApiServer:
                     found[event.key] = event.text
         return min(limit, self._version), [json.loads(text) for text in found.values()]
 
+    def snapshot(self) -> Callable[[int], None]:
+        """Return the restore of the present objects, with the versions that etcd then adds to the present one."""
+        kept = copy.deepcopy((self.objects, self._finalizer_managers)), self._version
+
+        def restore(bump: int) -> None:
+            (self.objects, self._finalizer_managers), self._version = copy.deepcopy(kept[0]), kept[1] + bump
+            self.history = [event for event in self.history if event.version <= kept[1]]
+            self.notify()
+
+        return restore
+
     def notify(self) -> None:
         """Wake all watches, after a change of the history or of a view."""
         for waiter in self._waiters:

@@ -23,8 +23,11 @@ ResourceId = tuple[str, str, str]
 UNASSIGNED = ""
 """The queue name, in place of a cluster's, of Policies and of Topics without a target cluster."""
 
-_INPUT_FIELDS = ("uid", "generation", "labels", "source", "finalizers", "deleting")
-"""The fields that a reconciliation reads. A status is not among them: each reconciliation would request the next."""
+_INPUT_FIELDS = ("uid", "generation", "labels", "source", "finalizers", "deleting", "manifest", "raw_spec")
+"""The fields that a reconciliation reads. A status is not among them: each reconciliation would request the next.
+
+The generation alone does not identify a spec: after a restore of etcd it is counted anew.
+"""
 
 
 class Store:
@@ -55,14 +58,18 @@ class Store:
         self._parsed_policies: dict[str, Policy] = {}
         self._spec_cache = SpecCache()
 
-    def upsert(self, found: Resource) -> None:
-        """Add or update a resource; enqueue the affected clusters unless only the status has changed."""
+    def upsert(self, found: Resource, listed_at: int = 0) -> None:
+        """Add or update a resource; enqueue the affected clusters unless only the status has changed.
+
+        ``listed_at`` is the version of the list that has the resource. A list of a later version than the known
+        resource replaces it also by an older one: etcd was restored, and the known resource is of a lost history.
+        """
         if self._is_outside_namespace(found):
             self._track_other_release_cluster(found)
             self._track_unserved_cluster(found)
             return
         known = self.find(found.kind, found.namespace, found.name)
-        if known and found.resource_version < known.resource_version:
+        if known and found.resource_version < known.resource_version and listed_at < known.resource_version:
             return  # an older answer or event, received after a newer one
         # Another release that writes the status of a Topic serves it only if it has a cluster for it.
         is_served = found.kind != "Topic" or bool(found.status.get("clusters"))

@@ -117,7 +117,8 @@ class Manager:
         (self.store.remove if deleted else self.store.upsert)(found)
 
     def enqueue_all(self) -> None:
-        """Request a reconciliation of everything."""
+        """Request a reconciliation of everything, also of the statuses: a restore of etcd sets them back."""
+        self._cluster_inventory.clear()
         for name in [*self._loops]:
             self._enqueue(name)
 
