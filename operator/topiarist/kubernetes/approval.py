@@ -192,6 +192,8 @@ def _deletion_issue(
 _HINTS = {
     Reason.BROKERS_MISSING: "wait until it is back; if it will not return, add it to excludeBrokers of the Cluster",
     Reason.BUDGET_EXCEEDED: "request less, or raise it in spec.budgets of the Cluster; deletions count for 24 hours",
+    Reason.TOPIC_IN_USE: f"ask its users to stop first; or annotate the Topic with {load.API_GROUP}/{ALLOW_IN_USE} and "
+    "exactly this number of groups",
     Reason.NOT_ADOPTED: "to adopt it, add a pattern to spec.adopt of the Cluster",
     Reason.UNKNOWN_BROKERS: "name brokers that the cluster has",
 }
@@ -207,8 +209,8 @@ def format_issue(issue: Issue) -> str:
 def describe_issue(issue: Issue) -> str:
     """Return the text of a finding about one topic, without its hint.
 
-    The hint depends on the approvals given so far, so texts with hints cannot be compared. Numbers of other topics are
-    left out: each change of them would write the statuses of all topics that share them.
+    The hint depends on the approvals given so far, so texts with hints cannot be compared. Numbers of other topics and
+    measured values are left out: each change of them would write the status anew.
     """
     return f"{issue.own_message or issue.message}{_format_withheld(issue)}"
 

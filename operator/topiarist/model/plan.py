@@ -177,8 +177,8 @@ class Issue(NamedTuple):
 
     ``field`` is the path below the spec (empty: the topic as a whole), ``hint`` the advice, ``withheld`` the refused
     changes, if any. ``cause_origin`` is the location of the policy rule, or of the field of the Cluster, that caused
-    the issue; it is not part of a plan's meaning. ``own_message`` is the message without the numbers and names of other
-    topics, for a reader of this topic alone; empty if ``message`` has none.
+    the issue; it is not part of a plan's meaning. ``own_message`` is the message without numbers and names of other
+    topics and without measured values, so that it only changes with the topic's own state; empty if ``message`` is so.
     """
 
     reason: Reason

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from topiarist.errors import TopiaristError
+from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource, error_texts
 from topiarist.kubernetes.approval import format_issue
@@ -36,6 +36,9 @@ _STATE_FIELDS = ("clusterId", "brokers", "recordsTopicId")
 """Fields that keep their last value while the cluster cannot be read."""
 
 _MOVE_FIELDS = ("moves", "draining", "drainingLeft")
+
+_SHARED_REASONS = frozenset({Reason.BUDGET_EXCEEDED, Reason.LIMIT_EXCEEDED, Reason.TOO_LARGE})
+"""Reasons that hold several topics with one message, which has the numbers of all."""
 
 _MAX_BROKERS = 1000
 """Maximum number of brokers that a list in a status has."""
@@ -62,7 +65,10 @@ def cluster_status(
         else resource.status.get("topics", _topic_counts(()))
     )
     withheld = dict.fromkeys(
-        refusal.message for view in result.topic_results for refusal in view.refusals if refusal.own_message
+        refusal.message
+        for view in result.topic_results
+        for refusal in view.refusals
+        if refusal.own_message and refusal.reason in _SHARED_REASONS
     )
     standing = _cluster_condition(resource, result.state, result.error, counts, [*withheld])
     moves: Status = {key: resource.status[key] for key in _MOVE_FIELDS if key in resource.status}
