@@ -23,7 +23,7 @@ ResourceId = tuple[str, str, str]
 UNASSIGNED = ""
 """The queue name, in place of a cluster's, of Policies and of Topics without a target cluster."""
 
-_INPUT_FIELDS = ("uid", "generation", "labels", "source", "finalizers", "deleting", "manifest", "raw_spec")
+_INPUT_FIELDS = ("uid", "generation", "labels", "source", "finalizers", "deleting", "declared_spec")
 """The fields that a reconciliation reads. A status is not among them: each reconciliation would request the next.
 
 The generation alone does not identify a spec: after a restore of etcd it is counted anew.
