@@ -158,7 +158,7 @@ class Store:
     def enqueue(self, cluster: Resource) -> None:
         """Request a reconciliation of a Cluster that this release serves."""
         if cluster.namespace == self.operator_namespace and cluster.name in self.clusters:
-            self._enqueue(cluster.name)
+            self._enqueue_all({cluster.name})
 
     def topic_keys(self, name: str) -> Iterator[ResourceKey]:
         """Yield the keys of the Topics that target a cluster, readable or not."""
