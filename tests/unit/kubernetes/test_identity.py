@@ -40,7 +40,7 @@ class Server:
 
 
 class World:
-    """Two Clusters ``a`` and ``b``, of which ``a`` is older, with their claims."""
+    """Two Clusters ``a`` and ``b`` with their claims; ``a`` is older."""
 
     def __init__(self, **specs: Mapping[str, Any]) -> None:
         self.enqueued: list[str] = []
