@@ -87,8 +87,10 @@ class Informer(Generic[T]):
                 key = _key(body)
                 found[key] = self._parse(body, self._objects.get(key))
         gone = [each for key, each in self._objects.items() if key not in found]
-        # A list that is older than an event shows that etcd was restored: known versions are of a lost history.
-        listed = int(version) if int(version) >= self._last_version else _ANY_VERSION
+        # After an outage, a list that is older than an event shows that etcd was restored: known versions are of a lost
+        # history. Without an outage the list is only late, and must bring no old spec or status back.
+        is_restored = self._failures > 0 and int(version) < self._last_version
+        listed = _ANY_VERSION if is_restored else int(version)
         self._objects, self._version, self._last_version = found, version, int(version)
         self._listed_at = asyncio.get_running_loop().time()
         for each in gone:
