@@ -118,6 +118,7 @@ class Reason(str, Enum):
     AFTER_MOVES = "AfterMoves", Exit.REFUSED, True
     BROKERS_MISSING = "BrokersMissing", Exit.REFUSED, True
     BUDGET_EXCEEDED = "BudgetExceeded", Exit.REFUSED
+    CLUSTER_CONFLICT = "ClusterConflict", Exit.REFUSED
     CO_PARTITIONS_DIFFER = "CoPartitionsDiffer", Exit.REFUSED
     CONFIG_INVALID = "ConfigInvalid", Exit.REFUSED
     CONFIG_TOO_NEW = "ConfigTooNew", Exit.REFUSED

@@ -19,6 +19,7 @@ from campaigns.interruptions import Fault, Interruptions
 from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import PLURALS
 from topiarist.kubernetes.cluster_worker import TOPIC_CRD_PATH
+from topiarist.kubernetes.identity import IDENTITY_MANAGER
 from topiarist.kubernetes.status.writer import FINALIZER_MANAGER
 from topiarist.schema import load
 
@@ -148,6 +149,17 @@ class MemoryApiServer:
                     found[event.key] = event.text
         return min(limit, self._version), [json.loads(text) for text in found.values()]
 
+    def snapshot(self) -> Callable[[int], None]:
+        """Return the restore of the present objects, with the versions that etcd then adds to the present one."""
+        kept = copy.deepcopy((self.objects, self._finalizer_managers)), self._version
+
+        def restore(bump: int) -> None:
+            (self.objects, self._finalizer_managers), self._version = copy.deepcopy(kept[0]), kept[1] + bump
+            self.history = [event for event in self.history if event.version <= kept[1]]
+            self.notify()
+
+        return restore
+
     def notify(self) -> None:
         """Wake all watches, after a change of the history or of a view."""
         for waiter in self._waiters:
@@ -162,7 +174,7 @@ class MemoryApiServer:
         await waiter
 
     def apply(self, path: str, body: Mapping[str, Any], manager: str) -> Body:
-        """Apply a status, or the finalizers of ``manager``. Raises ``ApiError`` as the API server does."""
+        """Apply a status, or finalizers or annotations of ``manager``. Raises ``ApiError`` as the API server does."""
         key, is_status = _parse_path(path)
         stored = self.objects.get(key)
         if stored is None or stored["metadata"]["uid"] != body["metadata"].get("uid"):
@@ -170,6 +182,11 @@ class MemoryApiServer:
         updated = copy.deepcopy(stored)
         if is_status:
             updated["status"] = json.loads(json.dumps(body["status"]))
+        elif manager == IDENTITY_MANAGER:
+            updated["metadata"]["annotations"] = {
+                **updated["metadata"].get("annotations", {}),
+                **body["metadata"]["annotations"],
+            }
         else:
             assert manager == FINALIZER_MANAGER, "the operator applies nothing else"
             self._apply_finalizers(key, updated, body["metadata"]["finalizers"], manager)
@@ -283,7 +300,7 @@ class MemoryApiClient:
             await self._server.wait_for_news()
 
     async def apply(self, path: str, body: Mapping[str, Any], field_manager: str) -> Body:
-        """Apply a status, or the operator's finalizer."""
+        """Apply a status, the operator's finalizer, or the annotation with a cluster id."""
         await self._begin("PATCH")
         return await self._end_write(path, self._server.apply(path, body, field_manager))
 

@@ -29,6 +29,9 @@ ADDRESS = "zk:2181/prod"
 BOOTSTRAP_SERVERS = "kafka:9092"
 """The address of the brokers of the same cluster."""
 
+OTHER_ADDRESS, OTHER_ID = "zk:2181/other", "8sYkR0b2QIu1nT4mXc9pAw"
+"""The address and the id of another cluster."""
+
 
 class Write(NamedTuple):
     """A change of a topic that was applied: the kinds of its changes, and whether it may lose data."""
@@ -45,7 +48,10 @@ class KafkaClusters:
     """
 
     def __init__(self, interruptions: Interruptions, now: Callable[[], datetime]) -> None:
-        self.states: dict[str, ClusterState] = {ADDRESS: states.cluster(brokers=BROKERS, next_identity=1000)}
+        self.states: dict[str, ClusterState] = {
+            ADDRESS: states.cluster(brokers=BROKERS, next_identity=1000),
+            OTHER_ADDRESS: states.cluster(brokers=BROKERS, next_identity=1000, cluster_id=OTHER_ID),
+        }
         self.writes: list[Write] = []
         self._sessions: list[CampaignCluster] = []
         self.interruptions = interruptions
@@ -54,8 +60,8 @@ class KafkaClusters:
     def open(self, spec: ClusterSpec, **_options: object) -> CampaignCluster:
         """Open a session with the cluster of a spec. Raises ``Unreachable`` for an unknown address."""
         match spec.access:
-            case ZooKeeperAccess(connect=address) if address == ADDRESS:
-                self._sessions.append(CampaignCluster(self, ADDRESS))
+            case ZooKeeperAccess(connect=address) if address in self.states:
+                self._sessions.append(CampaignCluster(self, address))
                 return self._sessions[-1]
             case KafkaAccess(bootstrap_servers=address) if address == BOOTSTRAP_SERVERS:
                 self._sessions.append(CampaignCluster(self, ADDRESS))
@@ -141,6 +147,10 @@ class CampaignCluster(MemoryCluster):
         if record:
             written = DeletionRecord(record.owner, int(self._clusters.now().timestamp() * 1000))
             self.state = replace(self.state, deletion_records={**self.state.deletion_records, topic: written})
+
+    def read_cluster_id(self) -> str:
+        """Return the id of the cluster."""
+        return self.state.cluster_id
 
     def enable_decode_cache(self) -> Self:
         """Return the cluster itself."""

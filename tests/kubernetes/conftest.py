@@ -140,7 +140,8 @@ def estate(
 def place(estate: SharedOperator, api: ApiClient, namespace: str) -> Iterator[SharedOperatorFixture]:
     """Return a Kafka cluster for one test; its Cluster is not declared yet."""
     connect = f"{estate.zookeeper.connect}/{namespace}"
-    with SimulatedKafka(connect, BROKERS) as kafka, connect_client(connect) as client:
+    # An id of its own: the operator serves one Cluster for each Kafka cluster.
+    with SimulatedKafka(connect, BROKERS, cluster_id=namespace) as kafka, connect_client(connect) as client:
         found = SharedOperatorFixture(estate, api, namespace, kafka, client)
         yield found
         found.delete_cluster()

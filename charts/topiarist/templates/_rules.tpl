@@ -27,7 +27,7 @@
 {{- define "topiarist.rules.home" -}}
 - apiGroups: [topiarist.dev]
   resources: [clusters]
-  verbs: [get]
+  verbs: [get, patch]
 - apiGroups: [topiarist.dev]
   resources: [policies]
   verbs: [list, watch]

@@ -35,8 +35,8 @@ _HINT_RAISE_BUDGET = "reduce the changes, or raise the budget in spec.budgets of
 CostFunction = Callable[[TopicPlan, Change], int]
 """Returns what a change costs of a budget; 0 if the budget does not count the change."""
 
-ExceededBudget = tuple[str, CostFunction]
-"""The numbers and the field of an exceeded budget as a message, and its cost function."""
+ExceededBudget = tuple[str, CostFunction, str]
+"""The numbers and the field of an exceeded budget as a message, its cost function, and its field."""
 
 
 def enforce_budgets(plan: Plan, budgets: Budgets, *, partial: bool = False) -> Plan:
@@ -47,12 +47,11 @@ def enforce_budgets(plan: Plan, budgets: Budgets, *, partial: bool = False) -> P
     """
     exceeded = [*_exceeded_budgets(plan, budgets)]
     if partial:
-        for message, cost in exceeded:
-            issue = Issue(Reason.BUDGET_EXCEEDED, message, hint=_HINT_RAISE_BUDGET)
-            plan = _withhold_matching(plan, cost, issue)
+        for message, cost, name in exceeded:
+            plan = _withhold_matching(plan, cost, _build_issue(message, _HINT_RAISE_BUDGET, name))
     elif exceeded:
         # An exceeded budget means that the plan is probably not intended, so no part of it is trusted.
-        message = f"{'; '.join(message for message, _ in exceeded)}: nothing is written to this cluster"
+        message = f"{'; '.join(message for message, *_ in exceeded)}: nothing is written to this cluster"
         hint = f"{_HINT_RAISE_BUDGET}; to make the changes that the budget does not count, pass --partial"
         plan = _withhold_matching(plan, lambda _topic, _change: True, Issue(Reason.BUDGET_EXCEEDED, message, hint=hint))
     return _limit_notifications(plan, budgets.notifications) if plan.bypasses_brokers else plan
@@ -71,7 +70,7 @@ def _exceeded_budgets(plan: Plan, budgets: Budgets) -> Iterator[ExceededBudget]:
         # A topic counts once, by its most expensive change.
         spent = sum(max(cost(topic, change) for change in topic.changes) for topic in plan.actionable_topics())
         if limit is not None and spent > limit:
-            yield f"{format_count(spent, noun)}, {limit:,} allowed ({name})", cost
+            yield f"{format_count(spent, noun)}, {limit:,} allowed ({name})", cost, name
     yield from _partitions_per_topic(plan, budgets.partitions_per_topic)
     if budgets.changed_share is not None:
         yield from _changed_share(plan, budgets.changed_share)
@@ -102,7 +101,7 @@ def _partitions_per_topic(plan: Plan, limit: int) -> Iterator[ExceededBudget]:
         more = f" and too many for {format_count(len(over_limit) - 1, 'other topic')}" if len(over_limit) > 1 else ""
         count = format_count(totals[largest], "partition")
         message = f"{count} for {largest}{more}, {limit:,} allowed (partitionsPerTopic)"
-        yield message, lambda topic, change: total(topic, change) > limit
+        yield message, lambda topic, change: total(topic, change) > limit, "partitionsPerTopic"
 
 
 def _changed_share(plan: Plan, limit: int) -> Iterator[ExceededBudget]:
@@ -115,7 +114,7 @@ def _changed_share(plan: Plan, limit: int) -> Iterator[ExceededBudget]:
     )
     if changed * 100 > existing * limit:
         message = f"{changed:,} of {format_count(existing, 'existing topic')} changed, {limit}% allowed (changedShare)"
-        yield message, _changes_existing_topic
+        yield message, _changes_existing_topic, "changedShare"
 
 
 def _changes_existing_topic(topic: TopicPlan, change: Change) -> bool:
@@ -139,8 +138,13 @@ def _limit_notifications(plan: Plan, limit: int) -> Plan:
     waiting = frozenset(updates[limit:])
     message = f"{format_count(len(updates), 'config notification')} to send, {limit:,} allowed (notifications)"
     hint = "run again for the next notifications, or raise the budget in spec.budgets of the Cluster"
-    issue = Issue(Reason.BUDGET_EXCEEDED, message, hint=hint)
+    issue = _build_issue(message, hint, "notifications")
     return _withhold_matching(plan, lambda topic, change: topic.topic in waiting and notifies(change), issue)
+
+
+def _build_issue(message: str, hint: str, name: str) -> Issue:
+    own = f"the changes of all topics together exceed the budget {name} of the Cluster"
+    return Issue(Reason.BUDGET_EXCEEDED, message, hint=hint, own_message=own)
 
 
 def _withhold_matching(plan: Plan, cost: CostFunction, issue: Issue) -> Plan:

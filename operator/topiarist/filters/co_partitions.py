@@ -33,14 +33,15 @@ def withhold_split_groups(plan: Plan, lost: Collection[str] = ()) -> Plan:
             for member in members
             if (count := _count_after(member, is_lost=member.topic in lost)) is not None
         }
+        own = f"the topics of coPartitionGroup {group} would have different counts"
         if unreadable := next((each for each in members if _is_unreadable(each)), None):
-            problem = f"{unreadable.topic} of coPartitionGroup {group} cannot be read"
+            problem = own = f"{unreadable.topic} of coPartitionGroup {group} cannot be read"
         elif len(set(counts.values())) > 1:
             problem = f"coPartitionGroup {group} would have different counts: {_describe(counts)}"
         else:
             continue
         for member in members:
-            replaced[member.topic] = _withhold_growth(member, problem)
+            replaced[member.topic] = _withhold_growth(member, problem, own)
     return replace(plan, topics=tuple(replaced.get(each.topic, each) for each in plan.topics)) if replaced else plan
 
 
@@ -68,9 +69,10 @@ def _describe(counts: dict[str, int]) -> str:
     return ", ".join(f"{topic} {format_count(count, 'partition')}" for topic, count in sorted(counts.items()))
 
 
-def _withhold_growth(topic: TopicPlan, problem: str) -> TopicPlan:
+def _withhold_growth(topic: TopicPlan, problem: str, own: str) -> TopicPlan:
     if not topic.is_actionable:
         return topic
     changes: list[Change] = [each for each in topic.changes if isinstance(each, CreateTopic | AddPartitions)]
     hint = "its topics grow together or not at all: make the growth of the others possible, or take this one out"
-    return withhold(topic, changes, Issue(Reason.CO_PARTITIONS_DIFFER, problem, ("coPartitionGroup",), hint))
+    issue = Issue(Reason.CO_PARTITIONS_DIFFER, problem, ("coPartitionGroup",), hint, own_message=own)
+    return withhold(topic, changes, issue)

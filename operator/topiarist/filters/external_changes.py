@@ -2,13 +2,14 @@
 
 The ownership record has the spec values of the moment when the topic last matched its spec. If the spec still asks for
 such a value and the topic no longer has it, another client changed the topic: that is drift. The operator calls
-``withhold_external_changes`` on each plan if its policy is to report drift only. The ownership record is the only
-memory of applied values, because it outlives every resource, status and run.
+``withhold_external_changes`` on each plan if its policy is to report drift only, and ``split_external_changes`` to
+report what it reverted. The ownership record is the only memory of applied values, because it outlives every resource,
+status and run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -39,17 +40,27 @@ def withhold_external_changes(plan: Plan) -> Plan:
     return replace(plan, topics=tuple(_withhold_in_topic(topic, plan.owner) for topic in plan.topics))
 
 
-def _withhold_in_topic(topic: TopicPlan, owner: str) -> TopicPlan:
+def split_external_changes(topic: TopicPlan, owner: str) -> tuple[Sequence[Change], Sequence[Change]]:
+    """Return the changes that the manifest caused, and those that undo external changes.
+
+    A change of both is split. Everything is of the manifest if the topic has no record of ``owner``.
+    """
     actual, record = topic.before, topic.record_before
     if topic.observe_only or topic.spec is None or actual is None or record is None:
-        return topic
+        return topic.changes, ()
     if record.owner != owner or record.deleted:
-        return topic
+        return topic.changes, ()
     kept, drifted = list[Change](), list[Change]()
     for change in topic.changes:
         for part, is_external in _split_change(change, actual, record):
             (drifted if is_external else kept).append(part)
-    if not drifted:
+    return kept, drifted
+
+
+def _withhold_in_topic(topic: TopicPlan, owner: str) -> TopicPlan:
+    kept, drifted = split_external_changes(topic, owner)
+    actual = topic.before
+    if not drifted or topic.spec is None or actual is None:
         return topic
     issue = Issue(
         Reason.DRIFT_DETECTED,

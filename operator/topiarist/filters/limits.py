@@ -210,8 +210,13 @@ def _format_total(resource: LimitedResource, total: int | None) -> str:
 
 
 def _build_issue(limit: Limit, usage: LimitUsage) -> Issue:
-    message = f"{_describe_excess(usage)} ({limit.title})"
-    return Issue(Reason.LIMIT_EXCEEDED if limit.deny else Reason.POLICY_WARNING, message, hint=_HINT)
+    own = f"{usage.group}: more than {_format_total(usage.resource, usage.allowed)} ({limit.title})"
+    return Issue(
+        Reason.LIMIT_EXCEEDED if limit.deny else Reason.POLICY_WARNING,
+        f"{_describe_excess(usage)} ({limit.title})",
+        hint=_HINT,
+        own_message=own,
+    )
 
 
 def _apply_issues(topic: TopicPlan, issues: Sequence[tuple[LimitedResource, Issue]], plan: Plan) -> TopicPlan:

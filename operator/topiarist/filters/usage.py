@@ -15,7 +15,7 @@ from topiarist.errors import Reason
 from topiarist.filters.permissions import filter_changes
 from topiarist.model.plan import Change, DeleteTopic, Issue, Plan, TopicPlan
 from topiarist.model.usage import DeletionCheck, TopicUsage, UsageSettings
-from topiarist.usage.describe import describe_change, describe_missing, describe_users
+from topiarist.usage.describe import describe_change, describe_missing, describe_users, name_groups
 from topiarist.usage.judge import DeletionVerdict, judge_deletion
 
 _SEGMENT_BYTES = "segment.bytes"
@@ -43,11 +43,13 @@ def filter_usage(plan: Plan, settings: UsageSettings, is_allowed: IsAllowed = al
                 Reason.TOPIC_IN_USE,
                 f"is in use: {describe_change(change, usage, read_at)}",
                 hint=f"ask its users to stop first; or --allow-in-use {topic.topic}",
+                own_message=f"is in use, with {name_groups(usage)}",
             )
         if verdict is DeletionVerdict.UNKNOWN and settings.deletion is DeletionCheck.REQUIRE_NOT_SEEN:
             return Issue(
                 Reason.USAGE_UNKNOWN,
                 f"is not proven to be out of use: {_describe_unknown(plan, usage, read_at)}",
+                own_message="is not proven to be out of use",
                 hint=f"take snapshots with --evidence, and give them by --evidence; or --allow-in-use {topic.topic}",
             )
         return None

@@ -53,6 +53,9 @@ PAUSED = "paused"
 RETAIN = "retain"
 """The annotation that allows the deletion of a Topic without the deletion of its topic."""
 
+CLUSTER_ID = "cluster-id"
+"""The annotation with the id of the Kafka cluster that a Cluster was first used with; the operator writes it."""
+
 ALLOW_IN_USE = "allow-in-use"
 """The annotation that allows the deletion of a topic in use, for as many groups as it says: ``2 groups``."""
 
@@ -61,7 +64,7 @@ BOOLEAN_ANNOTATIONS = (PAUSED, RETAIN)
 
 ANNOTATIONS_BY_KIND: Mapping[str, tuple[str, ...]] = {
     "Topic": (*BOOLEAN_ANNOTATIONS, *CONSENT_ANNOTATIONS, ALLOW_IN_USE),
-    "Cluster": (PAUSED,),
+    "Cluster": (PAUSED, CLUSTER_ID),
     "Policy": (),
 }
 """The annotations that are known on each kind."""
@@ -186,7 +189,7 @@ def _deletion_issue(
         message = f"Cluster {cluster.name} does not allow that topics are deleted"
         return Issue(reason, message, hint=f"allowDeletion: true in the Cluster allows it{way_out}")
     if why := blocked_deletions.get(topic.topic):
-        return Issue(reason, why, hint=HINT_RETAIN)
+        return Issue(Reason.DELETION_HELD, why, hint=HINT_RETAIN if resource.deleting else "")
     if wrong := annotation_errors(resource):
         why = f"the topic is not deleted while an annotation of the Topic is not understood: {wrong[0]}"
         return Issue(Reason.DELETION_HELD, why, hint="correct or remove the annotation")
@@ -196,6 +199,8 @@ def _deletion_issue(
 _HINTS = {
     Reason.BROKERS_MISSING: "wait until it is back; if it will not return, add it to excludeBrokers of the Cluster",
     Reason.BUDGET_EXCEEDED: "request less, or raise it in spec.budgets of the Cluster; deletions count for 24 hours",
+    Reason.TOPIC_IN_USE: f"ask its users to stop first; or annotate the Topic with {load.API_GROUP}/{ALLOW_IN_USE} and "
+    "exactly this number of groups",
     Reason.NOT_ADOPTED: "to adopt it, add a pattern to spec.adopt of the Cluster",
     Reason.UNKNOWN_BROKERS: "name brokers that the cluster has",
 }
@@ -209,11 +214,12 @@ def format_issue(issue: Issue) -> str:
 
 
 def describe_issue(issue: Issue) -> str:
-    """Return the text of a finding without its hint.
+    """Return the text of a finding about one topic, without its hint.
 
-    The hint depends on the approvals given so far, so texts with hints cannot be compared.
+    The hint depends on the approvals given so far, so texts with hints cannot be compared. Numbers of other topics and
+    measured values are left out: each change of them would write the status anew.
     """
-    return f"{issue.message}{_format_withheld(issue)}"
+    return f"{issue.own_message or issue.message}{_format_withheld(issue)}"
 
 
 def _format_withheld(issue: Issue) -> str:

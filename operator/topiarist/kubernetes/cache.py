@@ -24,11 +24,12 @@ ResourceId = tuple[str, str, str]
 UNASSIGNED = ""
 """The queue name, in place of a cluster's, of Policies and of Topics without a target cluster."""
 
-_INPUT_FIELDS = ("uid", "generation", "deleting")
+_INPUT_FIELDS = ("uid", "generation", "deleting", "declared_spec")
 """The fields that each reconciliation reads.
 
 A status is not among them: each reconciliation would request the next. ``Store`` knows which labels and annotations are
-read; a user may change all others at any rate.
+read; a user may change all others at any rate. The generation alone does not identify a spec: after a restore of etcd
+it is counted anew.
 """
 
 
@@ -53,6 +54,7 @@ class Store:
         self._operator_class = operator_class
         self._other_release_resources: dict[ResourceId, Resource] = {}
         self._other_release_clusters: dict[ResourceKey, Resource] = {}
+        self._unserved_clusters: dict[ResourceKey, Resource] = {}
         self.topics: dict[ResourceKey, Resource] = {}
         self.clusters: dict[str, Resource] = {}
         self.policies: dict[str, Resource] = {}
@@ -63,13 +65,18 @@ class Store:
         self._parsed_policies: dict[str, Policy] = {}
         self._spec_cache = SpecCache()
 
-    def upsert(self, found: Resource) -> None:
-        """Add or update a resource; enqueue the affected clusters unless only the status has changed."""
+    def upsert(self, found: Resource, listed_at: int = 0) -> None:
+        """Add or update a resource; enqueue the affected clusters unless only the status has changed.
+
+        ``listed_at`` is the version of the list that has the resource. A list of a later version than the known
+        resource replaces it also by an older one: etcd was restored, and the known resource is of a lost history.
+        """
         if self._is_outside_namespace(found):
             self._track_other_release_cluster(found)
+            self._track_unserved_cluster(found)
             return
         known = self.find(found.kind, found.namespace, found.name)
-        if known and found.resource_version < known.resource_version:
+        if known and found.resource_version < known.resource_version and listed_at < known.resource_version:
             return  # an older answer or event, received after a newer one
         # Another release that writes the status of a Topic serves it only if it has a cluster for it.
         is_served = found.kind != "Topic" or bool(found.status.get("clusters"))
@@ -78,8 +85,10 @@ class Store:
             if known:
                 self._evict(known)
             self._track_other_release(found)
+            self._track_unserved_cluster(found)
             return
         self._track_other_release(found, ours=True)
+        self._unserved_clusters.pop(found.key, None)
         if known and not self._has_news(known, found):
             self._insert(found, known)
             return
@@ -115,6 +124,8 @@ class Store:
 
     def remove(self, found: Resource) -> None:
         """Remove a deleted resource; keep another resource of the same name, which was created since."""
+        if found.kind == "Cluster":
+            self._unserved_clusters.pop(found.key, None)
         if self._is_outside_namespace(found):
             if self._other_release_clusters.pop(found.key, None):
                 self._enqueue_all({UNASSIGNED})
@@ -165,6 +176,16 @@ class Store:
     def has_ambiguous_target(self, topic: Resource) -> bool:
         """Return whether there are several Clusters and a Topic neither selects nor was applied to any."""
         return len(self.clusters) > 1 and not topic.has_cluster_selection and not topic.applied_clusters
+
+    def other_clusters(self, home: Resource) -> Iterator[Resource]:
+        """Yield the other Clusters with the owner of this release in Kafka, also those that it does not serve."""
+        yield from (each for each in self.clusters.values() if each.name != home.name)
+        yield from self._unserved_clusters.values()
+
+    def enqueue(self, cluster: Resource) -> None:
+        """Request a reconciliation of a Cluster that this release serves."""
+        if cluster.namespace == self.operator_namespace and cluster.name in self.clusters:
+            self._enqueue_all({cluster.name})
 
     def topic_keys(self, name: str) -> Iterator[ResourceKey]:
         """Yield the keys of the Topics that target a cluster, readable or not."""
@@ -241,6 +262,16 @@ class Store:
             self._other_release_clusters[found.key] = found
         elif self._other_release_clusters.pop(found.key, None):
             self._enqueue_all({UNASSIGNED})
+
+    def _track_unserved_cluster(self, found: Resource) -> None:
+        """Record a Cluster that a release with this owner serves in another namespace or class, or remove the record.
+
+        Ownership records do not keep two such releases apart.
+        """
+        if found.kind == "Cluster" and self.owner and found.serving_owner == self.owner:
+            self._unserved_clusters[found.key] = found
+        else:
+            self._unserved_clusters.pop(found.key, None)
 
     def _insert(self, found: Resource, known: Resource | None) -> None:
         new = found.manifest if known is None or known.manifest is not found.manifest else None

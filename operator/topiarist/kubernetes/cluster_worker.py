@@ -30,6 +30,7 @@ from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import Resource, collection_path, parse_resource
 from topiarist.kubernetes.cache import Store
 from topiarist.kubernetes.candidates import Candidate, select_candidates
+from topiarist.kubernetes.identity import ClusterIdentities
 from topiarist.kubernetes.moves import MoveTracker
 from topiarist.kubernetes.policy_cache import PolicyCache, build_limits
 from topiarist.kubernetes.reconciler import (
@@ -64,9 +65,15 @@ class ClusterWorker:
     """A worker that reconciles one cluster; ``stop`` returns True to end a reconciliation early."""
 
     def __init__(
-        self, api: KubernetesClient, policy_cache: PolicyCache, session: ClusterSession, stop: Callable[[], bool]
+        self,
+        api: KubernetesClient,
+        policy_cache: PolicyCache,
+        session: ClusterSession,
+        stop: Callable[[], bool],
+        identities: ClusterIdentities,
     ) -> None:
         self._api = api
+        self._identities = identities
         self._policy_cache = policy_cache
         self._session = session
         self._stop = stop
@@ -91,12 +98,13 @@ class ClusterWorker:
             secrets = await self._read_secrets(
                 home.namespace, {key.name for key in secret_keys(spec.access) | secret_keys(spec.kafka)}
             )
-            blocked = await self._blocked_deletions(store, unranked)
+            blocked = {**self._shared_topics(home), **await self._blocked_deletions(store, unranked)}
         except ApiError as error:
             reason = Reason.NO_PERMISSION if error.forbidden else Reason.UNREACHABLE
             return ReconcileResult([], error=TopiaristError(reason, str(error)))
 
         loop = asyncio.get_running_loop()
+        cluster_id = ""
 
         def work() -> ReconcileResult:
             candidates = select_candidates(spec, home.namespace, unranked, labels, unreadable)
@@ -106,6 +114,7 @@ class ClusterWorker:
                 candidates,
                 owner,
                 unreadable_topics=frozenset(topic.topic_name for topic in unreadable),
+                claimed_id=cluster_id,
                 blocked_deletions=blocked,
                 policy_filter=self._policy_cache.build_filter(policies, broken_policies, spec, candidates),
                 limits=build_limits(policies, spec, candidates),
@@ -116,7 +125,19 @@ class ClusterWorker:
             )
             return self._reconcile_blocking(request, secrets)
 
-        return await self._run_in_thread(work)
+        try:
+            cluster_id = await self._run_in_thread(lambda: self._open_session(spec, secrets, home))
+            await self._identities.claim(home, cluster_id)
+            result = await self._run_in_thread(work)
+        except TopiaristError as error:
+            refused = cluster_id if error.reason is Reason.CLUSTER_CONFLICT else ""
+            result = ReconcileResult([], error=error, cluster_id=refused)
+        finally:
+            self._identities.release(home)
+        if result.error is not None:
+            await self._run_in_thread(self._session.close)
+            log.warning("a pass has ended early", extra={"cluster": home.name, "error": str(result.error)})
+        return result
 
     async def close(self) -> None:
         """Close the session and the thread; call it after the last reconciliation."""
@@ -132,23 +153,24 @@ class ClusterWorker:
     async def _run_in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._executor, work)
 
+    def _open_session(self, spec: ClusterSpec, secrets: SecretValues, home: Resource) -> str:
+        """Open the session in the worker's thread if none is open; return the id of its Kafka cluster."""
+        self._session.cluster(spec, secrets, known_records_id(home))
+        return self._session.cluster_id
+
     def _reconcile_blocking(self, request: ReconcileRequest, secrets: SecretValues) -> ReconcileResult:
-        """Run the reconciliation in the worker's thread; close the session after an error."""
-        try:
-            cluster = self._session.cluster(request.cluster, secrets, known_records_id(request.cluster_resource))
-            throttle = ControllerThrottle(cluster, self._stop)
-            request = replace(
-                request, open_usage_reader=lambda: self._session.open_usage_reader(request.cluster, secrets)
-            )
-            result = reconcile_cluster(
-                cluster, request, lambda: self._stop() or throttle.is_throttled_too_long, throttle
-            )
-        except TopiaristError as error:
-            result = ReconcileResult([], error=error)
-        if result.error is not None:
-            self._session.close()
-            log.warning("a pass has ended early", extra={"cluster": request.cluster.name, "error": str(result.error)})
-        return result
+        """Run the reconciliation in the worker's thread."""
+        cluster = self._session.cluster(request.cluster, secrets, known_records_id(request.cluster_resource))
+        throttle = ControllerThrottle(cluster, self._stop)
+        request = replace(request, open_usage_reader=lambda: self._session.open_usage_reader(request.cluster, secrets))
+        return reconcile_cluster(cluster, request, lambda: self._stop() or throttle.is_throttled_too_long, throttle)
+
+    def _shared_topics(self, home: Resource) -> Mapping[str, str]:
+        """Return the topics that a Topic of another Cluster with this Kafka cluster declares, each with the reason."""
+        return {
+            topic: f"{who}, which has the same Kafka cluster, declares it too"
+            for topic, who in self._identities.declared_by_others(home).items()
+        }
 
     def _read_topic(self, resource: Resource, loop: asyncio.AbstractEventLoop) -> Resource | None:
         """Return the present Topic of this name, None if there is none; called in the worker's thread.
@@ -214,12 +236,16 @@ CONNECT_TIMEOUT_S, LOCK_TIMEOUT_S = 10.0, 30.0
 
 
 class ClusterSession:
-    """A session with one cluster. Every method blocks: call it in a thread, one at a time."""
+    """A session with one cluster. Every method blocks: call it in a thread, one at a time.
+
+    ``cluster_id`` is the id of the Kafka cluster when the session was opened.
+    """
 
     def __init__(self, owner: str, folder: Path) -> None:
         self._owner = owner
         self._folder = folder
         self._open: OpenCluster | None = None
+        self.cluster_id = ""
         self._opened_for: tuple[object, ...] = ()
         self._requests: Counter[tuple[str, str]] = Counter()
 
@@ -232,12 +258,14 @@ class ClusterSession:
         wanted = (spec.access, tuple(sorted(secrets.items())))
         if self._open is None or wanted != self._opened_for:
             self.close()
-            self._open = open_cluster(
+            opened = open_cluster(
                 _with_records_id(write_secret_files(spec, secrets, self._folder), records_topic_id),
                 owner=self._owner,
                 connect_timeout=CONNECT_TIMEOUT_S,
                 lock_timeout=LOCK_TIMEOUT_S,
             ).enable_decode_cache()
+            self._open, self._opened_for = opened, ()  # closed after an error of the read
+            self.cluster_id = opened.read_cluster_id()
             self._opened_for = wanted
         return self._open
 

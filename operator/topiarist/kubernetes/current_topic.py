@@ -19,7 +19,7 @@ from topiarist.model.plan import CreateTopic, DeleteTopic, Risk, TopicPlan
 ReadTopic = Callable[[Resource], Resource | None]
 """Reads the present Topic of this namespace and name; None if there is none. Raises ``TopiaristError``."""
 
-_COMPARED_FIELDS = ("uid", "generation", "labels", "source", "deleting")
+_COMPARED_FIELDS = ("uid", "generation", "labels", "source", "deleting", "declared_spec")
 """The fields from which a plan is made; a status is not among them."""
 
 

@@ -1,8 +1,9 @@
 """Informers: list and watch calls that keep the ``Store`` equal to the API server.
 
-kopf handles the Clusters of the operator's namespace (``main``). Informers deliver the rest of the input of a
-reconciliation: Topics, Policies, namespaces, and the Clusters of other namespaces. kopf's own index is no replacement:
-it takes minutes for ten thousand objects, and after a gap of the watch it keeps objects that were deleted in the gap.
+Informers deliver the input of a reconciliation: Topics, Clusters, Policies and namespaces. kopf handles the Clusters of
+the operator's namespace too (``main``), but its watch and its index are no replacement: the index takes minutes for ten
+thousand objects, after a gap both keep objects that were deleted in the gap, and after a restore of etcd its watch
+yields nothing until the API server's versions have caught up.
 
 Everything is listed once before the first reconciliation, because with a part of the Topics the younger of two claims
 would win until the older Topic is read.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -30,6 +32,12 @@ NAMESPACE_RETRY_INTERVAL_S = 15.0
 
 NAMESPACE_NOT_FOUND = "there is no such namespace"
 
+RELIST_INTERVAL_S = 30.0
+"""Minimum seconds between two lists because a watch has failed."""
+
+_ANY_VERSION = sys.maxsize
+"""The version of a list that replaces whatever is known."""
+
 T = TypeVar("T")
 
 log = logging.getLogger(__name__)
@@ -38,10 +46,11 @@ log = logging.getLogger(__name__)
 class Informer(Generic[T]):
     """A copy of one collection of the API server.
 
-    ``parse`` builds an object from a body and the previous object. ``upsert`` receives each new and changed object,
-    ``remove`` each deleted one. A list replaces the whole copy, so an object that was deleted while there was no watch
-    is removed then. ``on_relist`` is called after each list but the first. ``error`` is the last error; None while the
-    API server answers.
+    ``parse`` builds an object from a body and the previous object. ``upsert`` receives each new and changed object with
+    the version up to which a list replaces known objects, 0 if it is from a watch; ``remove`` receives each deleted
+    one. A list replaces the whole copy, so an object that was deleted while there was no watch is removed then.
+    ``on_relist`` is called after each list but the first. ``error`` is the last error; None while the API server
+    answers.
     """
 
     def __init__(
@@ -49,7 +58,7 @@ class Informer(Generic[T]):
         api: KubernetesClient,
         path: str,
         parse: Callable[[dict[str, Any], T | None], T],
-        upsert: Callable[[T], None],
+        upsert: Callable[[T, int], None],
         remove: Callable[[T], None],
         on_relist: Callable[[], None] = lambda: None,
         **params: str,
@@ -63,6 +72,8 @@ class Informer(Generic[T]):
         self._on_relist = on_relist
         self._objects: dict[tuple[str, str], T] = {}
         self._version = ""
+        self._last_version = 0
+        self._listed_at = 0.0
         self._failures = 0
         self.error: ApiError | None = None
 
@@ -76,33 +87,46 @@ class Informer(Generic[T]):
                 key = _key(body)
                 found[key] = self._parse(body, self._objects.get(key))
         gone = [each for key, each in self._objects.items() if key not in found]
-        self._objects, self._version = found, version
+        # After an outage, a list that is older than an event shows that etcd was restored: known versions are of a lost
+        # history. Without an outage the list is only late, and must bring no old spec or status back.
+        is_restored = self._failures > 0 and int(version) < self._last_version
+        listed = _ANY_VERSION if is_restored else int(version)
+        self._objects, self._version, self._last_version = found, version, int(version)
+        self._listed_at = asyncio.get_running_loop().time()
         for each in gone:
             self._remove(each)
         for each in found.values():
-            self._upsert(each)
+            self._upsert(each, listed)
 
     async def run(self) -> None:
         """List if that was not done, then watch; repeat until cancelled. Errors of the API server are retried."""
         while True:
+            has_events = False
             try:
                 if not self._version:
                     await self.refresh()
                     self._record_success()
                     self._on_relist()
                 async for event in self._api.watch(self._path, self._version, **self._params):
+                    has_events = True
                     self._record_success()
                     self._handle(event)
                 delay = 0.1
             except ApiError as error:
-                if error.gone:  # the server has no events for this version: only a list tells what was deleted
+                # The server has no events for this version, or it was away: a restore of etcd sets versions back, and a
+                # watch from a later version yields nothing. Only a list shows what has changed.
+                if error.gone or (not has_events and self._may_list_again()):
                     self._version = ""
                 delay = self._record_failure(error)
             await asyncio.sleep(delay * random.uniform(0.5, 1.0))
 
+    def _may_list_again(self) -> bool:
+        return asyncio.get_running_loop().time() - self._listed_at >= RELIST_INTERVAL_S
+
     def _handle(self, event: Mapping[str, Any]) -> None:
         body = event["object"]
         self._version = body["metadata"]["resourceVersion"]
+        self._last_version = int(self._version)
         if event["type"] == "BOOKMARK":
             return
         key = _key(body)
@@ -112,7 +136,7 @@ class Informer(Generic[T]):
             self._remove(found)
         else:
             self._objects[key] = found
-            self._upsert(found)
+            self._upsert(found, 0)
 
     def _record_success(self) -> None:
         if self._failures:
@@ -172,29 +196,30 @@ class Informers:
         self._on_unavailable = on_unavailable
         self._unavailable: Mapping[str, str] = {}
         self._forbidden = api.forbidden
-        self._by_namespace: dict[str, list[Informer[Any]]] = {"": [self._of_kind("Policy", store.operator_namespace)]}
+        # Clusters first: without all of them, a Topic that names no cluster would be applied to the first one.
+        home = store.operator_namespace
+        self._by_namespace: dict[str, list[Informer[Any]]] = {
+            "": [self._of_kind("Cluster", home), self._of_kind("Policy", home)]
+        }
         if not namespaces:
             self._by_namespace[""] += [
                 Informer(
                     api,
                     "/api/v1/namespaces",
                     _parse_namespace,
-                    lambda found: store.update_namespace(found.name, found.labels, leaving=found.leaving),
+                    lambda found, _: store.update_namespace(found.name, found.labels, leaving=found.leaving),
                     lambda found: store.update_namespace(found.name, None),
                     on_relist,
                 ),
                 self._of_kind("Topic"),
-                # kopf watches those of the operator's namespace.
-                self._of_kind("Cluster", fieldSelector=f"metadata.namespace!={store.operator_namespace}"),
+                self._of_kind("Cluster", fieldSelector=f"metadata.namespace!={home}"),
             ]
 
     async def refresh(self) -> None:
-        """List everything, including the Clusters that kopf will watch.
+        """List everything.
 
         Raises ``ApiError`` for an error that does not concern one watched namespace only.
         """
-        # Without the whole list, a Topic that names no cluster would be applied to the first Cluster that arrives.
-        await self._of_kind("Cluster", self._store.operator_namespace).refresh()
         for informer in self._by_namespace[""]:
             await informer.refresh()
         await self._check_namespaces()

@@ -24,6 +24,7 @@ from topiarist.kubernetes.cache import UNASSIGNED, ResourceId, ResourceKey, Stor
 from topiarist.kubernetes.candidates import may_declare
 from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker
 from topiarist.kubernetes.definitions import Definition, describe_missing, prune
+from topiarist.kubernetes.identity import ClusterIdentities
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.policy_cache import PolicyCache, errors_of_policy
 from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult, recent_deletions
@@ -85,6 +86,7 @@ class Manager:
         self._refused_writes: set[ResourceId] = set()
         self._repeat_loop = WorkLoop(self._repeat_writes, period)
         self._policy_cache = PolicyCache()
+        self._identities = ClusterIdentities(api, self.store)
         self._results: dict[str, Mapping[ResourceKey, TopicResult]] = {}
         self._cluster_results: dict[str, tuple[Resource, ReconcileResult]] = {}
         self._moves_left: dict[str, int] = {}
@@ -128,7 +130,8 @@ class Manager:
         (self.store.remove if deleted else self.store.upsert)(found)
 
     def enqueue_all(self) -> None:
-        """Request a reconciliation of everything."""
+        """Request a reconciliation of everything, also of the statuses: a restore of etcd sets them back."""
+        self._cluster_inventory.clear()
         for name in [*self._loops]:
             self._enqueue(name)
 
@@ -216,7 +219,7 @@ class Manager:
                 loop.enqueue()
         elif name in self.store.clusters and self._secrets_folder and not self._stopping:
             session = ClusterSession(self._owner, Path(self._secrets_folder.name))
-            worker = ClusterWorker(self._api, self._policy_cache, session, lambda: self._stopping)
+            worker = ClusterWorker(self._api, self._policy_cache, session, lambda: self._stopping, self._identities)
             self._start_loop(name, WorkLoop(lambda: self._reconcile(name, worker), self._period), worker)
 
     def _declares_nothing(self, topic: Resource, cluster: str) -> bool:
@@ -292,7 +295,9 @@ class Manager:
             chain(self._cluster_writes(home, result, events), self._topic_writes(changed, events, name)), events
         )
         if result.error:
-            return Requeue.AFTER_PERIOD if blocked else Requeue.AFTER_BACKOFF
+            # A refused Cluster takes over at once when the other one is deleted, so a request must shorten the wait.
+            is_refused = result.error.reason is Reason.CLUSTER_CONFLICT
+            return Requeue.AFTER_PERIOD if blocked or is_refused else Requeue.AFTER_BACKOFF
         if result.moves and result.moves.left:
             before_pass, self._moves_left[name] = self._moves_left.get(name), result.moves.left
             return Requeue.MOVED if result.moves.is_sent or before_pass != result.moves.left else Requeue.MOVING

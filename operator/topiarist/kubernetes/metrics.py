@@ -90,6 +90,9 @@ class Metrics:
         self._drift = Counter(
             "topiarist_drift_detected", "Topics found changed outside.", ["cluster", "kind"], registry=registry
         )
+        self._corrected = Counter(
+            "topiarist_drift_corrected", "External changes reverted.", ["cluster", "kind"], registry=registry
+        )
         self._cluster_reconcile_seconds = Histogram(
             "topiarist_pass_duration_seconds", "Time of a pass.", ["cluster"], registry=registry, buckets=_BUCKETS
         )
@@ -134,6 +137,8 @@ class Metrics:
         self._reconcile_seconds.labels(cluster).observe(seconds)
         self._cluster_reconcile_seconds.labels(cluster).observe(seconds)
         self._session_state.labels(cluster).set(seen.state is not None)
+        for view in seen.topic_results:  # also of a pass that an error ended: its writes are made
+            self._count_changes(cluster, view)
         if seen.error:
             self._reconcile_errors.labels(cluster).inc()
             return
@@ -145,17 +150,22 @@ class Metrics:
             self._topics.labels(cluster, state.value).set(states[state])
         drifted = {view.candidate.resource.key for view in before if view.state is SyncState.DRIFTED}
         for view in seen.topic_results:
-            if view.outcome and view.plan:
-                # Moves that later passes continue are no outcome yet; all other changes of such a topic are made.
-                result = Result.DONE if view.is_applied and view.moves else view.outcome.result
-                for change in view.plan.changes:
-                    if not (view.moves and isinstance(change, MoveReplicas)):
-                        self._changes.labels(cluster, _ACTIONS[type(change)], result.value).inc()
             if view.state is SyncState.DRIFTED and view.candidate.resource.key not in drifted:
                 drift = [refusal for refusal in view.refusals if refusal.reason is Reason.DRIFT_DETECTED]
                 withheld = [change for refusal in drift for change in refusal.withheld]
                 for kind in {_ACTIONS[type(change)] for change in withheld}:
                     self._drift.labels(cluster, kind).inc()
+
+    def _count_changes(self, cluster: str, view: TopicResult) -> None:
+        if view.outcome and view.plan:
+            # Moves that later passes continue are no outcome yet; all other changes of such a topic are made.
+            result = Result.DONE if view.is_applied and view.moves else view.outcome.result
+            for change in view.plan.changes:
+                if not (view.moves and isinstance(change, MoveReplicas)):
+                    self._changes.labels(cluster, _ACTIONS[type(change)], result.value).inc()
+        for kind in {_ACTIONS[type(change)] for change in view.written_changes[1]}:
+            self._drift.labels(cluster, kind).inc()
+            self._corrected.labels(cluster, kind).inc()
 
     def set_unassigned_topics(self, topics: Iterable[Resource]) -> None:
         """Count the Topics that belong to no cluster's reconciliation, by state."""

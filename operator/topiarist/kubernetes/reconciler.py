@@ -26,7 +26,7 @@ from msgspec.structs import replace
 from topiarist.deletion_guard import DeletionGuard
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import apply_filters
-from topiarist.filters.external_changes import withhold_external_changes
+from topiarist.filters.external_changes import split_external_changes, withhold_external_changes
 from topiarist.filters.limits import NO_LIMITS, LimitFilter
 from topiarist.filters.permissions import PlanFilter, keep_all
 from topiarist.filters.usage import filter_usage
@@ -49,7 +49,7 @@ from topiarist.kubernetes.moves import (
 from topiarist.kubernetes.retention import find_next_step, withhold_early_steps
 from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
-from topiarist.model.plan import Issue, Plan, TopicPlan
+from topiarist.model.plan import Change, Issue, Plan, TopicPlan
 from topiarist.model.progress import has_uninitialized, partitions_to_initialize
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
@@ -173,9 +173,9 @@ def _topics_in_reassignment(state: ClusterState) -> frozenset[str]:
 class ReconcileRequest(Struct, frozen=True):
     """The input of one reconciliation.
 
-    ``cluster_resource`` is the Cluster. ``unreadable_topics`` are the topics of Topics that cannot be read.
-    ``blocked_deletions`` maps a topic's name to the reason why the topic must not
-    be deleted although its resource is being deleted. ``policy_filter`` and ``limits`` apply the policies to a plan.
+    ``cluster_resource`` is the Cluster, ``claimed_id`` the id of the Kafka cluster that it has claimed; empty for none.
+    ``unreadable_topics`` are the topics of Topics that cannot be read. ``blocked_deletions`` maps a topic's name to the
+    reason why the topic must not be deleted. ``policy_filter`` and ``limits`` apply the policies to a plan.
     ``list_deletions`` returns the deletions of the last day for a state that was read. ``open_usage_reader`` opens a
     session that reads the usage of topics, None if the Cluster has no address of its brokers. ``read_topic`` reads the
     present Topic before a change that cannot be undone; by default each Topic is current. ``plan_cache`` and
@@ -187,6 +187,7 @@ class ReconcileRequest(Struct, frozen=True):
     candidates: Sequence[Candidate]
     owner: str
     unreadable_topics: frozenset[str] = frozenset()
+    claimed_id: str = ""
     blocked_deletions: Mapping[str, str] = field(default_factory=dict)
     policy_filter: PlanFilter = keep_all
     limits: LimitFilter = NO_LIMITS
@@ -229,6 +230,13 @@ class TopicResult(NamedTuple):
         return self.actual.valid_record if self.actual else None
 
     @property
+    def written_changes(self) -> tuple[Sequence[Change], Sequence[Change]]:
+        """Return the changes that were written: those of the spec, and those that reverted external changes."""
+        if self.plan is None or not self.is_applied or (self.outcome and self.outcome.result is Result.UNCHANGED):
+            return (), ()
+        return split_external_changes(self.plan, self.plan.record_after.owner if self.plan.record_after else "")
+
+    @property
     def is_deferred(self) -> bool:
         """Return whether the topic is left to the next reconciliation (skipped or conflict).
 
@@ -250,7 +258,8 @@ class ReconcileResult(NamedTuple):
     ``state`` is None if the cluster was not read, ``report`` is None if nothing was applied. ``error`` is the error
     that ended the reconciliation early, if any. ``deletions`` are the deletions of the last day, counted before any
     write; None if the cluster was not read. ``moves`` are None if nothing was applied. ``undeclared`` is the number of
-    topics with the operator's record that no Topic declares.
+    topics with the operator's record that no Topic declares. ``cluster_id`` is the id of the Kafka cluster that another
+    Cluster has; empty for a Cluster that is served.
     """
 
     topic_results: Sequence[TopicResult]
@@ -260,6 +269,7 @@ class ReconcileResult(NamedTuple):
     deletions: Sequence[Deletion] | None = None
     moves: ClusterMoves | None = None
     undeclared: int = 0
+    cluster_id: str = ""
 
 
 class WritableCluster(PartitionInspector, ProgressSource, Protocol):
@@ -283,7 +293,7 @@ def reconcile_cluster(
         state = cluster.read()
         run = _run_options(request, candidates, state)
         deletions = request.list_deletions(state)
-        require_cluster_id(request.cluster.cluster_id, state.cluster_id)
+        require_cluster_id(request.claimed_id or request.cluster.cluster_id, state.cluster_id)
         specs = request.plan_cache.changed_specs(state, request.cluster, run, desired.values())
         plan = require_all_topics_planned(make_plan(state, request.cluster, specs, run), specs)
         plan = refuse_unhealthy_moves(cluster, plan, state)

@@ -177,7 +177,8 @@ class Issue(NamedTuple):
 
     ``field`` is the path below the spec (empty: the topic as a whole), ``hint`` the advice, ``withheld`` the refused
     changes, if any. ``cause_origin`` is the location of the policy rule, or of the field of the Cluster, that caused
-    the issue; it is not part of a plan's meaning.
+    the issue; it is not part of a plan's meaning. ``own_message`` is the message without numbers and names of other
+    topics and without measured values, so that it only changes with the topic's own state; empty if ``message`` is so.
     """
 
     reason: Reason
@@ -186,6 +187,7 @@ class Issue(NamedTuple):
     hint: str = ""
     withheld: tuple[Change, ...] = ()
     cause_origin: ValueOrigin | None = None
+    own_message: str = ""
 
 
 class TopicPlan(Struct, frozen=True):

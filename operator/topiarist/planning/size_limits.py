@@ -78,13 +78,17 @@ def _fit_topic(topic: TopicPlan, limits: Sequence[SizeLimit]) -> tuple[TopicPlan
             added = measure_change(limit.weights, topic.topic, change)
             used = _size_before(topic, limit) + added
             if added and used > limit.maximum * limit.refused_share:
-                issue = Issue(limit.reason, _fill(limit.refusal, limit, used), hint=limit.hint)
-                topic = withhold(topic, (change,), issue)
+                topic = withhold(topic, (change,), _build_issue(limit, used))
                 break
             after.append(replace(limit, used=used) if limit.scope is LimitScope.CLUSTER and added else limit)
         else:
             limits = after
     return topic, limits
+
+
+def _build_issue(limit: SizeLimit, used: int) -> Issue:
+    own = f"{limit.what} of the cluster has no room for it" if limit.scope is LimitScope.CLUSTER else ""
+    return Issue(limit.reason, _fill(limit.refusal, limit, used), hint=limit.hint, own_message=own)
 
 
 def _size_before(topic: TopicPlan, limit: SizeLimit) -> int:

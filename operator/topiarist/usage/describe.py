@@ -55,6 +55,13 @@ def describe_users(usage: TopicUsage, read_at: int) -> str:
     return f"{_describe_writes(usage.written, read_at)}; {_describe_readers(usage, read_at)}"
 
 
+def name_groups(usage: TopicUsage) -> str:
+    """Return the number of groups with offsets of a topic, and the first names: a text without measured values."""
+    sample = usage.sample
+    names = ", ".join(printable(group.group, _MAX_GROUP_ID) for group in sample.groups[:MAX_SHOWN_GROUPS])
+    return format_count(sample.committing_groups, "group") + (f": {names}" if names else "")
+
+
 def describe_missing(evidence: Evidence) -> str:
     """Return why the readers of topics may be incomplete; empty if they are not."""
     parts = []

@@ -67,8 +67,8 @@ class Cut(NamedTuple):
         wait_until(lambda: UNPOSTED in self.operator.log, "its request has been given up", timeout=OPERATOR_TIMEOUT_S)
         assert self.scene.partition_count("later") == 0
         assert self.scene.partition_count("leave") == 3
-        # One line for each informer: Policies and Topics.
-        assert len(self.operator.log_entries("the API server cannot be watched")) <= 2
+        # One line for each informer: Clusters, Policies and Topics.
+        assert len(self.operator.log_entries("the API server cannot be watched")) <= 3
         assert_healthy(self.operator)
 
     def catches_up(self) -> None:

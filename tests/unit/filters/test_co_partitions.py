@@ -63,6 +63,8 @@ def test_one_topic_that_may_not_grow_holds_the_others() -> None:
     assert found.topics[1].refusals[0].message == (
         "coPartitionGroup join would have different counts: a 2 partitions, b 4 partitions"
     )
+    own = "the topics of coPartitionGroup join would have different counts"
+    assert found.topics[1].refusals[0].own_message == own
     assert refusal_reasons(found.topics[0]) == ["DataLoss"]
 
 

@@ -58,3 +58,12 @@ def test_an_answer_brings_nothing_back(store: Store) -> None:
     assert store.topics["shop", "orders"].uid == "b"
     store.on_write_response(orders(126, uid="b"))
     assert store.topics["shop", "orders"].resource_version == 126
+
+
+@pytest.mark.parametrize(("listed_at", "kept"), [(0, 120), (115, 120), (120, 110), (130, 110)])
+def test_a_later_list_replaces_a_later_version(store: Store, listed_at: int, kept: int) -> None:
+    """A list that crosses the response to a write changes nothing; a later one shows that etcd was restored."""
+    store.upsert(orders(110))
+    store.on_write_response(orders(120))
+    store.upsert(orders(110), listed_at)
+    assert store.topics["shop", "orders"].resource_version == kept

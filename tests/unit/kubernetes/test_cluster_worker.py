@@ -20,6 +20,7 @@ from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
 from topiarist.kubernetes.cache import Store
 from topiarist.kubernetes.cluster_worker import CRD_TERMINATING, NAMESPACE_TERMINATING, TOPIC_CRD_PATH, ClusterWorker
+from topiarist.kubernetes.identity import ClusterIdentities
 from topiarist.kubernetes.policy_cache import PolicyCache
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult
 from topiarist.model.credentials import SecretKeyRef
@@ -70,6 +71,7 @@ class Session:
         self.error: TopiaristError | None = None
         self.closed = 0
         self.usage_reads = 0
+        self.cluster_id = ""
 
     def cluster(self, _spec: ClusterSpec, secrets: Mapping[SecretKeyRef, str], _records_id: str) -> MemoryCluster:
         """The cluster."""
@@ -102,7 +104,7 @@ class World(NamedTuple):
         """One pass over ``prod``."""
 
         async def work() -> ReconcileResult:
-            round_ = ClusterWorker(self.server, PolicyCache(), self.session, lambda: False)  # type: ignore[arg-type]
+            round_ = make_worker(self)
             seen = await round_.reconcile(self.store, self.store.clusters["prod"], OWNER)
             await round_.close()
             return seen
@@ -113,6 +115,13 @@ class World(NamedTuple):
     def topics(self) -> set[str]:
         """What the cluster has."""
         return {*self.session.port.state.topics}
+
+
+def make_worker(world: World, *, stop: bool = False) -> ClusterWorker:
+    """Return the worker of the Cluster in a world."""
+    server: Any = world.server
+    session: Any = world.session
+    return ClusterWorker(server, PolicyCache(), session, lambda: stop, ClusterIdentities(server, world.store))
 
 
 def world(*found: Resource, home: Resource | None = None, state: ClusterState | None = None, **objects: Any) -> World:
@@ -334,7 +343,7 @@ def test_requests_to_the_cluster_are_counted_once() -> None:
     found = world()
     counts: dict[tuple[str, str], int] = {}
     found.session.requests = lambda: counts  # type: ignore[method-assign]
-    worker = ClusterWorker(found.server, PolicyCache(), found.session, lambda: False)  # type: ignore[arg-type]
+    worker = make_worker(found)
     read, multi = ("read", "ok"), ("multi", "failed")
     for now, new in (({read: 3}, {read: 3}), ({read: 3}, {}), ({read: 5, multi: 1}, {read: 2, multi: 1})):
         counts = now
@@ -346,7 +355,7 @@ def test_an_operator_that_ends_writes_nothing_more() -> None:
     found = world(resource_bodies.topic("orders"), state=states.cluster())
 
     async def work() -> ReconcileResult:
-        worker = ClusterWorker(found.server, PolicyCache(), found.session, lambda: True)  # type: ignore[arg-type]
+        worker = make_worker(found, stop=True)
         seen = await worker.reconcile(found.store, found.store.clusters["prod"], OWNER)
         await worker.close()
         return seen
@@ -374,7 +383,7 @@ def test_a_second_pass_plans_only_what_is_new() -> None:
         return ReconcileResult([])
 
     async def work() -> None:
-        worker = ClusterWorker(found.server, PolicyCache(), found.session, lambda: False)  # type: ignore[arg-type]
+        worker = make_worker(found)
         for _ in range(2):
             await worker.reconcile(found.store, found.store.clusters["prod"], OWNER)
         await worker.close()

@@ -72,6 +72,7 @@ class Opened:
     """What stands in for a session that is open."""
 
     all: list[Opened]
+    fails = False
 
     def __init__(self, spec: ClusterSpec, **options: Any) -> None:
         self.spec = spec
@@ -85,6 +86,12 @@ class Opened:
     def enable_decode_cache(self) -> Self:
         """Keep what was read."""
         return self
+
+    def read_cluster_id(self) -> str:
+        """Return the id of the cluster, which a test may let fail."""
+        if Opened.fails:
+            raise TopiaristError(Reason.SESSION_LOST, "lost")
+        return "id"
 
     def close(self) -> None:
         """End it."""
@@ -108,6 +115,19 @@ def test_a_session_lives_from_pass_to_pass(opened: list[Opened], tmp_path: Path)
     assert len(opened) == 1
     assert opened[0].options == {"owner": "k8s/shop/topiarist", "connect_timeout": 10.0, "lock_timeout": 30.0}
     assert opened[0].password == PASSWORD
+
+
+def test_a_session_without_its_cluster_id_is_opened_again(
+    opened: list[Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that is lost before its cluster id is read is closed, and no other id is used meanwhile."""
+    session = ClusterSession("k8s/shop/topiarist", tmp_path)
+    monkeypatch.setattr(Opened, "fails", True)
+    with pytest.raises(TopiaristError, match="lost"):
+        session.cluster(spec(), secrets())
+    monkeypatch.setattr(Opened, "fails", False)
+    session.cluster(spec(), secrets())
+    assert ([each.closed for each in opened], session.cluster_id) == ([True, False], "id")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from functools import partial
 from types import TracebackType
 from typing import Self
 
@@ -12,7 +13,7 @@ from support import states
 from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason
-from topiarist.kubernetes.approval import annotation_errors
+from topiarist.kubernetes.approval import annotation_errors, format_issue
 from topiarist.kubernetes.reconciler import SyncState
 from topiarist.model.usage import Evidence, GroupType, TopicSample, UsageRead
 from topiarist.usage.samples import TopicGroup, add_groups
@@ -29,9 +30,9 @@ CLUSTER = resource_bodies.cluster(allowRisk=["DataLoss"], allowDeletion=True)
 class Brokers:
     """Brokers that know some groups with a member each."""
 
-    def __init__(self, groups: int) -> None:
+    def __init__(self, groups: int, records: int = 0) -> None:
         found = [TopicGroup(f"group-{number}", GroupType.CLASSIC, 1, {}) for number in range(groups)]
-        self._sample = add_groups(TopicSample(ends=(0,), begins=(0,)), found)
+        self._sample = add_groups(TopicSample(ends=(records,), begins=(0,)), found)
 
     def __enter__(self) -> Self:
         return self
@@ -69,6 +70,20 @@ def test_an_annotation_allows_as_many_groups_as_it_says(groups: int, annotation:
     assert ("orders" not in port.read().topics) is is_deleted
     assert refusal_reasons(view) == ([] if is_deleted else [Reason.TOPIC_IN_USE])
     assert (view.state is SyncState.REFUSED) is not is_deleted
+
+
+def test_the_message_of_a_topic_in_use_has_no_measured_values() -> None:
+    """While a topic in use gets more records, its message stays: no pass writes the status and an Event anew."""
+    port = MemoryCluster(states.cluster(owned_topic("orders")))
+    topic = resource_bodies.topic("orders", ensure="Absent")
+    shown = set()
+    for records in (0, 100):
+        request = make_request(CLUSTER, topic, open_usage_reader=partial(Brokers, 2, records))
+        (refusal,) = reconcile_topics(port, request)["orders"].refusals
+        shown.add(format_issue(refusal))
+    (message,) = shown
+    assert message.startswith("is in use, with 2 groups: group-0, group-1 [partitions 3 -> 0]: ")
+    assert "topiarist.dev/allow-in-use" in message
 
 
 @pytest.mark.parametrize("value", ["", "true", "two groups", "2", "*", "99999999 groups"])

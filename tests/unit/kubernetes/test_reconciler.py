@@ -215,7 +215,9 @@ def test_a_budget_that_is_overdrawn_has_no_room() -> None:
         port, make_request(home, *topics, list_deletions=lambda state: recent_deletions(home, state, OWNER, NOON))
     )
     (refusal,) = views["orders"].refusals
-    assert format_issue(refusal).startswith("1 deletion, 0 allowed (deletions) [partitions 3 -> 0]: ")
+    assert refusal.message == "1 deletion, 0 allowed (deletions)"
+    shown = "the changes of all topics together exceed the budget deletions of the Cluster [partitions 3 -> 0]: "
+    assert format_issue(refusal).startswith(shown)
     assert format_issue(refusal).endswith("; deletions count for 24 hours")
     assert views["new"].state is SyncState.CHANGED
 

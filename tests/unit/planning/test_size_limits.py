@@ -41,6 +41,7 @@ def test_room_is_taken_by_those_that_fit_only() -> None:
     wanted = plan(state(), spec("a" * 100), spec("b"), spec("c"))
     kept, warnings = enforce_size_limits(wanted.topics, build_list_limits(ListSizes(topics_bytes=80, max_bytes=100)))
     assert [refusal_reasons(each) for each in kept] == [["TooLarge"], [], []]
+    assert kept[0].refusals[0].own_message == "the list of topics of the cluster has no room for it"
     assert warnings == ["the list of topics: 90 of 100 bytes that a broker can read in one reply"]
 
 
@@ -73,4 +74,5 @@ def test_through_the_brokers_only_one_request_counts() -> None:
     assert found.topics[2].refusals[0].message == (
         "its request needs 10,001 metadata records; a controller writes at most 10,000 for one request"
     )
+    assert found.topics[2].refusals[0].own_message == ""
     assert found.warnings == ()

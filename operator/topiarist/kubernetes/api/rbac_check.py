@@ -52,7 +52,7 @@ def required_rights(operator_namespace: str, namespaces: Sequence[str], *, lease
     ``namespaces`` are the watched namespaces including ``operator_namespace``; empty: all. The rights in each other
     namespace come from ``namespace_rights``. ``lease`` is the name of the Lease; empty without leader election.
     """
-    yield AccessRight(load.API_GROUP, "clusters", ("get",), operator_namespace)
+    yield AccessRight(load.API_GROUP, "clusters", ("get", "patch"), operator_namespace)
     yield AccessRight(load.API_GROUP, "clusters/status", ("patch",), operator_namespace)
     yield AccessRight(load.API_GROUP, "policies", ("list", "watch"), operator_namespace)
     yield AccessRight(load.API_GROUP, "policies/status", ("patch",), operator_namespace)

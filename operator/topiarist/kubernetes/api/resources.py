@@ -142,17 +142,20 @@ class Resource(Struct, frozen=True):
 def parse_resource(body: Mapping[str, Any], previous: Resource | None = None) -> Resource:
     """Parse a body of the API server into a ``Resource``.
 
-    The parsed manifest of ``previous``, the same resource as read before, is reused if uid, generation, labels and
-    annotations are equal. An invalid body raises nothing: its problems are the resource's ``errors``.
+    The parsed manifest of ``previous``, the same resource as read before, is reused if uid, generation, labels,
+    annotations and spec are equal. The generation alone does not suffice: a restore of etcd sets it back. An invalid
+    body raises nothing: its problems are the resource's ``errors``.
     """
     metadata = body["metadata"]
     uid, generation, labels = metadata["uid"], metadata["generation"], metadata.get("labels") or {}
     source = ResourceSource(metadata.get("annotations") or {})
-    if previous and (previous.uid, previous.generation, previous.labels, previous.source) == (
-        uid,
-        generation,
-        labels,
-        source,
+    identity = (uid, generation, labels, source, body.get("spec") or _EMPTY)
+    if previous and identity == (
+        previous.uid,
+        previous.generation,
+        previous.labels,
+        previous.source,
+        previous.declared_spec,
     ):
         source, labels, manifest, problems = previous.source, previous.labels, previous.manifest, previous.errors
     else:

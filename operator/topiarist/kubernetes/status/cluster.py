@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from topiarist.errors import TopiaristError
+from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource, error_texts
 from topiarist.kubernetes.approval import format_issue
@@ -37,6 +37,9 @@ _STATE_FIELDS = ("clusterId", "brokers", "recordsTopicId")
 
 _MOVE_FIELDS = ("moves", "draining", "drainingLeft")
 
+_SHARED_REASONS = frozenset({Reason.BUDGET_EXCEEDED, Reason.LIMIT_EXCEEDED, Reason.TOO_LARGE})
+"""Reasons that hold several topics with one message, which has the numbers of all."""
+
 _MAX_BROKERS = 1000
 """Maximum number of brokers that a list in a status has."""
 
@@ -61,7 +64,13 @@ def cluster_status(
         if result.error is None
         else resource.status.get("topics", _topic_counts(()))
     )
-    standing = _cluster_condition(resource, result.state, result.error, counts)
+    withheld = dict.fromkeys(
+        refusal.message
+        for view in result.topic_results
+        for refusal in view.refusals
+        if refusal.own_message and refusal.reason in _SHARED_REASONS
+    )
+    standing = _cluster_condition(resource, result.state, result.error, counts, [*withheld])
     moves: Status = {key: resource.status[key] for key in _MOVE_FIELDS if key in resource.status}
     if result.moves is not None:
         moves = _moves_status(result.moves)
@@ -69,6 +78,7 @@ def cluster_status(
     return {
         **{key: resource.status[key] for key in _STATE_FIELDS if key in resource.status},
         **(_state_status(result.state) if result.state else {}),
+        **({"clusterId": result.cluster_id} if result.cluster_id else {}),
         **common_status(resource, standing, clock.format_time(now), alarms),
         "topics": counts,
         **moves,
@@ -148,8 +158,13 @@ def _topic_counts(results: Iterable[TopicResult]) -> Mapping[str, int]:
 
 
 def _cluster_condition(
-    resource: Resource, state: ClusterState | None, error: TopiaristError | None, counts: Mapping[str, int]
+    resource: Resource,
+    state: ClusterState | None,
+    error: TopiaristError | None,
+    counts: Mapping[str, int],
+    withheld: Sequence[str],
 ) -> ReadyCondition:
+    """Return the condition of a Cluster; ``withheld`` are the budgets and limits that hold topics, with numbers."""
     if resource.errors:
         return invalid_condition(error_texts(resource))
     if error is None and state is not None and state.write_block.reason:
@@ -166,4 +181,5 @@ def _cluster_condition(
         )
     words = ", ".join(f"{number:,} {name}" for name, number in counts.items() if number or name == "total")
     drift = f"{format_count(counts['drifted'], 'topic')} changed on the cluster" if counts["drifted"] else ""
-    return ReadyCondition(True, "Reachable", f"topics: {words}", drift=drift)
+    message = "; ".join((f"topics: {words}", *withheld))
+    return ReadyCondition(True, "Reachable", message, drift=drift)

@@ -15,7 +15,6 @@ from topiarist.kubernetes.approval import describe_issue, format_issue
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
 from topiarist.kubernetes.status.cluster import INVALID_RULE
 from topiarist.kubernetes.status.conditions import MOVING
-from topiarist.model.outcome import Result
 from topiarist.model.plan import (
     AddPartitions,
     CreateTopic,
@@ -59,6 +58,9 @@ _EVENT_REASONS = {
 """Event reasons that other operators use too; several reasons share one, every other reason is used unchanged."""
 
 
+_DRIFT_CORRECTED = "DriftCorrected"
+"""The reason of the Event for each reversion of an external change, and for the end of a reported drift."""
+
 _UNUSABLE_REASONS = (Reason.INVALID_MANIFEST.value, Reason.UNKNOWN_CLUSTER.value, INVALID_RULE)
 """Reasons for which no cluster's reconciliation includes a Topic, or a Policy withholds changes."""
 
@@ -100,7 +102,9 @@ def unusable_events(resource: Resource, status: Mapping[str, Any]) -> Iterator[E
     before, after = _find_ready_condition(resource.status), _find_ready_condition(status)
     if after is None or after["reason"] not in _UNUSABLE_REASONS:
         return
-    if before is None or (before["reason"], before["message"]) != (after["reason"], after["message"]):
+    compared = ("reason",) if after["reason"] == Reason.UNKNOWN_CLUSTER else ("reason", "message")
+    # The message of an unknown cluster names all Clusters: each new one would yield an Event for every such Topic.
+    if before is None or any(before[key] != after[key] for key in compared):
         yield Event(_event_reason(after["reason"]), after["message"], warning=True)
 
 
@@ -124,14 +128,18 @@ def topic_events(cluster: str, previous: Mapping[str, Any], result: TopicResult)
     ``previous`` is the cluster's part of the Topic's previous status.
     """
     yield from _move_events(cluster, previous, result)
-    if result.plan and result.outcome and result.is_applied and result.outcome.result is not Result.UNCHANGED:
-        for change in result.plan.changes:
-            if isinstance(change, MoveReplicas) and result.moves:
-                continue  # later passes continue it
-            if type(change) in _CHANGE_REASONS and not (
-                isinstance(change, TakeOwnership) and _is_already_owned(result.plan)
-            ):
-                yield Event(_CHANGE_REASONS[type(change)], f"{cluster}: {describe_changes([change])}")
+    made, reverted = result.written_changes
+    for change in made:
+        if isinstance(change, MoveReplicas) and result.moves:
+            continue  # later passes continue it
+        if type(change) in _CHANGE_REASONS and not (
+            isinstance(change, TakeOwnership) and _is_already_owned(result.plan)
+        ):
+            yield Event(_CHANGE_REASONS[type(change)], f"{cluster}: {describe_changes([change])}")
+    if reverted:
+        yield Event(_DRIFT_CORRECTED, f"{cluster}: {describe_changes(reverted)}")
+    elif previous.get("state") == SyncState.DRIFTED.value and result.state in (SyncState.SYNCED, SyncState.CHANGED):
+        yield Event(_DRIFT_CORRECTED, f"{cluster}: as asked again")
     for refusal in result.refusals:
         if not refusal.reason.retryable and not _is_reported(refusal, previous.get("refusals", ())):
             yield Event(
@@ -139,8 +147,6 @@ def topic_events(cluster: str, previous: Mapping[str, Any], result: TopicResult)
                 f"{cluster}: {format_issue(refusal)}",
                 warning=True,
             )
-    if previous.get("state") == SyncState.DRIFTED.value and result.state in (SyncState.SYNCED, SyncState.CHANGED):
-        yield Event("DriftCorrected", f"{cluster}: as asked again")
 
 
 def _move_events(cluster: str, previous: Mapping[str, Any], result: TopicResult) -> Iterator[Event]:
@@ -154,9 +160,10 @@ def _move_events(cluster: str, previous: Mapping[str, Any], result: TopicResult)
         yield Event(_CHANGE_REASONS[MoveReplicas], f"{cluster}: {format_count(before['total'], 'partition')} moved")
 
 
-def _is_already_owned(plan: TopicPlan) -> bool:
-    before = plan.before.valid_record if plan.before else None
-    return before is not None and plan.record_after is not None and before.owner == plan.record_after.owner
+def _is_already_owned(plan: TopicPlan | None) -> bool:
+    before = plan.before.valid_record if plan and plan.before else None
+    after = plan.record_after if plan else None
+    return before is not None and after is not None and before.owner == after.owner
 
 
 def _is_reported(refusal: Issue, before: Iterable[Mapping[str, Any]]) -> bool:

@@ -81,6 +81,7 @@ _CLUSTER_UNREAD_REASONS = {
     Reason.UNREACHABLE,
     Reason.NOT_A_KAFKA_CLUSTER,
     Reason.WRONG_CLUSTER,
+    Reason.CLUSTER_CONFLICT,
     Reason.SESSION_LOST,
     Reason.LOCKED,
     Reason.AUTHENTICATION_FAILED,
@@ -89,6 +90,9 @@ _CLUSTER_UNREAD_REASONS = {
     Reason.PREREQUISITE_MISSING,
 }
 """Reasons for which a cluster, and so a topic on it, cannot be read."""
+
+_CLUSTER_REFUSED_REASONS = {Reason.WRONG_CLUSTER, Reason.CLUSTER_CONFLICT}
+"""Reasons for which a Cluster is not served, so that the previous state of its topics is not kept."""
 
 _MAX_ITEMS = 100
 """Maximum number of refusals, and of pending changes, that a status lists for a topic on one cluster."""
@@ -356,14 +360,15 @@ def _refusal_entries(refusals: Sequence[Issue], old: Status, now: str) -> Sequen
 def _unread_cluster_part(name: str, resource: Resource, old: Status, error: TopiaristError | None, now: str) -> Status:
     """Return the part of a cluster that the last reconciliation could not read.
 
-    The part is ``old`` if there is one, unless the Topic has a new generation, or ``old`` only has a read error
-    that was superseded. The generation of a Topic that cannot be read does not count as new.
+    The part is ``old`` if there is one, unless the Topic has a new generation, ``old`` only has a read error that was
+    superseded, or the Cluster is refused. The generation of a Topic that cannot be read does not count as new.
     """
     new = resource.manifest is not None and resource.status.get("observedGeneration") != resource.generation
     known = bool(old) and not new
     was = next((refusal["reason"] for refusal in old.get("refusals", ())), None)
     is_superseded = error is not None and was in _CLUSTER_UNREAD_REASONS and was != error.reason
-    if known and not is_superseded:
+    is_refused = error is not None and error.reason in _CLUSTER_REFUSED_REASONS
+    if known and not is_superseded and not is_refused:
         return old
     hopeless = error is not None and not error.reason.retryable
     status: dict[str, Any] = {"name": name, "state": (SyncState.REFUSED if hopeless else SyncState.WAITING).value}

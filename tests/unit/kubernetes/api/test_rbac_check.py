@@ -22,7 +22,7 @@ from topiarist.kubernetes.api.rbac_check import (
 )
 
 OWN = [
-    "get clusters.topiarist.dev in namespace kafka",
+    "get/patch clusters.topiarist.dev in namespace kafka",
     "patch clusters/status.topiarist.dev in namespace kafka",
     "list/watch policies.topiarist.dev in namespace kafka",
     "patch policies/status.topiarist.dev in namespace kafka",

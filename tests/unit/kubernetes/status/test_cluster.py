@@ -62,6 +62,17 @@ def test_topics_are_counted() -> None:
     assert none["conditions"][0]["message"] == "topics: 0 total"
 
 
+def test_numbers_of_all_topics_are_in_the_clusters_message() -> None:
+    """A budget or limit that holds several topics is named once with its numbers, which no Topic has."""
+    issues = (
+        Issue(Reason.BUDGET_EXCEEDED, "2 deletions, 1 allowed (deletions)", own_message="the budget is exceeded"),
+        Issue(Reason.NOT_OWNED, "another owner has it"),
+    )
+    held = [view._replace(refusals=issues) for view in views(SyncState.REFUSED, SyncState.REFUSED)]
+    status = summary(resource_bodies.cluster(), ReconcileResult(held, states.cluster()))
+    assert status["conditions"][0]["message"] == "topics: 2 total, 2 refused; 2 deletions, 1 allowed (deletions)"
+
+
 def test_a_second_look_at_the_same_changes_nothing() -> None:
     """A second pass with the same result yields the same status, so the operator writes nothing."""
     home, seen = resource_bodies.cluster(), ReconcileResult(views(*SyncState), states.cluster())

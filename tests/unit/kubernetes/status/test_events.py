@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from prometheus_client import generate_latest
 
 from support import states
 from support.kubernetes import resource_bodies
@@ -16,6 +17,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.candidates import build_candidate, select_candidates
+from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult, SyncState, TopicResult, reconcile_cluster
 from topiarist.kubernetes.status.cluster import cluster_status
 from topiarist.kubernetes.status.events import (
@@ -42,6 +44,7 @@ class Stage:
         self.home = home
         self.topic = topic
         self.port = MemoryCluster(state)
+        self.metrics = Metrics()
 
     def passes(self) -> list[Event]:
         """Run one pass, store the new status in the Topic, and return the Events."""
@@ -50,7 +53,9 @@ class Stage:
         single = [build_candidate(self.topic, merge(self.topic.manifest, spec))]
         found = select_candidates(spec, "shop", single, {})
         order = ReconcileRequest(self.home, spec, found, OWNER)
-        (after,) = reconcile_cluster(self.port, order, lambda: False).topic_results
+        result = reconcile_cluster(self.port, order, lambda: False)
+        self.metrics.record_reconcile("prod", result, (), 0.0, clock.now())
+        (after,) = result.topic_results
         events = [*topic_events("prod", self.topic.status_on("prod"), after)]
         self.topic = resource_bodies.updated_body(
             self.topic, status=topic_status(self.topic, {"prod": after}, {}, NOW, ("prod",))
@@ -119,6 +124,39 @@ def test_drift_and_its_end_are_told_once() -> None:
     stage.outside(flush_ms="7")
     assert reasons(stage.passes()) == [("DriftCorrected", False)]
     assert stage.passes() == []
+
+
+def test_each_reversion_is_an_event_and_a_count() -> None:
+    """With ``driftPolicy: Correct`` the operator reports every reversion, also the second of the same change, and
+    beside a change of the spec.
+    """
+    home = resource_bodies.cluster(driftPolicy="Correct")
+    stage = Stage(home, resource_bodies.topic("orders", config={"flush.ms": 7}), states.cluster())
+    stage.passes()
+    stage.passes()
+    for _ in range(2):
+        stage.outside(flush_ms="9")
+        assert stage.passes() == [Event("DriftCorrected", "prod: configure flush.ms 9 -> 7")]
+        assert stage.passes() == []
+    stage.outside(flush_ms="9")
+    stage.asks(config={"flush.ms": 7, "segment.ms": 8})
+    assert [event.message for event in stage.passes()] == [
+        "prod: configure segment.ms not set -> 8",
+        "prod: configure flush.ms 9 -> 7",
+    ]
+    exported = generate_latest(stage.metrics.registry).decode()
+    for name in ("detected", "corrected"):
+        assert f'topiarist_drift_{name}_total{{cluster="prod",kind="configure"}} 3.0' in exported
+
+
+def test_a_reported_drift_that_is_reverted_is_one_event() -> None:
+    """After the policy is changed to ``Correct``, the reversion ends the drift: one Event, not two."""
+    stage = Stage(resource_bodies.cluster(), resource_bodies.topic("orders", config={"flush.ms": 7}), states.cluster())
+    stage.passes()
+    stage.outside(flush_ms="9")
+    assert reasons(stage.passes()) == [("DriftDetected", True)]
+    stage.home = resource_bodies.cluster(driftPolicy="Correct")
+    assert stage.passes() == [Event("DriftCorrected", "prod: configure flush.ms 9 -> 7")]
 
 
 @pytest.mark.parametrize(
@@ -277,6 +315,7 @@ def test_an_error_of_an_annotation_is_a_warning_once() -> None:
         (ready("Active"), ready("InvalidRule"), "InvalidRule"),
         (ready("InvalidRule"), ready("InvalidRule"), ""),
         (ready("InvalidRule", "another"), ready("InvalidRule"), "InvalidRule"),
+        (ready("UnknownCluster", "other Clusters"), ready("UnknownCluster"), ""),
     ],
 )
 def test_what_makes_a_resource_unusable_is_a_warning_once(

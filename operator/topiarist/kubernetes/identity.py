@@ -1,0 +1,137 @@
+"""The Kafka cluster of each Cluster: trust on first use, and one Cluster for each Kafka cluster.
+
+``cluster_worker`` claims the Kafka cluster that a session has reached before it is read. The first claim writes the
+cluster id to an annotation of the Cluster, and nothing is written to Kafka before the annotation is stored. An address
+that leads to another Kafka cluster later is refused as ``WrongCluster``. The id is in an annotation and not in the
+status: a status is a view that may be lost or not written, while a backup of the Cluster has its annotations.
+
+If two Clusters lead to one Kafka cluster, the older one is served and the other one is refused as ``ClusterConflict``:
+their Topics have one owner in Kafka, so each would undo the changes of the other. The younger one takes over when the
+older one is deleted or gets another Kafka cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes.api.client import ApiError, KubernetesClient
+from topiarist.kubernetes.api.resources import Resource, collection_path, parse_resource
+from topiarist.kubernetes.approval import CLUSTER_ID
+from topiarist.kubernetes.cache import ResourceKey, Store
+from topiarist.kubernetes.candidates import may_declare
+from topiarist.reconcile import require_cluster_id
+from topiarist.schema import load
+
+IDENTITY_MANAGER = "topiarist-identity"
+"""The field manager of the annotation with the cluster id."""
+
+
+class ClusterIdentities:
+    """The claims of the Clusters in ``store`` to Kafka clusters. All methods run in the event loop."""
+
+    def __init__(self, api: KubernetesClient, store: Store) -> None:
+        self._api = api
+        self._store = store
+        self._in_pass: dict[ResourceKey, str] = {}
+
+    async def claim(self, home: Resource, cluster_id: str) -> None:
+        """Bind the Cluster ``home`` to its Kafka cluster, and begin its pass, which ends with ``release``.
+
+        ``cluster_id`` is the id of the Kafka cluster that the address of ``home`` leads to.
+
+        Raises ``WrongCluster`` if it is bound to another one, ``ClusterConflict`` if an older Cluster is bound to this
+        one, ``Locked`` while the pass of a younger one is in progress, and ``Unreachable`` if the annotation cannot be
+        written. A Kafka cluster without an id cannot be claimed, and is accepted.
+        """
+        if not cluster_id:
+            return
+        require_bound_cluster(home, cluster_id)
+        rivals = [each for each in self._store.other_clusters(home) if self._bound_id(each) == cluster_id]
+        first = min((home, *rivals), key=_precedence)
+        if first is not home:
+            raise TopiaristError(Reason.CLUSTER_CONFLICT, _conflict_message(first, home, cluster_id))
+        self._in_pass[home.key] = cluster_id
+        if home.annotation(CLUSTER_ID) != cluster_id:
+            await self._bind(home, cluster_id)
+            for rival in rivals:
+                self._store.enqueue(rival)
+        if busy := next((each for each in rivals if each.key in self._in_pass), None):
+            message = f"Cluster {busy.name}, which is younger, has begun a pass over this Kafka cluster"
+            raise TopiaristError(Reason.LOCKED, message)
+
+    def release(self, home: Resource) -> None:
+        """End the pass of a Cluster."""
+        self._in_pass.pop(home.key, None)
+
+    def declared_by_others(self, home: Resource) -> Mapping[str, str]:
+        """Return the topics that Topics of other Clusters with the Kafka cluster of ``home`` declare.
+
+        Each has the text that names the Topic. A Cluster counts if anything suggests that its Kafka cluster is the same
+        one, also a status: that only holds deletions.
+        """
+        found: dict[str, str] = {}
+        ids, labels = self._suggested_ids(home), self._store.namespaces
+        for rival in self._store.clusters.values():
+            spec = self._store.cluster_spec(rival.name)
+            if spec is None or rival.name == home.name or ids.isdisjoint(self._suggested_ids(rival)):
+                continue
+            for key in self._store.topic_keys(rival.name):
+                topic = self._store.topics[key]
+                name = topic.topic_name
+                is_claim = not topic.deleting and topic.declared_spec.get("ensure") != "Absent"
+                if is_claim and may_declare(
+                    spec.allowed_topics, topic.namespace, name, cluster_namespace=rival.namespace, namespaces=labels
+                ):
+                    found[name] = f"Topic {topic.namespace}/{topic.name} of Cluster {rival.name}"
+        return found
+
+    def _bound_id(self, resource: Resource) -> str:
+        """Return the id of the Kafka cluster that a Cluster is bound to; empty if its spec names another one since."""
+        bound = self._in_pass.get(resource.key) or resource.annotation(CLUSTER_ID)
+        return bound if resource.declared_spec.get("clusterId") in (None, bound) else ""
+
+    def _suggested_ids(self, resource: Resource) -> set[str]:
+        if bound := self._bound_id(resource):
+            return {bound}
+        return {*filter(None, (resource.declared_spec.get("clusterId"), resource.status.get("clusterId")))}
+
+    async def _bind(self, home: Resource, cluster_id: str) -> None:
+        path = f"{collection_path(home.kind, home.namespace)}/{home.name}"
+        metadata: dict[str, Any] = {"name": home.name, "namespace": home.namespace, "uid": home.uid}
+        metadata["annotations"] = {f"{load.API_GROUP}/{CLUSTER_ID}": cluster_id}
+        body = {"apiVersion": load.API_VERSION, "kind": home.kind, "metadata": metadata}
+        try:
+            answer = await self._api.apply(path, body, IDENTITY_MANAGER)
+        except ApiError as error:
+            reason = Reason.NO_PERMISSION if error.forbidden else Reason.UNREACHABLE
+            message = f"the cluster id {cluster_id} cannot be stored in the Cluster: {error}"
+            raise TopiaristError(reason, message) from error
+        self._store.on_write_response(parse_resource(answer, home))
+
+
+def require_bound_cluster(home: Resource, cluster_id: str) -> None:
+    """Raise ``WrongCluster`` if a Cluster names another id than ``cluster_id``, or was first used with another one."""
+    declared, bound = home.declared_spec.get("clusterId", ""), home.annotation(CLUSTER_ID)
+    require_cluster_id(declared, cluster_id)
+    if not declared and bound and bound != cluster_id:
+        raise TopiaristError(
+            Reason.WRONG_CLUSTER,
+            f"found cluster id {cluster_id}, and this Cluster was first used with {bound}: correct the address; or, to "
+            f"change the Kafka cluster on purpose, set spec.clusterId to {cluster_id}",
+        )
+
+
+def _precedence(resource: Resource) -> tuple[bool, str, str, str]:
+    """Return the sort key of a claim: the oldest first, and those being deleted last."""
+    return resource.deleting, resource.created, resource.name, resource.namespace
+
+
+def _conflict_message(first: Resource, home: Resource, cluster_id: str) -> str:
+    where = first.name if first.namespace == home.namespace else f"{first.namespace}/{first.name}"
+    why = "is not being deleted" if home.deleting and not first.deleting else "came first"
+    return (
+        f"Cluster {where} has the same Kafka cluster ({cluster_id}), and {why}: nothing is written for this Cluster; "
+        "delete one of the two, or correct its address"
+    )

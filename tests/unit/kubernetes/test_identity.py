@@ -1,0 +1,172 @@
+"""The claims of Clusters to Kafka clusters where two passes cross, or the API server refuses the annotation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from support.kubernetes import resource_bodies
+from support.states import CLUSTER_ID
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes.api.client import ApiError
+from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.cache import Store
+from topiarist.kubernetes.identity import IDENTITY_MANAGER, ClusterIdentities
+
+OTHER_ID = "8sYkR0b2QIu1nT4mXc9pAw"
+PIN = "topiarist.dev/cluster-id"
+
+
+class Server:
+    """An API server that adds annotations to the Clusters of a store, or answers with an error."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self.error: ApiError | None = None
+        self.bodies: list[Mapping[str, Any]] = []
+
+    async def apply(self, path: str, body: Mapping[str, Any], manager: str) -> dict[str, Any]:
+        """Add the annotations, after other tasks had their turn."""
+        await asyncio.sleep(0)
+        assert manager == IDENTITY_MANAGER
+        self.bodies.append(body)
+        if self.error:
+            raise self.error
+        known = self.store.clusters[path.rpartition("/")[2]]
+        return resource_bodies.body_of(known, annotations=body["metadata"]["annotations"])
+
+
+class World:
+    """Two Clusters ``a`` and ``b`` with their claims; ``a`` is older."""
+
+    def __init__(self, **specs: Mapping[str, Any]) -> None:
+        self.enqueued: list[str] = []
+        self.store = Store("shop", lambda name, *_: self.enqueued.append(name), owner="k8s/shop/topiarist")
+        self.server = Server(self.store)
+        self.identities = ClusterIdentities(self.server, self.store)  # type: ignore[arg-type]
+        for number, name in enumerate("ab"):
+            meta = {"creationTimestamp": f"2026-01-01T00:00:0{number}Z"}
+            self.store.upsert(resource_bodies.cluster(name, meta=meta, **specs.get(name, {})))
+        self.enqueued.clear()
+
+    @property
+    def pins(self) -> list[str]:
+        """Return the ids in the annotations of ``a`` and ``b``."""
+        return [self.store.clusters[name].annotation("cluster-id") for name in "ab"]
+
+    async def claim(self, name: str, cluster_id: str = CLUSTER_ID) -> str:
+        """Begin the pass of a Cluster; return the reason of the error, empty for none."""
+        try:
+            await self.identities.claim(self.store.clusters[name], cluster_id)
+        except TopiaristError as error:
+            return error.reason
+        return ""
+
+    def end(self, name: str) -> None:
+        """End the pass of a Cluster."""
+        self.identities.release(self.store.clusters[name])
+
+
+def test_the_older_of_two_first_passes_at_a_time_is_served() -> None:
+    """Two claims that cross never begin two passes; the older Cluster has the Kafka cluster from the next one on."""
+
+    async def together(first: str, second: str) -> tuple[list[str], list[str]]:
+        world = World()
+        found = await asyncio.gather(world.claim(first), world.claim(second))
+        return [*found], world.pins
+
+    assert asyncio.run(together("a", "b")) == (["", Reason.CLUSTER_CONFLICT], [CLUSTER_ID, ""])
+    assert asyncio.run(together("b", "a")) == (["", Reason.LOCKED], [CLUSTER_ID, CLUSTER_ID])
+
+
+def test_an_older_cluster_waits_for_the_end_of_a_pass() -> None:
+    """The pass of a younger Cluster ends before the older one begins, and the younger one is told to look again."""
+
+    async def work() -> None:
+        world = World()
+        assert await world.claim("b") == ""
+        assert await world.claim("a") == Reason.LOCKED
+        assert world.enqueued.count("b") > 0
+        world.end("b")
+        assert await world.claim("b") == Reason.CLUSTER_CONFLICT
+        world.enqueued.clear()
+        assert await world.claim("a") == ""
+        assert world.enqueued == []
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(503, Reason.UNREACHABLE), (0, Reason.UNREACHABLE), (403, Reason.NO_PERMISSION)]
+)
+def test_without_the_annotation_no_pass_begins(code: int, reason: Reason) -> None:
+    """The id is stored before a pass writes to Kafka. The write names the uid, and the next pass repeats it."""
+
+    async def work() -> None:
+        world = World()
+        world.server.error = ApiError(code, "no")
+        assert await world.claim("a") == reason
+        world.server.error = None
+        assert await world.claim("a") == ""
+        assert world.pins == [CLUSTER_ID, ""]
+        uid = world.store.clusters["a"].uid
+        assert [body["metadata"]["uid"] for body in world.server.bodies] == [uid, uid]
+        assert await world.claim("a") == ""
+        assert len(world.server.bodies) == 2
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("pinned", "spec", "found", "reason"),
+    [
+        ("", {}, CLUSTER_ID, ""),
+        (CLUSTER_ID, {}, CLUSTER_ID, ""),
+        (CLUSTER_ID, {}, OTHER_ID, Reason.WRONG_CLUSTER),
+        (CLUSTER_ID, {"clusterId": OTHER_ID}, OTHER_ID, ""),
+        (CLUSTER_ID, {"clusterId": OTHER_ID}, CLUSTER_ID, Reason.WRONG_CLUSTER),
+        ("", {"clusterId": OTHER_ID}, CLUSTER_ID, Reason.WRONG_CLUSTER),
+        (CLUSTER_ID, {}, "", ""),
+    ],
+)
+def test_the_spec_comes_before_the_annotation(pinned: str, spec: Mapping[str, Any], found: str, reason: str) -> None:
+    """The declared id counts, else that of the first use; a Kafka cluster without an id is accepted."""
+
+    async def work() -> None:
+        world = World(a=spec)
+        pin(world, "a", pinned)
+        assert await world.claim("a", found) == reason
+        assert world.pins[0] == (found if found and not reason else pinned)
+
+    asyncio.run(work())
+
+
+def test_a_cluster_that_names_another_id_gives_its_kafka_cluster_up() -> None:
+    """The annotation of a Cluster with another ``clusterId`` holds nothing, and neither does a Cluster in deletion."""
+
+    async def work() -> None:
+        world = World(a={"clusterId": OTHER_ID})
+        pin(world, "a", CLUSTER_ID)
+        assert await world.claim("b") == ""
+        leaving = World()
+        pin(leaving, "a", CLUSTER_ID)
+        known = leaving.store.clusters["a"]
+        leaving.store.upsert(
+            resource_bodies.updated_body(known, deletionTimestamp="2026-02-01T00:00:00Z", finalizers=["example.com/f"])
+        )
+        assert await leaving.claim("b") == ""
+        assert await leaving.claim("a") == Reason.CLUSTER_CONFLICT
+
+    asyncio.run(work())
+
+
+def pin(world: World, name: str, cluster_id: str) -> Resource:
+    """Store an id in the annotation of a Cluster."""
+    found = resource_bodies.updated_body(
+        world.store.clusters[name], annotations={PIN: cluster_id} if cluster_id else {}
+    )
+    world.store.upsert(found)
+    return found
