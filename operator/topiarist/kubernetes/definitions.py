@@ -111,7 +111,7 @@ class Definitions:
             for each in self._informers:
                 tasks.create_task(each.run())
 
-    def _update(self, found: Definition, listed_at: int = 0) -> None:  # noqa: ARG002 - a definition is compared as it is
+    def _update(self, found: Definition, listed_at: int = 0) -> None:
         self._found[found.name] = found
         self._report()
 
