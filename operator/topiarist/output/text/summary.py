@@ -188,4 +188,4 @@ def format_data_losses(layout: TextLayout, plan: Plan, *, applying: bool) -> Ite
     if applying or len(names) > MAX_CONSENT_NAMES:
         yield from (f"    {part}" for part in layout.format_names(names))
     if not applying:
-        yield f"    {format_consent(names)}"
+        yield f"    {sanitize(format_consent(names))}"

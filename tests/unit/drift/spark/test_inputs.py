@@ -144,9 +144,13 @@ def test_the_rows_of_a_table_are_lines_in_order_of_kind(place: Place) -> None:
     assert [{*row} for row in rows] == [{field.name for field in columns.fields_of_kinds(kind)} for kind in kinds]
 
 
-def drop_nulls(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row without the fields that are null: a snapshot may leave some out."""
-    return {name: value for name, value in row.items() if value is not None}
+def drop_nulls(value: Any) -> Any:
+    """Return a row without the fields that are null, at any depth: a snapshot may leave some out."""
+    if isinstance(value, list):
+        return [*map(drop_nulls, value)]
+    if not isinstance(value, dict):
+        return value
+    return {name: drop_nulls(each) for name, each in value.items() if each is not None}
 
 
 def open_all_kinds(place: Place, tmp_path: Path) -> SparkSnapshotInventory:
