@@ -128,8 +128,8 @@ def _saved_topic(topic: TopicPlan) -> TopicPlan:
     return replace(
         topic,
         before=before,
-        refusals=tuple(issue._replace(cause_origin=None) for issue in topic.refusals),
-        notices=tuple(issue._replace(cause_origin=None) for issue in topic.notices),
+        refusals=tuple(issue._replace(cause_origin=None, own_message="") for issue in topic.refusals),
+        notices=tuple(issue._replace(cause_origin=None, own_message="") for issue in topic.notices),
         spec=None,
     )
 

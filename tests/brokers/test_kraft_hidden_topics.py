@@ -138,4 +138,5 @@ def test_without_describe_on_the_cluster_a_state_warns(session_of: Callable[[str
     """The state is read and says that it may be old, and that it shows no reassignments."""
     state = read_state(session_of("distant"), RecordsView())
     assert state.topics["seen"].config == {"retention.ms": "5"}
-    assert set(state.warnings) == {sync.WARNING_UNSYNCED, f"{WARNING_NO_REASSIGNMENTS}Describe on the cluster is missing"}
+    hidden = f"{WARNING_NO_REASSIGNMENTS}Describe on the cluster is missing"
+    assert set(state.warnings) == {sync.WARNING_UNSYNCED, hidden}

@@ -328,6 +328,7 @@ def _patches(client: _Client) -> Iterator[tuple[Any, str, Any]]:
     yield run_module, "require_compaction", lambda session, topic: None
     yield cluster_module, "sync", lambda session: None
     yield cluster_module, "read_state", client.read_state
+    yield cluster_module, "read_static_settings", lambda *_: {}  # of brokers, which depend on no order
     yield cluster_module, "TopicReader", lambda session: client
     yield writer, "time", client
     yield chunk_requests, "time", client

@@ -221,7 +221,7 @@ class KafkaCluster:
             return {}
         keys = (PARTITIONS_SETTING, FACTOR_SETTING)
         with suppress(UnsupportedRequest):
-            return read_again(lambda: read_static_settings(self._session, keys))
+            return read_again(lambda: read_static_settings(self._session, state.brokers[0].id, keys))
         return {}
 
     def _require_cluster_of(self, closed: ClosedRecords) -> None:

@@ -20,7 +20,6 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     Message,
 )
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.overrides_decoder import (
     OVERRIDE,
     VERSION,
@@ -141,14 +140,13 @@ def read_broker_configs(
     return found
 
 
-def read_static_settings(session: Session, keys: Sequence[str]) -> Mapping[str, str]:
+def read_static_settings(session: Session, broker_id: int, keys: Sequence[str]) -> Mapping[str, str]:
     """Return settings of one broker, which all brokers should share; without those that may not be read.
 
     Raises ``Disconnected``.
     """
-    (broker, *_) = read_metadata(session.any_broker(), []).brokers
-    request = _request([str(broker.id)], keys, resource=BROKER_RESOURCE)
-    (result,) = session.broker(broker.id).call(request).results
+    request = _request([str(broker_id)], keys, resource=BROKER_RESOURCE)
+    (result,) = session.broker(broker_id).call(request).results
     return {} if result.error_code else {each.name: each.value for each in result.configs if each.value}
 
 

@@ -27,6 +27,7 @@ from topiarist.adapters.kafka_admin.connection.offered import Offering, find_mis
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
 from topiarist.adapters.kafka_admin.read.configs import read_static_settings
+from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.topic_reader import read_again
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import REMOTE_STORAGE_SETTING
@@ -170,7 +171,8 @@ def _describe_denied(operation: int, resource: str) -> str:
 
 
 def _has_no_remote_storage(session: Session) -> bool:
-    settings = read_again(lambda: read_static_settings(session, [REMOTE_STORAGE_SETTING]))
+    brokers = read_again(lambda: read_metadata(session.any_broker(), []).brokers)
+    settings = read_again(lambda: read_static_settings(session, brokers[0].id, [REMOTE_STORAGE_SETTING]))
     return settings.get(REMOTE_STORAGE_SETTING) == "false"
 
 
