@@ -176,7 +176,7 @@ def test_a_rule_that_does_not_compile_says_what_to_do() -> None:
 
 
 def test_a_rule_about_changes_sees_whether_usage_was_read() -> None:
-    """Of topics read in one run, a topic without usage is one whose usage is not known; so is each without a read."""
+    """Of topics read in one run, a topic without usage has unknown usage, as has each topic without a read."""
     law = policy({"expression": "topic.usage.known", "subject": "Change"})
     guard = evaluate_rules([law], spec("a", PROD), spec("b", PROD), validate_only=False).plan_filter
     made = replace(plan(state(), spec("a", PROD), spec("b", PROD)), usage={"a": TopicUsage(TopicSample())})

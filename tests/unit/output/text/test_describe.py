@@ -222,6 +222,36 @@ def test_colour_changes_no_layout() -> None:
     assert coloured == format_descriptions([found], TextLayout())
 
 
+def test_a_name_has_the_colour_of_its_phase() -> None:
+    """A topic that exists is bold, and one that is marked for deletion red."""
+    for state, code in (
+        (cluster(topic("orders")), "1"),
+        (cluster(topic("orders"), pending_deletions=("orders",)), "1;31"),
+    ):
+        text = format_descriptions([of(state, inspection(state))], TextLayout(use_color=True))
+        assert f"  \x1b[{code}morders\x1b[0m" in text
+
+
+def test_a_partition_of_a_deleted_topic_has_no_leader() -> None:
+    """Both values that Kafka writes for no leader are shown alike."""
+    state = cluster(topic("orders", [(1, 2)]))
+    for leader in (-1, -2):
+        lines = page_of(of(state, inspection(state, p0=PartitionState(leader, (1, 2)))))
+        assert any(line.startswith("      0            none    [1,2]") for line in lines)
+
+
+def test_a_topic_that_no_manifest_names_any_more_can_be_released() -> None:
+    """The page names the command for an orphan, and not for a topic of another owner."""
+    for owner, told in (("default", True), ("team", False)):
+        state = cluster(topic("orders", owner=owner))
+        none = make_plan(state, EU, [], RunOptions())
+        found = describe(state, EU, ResolvedTopic("orders"), inspection(state), none, "default")
+        text = " ".join(" ".join(page_of(found)).split())
+        assert (
+            "pending not in the given paths; to stop managing the topic, run topiarist unmanage orders" in text
+        ) is told
+
+
 def test_nothing_found_is_nothing_printed() -> None:
     """If no cluster could be read, the page is empty."""
     assert format_descriptions([], TextLayout()) == ""
@@ -246,6 +276,11 @@ FOUR = (Broker(1), Broker(2), Broker(3), Broker(4))
             "",
             [(3, 4), (4, 1), (1, 4)],
             "placed by Kafka's algorithm from broker 3, shift 0, expanded at partition 2",
+        ),
+        (
+            "",
+            [(2, 4), (3, 2), (2, 3), (1, 3), (2, 3)],
+            "placed by Kafka's algorithm from broker 2, shift 1, expanded at partitions 1, 3, 4",
         ),
         (
             "",
