@@ -150,6 +150,7 @@ def test_a_cluster_has_its_brokers_risk_block_and_exceeded_limits() -> None:
     assert frozen["writeBlock"] == "Frozen: frozen by ada: moving racks; nothing is written"
     assert (idle["brokers"], idle["risk"], idle["writeBlock"]) == ("no brokers", "", "")
     assert [len(planned[name]["rows"]) for name in ("warnings", "limits", "orphans", "exceeded")] == [1, 1, 2, 0]
+    assert ("copies" in planned["pace"], idle["pace"]) == (True, "")
     assert exceeded["exceeded"]["rows"] == ["over budget: 9 deletions, 1 allowed; fix: raise it"]
 
 

@@ -203,12 +203,22 @@ def test_many_odd_znodes_are_counted() -> None:
         ({"modified_externally": True}, "its config has changed since topiarist recorded it"),
         ({"unknown_fields": ("vendor",)}, "its entry has fields that Kafka does not write: vendor"),
         ({"replicas": [(1, 7)]}, "broker 7, with replicas of it, is not registered"),
+        ({}, "a reassignment request names the topic"),
     ],
 )
 def test_what_else_is_odd_about_a_topic_is_noted(fields: dict[str, Any], words: str) -> None:
     """Each irregularity of a topic has a note of one line."""
-    state = cluster(topic("orders", **fields))
-    assert f"      note         {words}" in page_of(of(state, inspection(state)))
+    state = cluster(topic("orders", **fields), reassigning_topics=frozenset() if fields else frozenset({"orders"}))
+    assert [line for line in page_of(of(state, inspection(state))) if " note " in line] == [
+        f"      note         {words}"
+    ]
+
+
+def test_a_topic_of_nobody_has_no_record() -> None:
+    """A topic without an owner is neither created nor adopted by topiarist."""
+    state = cluster(topic("orders", managed_keys=None))
+    lines = page_of(of(state, inspection(state)))
+    assert "      record       none: topiarist neither created nor adopted the topic" in lines
 
 
 def test_colour_changes_no_layout() -> None:
@@ -286,6 +296,11 @@ FOUR = (Broker(1), Broker(2), Broker(3), Broker(4))
             "",
             [(1, 2), (2, 3), (3, 4), (1, 4), (1, 3)],
             "lists differ from Kafka's placement (from broker 1, shift 0) in partition 3",
+        ),
+        (
+            "",
+            [(3, 4), (4, 1), (1, 2), (1, 4), (1, 3)],
+            "lists differ from Kafka's placement (from broker 3, shift 0) in partitions 3, 4",
         ),
         ("", [(1, 2), (1, 2), (2, 1), (4, 2), (4, 1)], "lists do not follow Kafka's algorithm"),
     ],

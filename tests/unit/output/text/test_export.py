@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from support.states import cluster
+from support.states import PositionedSource, cluster
 from topiarist.desired.export import ExportResult
 from topiarist.errors import Reason
 from topiarist.model.spec import ClusterSpec
@@ -51,3 +51,4 @@ def test_warnings_say_what_is_left_to_do() -> None:
         state=state, on=unknown
     )
     assert "kafkaVersion" not in _summary(state=state)
+    assert "kafkaVersion" not in _summary(state=state, on=replace(unknown, source=PositionedSource("eu.yaml")))

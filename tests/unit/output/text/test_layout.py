@@ -146,6 +146,14 @@ def test_a_long_name_is_above_its_action() -> None:
         ]
 
 
+def test_a_long_name_has_the_style_of_its_sign() -> None:
+    """Each line of a name is coloured with its sign, and the word at the right end by itself."""
+    layout = TextLayout(width=30, use_color=True, spare_width=0)
+    first, second, last = layout.format_heading("+", "x" * 30, action="create", right_text="Safe", styles=("32", "2"))
+    assert (first, second) == (f"  \x1b[32m+ {'x' * 26}\x1b[0m", "  \x1b[32m  xxxx\x1b[0m")
+    assert last == "                   create \x1b[2mSafe\x1b[0m"
+
+
 @pytest.mark.parametrize("count", [3, 4])
 def test_messages_are_shown_up_to_a_number(count: int) -> None:
     """As many messages as allowed are shown; of more, one line counts the others, unless the layout is verbose."""

@@ -193,8 +193,9 @@ def test_every_change_has_a_few_words() -> None:
     elected = ElectLeaders((LeaderChange(0, 2, 1),), SAFE_ASSESSMENT)
     assert summarize_changes([elected]) == "elect the preferred leaders of 1 partition"
     moved = MoveReplicas((ReplicaMove("a", 0, (1,), (2,)),), SAFE_ASSESSMENT)
-    subjects = [subject for subject, _ in list_risk_assessments([moved, elected, Nudge((1,))])]
-    assert subjects == ["move", "election", "nudge"]
+    others = (CreateTopic(((1,),), {}), DeleteTopic(1, 1, DATA_LOSS_RISK), TakeOwnership(), Nudge((1,)))
+    subjects = [subject for subject, _ in list_risk_assessments([moved, elected, *others])]
+    assert subjects == ["move", "election", "creation", "deletion", "record", "nudge"]
 
 
 @pytest.mark.parametrize(("count", "words"), [(4, "k0, k1, k2, k3"), (5, "k0, k1, k2 and 2 more")])
