@@ -63,7 +63,12 @@ def test_a_policys_rule_is_named_with_its_place() -> None:
     assert rule is not None
     denied = Issue(Reason.POLICY_DENIED, "never", cause_origin=find_origin(rule, "partitions"))
     forbidden = denied._replace(reason=Reason.MOVE_NOT_ALLOWED)
-    found = plan(replace(existing_topic_plan("a", findings=(denied, forbidden)), notices=(denied,)))
+    found = plan(
+        replace(
+            existing_topic_plan("a", findings=(denied, forbidden)),
+            notices=(denied._replace(reason=Reason.POLICY_WARNING),),
+        )
+    )
     by_cluster, by_rule, notice = github.format_plans([found], [], ROOT).splitlines()
     assert by_cluster.endswith("::never%0Acluster at topics/rules.yaml:9:15")
     assert by_rule.endswith("::never%0Arule at topics/rules.yaml:9:15")
