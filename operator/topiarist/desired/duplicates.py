@@ -48,8 +48,8 @@ def topic_collision_errors(specs: Iterable[TopicSpec]) -> list[Diagnostic]:
     errors = []
     for spec in specs:
         earlier = first.setdefault(metric_name(spec.topic), spec)
-        if earlier is spec or _document_name(earlier) == _document_name(spec):
-            continue  # duplicate document names are a separate error
+        if _document_name(earlier) == _document_name(spec):
+            continue  # the spec itself, or a duplicate document name, which is a separate error
         place, first_place = (each.manifest.source.locate(name_path(each.manifest)) for each in (spec, earlier))
         cluster = f"on cluster {spec.cluster.name}" if spec.cluster.name else "on the cluster"
         if earlier.topic == spec.topic:

@@ -108,7 +108,7 @@ def bind_change(plan: TopicPlan, change: Change, broker_count: int, usage: Usage
         "change.reasons": [kind.value for kind in MoveKind if any(kind in move.kinds for move in moves)],
         **{f"change.before.{name}": value for name, value in before.items()},
         **{f"change.after.{name}": value for name, value in after.items()},
-        "change.bytesLost": _bytes_lost(plan, change, usage),
+        "change.bytesLost": _bytes_lost(change, usage),
         "change.bytesCopied": _bytes_copied(change, usage),
         **_bind_usage(usage),
     }
@@ -136,13 +136,13 @@ def _bind_usage(usage: UsageAt | None) -> CelBindings:
     }
 
 
-def _bytes_lost(plan: TopicPlan, change: Change, usage: UsageAt | None) -> int:
+def _bytes_lost(change: Change, usage: UsageAt | None) -> int:
     match change:
         case DeleteTopic():
             return _or_unknown(usage.usage.sample.size if usage else None)
         case UpdateConfig(items):
-            segment = plan.before.config.get("segment.bytes") if plan.before else None
-            bounds = [estimate_cut(item, usage.usage, usage.read_at, segment) for item in items] if usage else []
+            # The segment size matters for the lower bounds only.
+            bounds = [estimate_cut(item, usage.usage, usage.read_at, None) for item in items] if usage else []
             if any(item.assessment.risk is Risk.DATA_LOSS for item in items):
                 known = [each.high for each in bounds if each]
                 return max(known) if known else -1

@@ -65,7 +65,7 @@ class LimitFilter:
                         for name in names:
                             issues[name].append((usage.resource, issue))
         topics = tuple(_apply_issues(topic, issues[topic.topic], plan) for topic in plan.topics)
-        return replace(plan, topics=topics) if issues else plan
+        return replace(plan, topics=topics)
 
     def show_usage(self, plan: Plan) -> Plan:
         """Return ``plan`` with what is used of each limit by the groups with planned topics."""

@@ -69,8 +69,11 @@ def test_no_size_of_one_becomes_a_default() -> None:
     found = exported(foreign("orders", replica_lists("1")), foreign("users", replica_lists("2")))
     assert "defaults" not in found.files["cluster.yaml"]["spec"]
     assert spec_of(found, "orders") == {**ORDERS, "partitions": 1, "replicationFactor": 1}
-    wide = exported(foreign("orders", replica_lists("12")))
-    assert wide.files["cluster.yaml"]["spec"]["defaults"] == {"replicationFactor": 2}
+    for lists, defaults in (
+        (replica_lists("12"), {"replicationFactor": 2}),
+        (replica_lists("1", "2"), {"partitions": 2}),
+    ):
+        assert exported(foreign("orders", lists)).files["cluster.yaml"]["spec"]["defaults"] == defaults
 
 
 @pytest.mark.parametrize(
@@ -143,6 +146,12 @@ def test_topics_name_their_cluster(on: ClusterSpec) -> None:
     assert spec_of(exported(foreign(), on=on), "orders")["clusters"] == ["prod"]
 
 
+def test_an_unnamed_cluster_is_no_part_of_a_document() -> None:
+    """The document of a topic then has the topic's own name, and names it only once."""
+    found = exported(foreign(), on=replace(NEW, name=""))
+    assert "topicName" not in found.files["topics/orders.yaml"]["spec"]
+
+
 def test_two_exports_have_no_document_in_common() -> None:
     """Exports of two clusters with the same topics have no common document name."""
     found = [exported(foreign("orders"), foreign("users"), on=replace(NEW, name=name)) for name in ("eu", "us")]
@@ -192,6 +201,8 @@ def test_times_and_sizes_have_units_on_request() -> None:
         "retention.bytes": "-1",
     }
     wanted = {"retention.ms": "7d", "segment.bytes": "1GiB", "max.message.bytes": 1000, "retention.bytes": -1}
+    bare = build_cluster_document(replace(NEW, default_config={"retention.ms": "604800000"}))
+    assert bare["spec"]["defaults"] == {"config": {"retention.ms": 604800000}}
     for on in (NEW, cluster("prod")):
         topics = state(*(foreign(f"t{number}", config=config) for number in range(3)), foreign(config=config))
         found = export_cluster(topics, on, "default", use_units=True)
@@ -332,11 +343,20 @@ def test_values_that_no_manifest_may_hold(config: dict[str, str], why: str) -> N
     assert len(spec_of(found, "orders")["config"]) == len(config)
 
 
-def test_a_vendors_value_that_does_not_print_is_left_out() -> None:
-    """An unprintable value of a vendor's key is omitted, although the Cluster allows the key."""
+def test_of_values_that_contradict_each_other_few_are_left_out() -> None:
+    """A value that is at odds with nothing any more is exported."""
+    found = exported(foreign(config={"remote.storage.enable": "true", "cleanup.policy": "compact"}))
+    assert [message.split(" is ")[0] for _, message in found.unmanaged] == ["remote.storage.enable"]
+    assert spec_of(found, "orders")["config"] == {"cleanup.policy": "compact"}
+
+
+@pytest.mark.parametrize(("text", "fits"), [("a\nb", False), ("v" * 65_536, True), ("v" * 65_537, False)])
+def test_a_vendors_value_that_no_manifest_takes_is_left_out(text: str, fits: bool) -> None:
+    """An unprintable or very long value of a vendor's key is omitted, although the Cluster allows the key."""
     on = cluster("prod", allow_unknown_configs=("confluent.*",))
-    found = exported(foreign(config={"confluent.x": "a\nb"}), on=on)
-    assert found.unmanaged == (("orders", "confluent.x: its value is too long, or has characters that do not print"),)
+    found = exported(foreign(config={"confluent.x": text}), on=on)
+    message = "confluent.x: its value is too long, or has characters that do not print"
+    assert found.unmanaged == (() if fits else (("orders", message),))
 
 
 def test_throttles_are_not_even_mentioned() -> None:

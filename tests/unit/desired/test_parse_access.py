@@ -15,7 +15,7 @@ from topiarist.model.access import (
     Via,
     ZooKeeperAccess,
 )
-from topiarist.model.credentials import SecretKeyRef, SecretReference, Tls
+from topiarist.model.credentials import Credentials, SecretKeyRef, SecretReference, Tls, UserPassword
 from topiarist.model.spec import ClusterSpec, make_manifest
 from topiarist.schema import check
 
@@ -70,6 +70,29 @@ def test_everything_about_the_brokers() -> None:
         RecordsTopic("_topiarist", 1),
         120,
     )
+
+
+def test_everything_about_zookeeper() -> None:
+    """Both logins, TLS and the size of a packet; each part may be missing."""
+
+    def secret(path: str) -> SecretReference:
+        return SecretReference("git/secret", "", Location(f"git/prod.yaml#spec.zookeeper.{path}.file"))
+
+    file = {"file": "secret"}
+    logins: dict[str, Any] = {name: {"username": name, "password": file} for name in ("sasl", "digest")}
+    sasl, digest = (UserPassword(name, secret(f"{name}.password")) for name in ("sasl", "digest"))
+    for tls, expected in (
+        ({"ca": file}, Tls(secret("tls.ca"))),
+        (
+            {"certificate": file, "key": file, "serverName": "zk"},
+            Tls(certificate=secret("tls.certificate"), key=secret("tls.key"), server_name="zk"),
+        ),
+    ):
+        found = parsed(zookeeper={"connect": "zk:2281/kafka", "maxBuffer": 4194304, **logins, "tls": tls})
+        assert found.access == ZooKeeperAccess("zk:2281/kafka", 4194304, Credentials(sasl, digest, expected))
+    only = parsed(zookeeper={"connect": "zk:2181", "digest": logins["digest"]})
+    assert only.access == ZooKeeperAccess("zk:2181", credentials=Credentials(digest=digest))
+    assert parsed(zookeeper={"maxBuffer": 4194304}).access == ZooKeeperAccess("", 4194304)
 
 
 def test_a_login_by_token() -> None:

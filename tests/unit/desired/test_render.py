@@ -81,6 +81,7 @@ def test_settings_other_than_the_formats_defaults_are_kept() -> None:
     assert found["unmanagedConfig"] == "Remove"
     assert found["deletionPolicy"] == "Delete"
     assert found["ignore"] == ["config.flush.ms", "partitions"]
+    assert render_document(spec("a", keyed=False))["spec"]["keyed"] is False
     assert set(render_document(spec("a"))["spec"]) == {"partitions", "replicationFactor", "topicName"}
 
 
@@ -138,6 +139,7 @@ def again(found: TopicSpec) -> TopicSpec:
         spec("a", EU, config={"retention.ms": -1}, withoutConfig=["flush.ms"]),
         spec("b", EU, ignore=["partitions"], mode="Observe", unmanagedConfig="Remove", topicName="b.v1"),
         spec("c", EU, ensure="Absent"),
+        spec("e", EU, keyed=False),
         merge(Manifest("Topic", "d", "", {}, {"replicaAssignment": [[1, 2], [2, 3]]}, PositionedSource("d.yaml")), EU),
     ],
     ids=lambda found: found.topic,

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from support.builders import cluster, manifest
+from support.states import PositionedSource
 from topiarist.desired.duplicates import index_clusters
 from topiarist.desired.resolve import Desired, resolve
 from topiarist.model.spec import ClusterSpec, Manifest
@@ -165,6 +166,10 @@ def test_two_documents_of_one_name() -> None:
     found = resolve([topic("a"), topic("a")], {"prod": PROD})
     assert len(found.errors) == 1
     assert found.errors[0].message.startswith("Topic a: another Topic has the same name, at a.yaml:")
+    first, later = topic("a"), topic("a")._replace(source=PositionedSource("later.yaml"))
+    (error,) = resolve([first, later], {"prod": PROD}).errors
+    assert error.location.file == "later.yaml"
+    assert error.message.endswith(f", at {first.source.locate(('metadata', 'name'))}")
     spaces = resolve([topic("a", "one", topicName="x"), topic("a", "two", topicName="y")], {"prod": PROD})
     assert said(spaces) == []
 
@@ -175,11 +180,12 @@ def test_a_broken_document_is_no_missing_one(clusters: dict[str, ClusterSpec], s
     """Topics of a cluster with an invalid document get no error for the document or for its possible defaults."""
     topics = [manifest("a", clusters=["broken"]), manifest("b"), manifest("c", clusters=["broken"], config={"x": 1})]
     assert said(resolve(topics, clusters, require_cluster_documents=strict, invalid_clusters={"broken"})) == []
-    wrong = [manifest("a", clusters=["broken"], config={"retention.ms": "soon"})]
-    assert [
-        text.split(":")[0]
-        for text in said(resolve(wrong, clusters, require_cluster_documents=strict, invalid_clusters={"broken"}))
-    ] == ["retention.ms"]
+    # Without a cluster, a topic may be meant for the broken one.
+    meant: list[dict[str, Any]] = [{"clusters": ["broken"]}, {}]
+    for fields in meant:
+        wrong = [manifest("a", config={"retention.ms": "soon"}, **fields)]
+        found = resolve(wrong, clusters, require_cluster_documents=strict, invalid_clusters={"broken"})
+        assert [text.split(":")[0] for text in said(found)] == ["retention.ms"]
 
 
 def test_other_names_are_still_missed_beside_a_broken_document() -> None:
@@ -205,6 +211,39 @@ def test_keys_left_out_in_vain() -> None:
         ("b.yaml", "segment.ms"),
     ]
     assert (found.errors, resolve([topic("a", withoutConfig=["flush.ms"])], UNNAMED).warnings) == ((), ())
+
+
+# the cluster fields of the topic, the clusters of the run -> the positions of the overrides without effect, the reason
+OVERRIDES: dict[str, tuple[dict[str, Any], dict[str, ClusterSpec], list[int], str]] = {
+    "one of its clusters": ({"clusters": ["test"]}, BOTH, [0], "the topic is not meant for it"),
+    "all of them": ({"clusters": ["prod", "test"]}, BOTH, [], ""),
+    "by label": ({"clusterSelector": {"matchLabels": {"env": "test"}}}, BOTH, [], ""),
+    "the only cluster": ({}, {"prod": PROD}, [], ""),
+    "an address": ({}, UNNAMED, [0, 1], "the run has only the address of an unnamed cluster"),
+}
+
+
+@pytest.mark.parametrize(("fields", "clusters", "positions", "reason"), OVERRIDES.values(), ids=OVERRIDES)
+def test_an_override_in_vain(
+    fields: dict[str, Any], clusters: dict[str, ClusterSpec], positions: list[int], reason: str
+) -> None:
+    """An override for a cluster that the topic does not name gives a warning at the name in the override."""
+    wanted = topic("a", **fields, overrides=[{"config": {}}, {"clusters": ["prod", "test"], "partitions": 2}])
+    found = resolve([wanted], clusters).warnings
+    assert [(each.location, each.message) for each in found] == [
+        (
+            wanted.source.locate(("spec", "overrides", 1, "clusters", position)),
+            f"a: the override for cluster {['prod', 'test'][position]} has no effect: {reason}",
+        )
+        for position in positions
+    ]
+    own = fields.get("clusters")
+    assert {each.hint for each in found} <= {f"the topic's clusters are: {', '.join(own)}" if own else ""}
+
+
+def test_a_run_connects_only_to_clusters_with_topics() -> None:
+    """A cluster without a topic is not targeted."""
+    assert resolve([topic("a", clusters=["test"])], BOTH).targeted_clusters == {"test": TEST}
 
 
 def test_two_clusters_of_one_name() -> None:

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from support.builders import cluster, manifest, spec
+from support.builders import DocumentSource, cluster, manifest, spec
 from topiarist.desired.merge import merge
 from topiarist.desired.resolve import resolve
 from topiarist.desired.rules import cluster_errors, cluster_warnings, spec_errors, spec_warnings
+from topiarist.errors import Reason
 from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.types import KafkaVersion, format_version
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
@@ -152,6 +154,49 @@ def test_places_point_at_the_value() -> None:
         manifest("orders", partitions=1, replicationFactor=1), ClusterSpec(default_config={"retention.ms": "x"})
     )
     assert [diagnostic.location.file for diagnostic in spec_errors(bare)] == ["the cluster's defaults"]
+
+
+@pytest.mark.parametrize(
+    ("config", "key", "reason"),
+    [
+        ({"retention.ms": "x"}, "retention.ms", Reason.CONFIG_INVALID),
+        ({"no.such.key": "x"}, "no.such.key", Reason.CONFIG_INVALID),
+        ({"max.compaction.lag.ms": 5, "min.compaction.lag.ms": 9}, "min.compaction.lag.ms", Reason.CONFIG_INVALID),
+        ({"min.insync.replicas": 3}, "min.insync.replicas", Reason.INVALID_MANIFEST),
+    ],
+)
+def test_an_error_in_a_config_is_at_its_key(config: dict[str, Any], key: str, reason: Reason) -> None:
+    """Values, unknown keys and contradictions have one reason; what does not fit the topic is another error."""
+    wanted = spec(on=OLD, partitions=1, replicationFactor=2, config=config)
+    (error,) = spec_errors(wanted)
+    assert (error.location, error.reason) == (wanted.manifest.source.locate(("spec", "config", key)), reason.value)
+
+
+@pytest.mark.parametrize(("key", "text"), [("message.format.version", "2.8"), ("segment.bytes", 1000)])
+def test_a_warning_about_a_config_is_at_its_key(key: str, text: object) -> None:
+    """A deprecated key and a segment that is too small are warnings at the value."""
+    wanted = spec(on=BARE, partitions=1, replicationFactor=1, config={"retention.ms": 5, key: text})
+    assert [each.location for each in spec_warnings(wanted)] == [wanted.manifest.source.locate(("spec", "config", key))]
+
+
+def test_errors_of_a_cluster_are_at_their_values() -> None:
+    """Defaults, profiles and settings of the brokers have their own lines in the document."""
+    wrong = {"retention.ms": "x", "no.such.key": "x"}
+    settings = {"num.partitions": "0", "auto.create.topics.enable": "1"}
+    body = {"spec": {"defaults": {"config": wrong}, "profiles": {"big": {"config": wrong}}, "brokerConfig": settings}}
+    source = DocumentSource("prod.yaml", body)
+    on = ClusterSpec(
+        "prod", source=source, default_config=wrong, profiles={"big": {"config": wrong}}, broker_config=settings
+    )
+    paths = [
+        *(("spec", "defaults", "config", key) for key in wrong),
+        *(("spec", "profiles", "big", "config", key) for key in wrong),
+        *(("spec", "brokerConfig", name) for name in settings),
+    ]
+    assert [error.location for error in cluster_errors(on)] == [source.locate(path) for path in paths]
+    allowed = replace(on, broker_config={"auto.create.topics.enable": "true"})
+    (warning,) = cluster_warnings(allowed)
+    assert warning.location == source.locate(paths[-1])
 
 
 def test_a_bad_name_is_shown_where_it_stands() -> None:

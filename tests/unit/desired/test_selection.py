@@ -59,6 +59,7 @@ def test_a_selected_topic_selects_its_co_partition_group() -> None:
         spec("a", partitions=3, coPartitionGroup="join"),
         spec("b"),
         spec("c", partitions=3, coPartitionGroup="join"),
+        spec("d"),
     ]
     for pattern, names in (("a", ["a", "c"]), ("b", ["b"]), ("x", [])):
         selection = TopicSelection((pattern,))

@@ -87,6 +87,7 @@ def test_a_topic_of_one_cluster_leaves_the_others_shared(merged: list[str]) -> N
         assert [(group.is_exclusive, len(group.specs)) for group in specs.groups] == [(False, 2), (True, 1)]
         groups.update(specs.groups)
     assert len(groups) == 51
+    assert [len(found.specs[name]) for name in clusters] == [3] * 50
 
 
 def test_an_override_for_one_cluster_makes_no_manifest_of_its_own() -> None:

@@ -73,6 +73,16 @@ def test_a_change_has_a_before_and_an_after() -> None:
     assert configured["cluster.brokers"] == 6
 
 
+def test_a_size_or_version_that_is_not_known_is_zero_or_empty() -> None:
+    """A rule can be evaluated for a topic without replica lists, and for a cluster of a version that is not known."""
+    (found,) = plan(state(topic("a")), spec("a", config={"flush.ms": 5})).topics
+    assert found.before is not None
+    bare = replace(found, before=replace(found.before, replicas=()))
+    variables = bind_change(bare, found.changes[0], 6)
+    assert (variables["change.before.partitions"], variables["change.before.replicationFactor"]) == (0, 0)
+    assert bind_cluster(ClusterSpec(name="prod"))["cluster.kafkaVersion"] == ""
+
+
 def test_a_topic_names_its_profiles() -> None:
     """A rule sees the profiles of a topic in their order, and none for a topic without any."""
     prod = replace(PROD_CLUSTER, profiles={"small": {}, "logs": {}})

@@ -39,6 +39,11 @@ def _withhold_all(found: Plan, name: str) -> Plan:
     return replace(found, topics=tuple(map(one, found.topics)))
 
 
+def _without_lists(each: TopicPlan) -> TopicPlan:
+    """Return a topic as a saved plan has it, without the replica lists before."""
+    return replace(each, before=each.before and replace(each.before, replicas=()))
+
+
 def _kinds(found: Plan) -> dict[str, list[str]]:
     return {each.topic: change_kinds(each) for each in found.topics}
 
@@ -120,6 +125,20 @@ def test_a_saved_plan_keeps_its_groups() -> None:
     assert [each.co_partition_group for each in saved.topics] == ["join", "join"]
     assert withhold_split_groups(saved) is saved
     assert _kinds(withhold_split_groups(saved, {"a"})) == {"a": [], "b": []}
+
+
+def test_a_saved_plan_counts_what_it_withheld() -> None:
+    """A saved plan knows the partitions of a topic by its growth alone: withheld growth holds the others, and a topic
+    without growth does not.
+    """
+    seen = state(topic("a", TWO), topic("b", TWO))
+    made = plan(seen, _grown("a"), _grown("b", config={"retention.ms": 3600000}))
+    saved = replace(made, topics=tuple(_without_lists(each) for each in made.topics))
+    assert _kinds(withhold_split_groups(_withhold_all(saved, "a"))) == {"a": [], "b": ["UpdateConfig"]}
+    grown = state(topic("a", TWO), topic("b", replica_lists("12", "23", "31", "12")))
+    made = plan(grown, _grown("a"), _grown("b", config={"retention.ms": 3600000}))
+    saved = replace(made, topics=tuple(_without_lists(each) for each in made.topics))
+    assert withhold_split_groups(saved) is saved
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=5))

@@ -149,6 +149,20 @@ def test_a_record_without_values_gets_none_while_all_is_withheld() -> None:
     assert plan.topics[0].record_after == there.record
 
 
+def test_a_managed_key_without_a_recorded_value_is_only_reported() -> None:
+    """A record that lists a key without its value does not say that the spec caused the difference."""
+    there = topic("orders", config={"retention.ms": WEEK}, managed_keys=["retention.ms"], applied_spec=spec("orders"))
+    assert keys(held(planned(there, spec("orders", config={"retention.ms": DAY})))) == ["retention.ms"]
+
+
+def test_a_deletion_record_is_no_memory_of_the_topic() -> None:
+    """A topic that another client made after a deletion by topiarist is adopted with the values of its spec."""
+    record = OwnershipRecord("default", deleted=True)
+    there = replace(topic("orders", config={"retention.ms": WEEK}, record_valid=False), record=record)
+    plan = planned(there, spec("orders", config={"retention.ms": DAY}), adopt=ALL_TOPICS)
+    assert (held(plan), keys(plan.topics[0].changes)) == ([], ["retention.ms"])
+
+
 def test_a_saved_plan_is_not_judged_again() -> None:
     """A topic without its spec comes from a plan that was judged when it was made."""
     wanted = spec("orders", config={"retention.ms": DAY})

@@ -161,6 +161,26 @@ def test_topics_without_the_label_are_a_group() -> None:
     assert _messages(found) == ["without label team: 2 topics, 1 topic allowed (limit one)"] * 2
 
 
+def test_topics_without_a_namespace_are_a_group() -> None:
+    """A limit for each namespace counts them apart, and those without a namespace together."""
+    specs = [_spec(name, partitions=1) for name in "abc"]
+    specs[1:] = [replace(each, manifest=each.manifest._replace(namespace="shop")) for each in specs[1:]]
+    found = _filter((_limit(LimitScope.NAMESPACE, topics=0),), *specs).enforce(plan(state(), *specs))
+    assert _messages(found) == [
+        "without namespace: 1 topic, 0 topics allowed (limit one)",
+        *["namespace shop: 2 topics, 0 topics allowed (limit one)"] * 2,
+    ]
+
+
+def test_a_plan_without_sizes_may_delete() -> None:
+    """A saved plan has no sizes: the deletions in it use nothing more."""
+    wanted = _spec("a", "shop", ensure="Absent")
+    saved = replace(plan(state(topic("a", TWO)), wanted), sizes={})
+    limits = _filter((_limit(topics=0),), wanted)
+    assert limits.enforce(saved) == saved
+    assert {(each.before, each.after) for each in limits.show_usage(saved).limits} == {(0, 0)}
+
+
 def test_topics_that_the_run_does_not_select_count() -> None:
     """A selection is no way around a limit."""
     specs = (_spec("a", "shop", partitions=4), _spec("b", "shop", partitions=2))
@@ -217,7 +237,9 @@ def test_a_warning_withholds_nothing() -> None:
     """It is a notice of each topic that uses more."""
     wanted = _spec("a", "shop", partitions=2)
     found = _filter((replace(_limit(topics=0), deny=False),), wanted).enforce(plan(state(), wanted))
-    assert found.topics[0].notices[0].message == "team=shop: 1 topic, 0 topics allowed (limit one)"
+    (notice,) = found.topics[0].notices
+    # The topic is made: there is nothing to do first.
+    assert (notice.message, notice.hint) == ("team=shop: 1 topic, 0 topics allowed (limit one)", "")
     assert _kinds(found) == {"a": ["CreateTopic"]}
     assert [issue.reason.value for issue in found.topics[0].notices] == ["PolicyWarning"]
 

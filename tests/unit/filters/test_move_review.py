@@ -22,7 +22,9 @@ from support.builders import (
     with_topic,
 )
 from topiarist.errors import Reason
+from topiarist.filters.move_review import review_moves
 from topiarist.filters.review import filter_unreviewed, recheck_saved_plan
+from topiarist.filters.reviewed_lists import BrokerSets
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings, ReplicaMove
 from topiarist.model.plan import MoveReplicas, Plan, Risk, TopicPlan
@@ -249,6 +251,40 @@ def test_the_rest_of_a_spread_is_that_of_the_review() -> None:
     assert held(without)
 
 
+UNEVEN = topic(replicas=replica_lists("12", "13", "15", "16", "25", "36"))
+"""Broker 1 leads four partitions; ``FRESH`` spreads them with three copies."""
+
+
+def spread(lists: dict[int, str]) -> MoveReplicas:
+    moves = tuple(
+        ReplicaMove("orders", partition, UNEVEN.replicas[partition], replica_lists(after)[0], (MoveKind.SPREAD,))
+        for partition, after in lists.items()
+    )
+    return MoveReplicas(moves, assess_moves(moves))
+
+
+FRESH = spread({0: "42", 1: "53", 2: "65"})
+RESTS: dict[str, tuple[dict[int, str], dict[int, str]]] = {
+    "other partitions": ({1: "43", 3: "56"}, {1: "43", 3: "56"}),
+    "fewer copies": ({0: "52", 1: "63"}, {0: "52", 1: "63"}),
+    "one broker leads": ({0: "42", 1: "43", 2: "45"}, {0: "42"}),
+    "a replica more": ({0: "425", 1: "63"}, {1: "63"}),
+    "a replica less": ({0: "2", 1: "63"}, {1: "63"}),
+    "more copies": ({0: "45", 1: "64"}, {}),
+}
+
+
+@pytest.mark.parametrize(("reviewed", "applied"), RESTS.values(), ids=RESTS)
+def test_a_reviewed_rest_that_no_new_plan_would_make(reviewed: dict[int, str], applied: dict[int, str]) -> None:
+    """The rest of a spread is used as a whole only if it keeps the number of replicas, copies no more than a new plan
+    and loads no broker far more. Otherwise each partition is compared with the new plan.
+    """
+    brokers = {each.id: each for each in SIX}
+    found = review_moves(TopicPlan("orders", UNEVEN), FRESH, spread(reviewed), BrokerSets(brokers, brokers, ()))
+    moves = [move for change, why in found if isinstance(change, MoveReplicas) and not why for move in change.moves]
+    assert {move.partition: "".join(map(str, move.after)) for move in moves} == applied
+
+
 SAVED = replace(REVIEWED, topics=(replace(only(REVIEWED), spec=None),))
 RAISED = plan(
     state(topic(replicas=replica_lists("12", "23")), brokers=RACKLESS_BROKERS),
@@ -311,6 +347,7 @@ def test_the_cluster_of_the_run_permits_the_moves(kept: Plan, on: ClusterSpec, s
     """
     left = rechecked(kept, on, seen)
     assert refusal_reasons(left) == ([reason] if reason else [])
+    assert all(refusal.hint for refusal in left.refusals)
     assert bool(left.moves()) is not bool(reason)
 
 

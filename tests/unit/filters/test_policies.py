@@ -13,8 +13,9 @@ from msgspec.structs import replace
 from support.builders import change_kinds, notice_reasons, plan, refusal_reasons, replica_lists, spec, state, topic
 from support.examples import examples
 from support.policy_builders import labelled_spec, policy
+from support.states import PositionedSource
 from support.strategies import PlanInput, plan_inputs
-from topiarist.errors import Reason
+from topiarist.errors import Location, Reason
 from topiarist.filters.policies import EvaluationErrors, deny_changes, find_duplicate_names
 from topiarist.model.limits import Limit, LimitScope
 from topiarist.model.plan import Change, Issue, TopicPlan
@@ -92,7 +93,7 @@ def test_a_change_that_is_denied() -> None:
     (after,) = deny_changes(before, {}, judge).topics
     assert (change_kinds(after), refusal_reasons(after)) == (["UpdateConfig"], ["PolicyDenied"] * 2)
     assert notice_reasons(after) == ["PolicyWarning"] * 2
-    assert [type(change).__name__ for change in after.refusals[0].withheld] == ["AddPartitions"]
+    assert [[type(change).__name__ for change in each.withheld] for each in after.refusals] == [["AddPartitions"], []]
 
 
 def test_topics_without_a_change() -> None:
@@ -164,3 +165,14 @@ def test_names_that_are_there_twice() -> None:
         "policy law, rule x",
         "Policy law",
     ]
+
+
+def test_a_duplicate_policy_is_reported_at_its_name() -> None:
+    """The error is at the name of the later document, and has the place of the earlier name."""
+    named = [
+        replace(policy({}), source=PositionedSource(file, {("metadata",): (2, 1), ("metadata", "name"): (3, 3)}))
+        for file in ("first.yaml", "second.yaml")
+    ]
+    (error,) = find_duplicate_names(named)
+    assert error.location == Location("second.yaml", 3, 3)
+    assert error.message == f"Policy law: duplicate name, declared at {Location('first.yaml', 3, 3)} already"

@@ -15,6 +15,7 @@ from support.policy_builders import evaluate_rules, labelled_spec, policy
 from topiarist.errors import InvalidManifests, Location
 from topiarist.filters.policies import PolicyResult
 from topiarist.model.spec import ClusterSpec
+from topiarist.model.usage import Evidence, TopicSample, TopicUsage
 
 SAMPLES = ROOT / "manifests" / "policies"
 PROD = cluster("prod", labels={"env": "prod"}, version=(3, 9))
@@ -165,3 +166,19 @@ def test_without_the_library_a_policy_is_an_error() -> None:
         "error: the evaluation of Policy documents needs packages that are not installed: "
         "pip install 'cel-expr-python>=0.1.3' (extra policy)\n"
     )
+
+
+def test_a_rule_that_does_not_compile_says_what_to_do() -> None:
+    """The error of the evaluator comes with its hint, at the expression."""
+    (error,) = evaluate_rules([policy({"expression": "topic.partition > 1"})], spec("a", PROD)).errors
+    assert error.message.startswith("policy law, rule r0: ")
+    assert "topic.partitions" in error.hint
+
+
+def test_a_rule_about_changes_sees_whether_usage_was_read() -> None:
+    """Of topics read in one run, a topic without usage has unknown usage, as has each topic without a read."""
+    law = policy({"expression": "topic.usage.known", "subject": "Change"})
+    guard = evaluate_rules([law], spec("a", PROD), spec("b", PROD), validate_only=False).plan_filter
+    made = replace(plan(state(), spec("a", PROD), spec("b", PROD)), usage={"a": TopicUsage(TopicSample())})
+    for evidence, known in ((Evidence(1), [True, False]), (None, [False, False])):
+        assert [each.is_actionable for each in guard(replace(made, evidence=evidence)).topics] == known

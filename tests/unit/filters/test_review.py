@@ -173,6 +173,7 @@ def test_each_key_counts_by_itself() -> None:
     assert config_changes(left) == {"segment.ms": ("5", "6"), "retention.ms": (None, "7")}
     assert record_without_values(left) == OwnershipRecord("default", ("retention.ms", "segment.ms"))
     assert left.refusals[0].message == "flush.ms: the reviewed plan does not have this change"
+    assert "have it reviewed" in left.refusals[0].hint
 
 
 def test_reviewed_lists_are_used_while_their_brokers_stand() -> None:
@@ -261,11 +262,12 @@ def test_brokers_of_the_run_that_get_nothing() -> None:
 
 
 def _riskier(found: Plan) -> Plan:
-    """Return the plan with the risk of its growth raised to data loss."""
+    """Return the plan with the risks of its growth and of each config raised to data loss."""
+    worse = RiskAssessment(Risk.DATA_LOSS, "worse")
     changes = tuple(
-        replace(change, assessment=RiskAssessment(Risk.DATA_LOSS, "worse"))
-        if isinstance(change, AddPartitions)
-        else change
+        UpdateConfig(tuple(item._replace(assessment=worse) for item in change.items))
+        if isinstance(change, UpdateConfig)
+        else replace(change, assessment=worse)
         for change in of(found).changes
     )
     return replace(found, topics=(replace(of(found), changes=changes),))
@@ -274,7 +276,11 @@ def _riskier(found: Plan) -> Plan:
 def test_what_may_cost_more_than_the_review_showed_was_not_reviewed() -> None:
     """A risk that rose after the review needs another review, and a risk that fell does not."""
     left = of(filter_unreviewed(_riskier(planned()), planned()))
-    assert left.refusals[0].message == "was reviewed as Disruptive, and is DataLoss now: worse"
+    assert config_changes(left) == {"retention.ms": (None, "7")}  # as risky at the review
+    assert [refusal.message for refusal in left.refusals] == [
+        "was reviewed as Disruptive, and is DataLoss now: worse",
+        "segment.ms: was reviewed as Safe, and is DataLoss now: worse",
+    ]
     assert of(filter_unreviewed(planned(), _riskier(planned()))).refusals == ()
 
 
@@ -437,7 +443,9 @@ def test_a_key_may_be_taken_away_whoever_knows_it() -> None:
 def test_a_file_may_not_leave_out_the_brokers_that_it_uses() -> None:
     """A plan that uses brokers without listing their racks is refused, unless the run allows unknown brokers."""
     kept = replace(planned(), brokers=(), topics=(replace(of(planned()), spec=None),))
-    assert refusal_reasons(of(guarded(kept, ClusterSpec()))) == ["UnknownBrokers"]
+    left = of(guarded(kept, ClusterSpec()))
+    assert refusal_reasons(left) == ["UnknownBrokers"]
+    assert "--allow-unknown-brokers" in left.refusals[0].hint
     assert of(guarded(kept, ClusterSpec(), allow_unknown_brokers=True)).changes == of(planned()).changes
 
 
@@ -456,3 +464,12 @@ def test_a_protected_topic_may_be_made_and_configured() -> None:
     for wanted in (spec(partitions=2, config={"cleanup.policy": "compact"}), spec(ensure="Absent"), spec(partitions=3)):
         assert refusal_reasons(of(guarded(plan(OLD, wanted), on)))[-1] == "ProtectedTopic"
     assert of(guarded(plan(state(), spec("new")), on), "new").refusals == ()
+
+
+def test_a_creation_has_the_reviewed_config() -> None:
+    """A topic that would be created with another config than the reviewed one is not created."""
+    reviewed, other = (plan(state(), spec("new", config={"retention.ms": time})) for time in (7, 8))
+    assert of(filter_unreviewed(reviewed, reviewed), "new").changes == of(reviewed, "new").changes
+    left = of(filter_unreviewed(other, reviewed), "new")
+    assert left.changes == ()
+    assert [refusal.message for refusal in left.refusals] == ["was reviewed with another config"]

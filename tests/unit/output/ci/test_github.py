@@ -9,6 +9,7 @@ from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, RETENTION_CHANGE, 
 from support.states import spread_replicas
 from topiarist.errors import Diagnostic, Location, Reason
 from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Issue, TopicPlan, UpdateConfig
+from topiarist.model.spec import find_origin
 from topiarist.output.ci import github
 from unit.output.markdown.test_escape import outside
 
@@ -54,6 +55,24 @@ def test_what_many_topics_share_is_said_once() -> None:
         "::error title=12 topics on prod-eu%3A refused (Frozen)::frozen"
         "%0Atopics: t00, t01, t02, t03, t04, t05, t06, t07, t08, t09, ...\n"
     )
+
+
+def test_a_policys_rule_is_named_with_its_place() -> None:
+    """A refusal and a notice name the rule behind them, by its file as git names it."""
+    rule = existing_topic_plan("rules").spec
+    assert rule is not None
+    denied = Issue(Reason.POLICY_DENIED, "never", cause_origin=find_origin(rule, "partitions"))
+    forbidden = denied._replace(reason=Reason.MOVE_NOT_ALLOWED)
+    found = plan(
+        replace(
+            existing_topic_plan("a", findings=(denied, forbidden)),
+            notices=(denied._replace(reason=Reason.POLICY_WARNING),),
+        )
+    )
+    by_cluster, by_rule, notice = github.format_plans([found], [], ROOT).splitlines()
+    assert by_cluster.endswith("::never%0Acluster at topics/rules.yaml:9:15")
+    assert by_rule.endswith("::never%0Arule at topics/rules.yaml:9:15")
+    assert notice.endswith("::never%0Arule at topics/rules.yaml:9:15")
 
 
 def test_what_is_only_observed_is_only_noticed() -> None:

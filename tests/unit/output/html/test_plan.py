@@ -11,9 +11,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from support import plan_pages
 from support.drift.generated_reports import HOSTILE_TEXTS
+from support.plans import KEY_REMAPPING_RISK, RETENTION_CHANGE, existing_topic_plan
+from support.plans import plan as make_plan
+from topiarist.errors import Reason
+from topiarist.model.moves import ReplicaMove
+from topiarist.model.plan import CreateTopic, Issue, MoveReplicas, TopicPlan, UpdateConfig
 from topiarist.output.html import page, plan
 from topiarist.output.html.plan_rows import KINDS, LEVELS, list_rows
 from topiarist.output.text.layout import sanitize
@@ -133,3 +139,72 @@ def test_loads_add_up_over_racks() -> None:
     assert sum(one["brokers"] for one in cluster["racks"]) == 6
     (idle,) = plan.build_document(plan_pages.make_plans()[2:], [], [])["clusters"]["rows"]
     assert (idle["loads"], idle["racks"]) == ({"total": 0, "rows": []}, [])
+
+
+def test_a_cluster_has_its_brokers_risk_block_and_exceeded_limits() -> None:
+    """The facts of each cluster are those of the plan as text; a limit is there once, not for each topic."""
+    over = Issue(Reason.BUDGET_EXCEEDED, "9 deletions, 1 allowed", hint="raise it")
+    plans = [*plan_pages.make_plans(), make_plan(*(existing_topic_plan(name, findings=(over,)) for name in "ab"))]
+    planned, frozen, idle, exceeded = plan.build_document(plans, [], [])["clusters"]["rows"]
+    assert (planned["name"], planned["brokers"], planned["risk"]) == ("prod-eu", "6 brokers in 3 racks", "DataLoss")
+    assert frozen["writeBlock"] == "Frozen: frozen by ada: moving racks; nothing is written"
+    assert (idle["brokers"], idle["risk"], idle["writeBlock"]) == ("no brokers", "", "")
+    assert [len(planned[name]["rows"]) for name in ("warnings", "limits", "orphans", "exceeded")] == [1, 1, 2, 0]
+    assert ("copies" in planned["pace"], idle["pace"]) == (True, "")
+    assert exceeded["exceeded"]["rows"] == ["over budget: 9 deletions, 1 allowed; fix: raise it"]
+
+
+def test_a_run_is_told_what_it_needs_to_be_given() -> None:
+    """Losses have the option with the names of their topics; one refusal of many topics has one fix for all of them."""
+    found = plan.build_document(plan_pages.make_plans()[:1], [], [])["permissions"]["rows"]
+    lost = ",".join(f"shop.{name}" for name in ("audit.00003", "audit.00023", "clicks.00033", "audit.00043"))
+    assert [(each["needed"], each["refused"]) for each in found] == [
+        ("to delete topics: 6 topics", False),
+        ("other changes that may lose data: 4 topics", False),
+        ("refused, NotAdopted: 6 topics", True),
+    ]
+    assert [each["option"] for each in found][1:] == [f"--allow-risk DataLoss={lost}", ""]
+    assert "--adopt=TOPIC," in found[2]["where"]
+    (alone,) = plan.build_document([make_plan(plan_pages.make_topic("a", 9))], [], [])["permissions"]["rows"]
+    assert (alone["cluster"], "--adopt=a," in alone["where"]) == ("prod-eu", True)
+    many = make_plan(*(plan_pages.make_topic(f"t{number}", 5) for number in range(21)))
+    (deletions,) = plan.build_document([many], [], [])["permissions"]["rows"]
+    assert (deletions["needed"], deletions["option"]) == ("to delete topics: 21 topics", "--allow-risk DataLoss")
+
+
+def test_a_row_says_how_much_of_its_topic_moves_and_why() -> None:
+    """A reason names its subject only beside others, and a notice is called by the words of its reason."""
+    moved = MoveReplicas((ReplicaMove("a", 0, (1, 2, 3), (4, 2, 3)),), KEY_REMAPPING_RISK)
+    noticed = Issue(Reason.EXISTING_PROBLEM, "partitions differ")
+    found = make_plan(replace(existing_topic_plan("a", moved), notices=(noticed,)), plan_pages.make_topic("b", 8))
+    move, notice, config, grown = list_rows(found, "/repo")
+    assert (move.summary, move.reason.split("; ")[0]) == (
+        "move 1 of 3 partitions, 1 copy",
+        "keys map to other partitions",
+    )
+    assert (notice.summary, notice.reason) == ("existing problem", "partitions differ")
+    assert (config.reason, grown.reason) == ("keys map to other partitions",) * 2
+    both = UpdateConfig((RETENTION_CHANGE, RETENTION_CHANGE._replace(key="flush.ms")))
+    (two,) = list_rows(make_plan(existing_topic_plan("a", both)), "/repo")
+    assert two.reason == "retention.ms, flush.ms: messages older than 1 hour will be deleted"
+
+
+def test_a_refusal_has_the_risk_that_its_message_lacks() -> None:
+    """The risk of what is held back is behind the message, and not twice."""
+    held = (UpdateConfig((RETENTION_CHANGE,)),)
+    for message, reason in (
+        ("not adopted", "not adopted; messages older than 1 hour will be deleted"),
+        ("loses: messages older than 1 hour will be deleted",) * 2,
+    ):
+        issue = Issue(Reason.NOT_ADOPTED, message, withheld=held)
+        (row,) = list_rows(make_plan(existing_topic_plan("a", findings=(issue,))), "/repo")
+        assert row.reason == reason
+
+
+@pytest.mark.parametrize(("keys", "lines"), [(11, 12), (12, 13)])
+def test_long_values_are_counted_behind_the_first_lines(keys: int, lines: int) -> None:
+    """Twelve lines are shown whole; of more, the first twelve and the number of the others."""
+    create = CreateTopic(((1,),), {f"k{number}": "v" for number in range(keys)})
+    (row,) = list_rows(make_plan(TopicPlan("a", changes=(create,))), "/repo")
+    assert len(row.after) == lines
+    assert ("and 1 more" in row.after) is (lines > 12)

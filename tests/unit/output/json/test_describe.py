@@ -197,3 +197,12 @@ def test_orphans_are_told_only_where_manifests_were_given() -> None:
     none = make_plan(state, ClusterSpec(), [], RunOptions())
     assert describe(state, ClusterSpec(), ResolvedTopic("orders"), None, none, "default").is_orphan
     assert not describe(state, ClusterSpec(), ResolvedTopic("orders"), None, None, "default").is_orphan
+
+
+def test_the_controller_of_a_cluster_is_in_the_document() -> None:
+    """A document has the controller with its epoch; a cluster without a controller has none."""
+    for controller, expected in ((1, {"broker": 1, "epoch": 42}), (None, None)):
+        state = cluster(topic("orders"), controller=controller)
+        found = describe(state, ClusterSpec(), ResolvedTopic("orders"), None, None, "default")
+        (encoded,) = encode_descriptions("orders", [found])["clusters"]
+        assert encoded["controller"] == expected

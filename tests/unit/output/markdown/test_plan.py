@@ -11,10 +11,11 @@ from msgspec.structs import replace
 
 from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan
 from support.repo.github_markdown import parse_page
-from support.states import spread_replicas, topic
+from support.states import PositionedSource, spec, spread_replicas, topic
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Diagnostic, Location, Reason
 from topiarist.kafka.types import Broker
+from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -23,6 +24,7 @@ from topiarist.model.plan import (
     DeleteTopic,
     Issue,
     Load,
+    MoveReplicas,
     Plan,
     Risk,
     RiskAssessment,
@@ -30,7 +32,7 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.spec import find_origin
+from topiarist.model.spec import ClusterSpec, find_origin
 from topiarist.model.state import WriteBlock
 from topiarist.output.markdown import plan as plan_
 from unit.output.markdown.test_escape import outside
@@ -520,3 +522,60 @@ def test_errors_are_a_comment_too() -> None:
     long = plan_.format_diagnostics(found * 10_000, 0, ROOT)
     assert len(long.encode()) < plan_.MAX_COMMENT_BYTES
     assert re.search(r"\n- and 9,[0-9]{3} more\n$", long)
+
+
+MOVES = tuple(
+    ReplicaMove("a", partition, (1, 2, 3), after, (MoveKind.FACTOR,))
+    for partition, after in enumerate([(4, 2, 3), (2, 1, 4), (1, 2, 4)])
+)
+
+
+@pytest.mark.parametrize(
+    ("moves", "lines"),
+    [
+        (MOVES[:2], ["- **Disruptive**: copies", "- 2 partitions get another preferred leader"]),
+        (MOVES[2:], ["- **Disruptive**: copies"]),
+    ],
+)
+def test_moves_show_their_lists_and_new_leaders(moves: tuple[ReplicaMove, ...], lines: list[str]) -> None:
+    """A move has a diff with all lists; a line about leaders is there if one stays as a follower."""
+    change = MoveReplicas(moves, RiskAssessment(Risk.DISRUPTIVE, "copies"))
+    text = shown(plan(existing_topic_plan("a", change)))
+    section = text.partition("#### `a`: move ")[2].partition("\n####")[0]
+    assert [line for line in section.splitlines() if line.startswith("-")] == lines
+    assert f"@@ replicas: Factor ({len(moves)}) @@\n  {moves[0].partition} [1,2,3] -> " in section
+
+
+def test_a_drain_is_shown_with_the_field_that_asks_for_it() -> None:
+    """The reason of moves has the place of the drained brokers, as git names the file."""
+    source = PositionedSource("/repo/clusters.yaml", {("spec", "drainBrokers"): (7, 3)})
+    moves = (MOVES[0]._replace(kinds=(MoveKind.DRAIN,)),)
+    change = MoveReplicas(moves, RiskAssessment(Risk.DISRUPTIVE, "copies"))
+    on = ClusterSpec("prod-eu", source=source, drain_brokers=frozenset({1}))
+    text = shown(plan(replace(existing_topic_plan("a", change), spec=spec("a", on))))
+    assert "- because broker 1 is drained (`Cluster.spec.drainBrokers`), at `clusters.yaml:7:3`" in text
+
+
+def test_a_comment_names_what_it_leaves_out() -> None:
+    """The end says where the whole plan is, if there is one; ignored documents are counted in the head."""
+    assert shown(plan(TopicPlan("a", changes=(CREATE,)))).rstrip().endswith(plan_.FULL_PLAN_HINT)
+    assert plan_.FULL_PLAN_HINT not in shown(plan())
+    text = plan_.format_plans([plan()], [], ROOT, 2)
+    assert "Ignored 2 documents of other API groups: `-v` names them." in text
+    assert "Ignored" not in shown(plan())
+
+
+@pytest.mark.parametrize(("count", "named"), [(20, True), (21, False)])
+def test_a_few_undeclared_topics_are_named(count: int, named: bool) -> None:
+    """Up to twenty topics that the paths do not have are named; more are only counted."""
+    text = shown(replace(plan(), orphans=tuple(f"t{number}" for number in range(count))))
+    assert f"- {count} owned topics" + (": `t0`, " if named else "\n") in text
+
+
+def test_a_refusal_is_as_important_as_a_loss(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the table has no room for all clusters, the riskiest stay; among equals the name decides."""
+    refused = replace(plan(existing_topic_plan("x", findings=(FEWER,))), cluster="a")
+    losing = replace(plan(existing_topic_plan("x", DeleteTopic(1, 3, DATA_LOSS_RISK))), cluster="b")
+    monkeypatch.setattr(plan_, "_MAX_TABLE_BYTES", 60)
+    rows = [line for line in shown(losing, refused).splitlines() if line.startswith(("| `", "| and"))]
+    assert [row.split(" |")[0] for row in rows] == ["| `a`", "| and 1 more"]

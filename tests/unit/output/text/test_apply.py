@@ -98,6 +98,13 @@ def test_moved_partitions_are_counted() -> None:
     )
 
 
+def test_success_is_green() -> None:
+    """What was done and what was moved have one colour."""
+    text = format_report(ReconcileReport(_moved_plan("a"), (Outcome("a", Result.DONE),)), TextLayout(use_color=True))
+    assert "\x1b[32m+ done\x1b[0m" in text
+    assert "\x1b[32m+ moved\x1b[0m" in text
+
+
 def test_an_idle_run_says_so() -> None:
     """A run without changes has one line below the name of the cluster."""
     assert shown() == "prod-eu\nApplied: nothing to do.\n"

@@ -203,12 +203,22 @@ def test_many_odd_znodes_are_counted() -> None:
         ({"modified_externally": True}, "its config has changed since topiarist recorded it"),
         ({"unknown_fields": ("vendor",)}, "its entry has fields that Kafka does not write: vendor"),
         ({"replicas": [(1, 7)]}, "broker 7, with replicas of it, is not registered"),
+        ({}, "a reassignment request names the topic"),
     ],
 )
 def test_what_else_is_odd_about_a_topic_is_noted(fields: dict[str, Any], words: str) -> None:
     """Each irregularity of a topic has a note of one line."""
-    state = cluster(topic("orders", **fields))
-    assert f"      note         {words}" in page_of(of(state, inspection(state)))
+    state = cluster(topic("orders", **fields), reassigning_topics=frozenset() if fields else frozenset({"orders"}))
+    assert [line for line in page_of(of(state, inspection(state))) if " note " in line] == [
+        f"      note         {words}"
+    ]
+
+
+def test_a_topic_of_nobody_has_no_record() -> None:
+    """A topic without an owner is neither created nor adopted by topiarist."""
+    state = cluster(topic("orders", managed_keys=None))
+    lines = page_of(of(state, inspection(state)))
+    assert "      record       none: topiarist neither created nor adopted the topic" in lines
 
 
 def test_colour_changes_no_layout() -> None:
@@ -220,6 +230,36 @@ def test_colour_changes_no_layout() -> None:
     for tone in ("32", "33", "1;31", "2", "1", "0"):
         coloured = coloured.replace(f"\x1b[{tone}m", "")
     assert coloured == format_descriptions([found], TextLayout())
+
+
+def test_a_name_has_the_colour_of_its_phase() -> None:
+    """A topic that exists is bold, and one that is marked for deletion red."""
+    for state, code in (
+        (cluster(topic("orders")), "1"),
+        (cluster(topic("orders"), pending_deletions=("orders",)), "1;31"),
+    ):
+        text = format_descriptions([of(state, inspection(state))], TextLayout(use_color=True))
+        assert f"  \x1b[{code}morders\x1b[0m" in text
+
+
+def test_a_partition_of_a_deleted_topic_has_no_leader() -> None:
+    """Both values that Kafka writes for no leader are shown alike."""
+    state = cluster(topic("orders", [(1, 2)]))
+    for leader in (-1, -2):
+        lines = page_of(of(state, inspection(state, p0=PartitionState(leader, (1, 2)))))
+        assert any(line.startswith("      0            none    [1,2]") for line in lines)
+
+
+def test_a_topic_that_no_manifest_names_any_more_can_be_released() -> None:
+    """The page names the command for an orphan, and not for a topic of another owner."""
+    for owner, told in (("default", True), ("team", False)):
+        state = cluster(topic("orders", owner=owner))
+        none = make_plan(state, EU, [], RunOptions())
+        found = describe(state, EU, ResolvedTopic("orders"), inspection(state), none, "default")
+        text = " ".join(" ".join(page_of(found)).split())
+        assert (
+            "pending not in the given paths; to stop managing the topic, run topiarist unmanage orders" in text
+        ) is told
 
 
 def test_nothing_found_is_nothing_printed() -> None:
@@ -249,8 +289,18 @@ FOUR = (Broker(1), Broker(2), Broker(3), Broker(4))
         ),
         (
             "",
+            [(2, 4), (3, 2), (2, 3), (1, 3), (2, 3)],
+            "placed by Kafka's algorithm from broker 2, shift 1, expanded at partitions 1, 3, 4",
+        ),
+        (
+            "",
             [(1, 2), (2, 3), (3, 4), (1, 4), (1, 3)],
             "lists differ from Kafka's placement (from broker 1, shift 0) in partition 3",
+        ),
+        (
+            "",
+            [(3, 4), (4, 1), (1, 2), (1, 4), (1, 3)],
+            "lists differ from Kafka's placement (from broker 3, shift 0) in partitions 3, 4",
         ),
         ("", [(1, 2), (1, 2), (2, 1), (4, 2), (4, 1)], "lists do not follow Kafka's algorithm"),
     ],

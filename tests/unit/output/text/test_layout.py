@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topiarist.model.moves import LeaderChange, ReplicaMove
+from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem
 from topiarist.output.text.layout import (
     TextLayout,
     choose_action_column,
@@ -15,7 +17,14 @@ from topiarist.output.text.layout import (
     shorten,
     wrap,
 )
-from topiarist.output.text.values import format_replica_lists, humanize_config_value
+from topiarist.output.text.values import (
+    ConfigRow,
+    format_config_lines,
+    format_elections,
+    format_moves,
+    format_replica_lists,
+    humanize_config_value,
+)
 
 ANY = st.text(st.characters(), max_size=200)
 
@@ -126,6 +135,34 @@ def test_a_head_has_its_word_at_the_right_end() -> None:
     ]
 
 
+def test_a_long_name_is_above_its_action() -> None:
+    """The action beside its word gets the lines below the name, within the width; without colours nothing is added."""
+    long, action = "x" * 50, "grow 6 -> 12 partitions, configure, and more"
+    for layout in (TextLayout(width=60), TextLayout(width=60, use_color=True)):
+        assert list(layout.format_heading("~", long, action=action, right_text="DataLoss")) == [
+            f"  ~ {long}",
+            "                   grow 6 -> 12 partitions,         DataLoss",
+            "                   configure, and more",
+        ]
+
+
+def test_a_long_name_has_the_style_of_its_sign() -> None:
+    """Each line of a name is coloured with its sign, and the word at the right end by itself."""
+    layout = TextLayout(width=30, use_color=True, spare_width=0)
+    first, second, last = layout.format_heading("+", "x" * 30, action="create", right_text="Safe", styles=("32", "2"))
+    assert (first, second) == (f"  \x1b[32m+ {'x' * 26}\x1b[0m", "  \x1b[32m  xxxx\x1b[0m")
+    assert last == "                   create \x1b[2mSafe\x1b[0m"
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_messages_are_shown_up_to_a_number(count: int) -> None:
+    """As many messages as allowed are shown; of more, one line counts the others, unless the layout is verbose."""
+    messages = [(f"t{number}", f"message {number}") for number in range(count)]
+    found = [*TextLayout().format_message_groups("left out", messages, 3)]
+    assert ["more" in line for line in found] == [False, False, count > 3]
+    assert len([*TextLayout(verbose=True).format_message_groups("left out", messages, 3)]) == count
+
+
 def test_columns_fit_most_names() -> None:
     """Actions are in a column beside the longest usual name; very long names do not shift the column."""
     assert choose_action_column([]) == 19
@@ -175,6 +212,32 @@ def test_sixteen_replica_lists_are_shown_whole() -> None:
     assert "".join(format_replica_lists(TextLayout(), lists[:16], 0)).count("[") == 16
     assert "".join(format_replica_lists(TextLayout(), lists, 0)).count("[") == 15
     assert format_replica_lists(TextLayout(), lists, 0)[-1].endswith("... 2 more")
+
+
+@pytest.mark.parametrize(("count", "shown"), [(16, 16), (17, 15)])
+def test_sixteen_moves_and_elections_are_shown_whole(count: int, shown: int) -> None:
+    """Moved lists and elected leaders are counted as new lists are; a verbose layout shows all."""
+    moves = [ReplicaMove("a", number, (1, 2), (3, 2)) for number in range(count)]
+    elections = [LeaderChange(number, 2, 1) for number in range(count)]
+    for lines, whole in (
+        (format_moves(TextLayout(), moves), format_moves(TextLayout(verbose=True), moves)),
+        (format_elections(TextLayout(), elections), format_elections(TextLayout(verbose=True), elections)),
+    ):
+        assert ("".join(lines).count("->"), "".join(whole).count("->")) == (shown, count)
+        assert ("... 2 more" in lines[-1]) is (count > shown)
+
+
+def test_partition_ids_are_aligned_by_the_last_shown_one() -> None:
+    """The ids are as wide as the largest id in the list."""
+    assert format_replica_lists(TextLayout(), [(1,)] * 2, 9) == ["+  9 [1]  + 10 [1]"]
+    assert format_replica_lists(TextLayout(), [(1,)], 9) == ["+ 9 [1]"]
+
+
+def test_units_of_one_value_come_with_those_of_the_other() -> None:
+    """A value that needs no conversion has its unit beside one that is converted, and none alone."""
+    for before, after, units in (("1000", "250", "  (1 second -> 250 ms)"), ("200", "250", "")):
+        item = ConfigItem("retention.ms", before, after, SAFE_ASSESSMENT)
+        assert format_config_lines(TextLayout(), [ConfigRow(item)]) == [f"~ retention.ms  {before} -> {after}{units}"]
 
 
 def test_large_broker_ids_keep_within_the_page() -> None:

@@ -118,6 +118,19 @@ def test_a_table_fits_its_terminal(width: int, lines: list[str]) -> None:
     assert _table(TextLayout(30, spare_width=width - 30), LONG, WELL) == lines
 
 
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (47, "  well           12         3  payment...m-team"),
+        (48, "  well           12         3  pay...am  healthy"),
+        (52, "  well           12         3  payme...team  healthy"),
+    ],
+)
+def test_an_owner_is_shortened_before_a_state_is_left_out(width: int, line: str) -> None:
+    """Eight columns are enough of an owner; room that is left makes it longer."""
+    assert line in _table(TextLayout(width, spare_width=0), replace(WELL, owner="payments-platform-team"))
+
+
 @given(width=st.integers(15, 300), spare=st.integers(0, 200))
 def test_a_table_uses_a_terminal_whole(width: int, spare: int) -> None:
     """No line of a table is wider than the terminal; on one that is wide enough nothing is shortened."""

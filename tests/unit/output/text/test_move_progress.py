@@ -52,7 +52,17 @@ def test_a_run_without_moves_of_its_own() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0, "0s"), (0.9, "0s"), (59.9, "59s"), (60, "1m"), (200, "3m 20s"), (7500, "2h 5m"), (90_061, "1d 1h")],
+    [
+        (0, "0s"),
+        (0.9, "0s"),
+        (59.9, "59s"),
+        (60, "1m"),
+        (200, "3m 20s"),
+        (3_600, "1h"),
+        (7500, "2h 5m"),
+        (86_400, "1d"),
+        (90_061, "1d 1h"),
+    ],
 )
 def test_durations_have_their_two_largest_units(seconds: float, text: str) -> None:
     """A duration is rounded down."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from support.plans import (
@@ -13,23 +14,29 @@ from support.plans import (
     plan,
     render_plan,
 )
-from support.states import spread_replicas, topic
+from support.states import PositionedSource, spec, spread_replicas, topic
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker
+from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
     ConfigItem,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
     Issue,
+    MoveReplicas,
+    Nudge,
     Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
+from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import OwnershipRecord
+from topiarist.output.text.changes import group_risks, list_risk_assessments, summarize_changes
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_plans, format_topic_lines
 
@@ -153,6 +160,48 @@ def test_a_refusal_shows_what_it_holds_back() -> None:
         "\n"
         "Nothing can be applied: 1 refused, 812 unchanged.\n"
     )
+
+
+def test_a_topic_says_what_its_changes_mean_for_its_users() -> None:
+    """The usage of a topic is a field of its block."""
+    found = replace(existing_topic_plan("clicks", UpdateConfig((RETENTION_CHANGE,))), usage=("read by 2 groups",))
+    assert "      usage        read by 2 groups\n" in render_plan(plan(found))
+
+
+def test_a_move_shows_its_lists_its_place_and_its_leaders() -> None:
+    """The lists are shown as a whole, with the field that asks for them and what becomes of the leaders."""
+    moves = tuple(
+        ReplicaMove("orders", partition, before, after, (MoveKind.DRAIN,))
+        for partition, before, after in ((0, (1, 2, 3), (4, 2, 3)), (1, (2, 3, 1), (3, 2, 4)))
+    )
+    change = MoveReplicas(moves, RiskAssessment(Risk.DISRUPTIVE, "brokers copy 2 replicas"))
+    source = PositionedSource("clusters.yaml", {("spec", "drainBrokers"): (7, 3)})
+    wanted = spec("orders", ClusterSpec("prod-eu", source=source, drain_brokers=frozenset({1})))
+    text = render_plan(plan(replace(existing_topic_plan("orders", change), spec=wanted)))
+    assert text.startswith(
+        "  ~ orders         move 2 of 3 partitions, 2 copies                   Disruptive\n"
+        "      because      broker 1 is drained (Cluster.spec.drainBrokers)\n"
+        "      at           clusters.yaml:7:3\n"
+        "      replicas     0 [1,2,3] -> [4,2,3]  1 [2,3,1] -> [3,2,4]\n"
+        "      leaders      2 partitions get another preferred leader\n"
+    )
+
+
+def test_every_change_has_a_few_words() -> None:
+    """Counts are in the summary of a nudge and of an election."""
+    assert summarize_changes([Nudge((1, 2))]) == "nudge: 2 partitions without a state"
+    elected = ElectLeaders((LeaderChange(0, 2, 1),), SAFE_ASSESSMENT)
+    assert summarize_changes([elected]) == "elect the preferred leaders of 1 partition"
+    moved = MoveReplicas((ReplicaMove("a", 0, (1,), (2,)),), SAFE_ASSESSMENT)
+    others = (CreateTopic(((1,),), {}), DeleteTopic(1, 1, DATA_LOSS_RISK), TakeOwnership(), Nudge((1,)))
+    subjects = [subject for subject, _ in list_risk_assessments([moved, elected, *others])]
+    assert subjects == ["move", "election", "creation", "deletion", "record", "nudge"]
+
+
+@pytest.mark.parametrize(("count", "words"), [(4, "k0, k1, k2, k3"), (5, "k0, k1, k2 and 2 more")])
+def test_subjects_of_a_risk_are_counted(count: int, words: str) -> None:
+    """Four keys with one explanation are named; of more, three and the number of the others."""
+    assert group_risks((f"k{number}", DATA_LOSS_RISK) for number in range(count)) == [(DATA_LOSS_RISK, words)]
 
 
 def test_a_reason_that_the_refusal_gives_is_not_repeated() -> None:

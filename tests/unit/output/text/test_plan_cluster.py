@@ -93,6 +93,15 @@ def test_a_default_that_touches_many_topics_is_shown_once() -> None:
     )
 
 
+def test_of_many_old_values_the_usual_ones_are_shown() -> None:
+    """Six values before a default are shown, and the others are counted."""
+    topics = [touched(f"t{number}", str(number + 3)) for number in range(8)]
+    text = render_plan(plan(*topics))
+    assert text.count("-> 2  in 1 topic\n") == 6
+    assert "                   and 2 other values\n" in text
+    assert "other value" not in render_plan(plan(*topics[:6]))
+
+
 def test_what_a_topic_changes_of_its_own_is_shown_beside_a_shared_default() -> None:
     """A topic with a shared default and changes of its own shows its own changes and counts the others."""
     topics = [touched(f"t{i}", None) for i in range(6)]
@@ -283,6 +292,12 @@ def test_brokers_have_a_row_each_with_their_rack() -> None:
         "      3 (rack c)            7                 9\n"
         "      9 (not registered)    0                 5\n"
     ) in render_plan(found)
+
+
+def test_a_broker_without_a_rack_has_only_its_id() -> None:
+    """On a cluster without racks no row has a remark."""
+    found = replace(plan(TopicPlan("a", changes=(CreateTopic(((1, 2),), {}),))), brokers=(Broker(1), Broker(2)))
+    assert "\n      1            0 -> 1" in render_plan(found)
 
 
 def test_many_brokers_are_shown_by_rack() -> None:
