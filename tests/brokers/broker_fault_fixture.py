@@ -42,7 +42,7 @@ class BrokerFaultFixture:
     def apply(self, *words: str) -> RunResult:
         """Run ``apply`` and return its result with the output on one line; any exit code is accepted."""
         manifests = self.kafka_fixture.folder / "manifests"
-        return self._run_apply(manifests, "--adopt=*", "--allow-risk", "DataLoss", *words)
+        return self._run_apply(manifests, "--adopt=*", *words)
 
     def apply_plan(self, *words: str) -> RunResult:
         """Apply the saved plan and return the result with the output on one line."""
@@ -50,7 +50,7 @@ class BrokerFaultFixture:
         return self._run_apply("--plan", folder / "plan.json", "--clusters", folder / "manifests" / "all.yaml", *words)
 
     def _run_apply(self, *words: str | Path) -> RunResult:
-        said = run_topiarist("apply", "--yes", *words)
+        said = run_topiarist("apply", "--yes", "--allow-risk", "DataLoss", *words)
         return said._replace(out=" ".join(said.out.split()))
 
     def tree(self) -> write_checker.Tree:

@@ -50,7 +50,8 @@ class KafkaFixture:
     def apply_plan(self, *words: str) -> None:
         """Apply the saved plan; all of its changes must succeed."""
         clusters = str(self.folder / "manifests" / "all.yaml")
-        said = run_topiarist("apply", "--plan", self.folder / "plan.json", "--clusters", clusters, "--yes", *words)
+        consent = ("--yes", "--allow-risk", "DataLoss")
+        said = run_topiarist("apply", "--plan", self.folder / "plan.json", "--clusters", clusters, *consent, *words)
         assert said.code == Exit.DONE, said
 
     def apply(self, *words: str) -> RunResult:
