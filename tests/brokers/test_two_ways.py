@@ -151,7 +151,7 @@ def _plan(folder: Path, way: Way) -> Plans:
     return Plans(
         result.code,
         _without_own_lines(texts["text"].replace(cluster["clusterId"], "ID")),
-        _without_own_lines(texts["markdown"].replace(cluster["clusterId"], "ID")),
+        _without_own_lines(texts["markdown"].replace(cluster["clusterId"], "ID").replace("`ID`", "ID")),
         _without_own_fields(json.loads(texts["json"].replace(cluster["clusterId"], "ID"))["clusters"][0]),
     )
 
