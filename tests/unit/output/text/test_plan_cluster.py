@@ -374,7 +374,10 @@ ANY = st.text(st.characters(), min_size=1, max_size=300)
 def test_whatever_a_cluster_holds_only_printable_text_comes_out(
     name: str, value: str, rack: str, message: str, verbose: bool, width: int
 ) -> None:
-    """Control characters, ANSI, direction marks and surrogates never reach a terminal, and no line exceeds the page."""
+    """Control characters, ANSI, direction marks and surrogates never reach a terminal, and no line exceeds the page.
+
+    The option of a consent is one line, so that it can be copied.
+    """
     items = (
         ConfigItem(name, value, value, RiskAssessment(Risk.DATA_LOSS, message)),
         ConfigItem(value, None, name, SAFE_ASSESSMENT),
@@ -394,7 +397,7 @@ def test_whatever_a_cluster_holds_only_printable_text_comes_out(
     )
     lines = format_plans([found], TextLayout(width=width, verbose=verbose, spare_width=0)).split("\n")
     assert all(line.isprintable() for line in lines)
-    assert max(map(len, lines)) <= max(width, 80)
+    assert max(len(line) for line in lines if "--allow-risk" not in line) <= max(width, 80)
 
 
 def test_a_real_plan_keeps_within_the_page_and_is_the_same_each_time() -> None:
