@@ -27,7 +27,13 @@ from topiarist.adapters.open_cluster import open_cluster, open_usage_reader
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
-from topiarist.kubernetes.api.resources import Resource, collection_path, parse_resource
+from topiarist.kubernetes.api.resources import (
+    DEFINITIONS_PATH,
+    Resource,
+    collection_path,
+    definition_name,
+    parse_resource,
+)
 from topiarist.kubernetes.cache import Store
 from topiarist.kubernetes.candidates import Candidate, select_candidates
 from topiarist.kubernetes.identity import ClusterIdentities
@@ -51,7 +57,7 @@ NAMESPACE_TERMINATING = "its namespace is being deleted, and a topic must not be
 
 CRD_TERMINATING = "the definition of the kind Topic is being deleted, and no topic must be deleted because of that"
 
-TOPIC_CRD_PATH = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/topics.{load.API_GROUP}"
+TOPIC_CRD_PATH = f"{DEFINITIONS_PATH}/{definition_name('Topic')}"
 
 TOPIC_READ_TIMEOUT_S = 10.0
 """Seconds to wait for a Topic directly before a change that cannot be undone."""
@@ -100,8 +106,7 @@ class ClusterWorker:
             )
             blocked = {**self._shared_topics(home), **await self._blocked_deletions(store, unranked)}
         except ApiError as error:
-            reason = Reason.NO_PERMISSION if error.forbidden else Reason.UNREACHABLE
-            return ReconcileResult([], error=TopiaristError(reason, str(error)))
+            return ReconcileResult([], error=TopiaristError(error.reason, str(error)))
 
         loop = asyncio.get_running_loop()
         cluster_id = ""

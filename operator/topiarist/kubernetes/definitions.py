@@ -12,16 +12,14 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from topiarist.kubernetes.api.client import KubernetesClient
-from topiarist.kubernetes.api.resources import PLURALS
+from topiarist.kubernetes.api.resources import DEFINITIONS_PATH, PLURALS, definition_name
 from topiarist.kubernetes.informer import Informer
 from topiarist.schema import load
-
-COLLECTION_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 _MAX_FIELDS = 5
 """Maximum number of fields that a message names."""
 
-_KINDS = {f"{plural}.{load.API_GROUP}": kind for kind, plural in PLURALS.items()}
+_KINDS = {definition_name(kind): kind for kind in PLURALS}
 """The kinds by the names of their definitions."""
 
 _EVERYTHING = ("everything",)
@@ -94,7 +92,10 @@ class Definitions:
         self._found = {name: Definition(name, _EVERYTHING, {}) for name in _KINDS}
         # One each: the operator may read these definitions and no other.
         self._informers = [
-            Informer(api, COLLECTION_PATH, _parse, self._update, self._remove, fieldSelector=f"metadata.name={name}")
+            Informer(
+                *(api, DEFINITIONS_PATH, _parse, lambda found, _: self._update(found), self._remove),
+                fieldSelector=f"metadata.name={name}",
+            )
             for name in _KINDS
         ]
 
@@ -111,7 +112,7 @@ class Definitions:
             for each in self._informers:
                 tasks.create_task(each.run())
 
-    def _update(self, found: Definition, listed_at: int = 0) -> None:
+    def _update(self, found: Definition) -> None:
         self._found[found.name] = found
         self._report()
 

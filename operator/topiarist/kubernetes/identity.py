@@ -13,11 +13,10 @@ older one is deleted or gets another Kafka cluster.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
-from topiarist.kubernetes.api.resources import Resource, collection_path, parse_resource
+from topiarist.kubernetes.api.resources import Resource, identity_body, parse_resource, resource_path
 from topiarist.kubernetes.approval import CLUSTER_ID
 from topiarist.kubernetes.cache import ResourceKey, Store
 from topiarist.kubernetes.candidates import may_declare
@@ -98,16 +97,13 @@ class ClusterIdentities:
         return {*filter(None, (resource.declared_spec.get("clusterId"), resource.status.get("clusterId")))}
 
     async def _bind(self, home: Resource, cluster_id: str) -> None:
-        path = f"{collection_path(home.kind, home.namespace)}/{home.name}"
-        metadata: dict[str, Any] = {"name": home.name, "namespace": home.namespace, "uid": home.uid}
-        metadata["annotations"] = {f"{load.API_GROUP}/{CLUSTER_ID}": cluster_id}
-        body = {"apiVersion": load.API_VERSION, "kind": home.kind, "metadata": metadata}
+        body = identity_body(home)
+        body["metadata"]["annotations"] = {f"{load.API_GROUP}/{CLUSTER_ID}": cluster_id}
         try:
-            answer = await self._api.apply(path, body, IDENTITY_MANAGER)
+            answer = await self._api.apply(resource_path(home), body, IDENTITY_MANAGER)
         except ApiError as error:
-            reason = Reason.NO_PERMISSION if error.forbidden else Reason.UNREACHABLE
             message = f"the cluster id {cluster_id} cannot be stored in the Cluster: {error}"
-            raise TopiaristError(reason, message) from error
+            raise TopiaristError(error.reason, message) from error
         self._store.on_write_response(parse_resource(answer, home))
 
 

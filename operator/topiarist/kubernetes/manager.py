@@ -19,7 +19,7 @@ from typing import Any
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
-from topiarist.kubernetes.api.resources import FINALIZER, Resource, collection_path, parse_resource
+from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource, resource_path
 from topiarist.kubernetes.cache import UNASSIGNED, ResourceId, ResourceKey, Store
 from topiarist.kubernetes.candidates import may_declare
 from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker
@@ -314,7 +314,7 @@ class Manager:
             return None
         try:
             async with asyncio.timeout(CLUSTER_READ_TIMEOUT_S):
-                body = await self._api.get(f"{collection_path('Cluster', home.namespace)}/{name}")
+                body = await self._api.get(resource_path(home))
             self.store.upsert(parse_resource(body, home))
         except TimeoutError:
             pass

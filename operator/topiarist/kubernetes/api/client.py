@@ -19,7 +19,7 @@ from typing import Any, Self
 import aiohttp
 import kopf
 
-from topiarist.errors import TopiaristError
+from topiarist.errors import Reason, TopiaristError
 
 REQUEST_TIMEOUT = aiohttp.ClientTimeout(total=30, sock_connect=10)
 
@@ -68,6 +68,11 @@ class ApiError(Exception):
     def forbidden(self) -> bool:
         """Return whether the operator lacks the right for the request."""
         return self.code == 403
+
+    @property
+    def reason(self) -> Reason:
+        """Return the reason of a pass that ends because of this error."""
+        return Reason.NO_PERMISSION if self.forbidden else Reason.UNREACHABLE
 
     @property
     def conflict(self) -> bool:

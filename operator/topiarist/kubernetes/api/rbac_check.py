@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
+from topiarist.kubernetes.api.resources import PLURALS, definition_name
 from topiarist.schema import load
 
 REFUSAL_CHECK_S = 5.0
@@ -61,9 +62,9 @@ def required_rights(operator_namespace: str, namespaces: Sequence[str], *, lease
             "coordination.k8s.io", "leases", ("create",), operator_namespace
         )  # RBAC cannot limit "create" by name
         yield AccessRight("coordination.k8s.io", "leases", ("get", "update"), operator_namespace, lease)
-    for plural in ("topics", "clusters", "policies"):
-        name, verbs = f"{plural}.{load.API_GROUP}", ("get", "list", "watch")
-        yield AccessRight("apiextensions.k8s.io", "customresourcedefinitions", verbs, name=name)
+    for kind in PLURALS:
+        verbs = ("get", "list", "watch")
+        yield AccessRight("apiextensions.k8s.io", "customresourcedefinitions", verbs, name=definition_name(kind))
     yield from namespace_rights(operator_namespace if namespaces else "")
 
 

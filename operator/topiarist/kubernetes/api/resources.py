@@ -28,6 +28,15 @@ def collection_path(kind: str, namespace: str = "") -> str:
     return f"/apis/{load.API_VERSION}{where}/{PLURALS[kind]}"
 
 
+DEFINITIONS_PATH = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+"""The API path of the definitions of all kinds."""
+
+
+def definition_name(kind: str) -> str:
+    """Return the name of the definition of a kind."""
+    return f"{PLURALS[kind]}.{load.API_GROUP}"
+
+
 FINALIZER = f"{load.API_GROUP}/finalizer"
 
 _EMPTY: Mapping[str, Any] = {}
@@ -137,6 +146,17 @@ class Resource(Struct, frozen=True):
     def annotation(self, name: str) -> str:
         """Return the value of one of topiarist's annotations; empty if it is not set."""
         return self.source.annotations.get(f"{load.API_GROUP}/{name}", "")
+
+
+def resource_path(of: Resource) -> str:
+    """Return the API path of a resource."""
+    return f"{collection_path(of.kind, of.namespace)}/{of.name}"
+
+
+def identity_body(of: Resource) -> dict[str, Any]:
+    """Return a body with the uid: the API server then refuses to create a resource that was deleted."""
+    metadata = {"name": of.name, "namespace": of.namespace, "uid": of.uid}
+    return {"apiVersion": load.API_VERSION, "kind": of.kind, "metadata": metadata}
 
 
 def parse_resource(body: Mapping[str, Any], previous: Resource | None = None) -> Resource:

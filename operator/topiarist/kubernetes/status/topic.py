@@ -149,9 +149,10 @@ def unheld_topic_status(resource: Resource, status: Status, error: ApiError, now
 
     Such a Topic is not ready: its deletion would keep its topic.
     """
-    reason = Reason.NO_PERMISSION if error.forbidden else Reason.UNREACHABLE
     message = f"the finalizer that holds a deletion cannot be written: {error}"
-    condition = ReadyCondition(False, reason.value, message, reconciling=not error.forbidden, stalled=error.forbidden)
+    condition = ReadyCondition(
+        False, error.reason.value, message, reconciling=not error.forbidden, stalled=error.forbidden
+    )
     return {**status, **common_status(resource, condition, now)}
 
 

@@ -18,11 +18,10 @@ import kopf
 
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.client import MAX_IN_FLIGHT_REQUESTS, ApiError, KubernetesClient
-from topiarist.kubernetes.api.resources import FINALIZER, Resource, collection_path, parse_resource
+from topiarist.kubernetes.api.resources import FINALIZER, Resource, identity_body, parse_resource, resource_path
 from topiarist.kubernetes.status.conditions import truncate_message
 from topiarist.kubernetes.status.events import Event
 from topiarist.kubernetes.status.topic import Status, unheld_topic_status
-from topiarist.schema import load
 
 STATUS_MANAGER = "topiarist"
 """The field manager of statuses, so that other writers of ``status`` keep their own fields."""
@@ -65,7 +64,7 @@ class EventRecorder:
         kind = "Warning" if event.warning else "Normal"
         self._context.run(
             kopf.event,
-            cast(kopf.Body, _identity(about)),
+            cast(kopf.Body, identity_body(about)),
             type=kind,
             reason=event.reason,
             message=truncate_message(event.message),
@@ -124,15 +123,17 @@ class StatusWriter:
 
     async def write_status(self, of: Resource, status: Status) -> None:
         """Write a whole status by server-side apply."""
-        path = f"{_path(of)}/status"
-        body = {**_identity(of), "status": status}
+        path = f"{resource_path(of)}/status"
+        body = {**identity_body(of), "status": status}
         await self._write(of, "the status", lambda: self._api.apply(path, body, STATUS_MANAGER))
 
     async def _write_finalizer(self, of: Resource, *, wanted: bool) -> ApiError | None:
         """Write the finalizer, or remove it; return the error, None if there is none."""
-        body = _identity(of)
+        body = identity_body(of)
         body["metadata"]["finalizers"] = [FINALIZER] if wanted else []
-        answer = await self._write(of, "the finalizer", lambda: self._api.apply(_path(of), body, FINALIZER_MANAGER))
+        answer = await self._write(
+            of, "the finalizer", lambda: self._api.apply(resource_path(of), body, FINALIZER_MANAGER)
+        )
         if isinstance(answer, ApiError):
             return answer
         if wanted or FINALIZER not in (left := answer["metadata"].get("finalizers", ())):
@@ -143,7 +144,9 @@ class StatusWriter:
             "finalizers": [each for each in left if each != FINALIZER],
             "resourceVersion": answer["metadata"]["resourceVersion"],
         }
-        answer = await self._write(of, "the finalizer", lambda: self._api.patch(_path(of), {"metadata": metadata}))
+        answer = await self._write(
+            of, "the finalizer", lambda: self._api.patch(resource_path(of), {"metadata": metadata})
+        )
         return answer if isinstance(answer, ApiError) else None
 
     async def _write(
@@ -167,13 +170,3 @@ class StatusWriter:
             return error
         self._on_written(parse_resource(answer, of))
         return answer
-
-
-def _path(of: Resource) -> str:
-    return f"{collection_path(of.kind, of.namespace)}/{of.name}"
-
-
-def _identity(of: Resource) -> dict[str, Any]:
-    """Return a body with the uid: the API server then refuses to create a resource that was deleted."""
-    metadata = {"name": of.name, "namespace": of.namespace, "uid": of.uid}
-    return {"apiVersion": load.API_VERSION, "kind": of.kind, "metadata": metadata}
