@@ -8,6 +8,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -33,10 +34,10 @@ settings.load_profile("topiarist")
 BROKERS = tuple(Broker(number, rack) for number, rack in enumerate("abcabc", start=1))
 """Six brokers in three racks."""
 
-_numbers = count(1)
-
-
+_UNIT_TESTS = Path(__file__).parent / "unit"
 _LONGEST_ID = 100
+
+_numbers = count(1)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -44,6 +45,14 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     if isinstance(val, (str, bytes)) and len(val) > _LONGEST_ID:
         return f"{argname} of {len(val)}"
     return None
+
+
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups of tests in the same hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give the unit tests of a file to one process: xdist's time for each test grows with the number of groups."""
+    for item in items:
+        if _UNIT_TESTS in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group(str(item.path.relative_to(_UNIT_TESTS))))
 
 
 def pytest_collection_finish() -> None:

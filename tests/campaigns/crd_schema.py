@@ -10,11 +10,10 @@ from functools import cache
 from typing import Any
 
 import jsonschema
-import yaml
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_strings
 
-from support.checkout import ROOT
+from support.kubernetes.definitions import read_definition
 
 Schema = Mapping[str, Any]
 Body = dict[str, Any]
@@ -27,9 +26,8 @@ _ENVIRONMENT = cel.NewEnv(
 @cache
 def spec_schema(plural: str) -> Schema:
     """Return the schema of the spec of a kind."""
-    path = ROOT / "manifests" / "crds" / f"{plural}.topiarist.dev.yaml"
-    definition = yaml.safe_load(path.read_text(encoding="utf-8"))
-    schema: Schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    version = read_definition(f"{plural}.topiarist.dev")["spec"]["versions"][0]
+    schema: Schema = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
     return schema
 
 

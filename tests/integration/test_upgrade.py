@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from kazoo.client import KazooClient
 
 from conftest import BROKERS
-from support.checkout import ROOT
 from support.cli.runs import run_topiarist
+from support.kubernetes.definitions import read_definition
 from topiarist.adapters.devcluster import seed
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
@@ -181,7 +180,7 @@ def test_resources_of_0_1_0_are_kept(name: str) -> None:
     changelog. Names, scope and stored version are the same.
     """
     old = DEFINITIONS[name]["spec"]
-    new = yaml.safe_load((ROOT / "manifests" / "crds" / f"{name}.yaml").read_text())["spec"]
+    new = read_definition(name)["spec"]
     assert (new["group"], new["scope"]) == (old["group"], old["scope"])
     assert new["names"]["kind"] == old["names"]["kind"]
     assert [(each["name"], each["storage"]) for each in new["versions"]] == [("v1", True)]

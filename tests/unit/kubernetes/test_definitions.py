@@ -9,16 +9,16 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, cast
 
 import pytest
-import yaml
 
 from support.checkout import ROOT
+from support.kubernetes.definitions import read_definition
 from support.virtual_time import run_in_virtual_time
 from topiarist.kubernetes.api.client import KubernetesClient
 from topiarist.kubernetes.definitions import Definition, Definitions, describe_missing, parse_definition, prune
 
 OLD = json.loads((ROOT / "tests" / "integration" / "files-of-0.1.0" / "definitions.json").read_text())
 NAMES = {"Topic": "topics.topiarist.dev", "Cluster": "clusters.topiarist.dev", "Policy": "policies.topiarist.dev"}
-NEW = {name: yaml.safe_load((ROOT / "manifests" / "crds" / f"{name}.yaml").read_text()) for name in NAMES.values()}
+NEW = {name: read_definition(name) for name in NAMES.values()}
 
 
 def changed(name: str, *path: str | int, value: Any = None) -> dict[str, Any]:

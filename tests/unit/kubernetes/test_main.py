@@ -21,11 +21,10 @@ from typing import Any
 import click
 import kopf
 import pytest
-import yaml
 from click.testing import CliRunner
 
-from support.checkout import ROOT
 from support.kubernetes import resource_bodies
+from support.kubernetes.definitions import read_definition
 from support.waiting import wait_until
 from topiarist.cli.commands.operator import command
 from topiarist.errors import Reason, TopiaristError
@@ -374,7 +373,7 @@ KINDS: dict[str, dict[str, Any]] = {
 """The kinds that kopf looks for."""
 
 
-DEFINITIONS = [yaml.safe_load(path.read_text()) for path in sorted((ROOT / "manifests" / "crds").glob("*.yaml"))]
+DEFINITIONS = [read_definition(f"{plural}.topiarist.dev") for plural in ("clusters", "policies", "topics")]
 
 
 class Kubernetes:
