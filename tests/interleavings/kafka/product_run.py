@@ -169,6 +169,8 @@ class _Client:
         topics = {name: topic and state_of(name, topic) for name, topic in found}
         return Look(topics, {broker.id: broker for broker in _BROKERS}, {}, _VERSION)
 
+    look_again = look
+
     def read_state(self, _session: Any, records: RecordsView) -> ClusterState:
         return build_state(self.ask("topics"), records)
 

@@ -7,7 +7,7 @@ compared by value, as everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -40,6 +40,8 @@ RIGHT = "DescribeConfigs on every topic"
 
 _DYNAMIC_DEFAULT = 3
 _MAX_DESCRIBED = 20
+"""The number of topics that are described with all that the brokers know: an answer has some 10 KiB for each."""
+
 _TYPES = {
     **{1: "BOOLEAN", 2: "STRING", 3: "INT", 4: "SHORT", 5: "LONG"},
     **{6: "DOUBLE", 7: "LIST", 8: "CLASS", 9: "PASSWORD"},
@@ -76,6 +78,25 @@ def read_overrides(
     return overrides
 
 
+class _Described(NamedTuple):
+    """The answer about one topic: its overrides, and what the broker knows."""
+
+    overrides: Mapping[str, str]
+    known: KnownConfigs
+
+
+def read_overrides_and_known_configs(
+    session: Session, connection: Connection, names: Sequence[str], *, more: OpenMore = no_more
+) -> tuple[Mapping[str, Mapping[str, str] | None], KnownConfigs | None]:
+    """Return what ``read_overrides`` and ``read_known_configs`` return; a few topics are described in one request."""
+    if not 0 < len(names) <= _MAX_DESCRIBED:
+        overrides = read_overrides(session, connection, names, more=more)
+        return overrides, read_known_configs(session, connection, overrides)
+    described = _describe_configs(session, connection, names)
+    overrides = {name: each and each.overrides for name, each in described.items()}
+    return overrides, _collect_known(overrides, described.get)
+
+
 def read_known_configs(
     session: Session, connection: Connection, overrides: Mapping[str, Mapping[str, str] | None]
 ) -> KnownConfigs | None:
@@ -84,16 +105,22 @@ def read_known_configs(
     ``overrides`` are those of topics by name, as ``read_overrides`` returns them. A topic does not show the default of
     a config that it overrides, so another one is asked for that; a default that no topic shows stays unknown.
     """
+    return _collect_known(overrides, lambda name: _describe_configs(session, connection, [name])[name])
+
+
+def _collect_known(
+    overrides: Mapping[str, Mapping[str, str] | None], describe: Callable[[str], _Described | None]
+) -> KnownConfigs | None:
     configs = {name: config for name, config in overrides.items() if config is not None}
     known: KnownConfigs | None = None
     missing: Collection[str] | None = None
     for name in sorted(configs, key=lambda name: (len(configs[name]), name))[:_MAX_DESCRIBED]:
         if missing is not None and configs[name].keys() >= set(missing):
             continue
-        found = _describe_configs(session, connection, name)
-        if found is None:
+        described = describe(name)
+        if described is None:
             continue
-        before = known.configs if known else {}
+        found, before = described.known, known.configs if known else {}
         defaults = {key: each for key, each in before.items() if each.default is not None}
         known = found._replace(configs={**found.configs, **defaults})
         missing = [key for key, each in known.configs.items() if each.default is None]
@@ -102,22 +129,29 @@ def read_known_configs(
     return known
 
 
-def _describe_configs(session: Session, connection: Connection, topic: str) -> KnownConfigs | None:
-    """Return all configs of ``topic``; None if it no longer exists."""
-    (result,) = connection.call(_request([topic], None, synonyms=True)).results
-    if result.error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION:
+def _describe_configs(
+    session: Session, connection: Connection, names: Sequence[str]
+) -> Mapping[str, _Described | None]:
+    """Return the overrides and all configs of each topic; None for one that does not exist any more."""
+    results = {each.resource_name: each for each in connection.call(_request(names, None, synonyms=True)).results}
+    return {name: _read_described(session, name, results.get(name)) for name in names}
+
+
+def _read_described(session: Session, name: str, result: Message | None) -> _Described | None:
+    entries = result.configs if result else ()
+    own = {each.name: each.value or "" for each in entries if each.config_source == OVERRIDE}
+    found = TopicOverrides(name, own, result.error_code, result.error_message or "") if result else None
+    overrides = _require(session, name, found)
+    if overrides is None:
         return None
-    if result.error_code:
-        what = f"cannot read the configs of topic {topic}"
-        raise session.error_of(result.error_code, what, RIGHT, result.error_message)
     known: dict[str, KnownConfig] = {}
     settings: dict[str, str] = {}
-    for entry in result.configs:
+    for entry in entries:
         inherited = [each for each in entry.synonyms or () if each.source != OVERRIDE]
         default = None if entry.config_source == OVERRIDE else entry.value
         known[entry.name] = KnownConfig(_TYPES.get(entry.config_type, ""), default)
         settings |= {each.name: each.value for each in inherited if each.source == _DYNAMIC_DEFAULT and each.value}
-    return KnownConfigs(known, settings)
+    return _Described(overrides, KnownConfigs(known, settings))
 
 
 def read_broker_configs(

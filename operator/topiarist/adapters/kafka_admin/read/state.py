@@ -22,7 +22,11 @@ from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Connection
 from topiarist.adapters.kafka_admin.connection.offered import find_missing, offers
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.read.configs import KnownConfigs, read_known_configs, read_overrides
+from topiarist.adapters.kafka_admin.read.configs import (
+    KnownConfigs,
+    read_overrides,
+    read_overrides_and_known_configs,
+)
 from topiarist.adapters.kafka_admin.read.metadata import (
     UNKNOWN_TOPIC_ID,
     AllMetadata,
@@ -173,9 +177,10 @@ def _read_topics(session: Session, synced: SyncedBroker, watch: ReassignmentsWat
     connection = synced.connection
     everything = AllMetadata(connection)
     before = everything.read()
-    overrides = read_overrides(session, connection, sorted(before.topics), more=lambda: open_synced(session, synced))
+    overrides, known = read_overrides_and_known_configs(
+        session, connection, sorted(before.topics), more=lambda: open_synced(session, synced)
+    )
     configs = {name: config for name, config in overrides.items() if config is not None}
-    known = read_known_configs(session, connection, configs)
     moved: Collection[str] = ()
     for _ in range(_ROUNDS):
         watch.settle()

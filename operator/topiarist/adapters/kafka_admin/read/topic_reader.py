@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple, TypeVar
 
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.read.configs import read_known_configs, read_overrides
+from topiarist.adapters.kafka_admin.read.configs import KnownConfigs, read_overrides_and_known_configs
 from topiarist.adapters.kafka_admin.read.metadata import TopicMetadata, read_metadata
 from topiarist.adapters.kafka_admin.read.reassignments import Reassignments, ReassignmentsWatch
 from topiarist.adapters.kafka_admin.read.sync import sync
@@ -52,6 +52,16 @@ class TopicReader:
         """
         return read_again(lambda: self._look(sorted(names)))
 
+    def look_again(self, ids: Mapping[str, str | None]) -> Look:
+        """Return topics as they are now that had these ids (None: did not exist) before. Raises what ``look`` raises.
+
+        No id is used twice, so a topic that has its id after its configs were read had it meanwhile: its metadata are
+        read once, and last. The reassignments are listed after them, so that a reassignment is listed, or its end is
+        in the metadata, or the lists of replicas are not those that the topic had before. A topic with another id is
+        read as by ``look``.
+        """
+        return read_again(lambda: self._look_once(ids) or self._look(sorted(ids)))
+
     def _look(self, names: list[str]) -> Look:
         synced = sync(self._session)
         connection = synced.connection
@@ -63,10 +73,10 @@ class TopicReader:
         for _ in range(_ROUNDS):
             before = read_metadata(connection, remaining)
             existing = [name for name in remaining if name in before.topics]
-            configs = read_overrides(self._session, connection, existing)
+            configs, known = read_overrides_and_known_configs(self._session, connection, existing)
             moved: Collection[str] = ()
             if existing:
-                broker_defaults = broker_defaults or self._read_broker_defaults(connection, configs)
+                broker_defaults = broker_defaults or _find_broker_defaults(known)
                 watch.settle()
             after = read_metadata(connection, remaining)
             if existing:
@@ -86,11 +96,27 @@ class TopicReader:
         message = f"topic {remaining[0]} changed {_ROUNDS} times while it was read"
         raise TopiaristError(Reason.STATE_CONFLICT, message, "run again")
 
-    def _read_broker_defaults(
-        self, connection: Connection, overrides: Mapping[str, Mapping[str, str] | None]
-    ) -> Mapping[str, str]:
-        known = read_known_configs(self._session, connection, overrides)
-        return {**settings_of_known_defaults(known.configs), **known.broker_defaults} if known else {}
+    def _look_once(self, ids: Mapping[str, str | None]) -> Look | None:
+        """Return the topics as one look shows them; None if one of them is not the one that it was."""
+        synced = sync(self._session)
+        connection, present = synced.connection, sorted(name for name, topic_id in ids.items() if topic_id)
+        configs, known = read_overrides_and_known_configs(self._session, connection, present)
+        metadata = read_metadata(connection, sorted(ids))
+        if any(each.topic_id != ids[name] or configs.get(name) is None for name, each in metadata.topics.items()):
+            return None
+        watch = ReassignmentsWatch(self._session, connection, has_controller=bool(present))
+        found = {
+            name: build_topic_state(metadata.topics[name], configs[name] or {}, watch.current)
+            if name in metadata.topics
+            else absent_or_error(name, metadata.errors.get(name))
+            for name in ids
+        }
+        brokers = {broker.id: broker for broker in metadata.brokers}
+        return Look(found, brokers, _find_broker_defaults(known), synced.version)
+
+
+def _find_broker_defaults(known: KnownConfigs | None) -> Mapping[str, str]:
+    return {**settings_of_known_defaults(known.configs), **known.broker_defaults} if known else {}
 
 
 def build_topic_state(topic: TopicMetadata, config: Mapping[str, str], reassignments: Reassignments) -> TopicState:

@@ -15,6 +15,9 @@ class Reader(Protocol):
     def look(self, names: Collection[str]) -> Look:
         """Return these topics as they are now, without their records. Raises ``TopiaristError``."""
 
+    def look_again(self, ids: Mapping[str, str | None]) -> Look:
+        """Return the same of topics that had these ids before (None: that did not exist)."""
+
 
 class RecordsRun(Protocol):
     """One run over the records of topiarist. Each method raises ``TopiaristError``, retryable if another run took over.

@@ -223,7 +223,7 @@ class Writer:
 
     def _compare_again(self, writes: Sequence[TopicWrite]) -> list[TopicWrite]:
         """Return the topics that are as before the intents; the others get their old record back, and an outcome."""
-        look = self._reader.look([write.plan.topic for write in writes])
+        look = self._reader.look_again({write.plan.topic: write.topic_id for write in writes})
         unchanged = []
         for write in writes:
             outcome = self._compare(write.plan, look)
@@ -251,7 +251,7 @@ class Writer:
         remaining = [write for write in writes if not write.created_id]
         while remaining:
             now = time.monotonic()  # before the look: what it does not show was not made until then
-            look = self._reader.look([write.plan.topic for write in remaining])
+            look = self._reader.look_again({write.plan.topic: write.topic_id for write in remaining})
             late = []
             for write in remaining:
                 plan = write.plan
