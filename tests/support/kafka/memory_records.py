@@ -81,6 +81,9 @@ class MemorySession(Offering):
     def coordinator(self, transactional_id: str, patience: float = 0) -> Any:
         return self
 
+    def forget_lookups(self) -> None:
+        """Do nothing: nothing is looked up."""
+
     def read(self, request: Message) -> Message:
         """Return the answer to a request that changes nothing."""
         return self.call(request)
@@ -88,6 +91,8 @@ class MemorySession(Offering):
     def read_metadata(self, names: Any = None, ids: Any = ()) -> Message:
         """Return the metadata of some topics, with the request that a real session sends."""
         self._brokers: Any = {}
+        self._leaders: Any = {}
+        self._keep_leaders = lambda topic: None
         return Session.read_metadata(self, names, ids)  # type: ignore[arg-type]
 
     def error_of(self, code: int, what: str, right: str, message: str | None = None) -> TopiaristError:

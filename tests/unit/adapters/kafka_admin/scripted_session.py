@@ -168,6 +168,9 @@ class ScriptedSession:
         """Return the connection to the second broker."""
         return self.broker(self.brokers[1])
 
+    def forget_lookups(self) -> None:
+        """Do nothing: nothing is looked up."""
+
     def read_metadata(self, names: Iterable[str] | None = None, ids: Iterable[Any] = ()) -> Any:
         """Return the answer of the script to ``Metadata``."""
         request = reply(names=None if names is None else list(names), ids=list(ids))

@@ -31,6 +31,9 @@ LOOKUP_PATIENCE_S = 60.0
 CONTROLLER_PATIENCE_S = 30.0
 """Seconds to wait until the brokers name a controller."""
 
+LEADER_AGE_S = 5.0
+"""Seconds for which a leader that was found is not looked up again; a leader without a controller stays one for 9."""
+
 _Found = TypeVar("_Found", int, Connection)
 _LOOKUP_INTERVAL_S = 0.2
 _TRANSACTION, _KEYS_VERSION = 1, 4
@@ -56,6 +59,8 @@ class Session:
         self._brokers: dict[int, Address] = {}
         self._reader: Address | None = None
         self._controller_id: int | None = None
+        self._coordinators: dict[str, int] = {}
+        self._leaders: dict[tuple[str, int], tuple[int, float]] = {}
 
     def any_broker(self) -> Connection:
         """Return the connection for reading, to the first broker that answers.
@@ -141,27 +146,51 @@ class Session:
         """Ask for the controller again at the next call of ``controller``: after NOT_CONTROLLER, for example."""
         self._controller_id = None
 
-    def coordinator(self, transactional_id: str, patience: float = LOOKUP_PATIENCE_S) -> Connection:
-        """Return the connection to the coordinator of a transactional id.
+    def forget_lookups(self) -> None:
+        """Look leaders and coordinators up again: after an error that another broker may not have."""
+        self._coordinators.clear()
+        self._leaders.clear()
 
-        Waits ``patience`` seconds for one. Raises ``NoPermission`` and ``Unreachable``.
+    def coordinator(self, transactional_id: str, patience: float = LOOKUP_PATIENCE_S) -> Connection:
+        """Return the connection to the coordinator of a transactional id, as it was found until ``forget_lookups``.
+
+        One that is no longer the coordinator carries out nothing: it writes each state to its quorum first. Waits
+        ``patience`` seconds for one. Raises ``NoPermission`` and ``Unreachable``.
         """
+        known = self._coordinators.pop(transactional_id, None)
 
         def find() -> Connection | str:
-            node_id = self._find_coordinator(transactional_id)
-            return node_id if isinstance(node_id, str) else self._connection_or_error(node_id)
+            nonlocal known
+            node_id, known = known if known is not None else self._find_coordinator(transactional_id), None
+            if isinstance(node_id, str):
+                return node_id
+            connection = self._connection_or_error(node_id)
+            if not isinstance(connection, str):
+                self._coordinators[transactional_id] = node_id
+            return connection
 
         return self._look_up(find, f"the coordinator of the transactional id {transactional_id}", patience)
 
     def leader(self, topic: str, partition: int = 0, patience: float = LOOKUP_PATIENCE_S) -> Connection:
-        """Return the connection to the leader of a partition.
+        """Return the connection to the leader of a partition, as metadata of the last seconds name it.
 
         Waits ``patience`` seconds for one, and for the topic. Raises ``NoPermission`` and ``Unreachable``.
         """
+        known = self._leaders.pop((topic, partition), None)
 
         def find() -> Connection | str:
-            node_id = self._find_leader(topic, partition)
-            return node_id if isinstance(node_id, str) else self._connection_or_error(node_id)
+            nonlocal known
+            if known is None or time.monotonic() >= known[1] + LEADER_AGE_S:
+                found = self._find_leader(topic, partition)
+                if isinstance(found, str):
+                    return found
+                known = found, time.monotonic()
+            connection = self._connection_or_error(known[0])
+            if isinstance(connection, str):
+                known = None
+            else:
+                self._leaders[topic, partition] = known
+            return connection
 
         return self._look_up(find, f"the leader of partition {partition} of {topic}", patience)
 
@@ -184,6 +213,9 @@ class Session:
         )
         answer = self.read(request)
         self._brokers = {each.node_id: (each.host, each.port) for each in answer.brokers}
+        for each in answer.topics if names is not None else ():
+            if not each.error_code:
+                self._keep_leaders(each)
         return answer
 
     def error_of(self, code: int, what: str, right: str, message: str | None = None) -> TopiaristError:
@@ -196,6 +228,14 @@ class Session:
             connection.close()
         self._connections.clear()
         self._others.clear()
+
+    def _keep_leaders(self, topic: Message) -> None:
+        now = time.monotonic()
+        for each in topic.partitions:
+            if each.leader_id >= 0:
+                self._leaders[topic.name, each.partition_index] = int(each.leader_id), now
+            else:
+                self._leaders.pop((topic.name, each.partition_index), None)
 
     def _find_controller(self) -> int | str:
         controller: int = self.read_metadata([]).controller_id

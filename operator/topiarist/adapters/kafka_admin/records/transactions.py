@@ -54,6 +54,8 @@ class RecordsSession(Protocol):
 
     def coordinator(self, transactional_id: str, patience: float = 0) -> Connection: ...
 
+    def forget_lookups(self) -> None: ...
+
     def read_metadata(self, names: Any = None, ids: Any = ()) -> Message: ...
 
     def error_of(self, code: int, what: str, right: str, message: str | None = None) -> TopiaristError: ...
@@ -289,6 +291,7 @@ def repeat(  # noqa: PLR0913 -- the request is four of them
                 if code in error_codes.AUTHORIZATION_CODES or code == error_codes.UNSUPPORTED_VERSION:
                     raise session.error_of(code, what, right_of(code))
                 raise OutcomeUnknown(f"{what}: {last}")
+        session.forget_lookups()  # the leader, or the coordinator, may be another broker by now
         if clock.now() >= deadline:
             message = f"{what}: the brokers do not take it for {deadline - began:.0f} s ({last})"
             raise TopiaristError(Reason.UNREACHABLE, message, "run again when all brokers are back")

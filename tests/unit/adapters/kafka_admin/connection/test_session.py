@@ -294,6 +294,7 @@ def test_a_coordinator_that_is_not_there_yet(session: Session, network: Network,
     session.coordinator("id")
     assert clock.slept == [0.2]
     network.script["FindCoordinator"] = coordinator(code)
+    session.forget_lookups()
     for patience, seconds in (({}, 60), ({"patience": 2}, 2)):
         clock.slept.clear()
         with pytest.raises(TopiaristError, match=f"was not found within {seconds} s") as caught:
@@ -314,6 +315,46 @@ def test_a_coordinator_that_is_refused(
     assert caught.value.reason is reason
     assert ("lacks Describe on the transactional id id" in caught.value.args[0]) is (code == 53)
     assert clock.slept == []
+
+
+def test_lookups_are_kept(session: Session, network: Network, clock: FakeTime) -> None:
+    """They are repeated when they are forgotten, when a broker is away, and a leader after some seconds."""
+    answer = with_topic(led(1, 3))
+    answer.brokers.append(reply(node_id=7, host="seven", port=1, rack=None))
+    network.script |= {"FindCoordinator": coordinator(), "Metadata": answer}
+
+    def look_up() -> list[str]:
+        """Return the requests of both lookups."""
+        network.sent.clear()
+        session.coordinator("id")
+        session.leader("t", 1)
+        return [name for _, name, _, _ in network.sent]
+
+    both = ["FindCoordinator", "Metadata"]
+    assert (look_up(), look_up()) == (both, [])
+    session.forget_lookups()
+    assert (look_up(), look_up()) == (both, [])
+    clock.current += session_module.LEADER_AGE_S
+    assert (look_up(), look_up()) == (["Metadata"], [])
+    for peer in network.opened:
+        peer.close()
+    network.script |= {"Metadata": with_topic(led(1, 2))}
+    network.errors = dict.fromkeys(("b3", "seven"), OSError(111, "refused"))
+    with pytest.raises(TopiaristError, match="cannot be reached"):
+        session.coordinator("id", patience=0)
+    found: Any = session.leader("t", 1)
+    assert found.address[0] == "b2"
+
+
+def test_metadata_name_the_leaders(session: Session, network: Network) -> None:
+    """A leader that an answer for its topic names is not looked up, and one that it does not name is."""
+    network.script["Metadata"] = [with_topic(led(1, 3)), with_topic(led(1, -1)), with_topic(led(1, 2))]
+    session.read_metadata(["t"])
+    found: Any = session.leader("t", 1)
+    assert (found.address[0], len(network.sent)) == ("b3", 1)
+    session.read_metadata(["t"])
+    found = session.leader("t", 1)
+    assert (found.address[0], len(network.sent)) == ("b2", 3)
 
 
 def test_an_answer_without_the_coordinator(session: Session, network: Network) -> None:
