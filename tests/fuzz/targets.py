@@ -342,7 +342,7 @@ def check_overrides(data: bytes) -> None:
 def _read_batches(data: bytes) -> list[tuple[bytes | None, bytes | None, int]] | None:
     """Return the records of the batches of a partition; None if they are refused."""
     try:
-        return list(committed_records(SimpleNamespace(records=data, aborted_transactions=None), 0, 1 << 62))
+        return list(committed_records(SimpleNamespace(records=data, aborted_transactions=None), 0))
     except TopiaristError as error:
         _check_reason(error, {Reason.UNREADABLE})
         return None

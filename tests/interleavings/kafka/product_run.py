@@ -131,7 +131,7 @@ class _Client:
 
     # The log of the records.
 
-    def read(self, *, whole: bool) -> dict[bytes, bytes]:
+    def read(self, *, whole: bool, end: int | None = None) -> dict[bytes, bytes]:
         return dict(self.ask("read", whole))
 
     def find_end(self) -> int:

@@ -26,10 +26,10 @@ _NEVER = float("-inf")
 
 
 class Turn:
-    """The turn of one run. ``write`` appends one record without a transaction.
+    """The turn of one run. ``write`` appends one record without a transaction, and returns the offset after it.
 
-    ``read`` returns the records; with True they have all that was written before the call. ``find_end`` returns the end
-    of the topic.
+    ``read`` returns the records. With True they have all that was written before an offset, or before the call if it is
+    None. ``find_end`` returns the end of the topic.
     """
 
     def __init__(
@@ -37,8 +37,8 @@ class Turn:
         run: str,
         owner: str,
         *,
-        write: Callable[[bytes, bytes | None], None],
-        read: Callable[[bool], Records],
+        write: Callable[[bytes, bytes | None], int | None],
+        read: Callable[[bool, int | None], Records],
         find_end: Callable[[], int],
         clock: Clock,
     ) -> None:
@@ -99,16 +99,16 @@ class Turn:
     def _age(self) -> float:
         return self._clock.now() - self._claimed_at
 
-    def _put_claim(self) -> None:
+    def _put_claim(self) -> int | None:
         # The time before the claim is sent: others wait for longer.
         self._claimed_at = self._clock.now()
         self._claim = self._claim._replace(attempt=self._claim.attempt + 1)
-        self._write(codec.claim_key(self._claim.run).encode(), codec.encode_claim(self._claim))
+        return self._write(codec.claim_key(self._claim.run).encode(), codec.encode_claim(self._claim))
 
     def _wait(self, stop: Callable[[], bool], deadline: float) -> None:
         """Wait until no other run holds or claims the lock, or has not changed for its lease by the own clock."""
         # An open transaction of a run that ended would only delay this read.
-        end, records = self._find_end(), self._read(False)
+        end, records = -1, self._read(False, None)
         has_waited = has_paused = False
         while True:
             holder = self._find_holder([each for each in find_holders(records) if each != self._claim])
@@ -123,12 +123,11 @@ class Turn:
                 has_waited, has_paused = True, False
                 self._clock.sleep(constants.LOCK_POLL_INTERVAL_S)
             if (found := self._find_end()) != end:
-                end, records = found, self._read(False)
+                end, records = found, self._read(False, None)
 
     def _begin_claim(self) -> Lock | None:
         """Write the claim; return the lock if no run is before this one, else None."""
-        self._put_claim()
-        records = self._read(True)
+        records = self._read(True, self._put_claim())
         if self._claim not in records.claims:
             return None  # this run stood still, and another one has removed its claim
         before = records.claims[: records.claims.index(self._claim)]

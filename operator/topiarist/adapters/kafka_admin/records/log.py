@@ -2,7 +2,9 @@
 
 Reading "to the end of what is committed" loses records while any other client has a transaction open on the topic:
 that end stands still without an error. So a run that writes waits until everything before the high watermark is
-decided. Each read begins at offset 0, since a tombstone that compaction has removed cannot be seen by a later read.
+decided. That high watermark is the answer to ListOffsets: a leader that was just elected refuses it until it knows the
+right one, and answers Fetch with an old one. A read begins at offset 0, since a tombstone that compaction has removed
+cannot be seen by a later read; it goes on from one that began some seconds before, in which nothing is removed.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ _ABORT = 0
 _LIST_VERSION, _FETCH_VERSION, _BATCH_MAGIC = 5, 11, 2
 _RETRY_CODES = AGAIN_CODES | {-1, 7, 9, 13, 56, 72, 74, 75, 76, 78}  # reading may always be repeated
 
+TAIL_AGE_S = 5.0
+"""Seconds after a read within which the next one goes on from it; a tombstone is not removed before 15 of them."""
+
 
 class RecordsLog:
     """A reader of partition 0 of the topic."""
@@ -37,56 +42,60 @@ class RecordsLog:
         self._session = session
         self._topic = topic
         self._clock = clock
+        self._position = 0
+        self._values: dict[bytes, bytes] = {}
+        self._read_at = float("-inf")
 
-    def read(self, *, whole: bool) -> dict[bytes, bytes]:
+    def read(self, *, whole: bool, end: int | None = None) -> dict[bytes, bytes]:
         """Return the last value of each key, without deleted keys, in the order of the first value since a deletion.
 
-        With ``whole``, waits until nothing before the high watermark is undecided; the caller has fenced all earlier
-        runs. Without it, the values may be old. Raises ``RecordsBlocked``, ``RecordsLost`` and ``Unreachable``.
+        With ``whole``, waits until nothing before the high watermark, or before ``end``, is undecided; the caller has
+        fenced all earlier runs. Without it, the values may be old. Raises ``RecordsBlocked``, ``RecordsLost`` and
+        ``Unreachable``.
         """
-        end = self._wait_until_decided() if whole else self._end_offset(_COMMITTED)
-        values: dict[bytes, bytes] = {}
-        position = 0
-        waiting_until = self._clock.now() + constants.PATIENCE_S
-        while position < end:
-            part = self._fetch(position)
-            before = position
-            for key, value, next_offset in committed_records(part, position, end):
-                position = max(position, next_offset)
+        began = self._clock.now()
+        if whole and end is None:
+            end = self._end_offset(_UNCOMMITTED)
+        if began >= self._read_at + TAIL_AGE_S:
+            self._position, self._values = 0, {}
+        waiting_since = began
+        while end is None or self._position < end:
+            part, before = self._fetch(self._position), self._position
+            end = part.last_stable_offset if end is None else end
+            for key, value, next_offset in committed_records(part, before):
+                self._position = max(self._position, next_offset)
                 if key is not None and value is not None:
-                    values[key] = value
+                    self._values[key] = value
                 elif key is not None:
-                    values.pop(key, None)
-            if position > before:
-                waiting_until = self._clock.now() + constants.PATIENCE_S
-            elif part.last_stable_offset >= end and not part.records:
+                    self._values.pop(key, None)
+            if self._position > before:
+                waiting_since = self._clock.now()
+            elif part.records:
+                raise _unreadable(before, "an answer without a whole batch")
+            elif part.last_stable_offset >= end:
                 break  # compaction has removed all offsets up to the end
-            elif part.records and position == before:
-                raise _unreadable(position, "an answer without a whole batch")
-            elif self._clock.now() >= waiting_until:
-                message = f"the records could not be read beyond offset {position:,} of {end:,}"
-                raise TopiaristError(Reason.UNREACHABLE, message, "run again when all brokers are back")
             else:
-                self._clock.sleep(constants.RETRY_INTERVAL_S)
-        return values
+                self._wait(part, end, self._clock.now() - waiting_since)
+        self._read_at = began
+        return dict(self._values)
 
     def find_end(self) -> int:
         """Return the offset up to which all transactions have ended; without the topic, -1 or an error."""
         return self._end_offset(_COMMITTED)
 
-    def _wait_until_decided(self) -> int:
-        end = self._end_offset(_UNCOMMITTED)
-        deadline = self._clock.now() + constants.BLOCKED_PATIENCE_S
-        while (stable := self._end_offset(_COMMITTED)) < end:
-            if self._clock.now() >= deadline:
-                raise TopiaristError(
-                    Reason.RECORDS_BLOCKED,
-                    f"a transaction is open on {self._topic} since offset {stable:,} (end: {end:,}): of another client,"
-                    " or of a run that was killed",
-                    f"run again when it has ended; only topiarist needs Write on {self._topic}",
-                )
-            self._clock.sleep(constants.RETRY_INTERVAL_S)
-        return end
+    def _wait(self, part: Message, end: int, waited: float) -> None:
+        """Wait for the records up to ``end``, which ``part`` does not have yet; raise an error after some time."""
+        if part.high_watermark >= end and waited >= constants.BLOCKED_PATIENCE_S:
+            raise TopiaristError(
+                Reason.RECORDS_BLOCKED,
+                f"a transaction is open on {self._topic} since offset {part.last_stable_offset:,} (end: {end:,}): of"
+                " another client, or of a run that was killed",
+                f"run again when it has ended; only topiarist needs Write on {self._topic}",
+            )
+        if waited >= constants.PATIENCE_S:
+            message = f"the records could not be read beyond offset {self._position:,} of {end:,}"
+            raise TopiaristError(Reason.UNREACHABLE, message, "run again when all brokers are back")
+        self._clock.sleep(constants.RETRY_INTERVAL_S)
 
     def _end_offset(self, isolation: int) -> int:
         def send(connection: Connection) -> tuple[int, Message]:
@@ -148,9 +157,8 @@ class RecordsLog:
         )
 
 
-def committed_records(part: Message, position: int, end: int) -> Iterator[tuple[bytes | None, bytes | None, int]]:
-    """Yield key, value and next offset of each record from ``position`` to ``end``, and a None key for offsets
-    without one.
+def committed_records(part: Message, position: int) -> Iterator[tuple[bytes | None, bytes | None, int]]:
+    """Yield key, value and next offset of each record from ``position`` on, and a None key for offsets without one.
 
     ``part`` is the answer for one partition. Raises ``Unreadable`` if its batches cannot be decoded.
     """
@@ -173,7 +181,7 @@ def committed_records(part: Message, position: int, end: int) -> Iterator[tuple[
                         aborted_ids.discard(batch.producer_id)
             elif not (batch.is_transactional and batch.producer_id in aborted_ids):
                 for record in batch:
-                    if position <= record.offset < end and record.key is not None:
+                    if record.offset >= position and record.key is not None:
                         yield record.key, record.value, record.offset + 1
             yield None, None, batch.next_offset
             start += size

@@ -131,17 +131,19 @@ class Producer:
             return error
         return None
 
-    def write(self, key: bytes, value: bytes | None) -> None:
+    def write(self, key: bytes, value: bytes | None) -> int | None:
         """Append one record without a transaction (None: delete its key); after a lost answer it may be there twice.
 
-        Raises ``TopiaristError``.
+        Returns the offset after it, which the high watermark has reached. Raises ``TopiaristError``.
         """
         builder = DefaultRecordBatchBuilder(2, 0, False, -1, -1, -1, 1 << 30)
         builder.append(0, int(time.time() * 1000), key, value, [])
         try:
-            self._produce(bytes(builder.build()), is_transactional=False)
+            answer = self._produce(bytes(builder.build()), is_transactional=False)
         except OutcomeUnknown as error:
             raise TopiaristError(Reason.UNREACHABLE, str(error), "run again") from error
+        offset = int(answer.responses[0].partition_responses[0].base_offset)
+        return offset + 1 if offset >= 0 else None
 
     def _init(self, producer_id: int, epoch: int, find: Callable[[], Connection]) -> None:
         def send(connection: Connection) -> tuple[int, Message]:
@@ -178,7 +180,7 @@ class Producer:
 
     def _produce(
         self, batch: bytes, *, is_transactional: bool = True, times: tuple[float, float] | None = None
-    ) -> None:
+    ) -> Message:
         def send(connection: Connection) -> tuple[int, Message]:
             topic = ProduceRequest.TopicProduceData
             partition = topic.PartitionProduceData(index=0, records=batch)
@@ -194,7 +196,7 @@ class Producer:
             return (0 if code == _DUPLICATE_SEQUENCE else code), answer
 
         what = f"cannot write records to {self._topic}"
-        self._repeat(what, self._find_leader, send, _REPEATABLE_PRODUCE_CODES, times)
+        return self._repeat(what, self._find_leader, send, _REPEATABLE_PRODUCE_CODES, times)
 
     def _end(self, *, is_commit: bool) -> None:
         def send(connection: Connection) -> tuple[int, Message]:
