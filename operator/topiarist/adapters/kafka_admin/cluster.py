@@ -129,8 +129,11 @@ class KafkaCluster:
         """
         if plan.has_changes:
             with translate_errors():
-                records = _RecordsOfRun(self._open_records_to_write(), self._lock_timeout, self._require_moved)
-                yield from Writer(self._session, records, TopicReader(self._session), plan, stop, control).execute()
+                run = self._open_records_to_write()
+                records = _RecordsOfRun(run, self._lock_timeout, self._require_moved)
+                yield from Writer(
+                    self._session, records, TopicReader(self._session, run), plan, stop, control
+                ).execute()
 
     def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
         """Return the refusals of the brokers by topic; write nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
@@ -38,11 +38,25 @@ class Look(NamedTuple):
     min_version: KafkaVersion
 
 
-class TopicReader:
-    """A reader of single topics of one cluster, without their records."""
+class Watched(Protocol):
+    """The topic of records, which is looked at with other topics."""
 
-    def __init__(self, session: Session) -> None:
+    def topic_ids(self) -> Mapping[str, str]:
+        """Return its name and its id; empty if it is not known."""
+
+    def note_look(self, config: Mapping[str, str] | None) -> None:
+        """Take note that it has its id, and of its overrides, None if they were not read."""
+
+
+class TopicReader:
+    """A reader of single topics of one cluster, without their records.
+
+    ``watched`` is looked at with all topics that are looked at again.
+    """
+
+    def __init__(self, session: Session, watched: Watched | None = None) -> None:
         self._session = session
+        self._watched = watched
 
     def look(self, names: Collection[str]) -> Look:
         """Return these topics as they are now.
@@ -99,18 +113,24 @@ class TopicReader:
     def _look_once(self, ids: Mapping[str, str | None]) -> Look | None:
         """Return the topics as one look shows them; None if one of them is not the one that it was."""
         synced = sync(self._session)
-        connection, present = synced.connection, sorted(name for name, topic_id in ids.items() if topic_id)
-        configs, known = read_overrides_and_known_configs(self._session, connection, present)
-        metadata = read_metadata(connection, sorted(ids))
-        if any(each.topic_id != ids[name] or configs.get(name) is None for name, each in metadata.topics.items()):
+        connection, watched = synced.connection, self._watched.topic_ids() if self._watched else {}
+        present = sorted(name for name, topic_id in ids.items() if topic_id)
+        described = sorted({*present, *watched}) if present else []
+        configs, known = read_overrides_and_known_configs(self._session, connection, described)
+        metadata = read_metadata(connection, sorted({*ids, *watched}))
+        topics = {name: topic for name, topic in metadata.topics.items() if name in ids}
+        if any(topic.topic_id != ids[name] or configs.get(name) is None for name, topic in topics.items()):
             return None
         watch = ReassignmentsWatch(self._session, connection, has_controller=bool(present))
         found = {
-            name: build_topic_state(metadata.topics[name], configs[name] or {}, watch.current)
-            if name in metadata.topics
+            name: build_topic_state(topics[name], configs[name] or {}, watch.current)
+            if name in topics
             else absent_or_error(name, metadata.errors.get(name))
             for name in ids
         }
+        for name, topic_id in watched.items():
+            if self._watched and name in metadata.topics and metadata.topics[name].topic_id == topic_id:
+                self._watched.note_look(configs.get(name))
         brokers = {broker.id: broker for broker in metadata.brokers}
         return Look(found, brokers, _find_broker_defaults(known), synced.version)
 

@@ -24,6 +24,7 @@ from topiarist.adapters.kafka_admin.records.topic import (
     FoundTopic,
     create_topic,
     find_topic,
+    is_compacted,
     lost_topic,
     require_compaction,
     require_own,
@@ -49,6 +50,9 @@ class RecordsRun:
 
     ``look`` reads topics after a sync, to resolve intents. ``leader_epoch`` reads the epoch of the controller, None if
     it does not answer at once.
+
+    The id of the topic is compared after each commit: by ``note_look``, for a caller that reads topics anyway, else
+    before the next Admin request or commit, and at once if the lock is given up.
     """
 
     def __init__(
@@ -71,7 +75,9 @@ class RecordsRun:
         self._clock = clock
         self._log = RecordsLog(session, topic.name, clock)
         self._producer = Producer(session, topic.name, TRANSACTIONAL_ID, clock)
+        self._is_compaction_known = False
         self._found: FoundTopic | None = None
+        self._is_seen = False
         self._records = Records()
         self._send_until: float | None = None
         self._renew_at = 0.0
@@ -80,7 +86,7 @@ class RecordsRun:
             self.run,
             owner,
             write=lambda key, value: self._producer.write(key, value),
-            read=lambda whole, end: self._read_claims(end) if whole else self._read(whole=False),
+            read=lambda whole, end: self._read_claims(end) if whole else self._read_old(),
             find_end=lambda: self._log.find_end(),
             clock=clock,
         )
@@ -91,7 +97,24 @@ class RecordsRun:
         A commit is answered before its records can be read, so this waits until all transactions before the end of the
         topic have ended. Raises ``RecordsBlocked`` if one does not end, and ``RecordsLost``.
         """
-        return self._read(whole=True)
+        found = find_topic(self._session, self._topic)
+        self._require_expected(found)
+        if found is None:
+            return Records()
+        self._require_compaction()
+        records = codec.decode_records(self._log.read(whole=True))
+        require_own(records, found, self._topic.name)
+        return records
+
+    def topic_ids(self) -> Mapping[str, str]:
+        """Return the id that the topic of records must have, by its name."""
+        return {self._topic.name: self._found.topic_id} if self._found else {}
+
+    def note_look(self, config: Mapping[str, str] | None) -> None:
+        """Take note that the topic has its id after the last commit, and of its overrides if they were read."""
+        self._is_seen = True
+        if config is not None:
+            self._is_compaction_known = is_compacted(config)
 
     def acquire(
         self, stop: Callable[[], bool] = lambda: False, timeout: float = 600.0, *, ignore_freeze: bool = False
@@ -152,8 +175,10 @@ class RecordsRun:
         if self._send_until is None:
             raise self._fail("the lock is not held")
         try:
+            self._require_seen()
+            self._require_compaction()
             self._producer.require_fence()
-        except (Fenced, OutcomeUnknown) as error:
+        except (Fenced, OutcomeUnknown, Disconnected) as error:
             raise self._taken_over(error) from error
         except TopiaristError as error:
             self._failure = error
@@ -202,24 +227,14 @@ class RecordsRun:
                 self._pause(attempt)
         raise TopiaristError(Reason.STATE_CONFLICT, "other runs took the records ten times in a row", "run again")
 
-    def _read(self, *, whole: bool) -> Records:
-        found = find_topic(self._session, self._topic)
-        self._require_expected(found)
-        if found is None:
-            return Records()
-        require_compaction(self._session, self._topic)
-        records = codec.decode_records(self._log.read(whole=whole))
-        require_own(records, found, self._topic.name)
-        return records
-
     def _take(self, stop: Callable[[], bool], timeout: float) -> None:
         """Steps 1 to 4: wait for the lock, claim it, init, read whole."""
         deadline, attempt = self._clock.now() + timeout, 0
         while True:
-            self._find_or_create()
+            found = self._find_or_create()
             waited_for = self._turn.take(stop, deadline)
             try:
-                self._begin(self._turn.require_time)
+                self._begin(self._turn.require_time, found)
             except (Fenced, OutcomeUnknown, Disconnected) as error:
                 attempt += 1
                 if stop() or self._clock.now() >= deadline:
@@ -231,16 +246,18 @@ class RecordsRun:
             # Taken since the wait: one of both has stood still. The other run can commit no more, but what it has sent
             # may be carried out. Its lock is waited for as any other.
 
-    def _begin(self, check: Callable[[], None] = lambda: None) -> None:
+    def _begin(self, check: Callable[[], None] = lambda: None, found: FoundTopic | None = None) -> None:
         """Fence all earlier runs and read everything. Raises ``Fenced``, ``OutcomeUnknown`` and ``TopiaristError``.
 
-        ``check`` is called directly before earlier runs are fenced, and may raise.
+        ``check`` is called directly before earlier runs are fenced, and may raise. ``found`` is the topic of records.
         """
-        self._found = self._find_or_create()
-        require_compaction(self._session, self._topic)
+        self._found = found or self._find_or_create()
+        self._require_compaction()
         self._producer.init(check)
         self._records = codec.decode_records(self._log.read(whole=True))
-        self._require_same_topic()
+        if self._records.meta is None:
+            self._require_same_topic()  # records name the topic in which they were written
+        self._is_seen = True
         require_own(self._records, self._found, self._topic.name)
         self._expected_topic_id = self._found.topic_id
         self._send_until, self._failure = None, None
@@ -249,6 +266,15 @@ class RecordsRun:
         found = find_topic(self._session, self._topic)
         self._require_expected(found)
         return found or create_topic(self._session, self._topic, self._clock)
+
+    def _require_compaction(self) -> None:
+        if not self._is_compaction_known:
+            require_compaction(self._session, self._topic)
+            self._is_compaction_known = True
+
+    def _read_old(self) -> Records:
+        """Return all records, which may be old, for the wait for other runs."""
+        return codec.decode_records(self._log.read(whole=False))
 
     def _read_claims(self, end: int | None) -> Records:
         """Return all records before an offset; the topic was checked before, and is checked with the fence."""
@@ -307,14 +333,16 @@ class RecordsRun:
 
     def _send(self, values: Mapping[str, bytes | None], lock: Lock) -> float:
         """Write values and the lock; return a time before their transaction."""
-        self._require_same_topic()
+        self._require_seen()
         assert self._found is not None
         batch: dict[str, bytes | None] = {codec.LOCK: codec.encode_lock(lock), **values}
         meta = Meta(self._found.cluster_id, self._found.topic_id)
         if self._records.meta is None:
             batch = {codec.META: codec.encode_meta(meta), **batch}
         began = self._producer.commit({key.encode(): value for key, value in batch.items()})
-        self._require_same_topic()
+        self._is_seen = False
+        if not lock.run:
+            self._require_same_topic()
         self._records = self._records._replace(lock=lock, meta=meta)
         return began
 
@@ -334,6 +362,12 @@ class RecordsRun:
             raise self._failure
         self._records = self._records._replace(lock=lock, meta=found.meta)
 
+    def _require_seen(self) -> None:
+        """Compare the id of the topic, unless that was done since the last commit."""
+        if not self._is_seen:
+            self._require_same_topic()
+            self._is_seen = True
+
     def _require_same_topic(self) -> None:
         wanted = self._found.topic_id if self._found else ""
         try:
@@ -352,7 +386,7 @@ class RecordsRun:
         if self._failure:
             raise self._failure
 
-    def _taken_over(self, cause: Fenced | OutcomeUnknown) -> TopiaristError:
+    def _taken_over(self, cause: Fenced | OutcomeUnknown | Disconnected) -> TopiaristError:
         """Return the error of a fenced run: a freeze fences too, and is committed a moment later."""
         until = self._clock.now() + constants.FREEZE_COMMIT_S
         while True:

@@ -75,6 +75,11 @@ def require_compaction(session: RecordsSession, topic: RecordsTopic) -> None:
         raise TopiaristError(Reason.RECORDS_LOST, message, f"set {_CLEANUP_POLICY}={_COMPACT}, and check the records")
 
 
+def is_compacted(config: Mapping[str, str]) -> bool:
+    """Return whether the overrides of the topic alone show that Kafka deletes no record of it."""
+    return config.get(_CLEANUP_POLICY) == _COMPACT
+
+
 def create_topic(session: RecordsSession, topic: RecordsTopic, clock: Clock) -> FoundTopic:
     """Create the topic unless it exists, and return it once the brokers know it. Raises ``TopiaristError``."""
     answer = session.read_metadata([topic.name])
