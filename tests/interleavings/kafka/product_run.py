@@ -23,6 +23,7 @@ from topiarist.adapters.kafka_admin import cluster as cluster_module
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.connection.topic_ids import decode_topic_id, encode_topic_id
 from topiarist.adapters.kafka_admin.moves import mover, waiting
+from topiarist.adapters.kafka_admin.read import recent_state
 from topiarist.adapters.kafka_admin.read.state import RecordsView
 from topiarist.adapters.kafka_admin.read.topic_reader import Look
 from topiarist.adapters.kafka_admin.records import constants
@@ -312,6 +313,7 @@ def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.
         _lock_timeout=_FOREVER_S,
         _records_topic_id="",
         _open_records=open_records,
+        _recent=None,
         _require_moved=lambda records: None,
         _check_left_records=lambda records: _NOTHING_LEFT,
         _move_reader=lambda: reader,
@@ -332,6 +334,8 @@ def _patches(client: _Client) -> Iterator[tuple[Any, str, Any]]:
     yield cluster_module, "read_state", client.read_state
     yield cluster_module, "read_static_settings", lambda *_: {}  # of brokers, which depend on no order
     yield cluster_module, "TopicReader", lambda *_: client
+    yield recent_state, "time", client
+    yield cluster_module, "time", client
     yield writer, "time", client
     yield chunk_requests, "time", client
     yield mover, "time", client

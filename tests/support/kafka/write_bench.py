@@ -117,6 +117,10 @@ class Bench:
         topics.update({name: ReadError(name, "no permission") for name in self.unreadable & topics.keys()})
         return Look(topics, {each.id: each for each in self.cluster.brokers}, {}, (3, 3))
 
+    def look_first(self, names: Collection[str]) -> Look:
+        """Return the same: no state was read before."""
+        return self.look(names)
+
     def look_again(self, ids: Mapping[str, str | None]) -> Look:
         """Return the same of topics that had these ids."""
         return self.look(ids.keys())

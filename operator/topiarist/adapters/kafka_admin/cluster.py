@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -21,6 +22,7 @@ from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.partition_states import inspect, inspect_all
 from topiarist.adapters.kafka_admin.read.progress import poll_progress
+from topiarist.adapters.kafka_admin.read.recent_state import FirstLook, RecentState
 from topiarist.adapters.kafka_admin.read.refusals import find_not_offered, find_refusals
 from topiarist.adapters.kafka_admin.read.state import RecordsView, find_missing_for_records, read_state
 from topiarist.adapters.kafka_admin.read.sync import find_mode, read_quorum, sync
@@ -74,6 +76,7 @@ class KafkaCluster:
         self._records_topic_id = access.records.known_id
         self._read_left_records = read_left_records
         self._recorded_ids: Mapping[str, str | None] = {}
+        self._recent: RecentState | None = None
         self._session.any_broker()
 
     def __enter__(self) -> Self:
@@ -99,12 +102,16 @@ class KafkaCluster:
 
     def read(self) -> ClusterState:
         """Read everything that a plan needs: the records first, so that a topic with a record is never too new."""
+        began = time.monotonic()
         with translate_errors():
-            read_again(lambda: sync(self._session))
-            records = self._open_records().read()
-        if records.meta:
-            self._records_topic_id = records.meta.topic_id
+            run, records = self._read_records()
+        self._records_topic_id = records.meta.topic_id if records.meta else self._records_topic_id
         state = read_state(self._session, view_records(records))
+        if records.meta:
+            with translate_errors():
+                topic = state.topics.get(self._session.access.records.name)
+                run.check_config(topic.config if topic else None)
+        self._recent = RecentState(state, records.number, began) if records.meta else None
         errors = {**state.topic_errors, **records.errors}
         defaults = {**state.broker_defaults, **self._read_transaction_settings(state)}
         state = replace(state, topic_errors=errors, records_topic_id=self._records_topic_id, broker_defaults=defaults)
@@ -131,9 +138,10 @@ class KafkaCluster:
             with translate_errors():
                 run = self._open_records_to_write()
                 records = _RecordsOfRun(run, self._lock_timeout, self._require_moved)
-                yield from Writer(
-                    self._session, records, TopicReader(self._session, run), plan, stop, control
-                ).execute()
+                if self._recent:
+                    run.assume(is_compacted=self._recent.is_recent, leader_epoch=self._recent.leader_epoch)
+                reader = FirstLook(TopicReader(self._session, run), self._recent, lambda: run.number)
+                yield from Writer(self._session, records, reader, plan, stop, control).execute()
 
     def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
         """Return the refusals of the brokers by topic; write nothing."""
@@ -217,6 +225,27 @@ class KafkaCluster:
     def read_broker_throttles(self) -> Mapping[str, Mapping[str, str]]:
         """Read the rates of throttled copies of all brokers."""
         return read_broker_throttles(self._session)
+
+    def _read_records(self) -> tuple[RecordsRun, Records]:
+        """Return the records, whose config is not checked yet.
+
+        Records that name the topic in which they were found prove that it is the topic of now. Only without them its
+        metadata may be too old, and are read again after a sync.
+        """
+        run = self._open_records()
+        try:
+            if (records := run.read(checks_config=False)).meta:
+                return run, records
+        except TopiaristError as error:
+            if error.reason not in (Reason.RECORDS_LOST, Reason.UNREACHABLE):
+                raise
+            read_again(lambda: sync(self._session))
+            run.find()  # a topic that is no longer there looks as if its leader were away
+            if error.reason is Reason.UNREACHABLE:
+                raise
+        else:
+            read_again(lambda: sync(self._session))
+        return run, run.read(checks_config=False)
 
     def _read_transaction_settings(self, state: ClusterState) -> Mapping[str, str]:
         """Return what the brokers would make the topic of transactions with, while there is none."""

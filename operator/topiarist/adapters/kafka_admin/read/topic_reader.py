@@ -44,8 +44,8 @@ class Watched(Protocol):
     def topic_ids(self) -> Mapping[str, str]:
         """Return its name and its id; empty if it is not known."""
 
-    def note_look(self, config: Mapping[str, str] | None) -> None:
-        """Take note that it has its id, and of its overrides, None if they were not read."""
+    def note_look(self, config: Mapping[str, str] | None, leader_epoch: int | None) -> None:
+        """Take note that it has its id, of its overrides, None if they were not read, and of the controller's epoch."""
 
 
 class TopicReader:
@@ -130,7 +130,7 @@ class TopicReader:
         }
         for name, topic_id in watched.items():
             if self._watched and name in metadata.topics and metadata.topics[name].topic_id == topic_id:
-                self._watched.note_look(configs.get(name))
+                self._watched.note_look(configs.get(name), synced.quorum and synced.quorum.leader_epoch)
         brokers = {broker.id: broker for broker in metadata.brokers}
         return Look(found, brokers, _find_broker_defaults(known), synced.version)
 

@@ -76,6 +76,7 @@ class RecordsRun:
         self._log = RecordsLog(session, topic.name, clock)
         self._producer = Producer(session, topic.name, TRANSACTIONAL_ID, clock)
         self._is_compaction_known = False
+        self._known_epoch: int | None = None
         self._found: FoundTopic | None = None
         self._is_seen = False
         self._records = Records()
@@ -91,28 +92,55 @@ class RecordsRun:
             clock=clock,
         )
 
-    def read(self) -> Records:
+    def read(self, *, checks_config: bool = True) -> Records:
         """Return all records that were committed before the call, without a fence; no topic: no records.
 
+        Without ``checks_config`` the caller calls ``check_config``.
         A commit is answered before its records can be read, so this waits until all transactions before the end of the
         topic have ended. Raises ``RecordsBlocked`` if one does not end, and ``RecordsLost``.
         """
-        found = find_topic(self._session, self._topic)
-        self._require_expected(found)
+        found = self.find()
         if found is None:
             return Records()
-        self._require_compaction()
         records = codec.decode_records(self._log.read(whole=True))
         require_own(records, found, self._topic.name)
+        if checks_config:
+            self._require_compaction()
         return records
+
+    def find(self) -> FoundTopic | None:
+        """Return the topic of records. Raises ``RecordsLost`` if it is not the one that was there before."""
+        found = find_topic(self._session, self._topic)
+        self._require_expected(found)
+        return found
+
+    def check_config(self, config: Mapping[str, str] | None) -> None:
+        """Raise ``RecordsLost`` if Kafka deletes old records; ``config`` are overrides that were read, if they were."""
+        self._is_compaction_known = config is not None and is_compacted(config)
+        self._require_compaction()
+
+    def assume(self, *, is_compacted: bool, leader_epoch: int | None) -> None:
+        """Take for true what was read a moment ago: the config of the topic, and the epoch of the controller.
+
+        An epoch that is over by now costs the next run a wait, if this one is killed.
+        """
+        self._is_compaction_known, self._known_epoch = is_compacted, leader_epoch
+
+    @property
+    def number(self) -> int:
+        """Return the number of the last commit that this run has read or made."""
+        return self._records.number
 
     def topic_ids(self) -> Mapping[str, str]:
         """Return the id that the topic of records must have, by its name."""
         return {self._topic.name: self._found.topic_id} if self._found else {}
 
-    def note_look(self, config: Mapping[str, str] | None) -> None:
-        """Take note that the topic has its id after the last commit, and of its overrides if they were read."""
-        self._is_seen = True
+    def note_look(self, config: Mapping[str, str] | None, leader_epoch: int | None) -> None:
+        """Take note that the topic has its id after the last commit, of its overrides, and of the controller's epoch.
+
+        Without ``config`` they were not read.
+        """
+        self._is_seen, self._known_epoch = True, leader_epoch
         if config is not None:
             self._is_compaction_known = is_compacted(config)
 
@@ -263,9 +291,7 @@ class RecordsRun:
         self._send_until, self._failure = None, None
 
     def _find_or_create(self) -> FoundTopic:
-        found = find_topic(self._session, self._topic)
-        self._require_expected(found)
-        return found or create_topic(self._session, self._topic, self._clock)
+        return self.find() or create_topic(self._session, self._topic, self._clock)
 
     def _require_compaction(self) -> None:
         if not self._is_compaction_known:
@@ -313,7 +339,8 @@ class RecordsRun:
         self._require_usable()
         lock = Lock(number=self._records.number + 1)
         if hold:
-            host, epoch = socket.gethostname(), self._leader_epoch()
+            host = socket.gethostname()
+            epoch = self._leader_epoch() if self._known_epoch is None else self._known_epoch
             lock = Lock(self.run, self._owner, host, constants.LEASE_S, lock.number, epoch)
         began = self._clock.now()
         try:

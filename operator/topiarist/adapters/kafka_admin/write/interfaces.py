@@ -15,6 +15,9 @@ class Reader(Protocol):
     def look(self, names: Collection[str]) -> Look:
         """Return these topics as they are now, without their records. Raises ``TopiaristError``."""
 
+    def look_first(self, names: Collection[str]) -> Look:
+        """Return the same, or topics as they were some seconds ago, before any other run has written something."""
+
     def look_again(self, ids: Mapping[str, str | None]) -> Look:
         """Return the same of topics that had these ids before (None: that did not exist)."""
 

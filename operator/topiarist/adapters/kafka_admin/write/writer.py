@@ -160,7 +160,9 @@ class Writer:
             if not self._is_acquired:
                 self._acquire()  # other runs may have written while this one waited
             self._run.keep()
-            look = self._reader.look([plan.topic for plan in chunk])
+            # A topic without a request is not looked at again.
+            is_sent = all(any(needs_request(plan, kind) for kind in Kind) for plan in chunk)
+            look = (self._reader.look_first if is_sent else self._reader.look)([plan.topic for plan in chunk])
         except TopiaristError:
             self._queue.requeue(chunk)
             raise
