@@ -170,7 +170,8 @@ class _Client:
         topics = {name: topic and state_of(name, topic) for name, topic in found}
         return Look(topics, {broker.id: broker for broker in _BROKERS}, {}, _VERSION)
 
-    look_again = look
+    def look_again(self, names: Collection[str], *, is_result: bool = False) -> Look:
+        return self.look(names)
 
     def read_state(self, _session: Any, records: RecordsView) -> ClusterState:
         return build_state(self.ask("topics"), records)

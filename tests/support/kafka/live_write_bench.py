@@ -44,11 +44,11 @@ class LiveBench(Bench):
         self.before_look(self.looks)
         return TopicReader(self.live).look(names)
 
-    def look_again(self, ids: Mapping[str, str | None]) -> Look:
+    def look_again(self, ids: Mapping[str, str | None], *, is_result: bool = False) -> Look:
         """Return the same of topics that had these ids."""
         self.looks += 1
         self.before_look(self.looks)
-        return TopicReader(self.live).look_again(ids)
+        return TopicReader(self.live).look_again(ids, is_result=is_result)
 
     def state(self) -> ClusterState:
         """Return all topics but internal ones, with their records."""

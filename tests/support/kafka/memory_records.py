@@ -22,7 +22,7 @@ from kafka.protocol.admin import (
     ListPartitionReassignmentsResponse,
 )
 from kafka.protocol.consumer import FetchResponse, ListOffsetsResponse
-from kafka.protocol.metadata import ApiVersionsResponse, MetadataResponse
+from kafka.protocol.metadata import ApiVersionsResponse, FindCoordinatorResponse, MetadataResponse
 from kafka.protocol.producer import AddPartitionsToTxnResponse, EndTxnResponse, InitProducerIdResponse, ProduceResponse
 
 from support.kafka.fake_cluster import FakeCluster, FakeTopic
@@ -252,6 +252,13 @@ class MemoryBroker(MemorySession):
                 request.transactional_id, asked, request.transaction_timeout_ms, self.now
             )
         return InitProducerIdResponse(error_code=code, producer_id=epoch.id, producer_epoch=epoch.number)
+
+    def _on_FindCoordinator(self, request: Message, code: int) -> Message:  # noqa: N802
+        found = [
+            FindCoordinatorResponse.Coordinator(key=key, node_id=1, host="fake", port=9092, error_code=code)
+            for key in request.coordinator_keys
+        ]
+        return FindCoordinatorResponse(coordinators=found)
 
     def _on_AddPartitionsToTxn(self, request: Message, code: int) -> Message:  # noqa: N802
         (topic,) = request.v3_and_below_topics

@@ -121,7 +121,7 @@ class Bench:
         """Return the same: no state was read before."""
         return self.look(names)
 
-    def look_again(self, ids: Mapping[str, str | None]) -> Look:
+    def look_again(self, ids: Mapping[str, str | None], *, is_result: bool = False) -> Look:
         """Return the same of topics that had these ids."""
         return self.look(ids.keys())
 

@@ -76,7 +76,7 @@ class KafkaCluster:
         self._records_topic_id = access.records.known_id
         self._read_left_records = read_left_records
         self._recorded_ids: Mapping[str, str | None] = {}
-        self._recent: RecentState | None = None
+        self._recent: tuple[RecentState, RecordsRun] | None = None
         self._session.any_broker()
 
     def __enter__(self) -> Self:
@@ -109,9 +109,9 @@ class KafkaCluster:
         state = read_state(self._session, view_records(records))
         if records.meta:
             with translate_errors():
-                topic = state.topics.get(self._session.access.records.name)
+                topic = state.topics.get(run.topic_name)
                 run.check_config(topic.config if topic else None)
-        self._recent = RecentState(state, records.number, began) if records.meta else None
+        self._recent = (RecentState(state, records.number, began), run) if records.meta else None
         errors = {**state.topic_errors, **records.errors}
         defaults = {**state.broker_defaults, **self._read_transaction_settings(state)}
         state = replace(state, topic_errors=errors, records_topic_id=self._records_topic_id, broker_defaults=defaults)
@@ -136,11 +136,10 @@ class KafkaCluster:
         """
         if plan.has_changes:
             with translate_errors():
-                run = self._open_records_to_write()
+                recent, known = self._take_recent()
+                run = self._open_records_to_write(known)
                 records = _RecordsOfRun(run, self._lock_timeout, self._require_moved)
-                if self._recent:
-                    run.assume(is_compacted=self._recent.is_recent, leader_epoch=self._recent.leader_epoch)
-                reader = FirstLook(TopicReader(self._session, run), self._recent, lambda: run.number)
+                reader = FirstLook(TopicReader(self._session, run), recent, lambda: run.number)
                 yield from Writer(self._session, records, reader, plan, stop, control).execute()
 
     def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
@@ -291,11 +290,22 @@ class KafkaCluster:
         stale = {name for name, found in ids.items() if self._recorded_ids.get(name, found) != found}
         return {name: each._replace(record_stale=name in stale) for name, each in progress.items()}
 
-    def _open_records_to_write(self) -> RecordsRun:
-        """Return the records for a run that writes; raise ``TopiaristError`` if the brokers take no records."""
+    def _take_recent(self) -> tuple[RecentState | None, RecordsRun | None]:
+        """Return the last state and the run that has read its records, once, and if they are some seconds old."""
+        recent, self._recent = self._recent, None
+        if recent is None or not recent[0].is_recent:
+            return None, None
+        recent[1].assume_controller(recent[0].leader_epoch)
+        return recent
+
+    def _open_records_to_write(self, run: RecordsRun | None = None) -> RecordsRun:
+        """Return the records for a run that writes, those of ``run`` if it has read them a moment ago.
+
+        Raises ``TopiaristError`` if the brokers take no records.
+        """
         if block := find_missing_for_records(self._session.any_broker()):
             raise TopiaristError(Reason.NOT_OFFERED, block.message)
-        return self._open_records()
+        return run or self._open_records()
 
     def _open_records(self) -> RecordsRun:
         return RecordsRun(

@@ -66,15 +66,15 @@ class TopicReader:
         """
         return read_again(lambda: self._look(sorted(names)))
 
-    def look_again(self, ids: Mapping[str, str | None]) -> Look:
+    def look_again(self, ids: Mapping[str, str | None], *, is_result: bool = False) -> Look:
         """Return topics as they are now that had these ids (None: did not exist) before. Raises what ``look`` raises.
 
         No id is used twice, so a topic that has its id after its configs were read had it meanwhile: its metadata are
         read once, and last. The reassignments are listed after them, so that a reassignment is listed, or its end is
         in the metadata, or the lists of replicas are not those that the topic had before. A topic with another id is
-        read as by ``look``.
+        read as by ``look``. For a result nothing depends on reassignments: they are not listed.
         """
-        return read_again(lambda: self._look_once(ids) or self._look(sorted(ids)))
+        return read_again(lambda: self._look_once(ids, is_result=is_result) or self._look(sorted(ids)))
 
     def _look(self, names: list[str]) -> Look:
         synced = sync(self._session)
@@ -110,7 +110,7 @@ class TopicReader:
         message = f"topic {remaining[0]} changed {_ROUNDS} times while it was read"
         raise TopiaristError(Reason.STATE_CONFLICT, message, "run again")
 
-    def _look_once(self, ids: Mapping[str, str | None]) -> Look | None:
+    def _look_once(self, ids: Mapping[str, str | None], *, is_result: bool) -> Look | None:
         """Return the topics as one look shows them; None if one of them is not the one that it was."""
         synced = sync(self._session)
         connection, watched = synced.connection, self._watched.topic_ids() if self._watched else {}
@@ -121,7 +121,7 @@ class TopicReader:
         topics = {name: topic for name, topic in metadata.topics.items() if name in ids}
         if any(topic.topic_id != ids[name] or configs.get(name) is None for name, topic in topics.items()):
             return None
-        watch = ReassignmentsWatch(self._session, connection, has_controller=bool(present))
+        watch = ReassignmentsWatch(self._session, connection, has_controller=bool(present) and not is_result)
         found = {
             name: build_topic_state(topics[name], configs[name] or {}, watch.current)
             if name in topics

@@ -75,6 +75,8 @@ class RecordsRun:
         self._clock = clock
         self._log = RecordsLog(session, topic.name, clock)
         self._producer = Producer(session, topic.name, TRANSACTIONAL_ID, clock)
+        self._before: tuple[FoundTopic, Records] | None = None
+        self._free: Records | None = None
         self._is_compaction_known = False
         self._known_epoch: int | None = None
         self._found: FoundTopic | None = None
@@ -95,7 +97,7 @@ class RecordsRun:
     def read(self, *, checks_config: bool = True) -> Records:
         """Return all records that were committed before the call, without a fence; no topic: no records.
 
-        Without ``checks_config`` the caller calls ``check_config``.
+        Without ``checks_config`` the caller calls ``check_config``. An ``acquire`` within some seconds goes on from it.
         A commit is answered before its records can be read, so this waits until all transactions before the end of the
         topic have ended. Raises ``RecordsBlocked`` if one does not end, and ``RecordsLost``.
         """
@@ -106,6 +108,7 @@ class RecordsRun:
         require_own(records, found, self._topic.name)
         if checks_config:
             self._require_compaction()
+        self._before = found, records
         return records
 
     def find(self) -> FoundTopic | None:
@@ -119,12 +122,17 @@ class RecordsRun:
         self._is_compaction_known = config is not None and is_compacted(config)
         self._require_compaction()
 
-    def assume(self, *, is_compacted: bool, leader_epoch: int | None) -> None:
-        """Take for true what was read a moment ago: the config of the topic, and the epoch of the controller.
+    def assume_controller(self, leader_epoch: int | None) -> None:
+        """Take an epoch of the controller that was read before for that of now.
 
-        An epoch that is over by now costs the next run a wait, if this one is killed.
+        If it is over by now, and this run is killed, the next run waits for a request that may be carried out late.
         """
-        self._is_compaction_known, self._known_epoch = is_compacted, leader_epoch
+        self._known_epoch = leader_epoch
+
+    @property
+    def topic_name(self) -> str:
+        """Return the name of the topic of records."""
+        return self._topic.name
 
     @property
     def number(self) -> int:
@@ -258,8 +266,11 @@ class RecordsRun:
     def _take(self, stop: Callable[[], bool], timeout: float) -> None:
         """Steps 1 to 4: wait for the lock, claim it, init, read whole."""
         deadline, attempt = self._clock.now() + timeout, 0
+        before, self._before = self._before, None
+        self._free = before[1] if before and not find_holders(before[1]) else None
         while True:
-            found = self._find_or_create()
+            found = before[0] if before else self._find_or_create()
+            before = None
             waited_for = self._turn.take(stop, deadline)
             try:
                 self._begin(self._turn.require_time, found)
@@ -300,6 +311,9 @@ class RecordsRun:
 
     def _read_old(self) -> Records:
         """Return all records, which may be old, for the wait for other runs."""
+        if self._free is not None:
+            free, self._free = self._free, None
+            return free
         return codec.decode_records(self._log.read(whole=False))
 
     def _read_claims(self, end: int | None) -> Records:

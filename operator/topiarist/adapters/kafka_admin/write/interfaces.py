@@ -18,8 +18,11 @@ class Reader(Protocol):
     def look_first(self, names: Collection[str]) -> Look:
         """Return the same, or topics as they were some seconds ago, before any other run has written something."""
 
-    def look_again(self, ids: Mapping[str, str | None]) -> Look:
-        """Return the same of topics that had these ids before (None: that did not exist)."""
+    def look_again(self, ids: Mapping[str, str | None], *, is_result: bool = False) -> Look:
+        """Return the same of topics that had these ids before (None: that did not exist).
+
+        Those of a result may lack their reassignments.
+        """
 
 
 class RecordsRun(Protocol):

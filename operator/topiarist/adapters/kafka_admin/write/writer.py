@@ -253,7 +253,7 @@ class Writer:
         remaining = [write for write in writes if not write.created_id]
         while remaining:
             now = time.monotonic()  # before the look: what it does not show was not made until then
-            look = self._reader.look_again({write.plan.topic: write.topic_id for write in remaining})
+            look = self._reader.look_again({write.plan.topic: write.topic_id for write in remaining}, is_result=True)
             late = []
             for write in remaining:
                 plan = write.plan
