@@ -55,10 +55,9 @@ class FakeKafka(MemoryBroker):
         self.hook: Hook = no_hook
         self.delayed: list[tuple[float, Any]] = []
 
-    def open(self, owner: str = "default", *, lock_timeout: float = 600.0) -> KafkaCluster:
-        """Return the cluster as one process sees it."""
-        session = FakeSession(self, self.hook)
-        return _ClusterOverFake(session, owner, lock_timeout)
+    def open(self, owner: str = "default", *, lock_timeout: float = 600.0, session: Any = None) -> KafkaCluster:
+        """Return the cluster as one process sees it, over ``session`` if one is given."""
+        return _ClusterOverFake(session or FakeSession(self, self.hook), owner, lock_timeout)
 
     def read(self, owner: str = "default") -> ClusterState:
         """Return the state as a new process reads it for a plan."""

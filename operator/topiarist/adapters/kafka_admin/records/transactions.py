@@ -31,6 +31,7 @@ _REPEATABLE_PRODUCE_CODES = AGAIN_CODES | {7, 19, 20}  # the sequence number mak
 _TOO_FEW = ": fewer replicas are in sync than min.insync.replicas demands"
 _CAUSES = {19: _TOO_FEW, 20: _TOO_FEW}
 _DUPLICATE_SEQUENCE = 46
+_CONCURRENT_TRANSACTIONS = 51  # the coordinator itself says that it still writes the end of the last one
 _LAST_EPOCH = 32_766  # the coordinator gives another producer id after it
 _INIT_VERSION, _ADD_VERSION, _PRODUCE_VERSION, _END_VERSION = 4, 3, 11, 4
 
@@ -282,7 +283,7 @@ def repeat(  # noqa: PLR0913 -- the request is four of them
         try:
             code, answer = send(find())
         except Disconnected as error:
-            last = str(error)
+            code, last = error_codes.NONE, str(error)
         else:
             if code == error_codes.NONE:
                 return answer
@@ -293,7 +294,8 @@ def repeat(  # noqa: PLR0913 -- the request is four of them
                 if code in error_codes.AUTHORIZATION_CODES or code == error_codes.UNSUPPORTED_VERSION:
                     raise session.error_of(code, what, right_of(code))
                 raise OutcomeUnknown(f"{what}: {last}")
-        session.forget_lookups()  # the leader, or the coordinator, may be another broker by now
+        if code != _CONCURRENT_TRANSACTIONS:
+            session.forget_lookups()  # the leader, or the coordinator, may be another broker by now
         if clock.now() >= deadline:
             message = f"{what}: the brokers do not take it for {deadline - began:.0f} s ({last})"
             raise TopiaristError(Reason.UNREACHABLE, message, "run again when all brokers are back")

@@ -1,0 +1,116 @@
+"""The number of requests that one change costs in the steady state: the read, the plan and the write of one session."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from support.builders import spec
+from support.kafka.fake_kafka import FakeKafka, FakeSession, no_hook
+from topiarist.adapters.kafka_admin.connection.addresses import Address
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Message
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.read import reassignments
+from topiarist.kafka.names import TRANSACTIONS_TOPIC
+from topiarist.model.access import KafkaAccess
+from topiarist.model.outcome import Result
+from topiarist.model.spec import TopicSpec
+
+SMALL: dict[str, Any] = {"partitions": 1, "replicationFactor": 2}
+OLD = {"retention.ms": 1000000}
+BEFORE = spec("a", **SMALL, config=OLD)
+
+SYNC = Counter(DescribeQuorum=1, ApiVersions=1)
+"""The end of the metadata log, and how far the broker is: before each read, and between a list and its metadata."""
+
+READ = (
+    SYNC
+    + SYNC
+    + Counter(
+        Metadata=3,  # the topic of records; all topics before and after their configs
+        ListOffsets=1,  # the end of the records
+        Fetch=1,  # the records
+        ListPartitionReassignments=2,  # before and after the metadata: only then both fit
+        DescribeConfigs=1,  # of all topics
+        DescribeCluster=1,  # brokers that are fenced
+    )
+)
+
+ACQUIRE = Counter(
+    Produce=1,  # the claim
+    Fetch=1,  # what was written before it
+    InitProducerId=1,  # the fence of earlier runs
+    ListOffsets=1,  # nothing was written between claim and fence
+)
+
+COMMIT = Counter(AddPartitionsToTxn=1, Produce=1, EndTxn=1)
+
+WRITE = (
+    ACQUIRE
+    + COMMIT
+    + COMMIT
+    + SYNC
+    + Counter(
+        Metadata=2,  # the topic as it is after the intents; the topic of records after the final records
+        InitProducerId=1,  # the fence, directly before the request
+    )
+)
+
+CHANGE = SYNC + Counter(
+    DescribeConfigs=2,  # after the intents, and after the request
+    ListPartitionReassignments=1,  # after the intents
+    Metadata=1,  # after the request
+    ApiVersions=1,  # these brokers are behind the controller until they are asked twice
+)
+"""What a topic that exists costs more than a new one: the controller confirms a creation with the id of the topic."""
+
+
+class _MemorySession(FakeSession):
+    """A connection that counts all requests."""
+
+    def __init__(self, kafka: FakeKafka) -> None:
+        super().__init__(kafka, no_hook)
+        self.read_versions = self._count_versions
+
+    def _count_versions(self, timeout: float | None = None) -> Message:
+        self.sent.append("ApiVersions")
+        return self.kafka.read_versions(timeout)
+
+
+class _CountedSession(Session):
+    """The product's session with its lookups, over one connection to the brokers in memory."""
+
+    def __init__(self, kafka: FakeKafka) -> None:
+        super().__init__(KafkaAccess("fake:9092"), 1.0)
+        self.kafka = kafka
+        self.connection: Any = _MemorySession(kafka)
+
+    def _connect(self, address: Address) -> Connection:
+        return self.connection  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "sent", "total"),
+    [
+        (spec("a", **SMALL, config={"retention.ms": 2000000}), CHANGE + Counter(IncrementalAlterConfigs=1), 36),
+        (spec("a", partitions=2, replicationFactor=2, config=OLD), CHANGE + Counter(CreatePartitions=1), 36),
+        (spec("b", **SMALL), Counter(CreateTopics=1), 29),
+    ],
+    ids=["config", "growth", "creation"],
+)
+def test_one_change(wanted: TopicSpec, sent: Counter[str], total: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pass that reads, plans and makes one change sends these requests, with all lookups, and no other."""
+    monkeypatch.setattr(reassignments, "SETTLE_S", 0.0)
+    kafka = FakeKafka()
+    kafka.coordinator_state.marker_delay = 0.0  # a transaction has ended when its commit is answered
+    kafka.cluster.add(TRANSACTIONS_TOPIC, (1, 2, 3))
+    session = _CountedSession(kafka)
+    cluster = kafka.open(session=session)
+    for specs in ([BEFORE], [BEFORE, wanted] if wanted.topic != BEFORE.topic else [wanted]):
+        session.connection.sent.clear()
+        kafka.catch_up()
+        assert [each.result for each in kafka.apply(kafka.plan(*specs, cluster=cluster), cluster)] == [Result.DONE]
+    assert Counter(session.connection.sent) == READ + WRITE + sent
+    assert len(session.connection.sent) == total
