@@ -226,7 +226,7 @@ class KafkaCluster:
         return read_broker_throttles(self._session)
 
     def _read_records(self) -> tuple[RecordsRun, Records]:
-        """Return the records, whose config is not checked yet.
+        """Return the records; their config is not checked yet.
 
         Records that name the topic in which they were found prove that it is the topic of now. Only without them its
         metadata may be too old, and are read again after a sync.
