@@ -61,7 +61,7 @@ class Passes:
         assert result.error is None, result.error
         self.metrics.record_reconcile("prod", result, (), 0.1, NOON)
         (view,) = result.topic_results
-        status = dict(cluster_status(self.cluster, result, (), NOON))
+        status = dict(cluster_status(self.cluster, result, NOON))
         validate_status("cluster", status)
         self.events += [event.reason for event in stall_events(self.cluster, status)]
         self.events += [event.reason for event in topic_events("prod", self.topic.status_on("prod"), view)]

@@ -114,7 +114,8 @@ class _Generator:
     def record(self) -> OwnershipRecord:
         """Return a record, mostly topiarist's; occasionally the record of another owner or a deletion record."""
         owner = self.usually("default", "k8s/team/release")
-        memory = NO_MEMORY if owner == "default" else OperatorMemory("sha256:0123456789abcdef", 1_767_225_600_000)
+        used = OperatorMemory("sha256:0123456789abcdef", 1_767_225_600_000, (1_767_225_600_001,))
+        memory = NO_MEMORY if owner == "default" else used
         if self.usually(False, True):
             return OwnershipRecord(owner, deleted=True, memory=memory)
         keys = tuple(sorted(self.sample(tuple(VALID_CONFIG), 4)))

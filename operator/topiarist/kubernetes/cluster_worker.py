@@ -25,7 +25,6 @@ from msgspec.structs import replace
 
 from topiarist.adapters.open_cluster import open_cluster, open_usage_reader
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import (
     DEFINITIONS_PATH,
@@ -43,7 +42,6 @@ from topiarist.kubernetes.reconciler import (
     PlanCache,
     ReconcileRequest,
     ReconcileResult,
-    recent_deletions,
     reconcile_cluster,
 )
 from topiarist.model.access import Access, KafkaAccess, Via, ZooKeeperAccess
@@ -123,7 +121,6 @@ class ClusterWorker:
                 blocked_deletions=blocked,
                 policy_filter=self._policy_cache.build_filter(policies, broken_policies, spec, candidates),
                 limits=build_limits(policies, spec, candidates),
-                list_deletions=lambda state: recent_deletions(home, state, owner, clock.now()),
                 plan_cache=self._plan_cache,
                 move_tracker=self._move_tracker,
                 read_topic=lambda resource: self._read_topic(resource, loop),

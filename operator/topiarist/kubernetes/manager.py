@@ -27,7 +27,7 @@ from topiarist.kubernetes.definitions import Definition, describe_missing, prune
 from topiarist.kubernetes.identity import ClusterIdentities
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.policy_cache import PolicyCache, errors_of_policy
-from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult, recent_deletions
+from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult
 from topiarist.kubernetes.status.cluster import cluster_status, policy_status
 from topiarist.kubernetes.status.conditions import NAMESPACE_UNAVAILABLE, RIGHTS_MISSING
 from topiarist.kubernetes.status.events import (
@@ -379,10 +379,8 @@ class Manager:
         return {*new, *(before.keys() - views.keys()), *(self._pending_writes & views.keys())}
 
     def _cluster_writes(self, home: Resource, result: ReconcileResult, events: Events) -> Writes:
-        now = clock.now()
-        deletions = recent_deletions(home, None, self._owner, now) if result.deletions is None else result.deletions
         # The owner in the status tells another release in the same namespace that this Cluster is served.
-        whole = {**cluster_status(home, result, deletions, now, self._alarms()), "operator": self._owner}
+        whole = {**cluster_status(home, result, clock.now(), self._alarms()), "operator": self._owner}
         status = self._defined("Cluster", whole)
         news = chain(cluster_events(home, status), stall_events(home, status), annotation_events(home, status))
         events += [(home, event) for event in news]

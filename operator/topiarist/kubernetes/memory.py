@@ -1,24 +1,71 @@
-"""The operator's memory of a topic, in its ownership record: used consents, and the time of the last retention step.
+"""The operator's memory of a topic, in its ownership record: used consents, the last retention step, deletions.
 
 ``reconciler`` calls ``write_memory`` for each plan. The record is written in the transaction of the change, so no
-failure separates the two. A status is a view: it may be lost, or refused by the API server. It counts only for a topic
-without a memory in its record, which an earlier release has changed.
+failure separates the two. A status is a view: it may be lost, or refused by the API server.
+
+``recent_deletions`` counts the deletions of the last day, which share one budget. A deletion counts even if the
+operator is killed right after it, the Cluster is recreated, or the operator recreates the topic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from topiarist.kubernetes import approval
+from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.retention import has_steps_left
-from topiarist.model.plan import Plan, TakeOwnership, TopicPlan
+from topiarist.model.plan import DeleteTopic, Plan, TakeOwnership, TopicPlan
 from topiarist.model.spec import TopicSpec
-from topiarist.model.state import NO_MEMORY, ClusterState
+from topiarist.model.state import NO_MEMORY, ClusterState, OwnershipRecord
 from topiarist.planning.retention_steps import find_retention_cuts
+
+
+class Deletion(NamedTuple):
+    """The deletion of a topic: an RFC 3339 time and the topic's name, which sort in order of time."""
+
+    time: str
+    topic: str
+
+    @property
+    def status_entry(self) -> Mapping[str, str]:
+        """Return the entry of the deletion in the Cluster's status."""
+        return {"topic": self.topic, "time": self.time}
+
+
+def recent_deletions(state: ClusterState, owner: str, now: datetime) -> Sequence[Deletion]:
+    """Return the deletions by ``owner`` less than a day before ``now``, oldest first."""
+    return sorted(
+        Deletion(clock.format_time(clock.from_milliseconds(time)), topic)
+        for topic, record in chain(state.dangling_records.items(), _topic_records(state))
+        for time in _deletion_times(state, topic, record, owner, now)
+    )
+
+
+def _topic_records(state: ClusterState) -> Iterator[tuple[str, OwnershipRecord]]:
+    """Yield the records beside topics, also those of an earlier topic of the name."""
+    return ((name, topic.record) for name, topic in state.topics.items() if topic.record is not None)
+
+
+def _deletion_times(
+    state: ClusterState, topic: str, record: OwnershipRecord, owner: str, now: datetime
+) -> tuple[int, ...]:
+    """Return the times of a topic's deletions by ``owner`` that still count, in ms since the epoch.
+
+    A deletion record without them is of an earlier release: the time counts at which it was written, if it is known.
+    """
+    if record.owner != owner:
+        return ()
+    times = record.memory.deletions_ms
+    if not times and record.deleted and topic in state.deletion_records:
+        times = (state.deletion_records[topic].written_at_ms,)
+    since = (now - clock.DAY).timestamp() * 1000
+    return tuple(time for time in times if time > since)
 
 
 def write_memory(
@@ -29,7 +76,7 @@ def write_memory(
     A consent that nothing is left for is used up too: its topic gets a change of the record alone. ``resources`` and
     ``specs`` have the Topics and their specs by topic.
     """
-    topics = {topic.topic: _with_memory(topic, resources[topic.topic], now) for topic in plan.topics}
+    topics = {topic.topic: _with_memory(topic, state, resources[topic.topic], now) for topic in plan.topics}
     if not plan.write_block.reason:
         for name, resource in resources.items():
             if approval.has_consents(resource):
@@ -38,17 +85,21 @@ def write_memory(
     return replace(plan, topics=tuple(topic for topic in topics.values() if not topic.is_empty))
 
 
-def _with_memory(topic: TopicPlan, resource: Resource, now: datetime) -> TopicPlan:
+def _with_memory(topic: TopicPlan, state: ClusterState, resource: Resource, now: datetime) -> TopicPlan:
     before, after = topic.record_before, topic.record_after
     if not topic.changes or after is None:
         return topic
-    memory = before.memory if before else NO_MEMORY
+    memory, now_ms = before.memory if before else NO_MEMORY, int(now.timestamp() * 1000)
+    known = topic.before.record if topic.before else before
+    times = _deletion_times(state, topic.topic, known, after.owner, now) if known else ()
+    deleted = any(isinstance(change, DeleteTopic) for change in topic.changes)
+    memory = memory._replace(deletions_ms=(*times, now_ms) if deleted else times)
     if approval.has_consented_changes(topic):
         memory = memory._replace(consent=approval.current_consents_digest(resource))
     if not has_steps_left(topic):
         memory = memory._replace(step_ms=None)
     elif find_retention_cuts(topic):
-        memory = memory._replace(step_ms=int(now.timestamp() * 1000))
+        memory = memory._replace(step_ms=now_ms)
     return topic if memory == after.memory else replace(topic, record_after=replace(after, memory=memory))
 
 

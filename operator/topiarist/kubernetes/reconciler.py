@@ -7,16 +7,11 @@ API server. The module plans and writes through the same functions as the comman
 ``PlanCache`` skips topics that had nothing to report while no input of their plan has changed, so ten thousand equal
 topics cost little more than the read of the cluster. The inputs of a plan are the topic's spec, its state, and the
 values that all topics share.
-
-``recent_deletions`` counts the deletions of the last day, which share one budget. Each deletion writes a deletion
-record in its own transaction, so it counts even if the operator is killed right after, or the Cluster is recreated. The
-Cluster's status keeps the deletions that lost their deletion record because the topic was recreated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from datetime import datetime
 from enum import Enum
 from typing import Any, NamedTuple, Protocol
 
@@ -35,7 +30,7 @@ from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.candidates import Candidate
 from topiarist.kubernetes.current_topic import ReadTopic, check_current_topic
-from topiarist.kubernetes.memory import write_memory
+from topiarist.kubernetes.memory import Deletion, recent_deletions, write_memory
 from topiarist.kubernetes.moves import (
     ClusterMoves,
     MoveTracker,
@@ -67,34 +62,6 @@ from topiarist.reconcile import (
     withhold_refused_changes,
 )
 from topiarist.text import format_count
-
-
-class Deletion(NamedTuple):
-    """The deletion of a topic: an RFC 3339 time and the topic's name, which sort in order of time."""
-
-    time: str
-    topic: str
-
-    @property
-    def status_entry(self) -> Mapping[str, str]:
-        """Return the entry of the deletion in the Cluster's status."""
-        return {"topic": self.topic, "time": self.time}
-
-
-def recent_deletions(
-    cluster_resource: Resource, state: ClusterState | None, owner: str, now: datetime
-) -> Sequence[Deletion]:
-    """Return the deletions by ``owner`` less than a day before ``now``, oldest first.
-
-    They come from the status of ``cluster_resource`` and from the deletion records in ``state``, which is None if the
-    cluster was not read.
-    """
-    known = {Deletion(each["time"], each["topic"]) for each in cluster_resource.status.get("deletions", ())}
-    since = (now - clock.DAY).timestamp() * 1000
-    for topic, (by, written) in (state.deletion_records if state else {}).items():
-        if by == owner and written > since:
-            known.add(Deletion(clock.format_time(clock.from_milliseconds(written)), topic))
-    return sorted(deletion for deletion in known if clock.is_within_a_day(deletion.time, now))
 
 
 class SyncState(str, Enum):
@@ -174,12 +141,11 @@ class ReconcileRequest(Struct, frozen=True):
     """The input of one reconciliation.
 
     ``cluster_resource`` is the Cluster, ``claimed_id`` the id of the Kafka cluster that it has claimed; empty for none.
-    ``unreadable_topics`` are the topics of Topics that cannot be read. ``blocked_deletions`` maps a topic's name to the
-    reason why the topic must not be deleted. ``policy_filter`` and ``limits`` apply the policies to a plan.
-    ``list_deletions`` returns the deletions of the last day for a state that was read. ``open_usage_reader`` opens a
-    session that reads the usage of topics, None if the Cluster has no address of its brokers. ``read_topic`` reads the
-    present Topic before a change that cannot be undone; by default each Topic is current. ``plan_cache`` and
-    ``move_tracker`` are kept from one reconciliation of the cluster to the next.
+    ``unreadable_topics`` are the topics of Topics that cannot be read. ``blocked_deletions`` maps a topic's name to
+    the reason why the topic must not be deleted. ``policy_filter`` and ``limits`` apply the policies to a plan.
+    ``open_usage_reader`` opens a session that reads the usage of topics, None if the Cluster has no address of its
+    brokers. ``read_topic`` reads the present Topic before a change that cannot be undone; by default each Topic is
+    current. ``plan_cache`` and ``move_tracker`` are kept from one reconciliation of the cluster to the next.
     """
 
     cluster_resource: Resource
@@ -191,7 +157,6 @@ class ReconcileRequest(Struct, frozen=True):
     blocked_deletions: Mapping[str, str] = field(default_factory=dict)
     policy_filter: PlanFilter = keep_all
     limits: LimitFilter = NO_LIMITS
-    list_deletions: Callable[[ClusterState], Sequence[Deletion]] = field(default=lambda state: ())
     open_usage_reader: Callable[[], UsageReader | None] = field(default=lambda: None)
     read_topic: ReadTopic = field(default=lambda resource: resource)
     plan_cache: PlanCache = field(default_factory=PlanCache)
@@ -292,7 +257,7 @@ def reconcile_cluster(
     try:
         state = cluster.read()
         run = _run_options(request, candidates, state)
-        deletions = request.list_deletions(state)
+        deletions = recent_deletions(state, request.owner, clock.now())
         require_cluster_id(request.claimed_id or request.cluster.cluster_id, state.cluster_id)
         specs = request.plan_cache.changed_specs(state, request.cluster, run, desired.values())
         plan = require_all_topics_planned(make_plan(state, request.cluster, specs, run), specs)

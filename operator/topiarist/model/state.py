@@ -120,11 +120,13 @@ class OperatorMemory(NamedTuple):
     """The facts about past changes of a topic that the operator needs later.
 
     ``consent`` is the digest of the consents of the topic's owner that are used up, empty if none was used. ``step_ms``
-    is the time of the last step of a cut of retention that has further steps, in ms since the epoch.
+    is the time of the last step of a cut of retention that has further steps, in ms since the epoch. ``deletions_ms``
+    are the times of the deletions that may still count against a budget, also those of earlier topics of the name.
     """
 
     consent: str = ""
     step_ms: int | None = None
+    deletions_ms: tuple[int, ...] = ()
 
 
 NO_MEMORY = OperatorMemory()

@@ -25,7 +25,7 @@ from topiarist.kubernetes.policy_cache import PolicyCache
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult
 from topiarist.model.credentials import SecretKeyRef
 from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import ClusterState, DeletionRecord
+from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord
 
 OWNER = "k8s/shop/topiarist"
 TOPICS = "/apis/topiarist.dev/v1/namespaces/shop/topics"
@@ -297,27 +297,20 @@ def test_policies_hold_what_they_deny() -> None:
 
 
 def test_deletions_of_the_day_are_counted() -> None:
-    """Deletions in the status count, and those that only the cluster has recorded."""
+    """Deletions count that the cluster has recorded; those of a status alone do not."""
     now, day = clock.now(), timedelta(days=1)
-    home = resource_bodies.cluster(allowDeletion=True, budgets={"deletions": 2})
-    known = resource_bodies.updated_body(home, status={"deletions": [{"topic": "a", "time": clock.format_time(now)}]})
-    ours, others = (
-        DeletionRecord(OWNER, int(now.timestamp() * 1000)),
-        DeletionRecord("default", int(now.timestamp() * 1000)),
-    )
-    old = DeletionRecord(OWNER, int((now - day).timestamp() * 1000))
-    for status, tombstone, room in (
-        (known, ours, False),
-        (known, others, True),
-        (known, old, True),
-        (home, ours, True),
-    ):
-        state = states.cluster(states.topic("orders", owner=OWNER), deletion_records={"b": tombstone})
-        found = world(leaving(), home=status, state=state)
-        seen = found.look()
-        assert found.topics == (set() if room else {"orders"})
-        assert seen.deletions is not None
-        assert len(seen.deletions) == (status is known) + (tombstone is ours)
+    home = resource_bodies.cluster(allowDeletion=True, budgets={"deletions": 1})
+    forged = resource_bodies.updated_body(home, status={"deletions": [{"topic": "a", "time": clock.format_time(now)}]})
+    for owner, time, room in ((OWNER, now, False), ("default", now, True), (OWNER, now - day, True)):
+        for status in (home, forged):
+            memory = OperatorMemory(deletions_ms=(int(time.timestamp() * 1000),))
+            record = OwnershipRecord(owner, deleted=True, memory=memory)
+            state = states.cluster(states.topic("orders", owner=OWNER), dangling_records={"b": record})
+            found = world(leaving(), home=status, state=state)
+            seen = found.look()
+            assert found.topics == (set() if room else {"orders"})
+            assert seen.deletions is not None
+            assert [each.topic for each in seen.deletions] == ([] if room else ["b"])
 
 
 def test_a_topic_that_cannot_be_read_is_in_the_way_of_others() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -12,11 +11,12 @@ from support import states
 from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import FINALIZER
 from topiarist.kubernetes.approval import format_issue
-from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, recent_deletions, reconcile_cluster
+from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, reconcile_cluster
 from topiarist.kubernetes.status.topic import topic_status
-from topiarist.model.state import DeletionRecord, OwnershipRecord
+from topiarist.model.state import OperatorMemory, OwnershipRecord
 from unit.kubernetes.reconcile_requests import (
     DELETING_META,
     LONG,
@@ -30,8 +30,6 @@ from unit.kubernetes.reconcile_requests import (
     with_approval,
 )
 from unit.kubernetes.topic_results import NOW
-
-NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
 
 def test_what_is_declared_is_made_and_then_in_step() -> None:
@@ -188,32 +186,30 @@ def test_a_held_deletion_says_why_and_how_to_let_go() -> None:
     assert "orders" in port.state.topics
 
 
+def deleted_today(count: int) -> dict[str, OwnershipRecord]:
+    """Return the records of this number of topics that the operator deleted just now."""
+    memory = OperatorMemory(deletions_ms=(int(clock.now().timestamp() * 1000),))
+    return {f"gone-{number}": OwnershipRecord(OWNER, deleted=True, memory=memory) for number in range(count)}
+
+
 def test_deletions_of_a_day_share_one_budget() -> None:
-    """All deletions of a day share one budget, and above it no topic is deleted. Earlier deletions come from the status
-    and the cluster.
-    """
+    """All deletions of a day share one budget, and above it no topic is deleted."""
     going = [resource_bodies.topic(f"t{number}", deletionPolicy="Delete", meta=DELETING_META) for number in range(3)]
     topics = [owned_topic(f"t{number}") for number in range(3)]
     home = resource_bodies.cluster(allowDeletion=True, budgets={"deletions": 5})
     for before, left in ((3, 3), (2, 0)):
-        tombstones = {f"gone-{number}": DeletionRecord(OWNER, 1_769_860_800_000) for number in range(before)}
-        port = MemoryCluster(states.cluster(*topics, deletion_records=tombstones))
-        views = reconcile_topics(
-            port, make_request(home, *going, list_deletions=lambda state: recent_deletions(home, state, OWNER, NOON))
-        )
+        port = MemoryCluster(states.cluster(*topics, dangling_records=deleted_today(before)))
+        views = reconcile_topics(port, make_request(home, *going))
         assert len(port.state.topics) == left
         assert all((Reason.BUDGET_EXCEEDED in refusal_reasons(view)) is bool(left) for view in views.values())
 
 
 def test_a_budget_that_is_overdrawn_has_no_room() -> None:
     """An exceeded budget permits no further change, and withholds only the changes that it counts."""
-    tombstones = {f"gone-{number}": DeletionRecord(OWNER, 1_769_860_800_000) for number in range(7)}
     home = resource_bodies.cluster(allowDeletion=True)
-    port = MemoryCluster(states.cluster(owned_topic("orders"), deletion_records=tombstones))
+    port = MemoryCluster(states.cluster(owned_topic("orders"), dangling_records=deleted_today(7)))
     topics = resource_bodies.topic("orders", ensure="Absent"), resource_bodies.topic("new")
-    views = reconcile_topics(
-        port, make_request(home, *topics, list_deletions=lambda state: recent_deletions(home, state, OWNER, NOON))
-    )
+    views = reconcile_topics(port, make_request(home, *topics))
     (refusal,) = views["orders"].refusals
     assert refusal.message == "1 deletion, 0 allowed (deletions)"
     shown = "the changes of all topics together exceed the budget deletions of the Cluster [partitions 3 -> 0]: "

@@ -1,37 +1,38 @@
-"""The deletions of the last day: each counts once from any source, for exactly one day."""
+"""The deletions of the last day: each counts once, for exactly one day, whatever a status says."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
+from msgspec.structs import replace
+
 from support import states
 from support.kubernetes import resource_bodies
+from topiarist.adapters.memory import MemoryCluster
 from topiarist.kubernetes.api import clock
-from topiarist.kubernetes.api.resources import Resource
-from topiarist.kubernetes.reconciler import Deletion, recent_deletions
-from topiarist.model.state import ClusterState, DeletionRecord
+from topiarist.kubernetes.memory import recent_deletions
+from topiarist.kubernetes.reconciler import reconcile_cluster
+from topiarist.model.state import ClusterState, DeletionRecord, OperatorMemory, OwnershipRecord
+from unit.kubernetes.reconcile_requests import OWNER, make_request, owned_topic
 
-OURS = "k8s/shop/topiarist"
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
-SECOND = timedelta(seconds=1)
+SECOND, DAY = timedelta(seconds=1), timedelta(days=1)
 
 
-def home(*deletions: Deletion) -> Resource:
-    """Return a Cluster with these deletions in its status."""
-    return resource_bodies.updated_body(
-        resource_bodies.cluster(), status={"deletions": [each.status_entry for each in deletions]}
-    )
+def ms(time: datetime) -> int:
+    """Return a time in ms since the epoch."""
+    return int(time.timestamp() * 1000)
 
 
-def state(owner: str = OURS, **times: datetime) -> ClusterState:
-    """Return a cluster with the deletion records of these topics."""
-    written = {name: DeletionRecord(owner, int(time.timestamp() * 1000) + 7) for name, time in times.items()}
-    return states.cluster(deletion_records=written)
+def record(*times: datetime, owner: str = OWNER, deleted: bool = True) -> OwnershipRecord:
+    """Return a record with the times of these deletions."""
+    return OwnershipRecord(owner, deleted=deleted, memory=OperatorMemory(deletions_ms=tuple(map(ms, times))))
 
 
-def told(found: Resource, read: ClusterState | None, now: datetime = NOON) -> list[tuple[str, str]]:
+def told(read: ClusterState, now: datetime = NOON) -> list[tuple[str, str]]:
     """Return the deletions of the day."""
-    return [(each.topic, each.time) for each in recent_deletions(found, read, OURS, now)]
+    return [(each.topic, each.time) for each in recent_deletions(read, OWNER, now)]
 
 
 def at(time: datetime) -> str:
@@ -39,45 +40,69 @@ def at(time: datetime) -> str:
     return clock.format_time(time)
 
 
-def test_a_deletion_that_no_status_tells_of_counts() -> None:
-    """A deletion without a status entry counts by its deletion record, after a kill of the operator or for a new
-    Cluster.
-    """
-    assert told(home(), state(orders=NOON - SECOND)) == [("orders", at(NOON - SECOND))]
+def earlier_release(time: datetime, owner: str = OWNER) -> ClusterState:
+    """Return a cluster with a deletion record of a release that wrote no times."""
+    return states.cluster(
+        dangling_records={"orders": OwnershipRecord(owner, deleted=True)},
+        deletion_records={"orders": DeletionRecord(owner, ms(time))},
+    )
 
 
-def test_a_deletion_counts_once() -> None:
-    """A deletion with both a status entry and a deletion record counts once."""
-    (found,) = recent_deletions(home(), state(orders=NOON - SECOND), OURS, NOON)
-    assert told(home(found), state(orders=NOON - SECOND)) == [("orders", at(NOON - SECOND))]
+def test_a_deletion_counts_by_the_record_that_it_leaves() -> None:
+    """A deletion counts by the time in its record, once: the time at which a record was written counts only without."""
+    found = states.cluster(dangling_records={"orders": record(NOON - SECOND)})
+    assert told(found) == [("orders", at(NOON - SECOND))]
+    assert told(replace(found, deletion_records={"orders": DeletionRecord(OWNER, ms(NOON))})) == told(found)
+    assert told(earlier_release(NOON - SECOND)) == [("orders", at(NOON - SECOND))]
 
 
 def test_a_topic_that_was_made_again_counts_all_the_same() -> None:
-    """The deletion of a recreated topic counts, also if its deletion record was removed or replaced."""
-    first = Deletion(at(NOON - 2 * SECOND), "orders")
-    assert told(home(first), state()) == [("orders", first.time)]
-    assert told(home(first), state(orders=NOON - SECOND)) == [("orders", first.time), ("orders", at(NOON - SECOND))]
-
-
-def test_what_is_known_stays_known_where_nothing_was_read() -> None:
-    """Known deletions remain while the cluster is unavailable."""
-    assert told(home(Deletion(at(NOON), "orders")), None) == [("orders", at(NOON))]
+    """The deletions of earlier topics of a name count beside the present topic, also if its record is not valid."""
+    kept = record(NOON - 2 * SECOND, NOON - SECOND, deleted=False)
+    for valid in (True, False):
+        topic = replace(states.topic("orders"), record=kept, record_valid=valid)
+        assert told(states.cluster(topic)) == [("orders", at(NOON - 2 * SECOND)), ("orders", at(NOON - SECOND))]
 
 
 def test_a_day_later_it_is_forgotten() -> None:
-    """A deletion expires after one day to the second, in the status and in ZooKeeper."""
-    before, day = state(orders=NOON), timedelta(days=1)
-    for read, status in ((before, home()), (None, home(Deletion(at(NOON), "orders")))):
-        assert told(status, read, NOON + day - SECOND) == [("orders", at(NOON))]
-        assert told(status, read, NOON + day) == []
+    """A deletion expires after one day to the second."""
+    for read in (states.cluster(dangling_records={"orders": record(NOON)}), earlier_release(NOON)):
+        assert told(read, NOON + DAY - SECOND) == [("orders", at(NOON))]
+        assert told(read, NOON + DAY) == []
 
 
 def test_what_others_have_deleted_is_their_affair() -> None:
     """Deletions of other owners do not count; the command line has its own budget for each run."""
-    assert told(home(), state("default", orders=NOON)) == []
+    assert told(earlier_release(NOON, "default")) == []
+    assert told(states.cluster(dangling_records={"orders": record(NOON, owner="default")})) == []
 
 
 def test_the_oldest_comes_first() -> None:
     """Deletions are sorted by age, oldest first, because a full status omits the oldest."""
-    found = home(Deletion(at(NOON - SECOND), "b"))
-    assert [topic for topic, _ in told(found, state(a=NOON, c=NOON - 2 * SECOND))] == ["c", "b", "a"]
+    records = {"b": record(NOON - SECOND), "a": record(NOON), "c": record(NOON - 2 * SECOND)}
+    assert [topic for topic, _ in told(states.cluster(dangling_records=records))] == ["c", "b", "a"]
+
+
+def test_a_day_of_deletions_and_creations_of_one_topic(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each deletion of a topic that is recreated counts, from the records alone; the budget holds the next one, and
+    has room again a day after the first. No status is there to read.
+    """
+    now = NOON
+    monkeypatch.setattr(clock, "now", lambda: now)
+    home = resource_bodies.cluster(allowDeletion=True, budgets={"deletions": 2})
+    port = MemoryCluster(states.cluster(owned_topic("orders")))
+
+    def ensure(ensure: str) -> bool:
+        topic = resource_bodies.topic("orders", ensure=ensure)
+        assert reconcile_cluster(port, make_request(home, topic), lambda: False).error is None
+        return "orders" in port.state.topics
+
+    for _ in range(2):
+        now += SECOND
+        assert not ensure("Absent")
+        assert ensure("Present")
+    assert told(port.state, now) == [("orders", at(NOON + SECOND)), ("orders", at(NOON + 2 * SECOND))]
+    assert ensure("Absent")
+    now = NOON + SECOND + DAY
+    assert not ensure("Absent")
+    assert told(port.state, now) == [("orders", at(NOON + 2 * SECOND)), ("orders", at(now))]

@@ -16,7 +16,7 @@ from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource, error_texts
 from topiarist.kubernetes.approval import format_issue
 from topiarist.kubernetes.moves import ClusterMoves
-from topiarist.kubernetes.reconciler import Deletion, ReconcileResult, SyncState, TopicResult
+from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
 from topiarist.kubernetes.status.conditions import (
     MOVING,
     MovingCondition,
@@ -50,14 +50,14 @@ _MAX_DELETIONS = 1000
 def cluster_status(
     resource: Resource,
     result: ReconcileResult,
-    deletions: Sequence[Deletion],
     now: datetime,
     alarms: Mapping[str, str] = {},
 ) -> Status:
     """Return the status of a Cluster after a reconciliation.
 
-    If an error ended the reconciliation, topic counts and moves are kept from the previous status. ``deletions`` are
-    those of the last day. ``alarms`` maps further conditions, which are True, to their messages.
+    If an error ended the reconciliation, topic counts and moves are kept from the previous status, and so are the
+    deletions of the last day if the cluster was not read. ``alarms`` maps further conditions, which are True, to their
+    messages.
     """
     counts = (
         {**_topic_counts(result.topic_results), **({"undeclared": result.undeclared} if result.undeclared else {})}
@@ -82,8 +82,14 @@ def cluster_status(
         **common_status(resource, standing, clock.format_time(now), alarms),
         "topics": counts,
         **moves,
-        "deletions": [deletion.status_entry for deletion in deletions[-_MAX_DELETIONS:]],
+        "deletions": _deletion_entries(resource, result, now),
     }
+
+
+def _deletion_entries(resource: Resource, result: ReconcileResult, now: datetime) -> list[Mapping[str, str]]:
+    if result.deletions is not None:
+        return [deletion.status_entry for deletion in result.deletions[-_MAX_DELETIONS:]]
+    return [each for each in resource.status.get("deletions", ()) if clock.is_within_a_day(each["time"], now)]
 
 
 def _state_status(state: ClusterState) -> Status:

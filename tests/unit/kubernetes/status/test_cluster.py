@@ -15,7 +15,8 @@ from support.kubernetes.status_schema import validate_status
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import Resource, parse_resource
 from topiarist.kubernetes.moves import ClusterMoves
-from topiarist.kubernetes.reconciler import Deletion, ReconcileResult, SyncState, TopicResult
+from topiarist.kubernetes.memory import Deletion
+from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
 from topiarist.kubernetes.status.cluster import cluster_status, policy_status
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import Issue
@@ -34,7 +35,7 @@ def checked(status: Mapping[str, Any], kind: str) -> Mapping[str, Any]:
 
 def summary(home: Resource, seen: ReconcileResult, now: datetime = NOON) -> Mapping[str, Any]:
     """Return a Cluster's status after a pass."""
-    return checked(cluster_status(home, seen, [], now), "cluster")
+    return checked(cluster_status(home, seen, now), "cluster")
 
 
 def told(status: Mapping[str, Any]) -> tuple[str, ...]:
@@ -141,7 +142,8 @@ def test_deletions_are_listed_by_topic_and_time() -> None:
     """The status lists deletions by topic and time, and keeps the latest 1,000 if the budget allows more."""
     found = [Deletion(f"2026-01-31T11:{number // 60:02}:{number % 60:02}Z", f"t{number}") for number in range(1001)]
     status = checked(
-        cluster_status(resource_bodies.cluster(), ReconcileResult([], states.cluster()), found, NOON), "cluster"
+        cluster_status(resource_bodies.cluster(), ReconcileResult([], states.cluster(), deletions=found), NOON),
+        "cluster",
     )
     assert len(status["deletions"]) == 1000
     assert status["deletions"][0] == {"topic": "t1", "time": "2026-01-31T11:00:01Z"}
@@ -171,7 +173,7 @@ def test_a_policy_that_cannot_be_read_says_where() -> None:
 def test_topics_without_a_topic_are_counted() -> None:
     """The status and the message have their number, and no field without any."""
     home = resource_bodies.cluster()
-    status = checked(cluster_status(home, ReconcileResult([], states.cluster(), undeclared=2), [], NOON), "cluster")
+    status = checked(cluster_status(home, ReconcileResult([], states.cluster(), undeclared=2), NOON), "cluster")
     assert status["topics"]["undeclared"] == 2
     assert status["conditions"][0]["message"] == "topics: 0 total, 2 undeclared"
     assert "undeclared" not in summary(home, ReconcileResult([], states.cluster()))["topics"]
@@ -181,13 +183,13 @@ def test_a_namespace_that_is_away_is_told() -> None:
     """Each Cluster reports an unavailable namespace in a condition of its own, which does not affect Ready."""
     home, seen = resource_bodies.cluster(), ReconcileResult([], states.cluster())
     gone = {"NamespaceAway": "team-a: may not list topics; team-b: there is no such namespace"}
-    status = checked(cluster_status(home, seen, [], NOON, gone), "cluster")
+    status = checked(cluster_status(home, seen, NOON, gone), "cluster")
     (found,) = (each for each in status["conditions"] if each["type"] == "NamespaceAway")
     assert (found["status"], found["reason"]) == ("True", "NamespaceAway")
     assert found["message"] == "team-a: may not list topics; team-b: there is no such namespace"
     assert told(status) == told(summary(home, seen))
     later = resource_bodies.updated_body(home, status=status)
-    assert cluster_status(later, seen, [], NOON + timedelta(hours=1), gone) == status
+    assert cluster_status(later, seen, NOON + timedelta(hours=1), gone) == status
     assert len(summary(later, seen)["conditions"]) == 4
 
 

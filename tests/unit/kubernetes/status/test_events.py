@@ -216,7 +216,7 @@ def test_another_way_out_is_no_news() -> None:
 def condition(home: Resource, state: ClusterState | None, error: TopiaristError | None = None) -> Resource:
     """Return the Cluster after a pass, and append its Events to ``told``."""
     seen = ReconcileResult([], state, None, error)
-    status = cluster_status(home, seen, (), clock.now())
+    status = cluster_status(home, seen, clock.now())
     told.append([*cluster_events(home, status)])
     return resource_bodies.updated_body(home, status=status)
 

@@ -161,7 +161,7 @@ def test_a_topic_on_two_clusters_stands_as_on_the_worse(one: SyncState, other: S
 def of_cluster(error: TopiaristError | None, *views: TopicResult) -> Body:
     """Return a Cluster after a pass."""
     home = resource_bodies.cluster()
-    return body(home, cluster_status(home, ReconcileResult(views, error=error), (), CLOCK))
+    return body(home, cluster_status(home, ReconcileResult(views, error=error), CLOCK))
 
 
 def of_policy(*faults: str) -> Body:

@@ -128,7 +128,8 @@ def decode_any_record(raw: bytes) -> OwnershipRecord:
 def _decode_memory(fields: Mapping[str, object]) -> OperatorMemory:
     memory = decode_memory(require_object(fields, "memory"))
     if memory is None:
-        raise ZnodeError(f'"memory" must have "consent" or "stepMs", not {format_value(fields["memory"])}')
+        wanted = '"consent", "stepMs" or "deletionsMs"'
+        raise ZnodeError(f'"memory" must have {wanted}, not {format_value(fields["memory"])}')
     return memory
 
 

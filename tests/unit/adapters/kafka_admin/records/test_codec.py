@@ -35,7 +35,7 @@ OWNERSHIP = st.builds(
     st.sets(TEXT, max_size=4).map(lambda keys: tuple(sorted(keys))),
     st.booleans(),
     st.none() | APPLIED,
-    st.builds(OperatorMemory, TEXT, st.none() | NUMBER),
+    st.builds(OperatorMemory, TEXT, st.none() | NUMBER, st.lists(NUMBER, max_size=2).map(tuple)),
 )
 INTENT = st.builds(
     Intent,
@@ -90,7 +90,7 @@ SAMPLES: dict[str, bytes] = {
         )
     ),
     "topic/b": codec.encode_topic(
-        TopicRecord(OwnershipRecord("k8s/a/b", memory=OperatorMemory("sha256:0123456789abcdef", 7)), "id")
+        TopicRecord(OwnershipRecord("k8s/a/b", memory=OperatorMemory("sha256:0123456789abcdef", 7, (5,))), "id")
     ),
 }
 

@@ -92,9 +92,10 @@ def test_kafka_bytes_are_written() -> None:
     assert own_znodes.encode_record(OwnershipRecord("o", deleted=True)) == (
         b'{"version":1,"owner":"o","config":[],"ensure":"Absent"}'
     )
-    memory = OperatorMemory("sha256:0123456789abcdef", 7)
+    memory = OperatorMemory("sha256:0123456789abcdef", 7, (5, 6))
     assert own_znodes.encode_record(OwnershipRecord("o", deleted=True, memory=memory)) == (
-        b'{"version":3,"owner":"o","config":[],"ensure":"Absent","memory":{"consent":"sha256:0123456789abcdef","stepMs":7}}'
+        b'{"version":3,"owner":"o","config":[],"ensure":"Absent",'
+        b'"memory":{"consent":"sha256:0123456789abcdef","stepMs":7,"deletionsMs":[5,6]}}'
     )
     applied = AppliedSpec(3, (("retention.ms", "7"),), remove_unmanaged=True)
     assert own_znodes.encode_record(OwnershipRecord("o", ("flush.ms", "retention.ms"), applied=applied)) == (
@@ -174,7 +175,12 @@ def test_a_config_survives_encoding_and_change(config: dict[str, str], extra: di
     st.dictionaries(names, st.none() | st.text(max_size=5)),
     st.booleans(),
     st.none() | st.tuples(st.none() | st.integers(1, 100_000), st.booleans()),
-    st.builds(OperatorMemory, st.text(max_size=5), st.none() | st.integers(0, 2**53)),
+    st.builds(
+        OperatorMemory,
+        st.text(max_size=5),
+        st.none() | st.integers(0, 2**53),
+        st.lists(st.integers(0, 2**53), max_size=2).map(tuple),
+    ),
 )
 def test_a_record_survives_encoding(
     owner: str,
@@ -274,7 +280,7 @@ def test_a_gate_survives_encoding(frozen: Freeze | None) -> None:
         (
             own_znodes.decode_record,
             b'{"version":3,"owner":"o","config":[],"memory":{"stepMs":"7"}}',
-            '"memory" must have "consent" or "stepMs", not {"stepMs": "7"}',
+            '"memory" must have "consent", "stepMs" or "deletionsMs", not {"stepMs": "7"}',
         ),
         (
             own_znodes.decode_record,
