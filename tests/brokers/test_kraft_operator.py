@@ -125,13 +125,11 @@ def check_freeze(declared: DeclaredResources, bed: KraftFixture) -> None:
 
 
 def check_lost_records(declared: DeclaredResources, bed: KraftFixture) -> None:
-    """A deleted topic of records stops the operator, until a user removes the id from the status."""
+    """A deleted topic of records stops the operator, until a user removes the annotation with the id."""
     assert bed.clients.delete([RECORDS]) == {}
     wait_for_cluster(declared, ("False", "RecordsLost"))
     declared.declare_topic("afterwards")
-    operations = '[{"op": "remove", "path": "/status/recordsTopicId"}]'
-    words = ("patch", "clusters.topiarist.dev", "prod", "--subresource=status", "--type=json", f"--patch={operations}")
-    done = declared.api.kubectl(*words)
+    done = declared.api.kubectl("annotate", "clusters.topiarist.dev", "prod", "topiarist.dev/records-topic-id-")
     assert done.returncode == 0, done.stderr
     declared.wait_until_ready("orders", "later", "afterwards")
     records = bed.wait_for_topic(RECORDS)

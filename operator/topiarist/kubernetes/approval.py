@@ -56,6 +56,9 @@ RETAIN = "retain"
 CLUSTER_ID = "cluster-id"
 """The annotation with the id of the Kafka cluster that a Cluster was first used with; the operator writes it."""
 
+RECORDS_TOPIC_ID = "records-topic-id"
+"""The annotation with the id of the topic of records in that Kafka cluster; the operator writes it."""
+
 ALLOW_IN_USE = "allow-in-use"
 """The annotation that allows the deletion of a topic in use, for as many groups as it says: ``2 groups``."""
 
@@ -64,7 +67,7 @@ BOOLEAN_ANNOTATIONS = (PAUSED, RETAIN)
 
 ANNOTATIONS_BY_KIND: Mapping[str, tuple[str, ...]] = {
     "Topic": (*BOOLEAN_ANNOTATIONS, *CONSENT_ANNOTATIONS, ALLOW_IN_USE),
-    "Cluster": (PAUSED, CLUSTER_ID),
+    "Cluster": (PAUSED, CLUSTER_ID, RECORDS_TOPIC_ID),
     "Policy": (),
 }
 """The annotations that are known on each kind."""

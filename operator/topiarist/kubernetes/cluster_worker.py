@@ -35,7 +35,7 @@ from topiarist.kubernetes.api.resources import (
 )
 from topiarist.kubernetes.cache import Store
 from topiarist.kubernetes.candidates import Candidate, select_candidates
-from topiarist.kubernetes.identity import ClusterIdentities
+from topiarist.kubernetes.identity import ClusterIdentities, known_records_id
 from topiarist.kubernetes.moves import MoveTracker
 from topiarist.kubernetes.policy_cache import PolicyCache, build_limits
 from topiarist.kubernetes.reconciler import (
@@ -131,6 +131,7 @@ class ClusterWorker:
             cluster_id = await self._run_in_thread(lambda: self._open_session(spec, secrets, home))
             await self._identities.claim(home, cluster_id)
             result = await self._run_in_thread(work)
+            result = await self._bind_records(home, result)
         except TopiaristError as error:
             refused = cluster_id if error.reason is Reason.CLUSTER_CONFLICT else ""
             result = ReconcileResult([], error=error, cluster_id=refused)
@@ -139,6 +140,14 @@ class ClusterWorker:
         if result.error is not None:
             await self._run_in_thread(self._session.close)
             log.warning("a pass has ended early", extra={"cluster": home.name, "error": str(result.error)})
+        return result
+
+    async def _bind_records(self, home: Resource, result: ReconcileResult) -> ReconcileResult:
+        """Store the id of the topic of records that a pass has seen; an error ends a pass that had none."""
+        try:
+            await self._identities.bind_records(home, result.state.records_topic_id if result.state else "")
+        except TopiaristError as error:
+            return result._replace(error=result.error or error)
         return result
 
     async def close(self) -> None:
@@ -305,18 +314,6 @@ def secret_keys(access: Access | None) -> frozenset[SecretKeyRef]:
     if access is not None:
         access.map_references(add_key)
     return frozenset(keys)
-
-
-def known_records_id(resource: Resource) -> str:
-    """Return the id of the topic of records that the status of a Cluster has; empty if the Cluster is another now.
-
-    A Cluster that names another ``clusterId`` than the one in its status was given another Kafka cluster.
-    """
-    wanted = resource.declared_spec.get("clusterId")
-    if wanted and wanted != resource.status.get("clusterId"):
-        return ""
-    found: str = resource.status.get("recordsTopicId", "")
-    return found
 
 
 def _with_records_id(spec: ClusterSpec, topic_id: str) -> ClusterSpec:

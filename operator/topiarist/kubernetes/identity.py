@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import Resource, identity_body, parse_resource, resource_path
-from topiarist.kubernetes.approval import CLUSTER_ID
+from topiarist.kubernetes.approval import CLUSTER_ID, RECORDS_TOPIC_ID
 from topiarist.kubernetes.cache import ResourceKey, Store
 from topiarist.kubernetes.candidates import may_declare
 from topiarist.reconcile import require_cluster_id
@@ -53,12 +53,23 @@ class ClusterIdentities:
             raise TopiaristError(Reason.CLUSTER_CONFLICT, _conflict_message(first, home, cluster_id))
         self._in_pass[home.key] = cluster_id
         if home.annotation(CLUSTER_ID) != cluster_id:
-            await self._bind(home, cluster_id)
+            await self._bind(home, {CLUSTER_ID: cluster_id})
             for rival in rivals:
                 self._store.enqueue(rival)
         if busy := next((each for each in rivals if each.key in self._in_pass), None):
             message = f"Cluster {busy.name}, which is younger, has begun a pass over this Kafka cluster"
             raise TopiaristError(Reason.LOCKED, message)
+
+    async def bind_records(self, home: Resource, topic_id: str) -> None:
+        """Store the id of the topic of records in the Cluster ``home``, which has claimed its Kafka cluster.
+
+        Raises ``Unreachable`` or ``NoPermission`` if the annotation cannot be written.
+        """
+        current = self._store.find(home.kind, home.namespace, home.name)
+        if not topic_id or current is None or current.annotation(RECORDS_TOPIC_ID) == topic_id:
+            return
+        if bound := current.annotation(CLUSTER_ID):
+            await self._bind(current, {CLUSTER_ID: bound, RECORDS_TOPIC_ID: topic_id})
 
     def release(self, home: Resource) -> None:
         """End the pass of a Cluster."""
@@ -96,13 +107,14 @@ class ClusterIdentities:
             return {bound}
         return {*filter(None, (resource.declared_spec.get("clusterId"), resource.status.get("clusterId")))}
 
-    async def _bind(self, home: Resource, cluster_id: str) -> None:
+    async def _bind(self, home: Resource, ids: Mapping[str, str]) -> None:
         body = identity_body(home)
-        body["metadata"]["annotations"] = {f"{load.API_GROUP}/{CLUSTER_ID}": cluster_id}
+        body["metadata"]["annotations"] = {f"{load.API_GROUP}/{name}": value for name, value in ids.items()}
         try:
             answer = await self._api.apply(resource_path(home), body, IDENTITY_MANAGER)
         except ApiError as error:
-            message = f"the cluster id {cluster_id} cannot be stored in the Cluster: {error}"
+            what = ", ".join(f"{name} {value}" for name, value in ids.items())
+            message = f"the annotation {what} cannot be stored in the Cluster: {error}"
             raise TopiaristError(error.reason, message) from error
         self._store.on_write_response(parse_resource(answer, home))
 
@@ -117,6 +129,17 @@ def require_bound_cluster(home: Resource, cluster_id: str) -> None:
             f"found cluster id {cluster_id}, and this Cluster was first used with {bound}: correct the address; or, to "
             f"change the Kafka cluster on purpose, set spec.clusterId to {cluster_id}",
         )
+
+
+def known_records_id(resource: Resource) -> str:
+    """Return the id of the topic of records that an earlier pass has seen; empty if the Cluster is another now.
+
+    A Cluster that names another ``clusterId`` than the one it is bound to was given another Kafka cluster.
+    """
+    wanted = resource.declared_spec.get("clusterId")
+    if wanted and wanted != resource.annotation(CLUSTER_ID):
+        return ""
+    return resource.annotation(RECORDS_TOPIC_ID)
 
 
 def _precedence(resource: Resource) -> tuple[bool, str, str, str]:

@@ -20,7 +20,6 @@ from topiarist.kubernetes.api.resources import ResourceSource, parse_resource
 from topiarist.kubernetes.cluster_worker import (
     ClusterSession,
     SecretValues,
-    known_records_id,
     secret_keys,
     write_secret_files,
 )
@@ -305,7 +304,7 @@ def test_a_file_is_never_seen_half_written(tmp_path: Path) -> None:
 
 
 def test_a_session_knows_the_topic_of_records(opened: list[Opened], tmp_path: Path) -> None:
-    """The id that the status has reaches the access, and a new id alone opens no new session."""
+    """The id of an earlier session reaches the access, and a new id alone opens no new session."""
     session = ClusterSession("o", tmp_path)
     by_kafka = of(kafka={"bootstrapServers": "b1:9092"})
     session.cluster(by_kafka, {}, "first")
@@ -313,23 +312,6 @@ def test_a_session_knows_the_topic_of_records(opened: list[Opened], tmp_path: Pa
     (only,) = opened
     assert isinstance(only.spec.access, KafkaAccess)
     assert only.spec.access.records.known_id == "first"
-
-
-@pytest.mark.parametrize(
-    ("wanted", "status", "found"),
-    [
-        ({}, {}, ""),
-        ({}, {"clusterId": "c", "recordsTopicId": "t"}, "t"),
-        ({"clusterId": "c"}, {"clusterId": "c", "recordsTopicId": "t"}, "t"),
-        ({"clusterId": "other"}, {"clusterId": "c", "recordsTopicId": "t"}, ""),
-    ],
-)
-def test_the_records_of_another_cluster_are_not_expected(
-    wanted: dict[str, Any], status: dict[str, Any], found: str
-) -> None:
-    """The id of the status counts unless the Cluster names another Kafka cluster than the status."""
-    home = resource_bodies.cluster(**wanted)
-    assert known_records_id(resource_bodies.updated_body(home, status=status)) == found
 
 
 def test_usage_is_read_with_the_secrets_of_the_brokers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.cache import Store
-from topiarist.kubernetes.identity import IDENTITY_MANAGER, ClusterIdentities
+from topiarist.kubernetes.identity import IDENTITY_MANAGER, ClusterIdentities, known_records_id
 
 OTHER_ID = "8sYkR0b2QIu1nT4mXc9pAw"
 PIN = "topiarist.dev/cluster-id"
@@ -170,3 +170,46 @@ def pin(world: World, name: str, cluster_id: str) -> Resource:
     )
     world.store.upsert(found)
     return found
+
+
+RECORDS = "topiarist.dev/records-topic-id"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "annotations", "found"),
+    [
+        ({}, {}, ""),
+        ({}, {PIN: "c", RECORDS: "t"}, "t"),
+        ({"clusterId": "c"}, {PIN: "c", RECORDS: "t"}, "t"),
+        ({"clusterId": "other"}, {PIN: "c", RECORDS: "t"}, ""),
+    ],
+)
+def test_the_records_of_another_cluster_are_not_expected(
+    wanted: dict[str, Any], annotations: dict[str, str], found: str
+) -> None:
+    """The annotation counts unless the Cluster names another Kafka cluster; no status is read."""
+    home = resource_bodies.cluster(meta={"annotations": annotations}, **wanted)
+    for status in ({}, {"clusterId": "other", "recordsTopicId": "forged"}):
+        assert known_records_id(resource_bodies.updated_body(home, status=status)) == found
+
+
+def test_the_topic_of_records_is_kept_beside_the_cluster_id() -> None:
+    """The id of the topic is written once, with the cluster id, and another Kafka cluster removes it."""
+
+    async def work() -> None:
+        world = World(a={"clusterId": CLUSTER_ID})
+        home = world.store.clusters["a"]
+        await world.identities.bind_records(home, "t")
+        assert world.server.bodies == []
+        assert await world.claim("a") == ""
+        for topic_id in ("", "t", "t"):
+            await world.identities.bind_records(home, topic_id)
+        kept = {PIN: CLUSTER_ID, RECORDS: "t"}
+        assert [body["metadata"]["annotations"] for body in world.server.bodies[1:]] == [kept]
+        assert known_records_id(world.store.clusters["a"]) == "t"
+        meta = {"annotations": kept, "uid": world.store.clusters["a"].uid, "generation": 2}
+        world.store.upsert(resource_bodies.cluster("a", meta=meta, clusterId=OTHER_ID))
+        assert await world.claim("a", OTHER_ID) == ""
+        assert world.server.bodies[-1]["metadata"]["annotations"] == {PIN: OTHER_ID}
+
+    asyncio.run(work())

@@ -130,7 +130,8 @@ def lost_topic(name: str, wanted: str, found: FoundTopic | None) -> TopiaristErr
     return TopiaristError(
         Reason.RECORDS_LOST,
         f"{name} with the id {wanted} held the records of topiarist, and {now}",
-        "restore it; to begin without its records, run again, or remove recordsTopicId from the status of the Cluster",
+        "restore it; to begin without its records, run again, or remove the annotation topiarist.dev/records-topic-id "
+        "from the Cluster",
     )
 
 
