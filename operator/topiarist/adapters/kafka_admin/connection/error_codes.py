@@ -41,6 +41,12 @@ AUTHORIZATION_CODES = frozenset(
     }
 )
 
+PERMANENT_CODES = frozenset({10, 17, 21, UNSUPPORTED_VERSION, INVALID_REQUEST, 43, 44, 50, 76, 87})
+"""Codes of a request that the brokers refuse for its content: nothing was done, and a repetition gets the same answer.
+
+No message tells the user to run again after one of them.
+"""
+
 # Where the library keeps an older name than Kafka's documentation.
 _NAMES = {
     UNKNOWN_SERVER_ERROR: "UNKNOWN_SERVER_ERROR",

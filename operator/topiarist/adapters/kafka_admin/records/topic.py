@@ -32,6 +32,7 @@ MAX_MESSAGE_BYTES = 2 * constants.MAX_BATCH_BYTES
 """The limit of one batch; a single record may be larger than ``MAX_BATCH_BYTES``."""
 
 _TOPIC_EXISTS, _TOPIC_RESOURCE = 36, 2
+_HINT_NO_IDS = "topiarist needs brokers with topic ids: version 2.8 or later, also in inter.broker.protocol.version"
 _CLEANUP_POLICY, _COMPACT = "cleanup.policy", "compact"
 
 
@@ -55,7 +56,10 @@ def find_topic(session: RecordsSession, topic: RecordsTopic) -> FoundTopic | Non
     if len(found.partitions) != 1:
         message = f"{topic.name} has {len(found.partitions):,} partitions, wanted 1: topiarist did not create it"
         raise TopiaristError(Reason.RECORDS_LOST, message, "delete it if nothing else uses it")
-    return FoundTopic(answer.cluster_id or "", encode_topic_id(found.topic_id))
+    if not (topic_id := encode_topic_id(found.topic_id)):
+        message = f"the brokers give {topic.name} no topic id, without which its records cannot be trusted"
+        raise TopiaristError(Reason.PREREQUISITE_MISSING, message, _HINT_NO_IDS)
+    return FoundTopic(answer.cluster_id or "", topic_id)
 
 
 def require_compaction(session: RecordsSession, topic: RecordsTopic) -> None:

@@ -291,7 +291,7 @@ def repeat(  # noqa: PLR0913 -- the request is four of them
             if code in FENCED_CODES:
                 raise Fenced(last)
             if code not in again:
-                if code in error_codes.AUTHORIZATION_CODES or code == error_codes.UNSUPPORTED_VERSION:
+                if code in error_codes.AUTHORIZATION_CODES | error_codes.PERMANENT_CODES:
                     raise session.error_of(code, what, right_of(code))
                 raise OutcomeUnknown(f"{what}: {last}")
         if code != _CONCURRENT_TRANSACTIONS:

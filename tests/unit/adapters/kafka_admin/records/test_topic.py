@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from topiarist.adapters.kafka_admin.connection.topic_ids import encode_topic_id
+from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID, encode_topic_id
 from topiarist.adapters.kafka_admin.records.constants import Clock
 from topiarist.adapters.kafka_admin.records.topic import (
     FoundTopic,
@@ -25,10 +25,10 @@ ID = uuid.UUID(int=5)
 FOUND = FoundTopic("cluster", encode_topic_id(ID))
 
 
-def described(*partitions: Any, code: int = 0, name: str = TOPIC.name, **fields: Any) -> Any:
+def described(*partitions: Any, code: int = 0, name: str = TOPIC.name, topic_id: uuid.UUID = ID, **fields: Any) -> Any:
     """Return an answer to Metadata with the topic."""
     answer = metadata({name: list(partitions)}, **fields)
-    answer.topics[0].topic_id = ID
+    answer.topics[0].topic_id = topic_id
     answer.topics[0].error_code = code
     return answer
 
@@ -57,6 +57,7 @@ def test_the_topic_is_found(answer: Any, found: FoundTopic | None) -> None:
         (described(partition(0, 1), code=6), Reason.UNREACHABLE, "cannot read __topiarist"),
         (described(partition(0, 1), partition(1, 1)), Reason.RECORDS_LOST, "has 2 partitions, wanted 1"),
         (described(), Reason.RECORDS_LOST, "has 0 partitions, wanted 1"),
+        (described(partition(0, 1), topic_id=NO_ID), Reason.PREREQUISITE_MISSING, "give __topiarist no topic id"),
     ],
 )
 def test_another_topic_is_refused(answer: Any, reason: Reason, message: str) -> None:
@@ -65,6 +66,7 @@ def test_another_topic_is_refused(answer: Any, reason: Reason, message: str) -> 
         find_topic(ScriptedSession({"Metadata": answer}), TOPIC)
     assert caught.value.reason is reason
     assert message.replace("__topiarist", TOPIC.name) in caught.value.args[0]
+    assert "again" not in caught.value.hint
 
 
 def configs(value: str | None, code: int = 0) -> Any:

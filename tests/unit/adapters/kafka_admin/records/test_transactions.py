@@ -22,6 +22,7 @@ FENCED = {47, 49, 90}
 AGAIN = {3, 5, 6, 14, 15, 16, 51}
 REPEATED_BY_STEP = {"Produce": AGAIN | {7, 19, 20}}
 DENIED = {29, 30, 31, 53, 65}
+REFUSED = {10, 17, 21, 35, 42, 43, 44, 50, 76, 87}
 OK_BY_STEP = {"Produce": {0, 46}}
 """46: the batch is there already, from an answer that was lost."""
 
@@ -189,10 +190,11 @@ def require_end(step: str, code: int) -> None:
         assert caught.value.reason is Reason.NO_PERMISSION
         right = f"the transactional id {ID}" if code == 53 else f"the topic {TOPIC}"
         assert f"Write on {right}" in caught.value.args[0]
-    elif code == 35 and step != "EndTxn":
+    elif code in REFUSED and step != "EndTxn":
         with pytest.raises(TopiaristError) as caught:
             run.commit()
-        assert caught.value.reason is Reason.PREREQUISITE_MISSING
+        assert caught.value.reason is (Reason.PREREQUISITE_MISSING if code == 35 else Reason.UNREADABLE)
+        assert "again" not in str(caught.value.args)
     else:
         with pytest.raises(OutcomeUnknown):
             run.commit()
