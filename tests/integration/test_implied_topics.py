@@ -50,7 +50,10 @@ def test_the_first_apply_names_both(bench: Bench, kafka: HidingKafka) -> None:
     (plan,) = parse_plan_file(saved.encode(), "plan.json")
     assert [each.name for each in plan.implied_topics] == [*BOTH]
     (bench.folder / "plan.json").write_text(saved)
-    result = run_topiarist("apply", "--plan", bench.folder / "plan.json", "--clusters", manifests, "--yes").out
+    report, words = bench.folder / "report.jsonl", ("--clusters", manifests, "--yes")
+    result = run_topiarist("apply", "--plan", bench.folder / "plan.json", *words, "--report", report).out
+    header = json.loads(report.read_text().splitlines()[0])
+    assert [each["topic"] for each in header["clusters"][0]["alsoCreates"]] == [*BOTH]
     assert f"+ also created   {RECORDS} (by topiarist), {TRANSACTIONS_TOPIC} (by Kafka)" in result
     assert kafka.cluster.topics.keys() == {"new", RECORDS}
     for form in ("text", "markdown", "json"):

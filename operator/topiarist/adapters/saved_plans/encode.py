@@ -106,12 +106,13 @@ def _encode_plan(plan: Plan) -> dict[str, Any]:
         "unchanged": plan.unchanged,
         "orphans": list(plan.orphans),
         "warnings": list(plan.warnings),
-        **({"alsoCreates": [_encode_implied(each) for each in plan.implied_topics]} if plan.implied_topics else {}),
+        **({"alsoCreates": [encode_implied(each) for each in plan.implied_topics]} if plan.implied_topics else {}),
         **({"limits": [_encode_usage(each) for each in plan.limits]} if plan.limits else {}),
     }
 
 
-def _encode_implied(topic: ImpliedTopic) -> dict[str, Any]:
+def encode_implied(topic: ImpliedTopic) -> dict[str, Any]:
+    """Return the fields of a topic that the first apply makes without a manifest."""
     fields = topic._asdict()
     return {"topic": fields.pop("name"), **fields}
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from topiarist.model.plan import ImpliedTopic, Load, Plan, Risk, compute_broker_load_after
+from topiarist.model.plan import ImpliedTopic, Load, Plan, compute_broker_load_after
 from topiarist.output.groups import list_exceeded_limits
 from topiarist.output.html import page
 from topiarist.output.html.plan_rows import COLUMNS, KINDS, LEVELS, PlanRow, list_rows
@@ -21,8 +21,8 @@ from topiarist.output.limit_usage import describe_usage
 from topiarist.output.text import planned_moves, summary
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import describe_brokers
-from topiarist.output.text.summary import format_consent
-from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS, describe_implied
+from topiarist.output.text.summary import format_consent, list_data_loss_topics
+from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS, explain_implied
 from topiarist.text import format_count
 
 MAX_ROWS = 25_000
@@ -133,13 +133,13 @@ def _describe_loads(plan: Plan) -> dict[str, Any]:
 
 
 def _describe_implied(topic: ImpliedTopic) -> str:
-    return f"the run also creates {topic.name} ({describe_implied(topic)}): {topic.maker} makes it for {topic.purpose}"
+    return f"also created, {topic.name}: {explain_implied(topic)}"
 
 
 def _list_permissions(plans: Sequence[Plan]) -> Iterator[Mapping[str, Any]]:
     """Yield what a run that applies the plans needs to be given, and what would permit the refused changes."""
     for plan in plans:
-        if names := [topic.topic for topic in plan.actionable_topics() if topic.risk is Risk.DATA_LOSS]:
+        if names := list_data_loss_topics(plan):
             yield {
                 "cluster": plan.cluster,
                 "needed": f"changes that may lose data: {format_count(len(names), 'topic')}",

@@ -13,7 +13,13 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from topiarist import __version__
-from topiarist.adapters.saved_plans.encode import encode_change, encode_move, encode_record, encode_refusal
+from topiarist.adapters.saved_plans.encode import (
+    encode_change,
+    encode_implied,
+    encode_move,
+    encode_record,
+    encode_refusal,
+)
 from topiarist.errors import Reason
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, Result
@@ -27,7 +33,7 @@ def format_header(plans: Sequence[Plan], *, at: str, owner: str, mode: str, fing
 
     ``mode`` is ``manifests``, ``plan`` or ``reviewed``.
     """
-    clusters = [{"name": plan.cluster, "clusterId": plan.cluster_id, "chroot": plan.chroot} for plan in plans]
+    clusters = list(map(_encode_cluster, plans))
     fields = {"formatVersion": FORMAT_VERSION, "at": at, "release": __version__, "owner": owner}
     return _format_line("header", **fields, form=mode, fingerprint=fingerprint, clusters=clusters)
 
@@ -76,6 +82,13 @@ def format_summary(results: Iterable[Result], *, at: str, code: int, reasons: Se
     counted = Counter(results)
     counts = {result.value: counted[result] for result in Result if counted[result]}
     return _format_line("summary", at=at, exit=int(code), results=counts, errors=[reason.value for reason in reasons])
+
+
+def _encode_cluster(plan: Plan) -> dict[str, Any]:
+    fields: dict[str, Any] = {"name": plan.cluster, "clusterId": plan.cluster_id, "chroot": plan.chroot}
+    if plan.implied_topics:
+        fields["alsoCreates"] = list(map(encode_implied, plan.implied_topics))
+    return fields
 
 
 def _encode_refusal(issue: Issue) -> dict[str, Any]:

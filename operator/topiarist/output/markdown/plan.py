@@ -84,7 +84,9 @@ def format_plans(plans: Sequence[Plan], failed_clusters: Sequence[str], root: st
         top += f"\n\nIgnored {format_count(foreign_count, 'document')} of other API groups: `-v` names them."
     if len(plans) > 1:
         # The names stay visible above the sections, which may be folded.
-        top += _format_critical_list("May lose data", {_cluster_name(plan): _data_loss_topics(plan) for plan in plans})
+        top += _format_critical_list(
+            "May lose data", {_cluster_name(plan): summary.list_data_loss_topics(plan) for plan in plans}
+        )
         top += _format_critical_list("Refused", {_cluster_name(plan): _refused_topics(plan) for plan in plans})
     clusters = [cluster for plan in plans if (cluster := _build_cluster(plan, root)).sections]
     reserved = _FOOTER_BYTES + min(_MAX_OMITTED_BYTES, sum(map(_omitted_line_size, clusters)))
@@ -194,10 +196,6 @@ def _cluster_name(plan: Plan) -> str:
     return plan.cluster or plan.cluster_id
 
 
-def _data_loss_topics(plan: Plan) -> tuple[str, ...]:
-    return tuple(topic.topic for topic in plan.actionable_topics() if topic.risk is Risk.DATA_LOSS)
-
-
 def _refused_topics(plan: Plan) -> tuple[str, ...]:
     """Return the topics with a refusal of their own; the table states a cluster-wide reason once for the cluster."""
     return tuple(
@@ -205,12 +203,12 @@ def _refused_topics(plan: Plan) -> tuple[str, ...]:
     )
 
 
-def _format_critical_list(title: str, topics: Mapping[str, tuple[str, ...]]) -> str:
+def _format_critical_list(title: str, topics: Mapping[str, Sequence[str]]) -> str:
     """Return a list with one line for all clusters that share the same topics.
 
     Topics that do not fit are counted. Empty if no cluster has a topic.
     """
-    alike: dict[tuple[str, ...], list[str]] = {}
+    alike: dict[Sequence[str], list[str]] = {}
     for cluster, names in topics.items():
         if names:
             alike.setdefault(names, []).append(cluster)
@@ -283,11 +281,14 @@ class _ClusterSections(Struct):
 
 
 def _build_cluster(plan: Plan, root: str) -> _ClusterSections:
-    names = [format_html_code(name) for name in (plan.cluster, plan.cluster_id) if name]
-    heading = f"<summary><b>{': '.join(names)}</b>, {describe_brokers(plan)}</summary>"
+    clusters = [format_html_code(name) for name in (plan.cluster, plan.cluster_id) if name]
+    heading = f"<summary><b>{': '.join(clusters)}</b>, {describe_brokers(plan)}</summary>"
     if plan.write_block.reason is not None:
         block = plan.write_block
         heading += f"\n\n**Write block** ({block.reason}): {escape_prose(block.message)}; nothing is written."
+    if names := summary.list_data_loss_topics(plan):
+        advice = f"**{summary.describe_data_losses(plan)}**:{summary.DATA_LOSS_ADVICE}"
+        heading += f"\n\n{advice}: {format_code(summary.format_consent(names))}"
     return _ClusterSections(plan, heading, build_sections(plan, root))
 
 

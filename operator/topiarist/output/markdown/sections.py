@@ -99,8 +99,7 @@ def build_sections(plan: Plan, root: str) -> list[Section]:
 
 
 def _describe_implied(topic: ImpliedTopic) -> str:
-    size = topic_block.describe_implied(topic)
-    return f"{format_code(topic.name)}: {size}, by {topic.maker}, once for a cluster, for {topic.purpose}"
+    return f"{format_code(topic.name)}: {topic_block.explain_implied(topic)}"
 
 
 def _build_limit_sections(plan: Plan) -> Iterator[Section]:

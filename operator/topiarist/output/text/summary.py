@@ -171,19 +171,28 @@ def format_consent(topics: Sequence[str]) -> str:
     return f"--allow-risk DataLoss={','.join(topics) if len(topics) <= MAX_CONSENT_NAMES else 'TOPIC,...'}"
 
 
+def list_data_loss_topics(plan: Plan) -> Sequence[str]:
+    """Return the names of the topics with a change that may lose data."""
+    return tuple(topic.topic for topic in plan.actionable_topics() if topic.risk is Risk.DATA_LOSS)
+
+
+def describe_data_losses(plan: Plan) -> str:
+    """Return the number of changes that may lose data, as text."""
+    changes = (change for topic in plan.actionable_topics() for change in topic.changes)
+    return f"{format_count(sum(each.assessment.risk is Risk.DATA_LOSS for each in changes), 'change')} may lose data"
+
+
 def format_data_losses(layout: TextLayout, plan: Plan, *, applying: bool) -> Iterator[str]:
     """Yield the names of the topics that may lose data; nothing if there are none.
 
     Unless the plan is about to be applied, the last line is the option that a run without confirmation needs: it is
     not wrapped, so that it can be copied.
     """
-    risky = [topic for topic in plan.actionable_topics() if topic.risk is Risk.DATA_LOSS]
-    if not risky:
+    names = list_data_loss_topics(plan)
+    if not names:
         return
-    names = [topic.topic for topic in risky]
-    changes = sum(change.assessment.risk is Risk.DATA_LOSS for topic in risky for change in topic.changes)
     advice = "" if applying else DATA_LOSS_ADVICE
-    for part in layout.wrap(f"{format_count(changes, 'change')} may lose data:{advice}", layout.width):
+    for part in layout.wrap(f"{describe_data_losses(plan)}:{advice}", layout.width):
         yield layout.colorize(part, BOLD_RED)
     if applying or len(names) > MAX_CONSENT_NAMES:
         yield from (f"    {part}" for part in layout.format_names(names))

@@ -198,12 +198,20 @@ def _format_refusal(layout: TextLayout, members: Sequence[tuple[TopicPlan, Issue
 
 def format_implied(layout: TextLayout, topic: ImpliedTopic) -> Iterator[str]:
     """Yield the block of a topic that the first apply makes without a manifest."""
-    yield from _format_block_heading(layout, "+", topic.name, describe_implied(topic), Risk.SAFE)
-    yield from layout.format_text_field("made by", f"{topic.maker}, once for a cluster, for {topic.purpose}")
+    yield from _format_block_heading(layout, "+", topic.name, _describe_size(topic), Risk.SAFE)
+    yield from layout.format_text_field("made by", _describe_maker(topic))
 
 
-def describe_implied(topic: ImpliedTopic) -> str:
-    """Return the size of a topic that the first apply makes."""
+def explain_implied(topic: ImpliedTopic) -> str:
+    """Return size, maker and purpose of a topic that the first apply makes without a manifest, in one line."""
+    return f"{_describe_size(topic)}, by {_describe_maker(topic)}"
+
+
+def _describe_maker(topic: ImpliedTopic) -> str:
+    return f"{topic.maker}, once for a cluster, for {topic.purpose}"
+
+
+def _describe_size(topic: ImpliedTopic) -> str:
     return f"create {format_count(topic.partitions, 'partition')} x {format_count(topic.replicas, 'replica')}"
 
 

@@ -16,7 +16,7 @@ from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
 from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Plan, TopicPlan
+from topiarist.model.plan import ImpliedTopic, Plan, TopicPlan
 from topiarist.output.json import report
 from topiarist.schema import load
 
@@ -47,6 +47,17 @@ def test_a_header_says_who_and_where() -> None:
     found = parsed(report.format_header([PLAN], at=AT, owner="team", mode="plan", fingerprint="a" * 64))
     assert (found["row"], found["owner"], found["form"], found["fingerprint"]) == ("header", "team", "plan", "a" * 64)
     assert found["clusters"] == [{"name": "prod", "clusterId": "ID", "chroot": ""}]
+
+
+def test_a_header_names_the_topics_that_the_run_also_creates() -> None:
+    """The header has each topic that the first apply makes without a manifest, unless the run changes nothing."""
+    implied = (ImpliedTopic("__topiarist", 1, 3, "topiarist", "its records"),)
+    for made, names in (
+        (replace(PLAN, implied=implied), ["__topiarist"]),
+        (replace(PLAN, topics=(), implied=implied), []),
+    ):
+        found = parsed(report.format_header([made], at=AT, owner="team", mode="plan", fingerprint=None))
+        assert [each["topic"] for each in found["clusters"][0].get("alsoCreates", ())] == names
 
 
 def test_a_topic_has_its_changes_and_its_refusals() -> None:

@@ -113,6 +113,15 @@ def test_a_creation_shows_its_replica_lists_and_config() -> None:
     )
 
 
+def test_the_option_of_a_consent_is_above_the_changes() -> None:
+    """A plan that may lose data has the option that a run with --yes needs, as the last line in a terminal has it."""
+    lossy = [existing_topic_plan(name, UpdateConfig((RETENTION_CHANGE,))) for name in ("pay.orders", "clicks")]
+    text = shown(plan(*lossy))
+    advice = "**2 changes may lose data**: confirm it in apply, or pass to a run with --yes: "
+    assert f"\n\n{advice}`--allow-risk DataLoss=pay.orders,clicks`\n\n" in text
+    assert "--allow-risk" not in shown(plan(TopicPlan("orders", changes=(CREATE,))))
+
+
 def test_growth_shows_the_new_lists_and_why_it_hurts() -> None:
     """Growth shows the counts before and after, the replica lists of new partitions only, and the reason for its
     risk.
