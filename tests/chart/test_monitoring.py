@@ -20,6 +20,7 @@ from topiarist.drift.findings.severity import Severity
 from topiarist.drift.outputs import prometheus
 from topiarist.kubernetes.metrics import UNKNOWN_CLUSTER, UNREADABLE, Metrics
 from topiarist.kubernetes.reconciler import SyncState
+from topiarist.kubernetes.status.conditions import NAMESPACE_UNAVAILABLE, RIGHTS_MISSING
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop
 from topiarist.model.outcome import Result
 from topiarist.model.plan import Risk
@@ -175,6 +176,13 @@ def test_every_alert_says_what_is_wrong() -> None:
             assert text.endswith(".")
             assert promql.placeholders(text) <= kept, rule["alert"]
         assert re.fullmatch(r"\d+[mh]", rule["for"])
+
+
+def test_every_lasting_condition_of_the_operator_has_an_alert() -> None:
+    """The conditions that all Clusters have because of the operator's own access have a metric and an alert each."""
+    metrics = {NAMESPACE_UNAVAILABLE: "topiarist_namespace_away", RIGHTS_MISSING: "topiarist_missing_rights"}
+    used = {rule["alert"]: {metric.name for metric in promql.metric_selectors(rule["expr"])} for rule in alerts()}
+    assert {f"Topiarist{condition}": {metric} for condition, metric in metrics.items()}.items() <= used.items()
 
 
 def test_every_alert_is_explained() -> None:
