@@ -298,10 +298,9 @@ def _change_fields(change: Change) -> list[Any]:
 def _topic_digest(resource: Resource, cluster: str, record: OwnershipRecord | None, what: Sequence[Any]) -> str:
     """Return the digest of ``what`` for one Topic on one cluster.
 
-    The digest changes when a consent is used there, which the ownership record has. An earlier release wrote it only
-    into the status.
+    The digest changes when a consent is used there, which the ownership record has.
     """
-    before = (record.memory.consent if record else "") or resource.status_on(cluster).get("consent", "")
+    before = record.memory.consent if record else ""
     return _short_hash(json.dumps([resource.uid, cluster, resource.topic_name, before, *what]))
 
 

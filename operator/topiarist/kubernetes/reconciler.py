@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -447,14 +447,11 @@ def _filter_plan(plan: Plan, request: ReconcileRequest, candidates: Mapping[str,
     cluster = request.cluster
     resources = {topic: each.resource for topic, each in candidates.items()}
 
-    def last_status(topic: str) -> Mapping[str, Any]:
-        return resources[topic].status_on(cluster.name) if topic in resources else {}
-
     def withhold_observed(plan: Plan) -> Plan:
         left = withhold_external_changes(plan) if cluster.drift_policy is DriftPolicy.REPORT else plan
         return filter_usage(left, cluster.evidence, lambda topic, _: _allows_in_use(candidates[topic], plan))
 
-    plan = withhold_early_steps(plan, cluster.retention_step, last_status, clock.now())
+    plan = withhold_early_steps(plan, cluster.retention_step, clock.now())
     budgets = replace(cluster.budgets, deletions=max(0, cluster.budgets.deletions - deletions))
     return apply_filters(
         plan,

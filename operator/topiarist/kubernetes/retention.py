@@ -7,9 +7,7 @@ status shortens a wait. A jump of the clock may shorten or lengthen one wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -26,25 +24,16 @@ STEP_TIME = "retentionStepAt"
 _WAITING_REASONS = frozenset({Reason.RETENTION_STEP, Reason.RETENTION_WAITS})
 
 
-def withhold_early_steps(
-    plan: Plan, rule: RetentionStep | None, status_of: Callable[[str], Mapping[str, Any]], now: datetime
-) -> Plan:
-    """Return ``plan`` without cuts of retention that follow a step too soon.
-
-    ``status_of`` returns the last status of a topic on the cluster. Its time counts only if the record has none: an
-    earlier release wrote it there.
-    """
+def withhold_early_steps(plan: Plan, rule: RetentionStep | None, now: datetime) -> Plan:
+    """Return ``plan`` without cuts of retention that follow a step too soon."""
     if rule is None:
         return plan
-    topics = tuple(
-        _withhold_early(topic, rule, status_of(topic.topic).get(STEP_TIME, ""), now) for topic in plan.topics
-    )
-    return replace(plan, topics=topics)
+    return replace(plan, topics=tuple(_withhold_early(topic, rule, now) for topic in plan.topics))
 
 
-def _withhold_early(topic: TopicPlan, rule: RetentionStep, old: str, now: datetime) -> TopicPlan:
+def _withhold_early(topic: TopicPlan, rule: RetentionStep, now: datetime) -> TopicPlan:
     cuts = find_retention_cuts(topic)
-    last_step = _format_step(topic.record_before) or old
+    last_step = _format_step(topic.record_before)
     if not cuts or not last_step or topic.observe_only:
         return topic
     ready = datetime.fromisoformat(last_step) + timedelta(milliseconds=rule.interval_ms)
@@ -70,14 +59,12 @@ def find_next_step(topic: TopicPlan | None) -> Issue | None:
     return notice._replace(reason=Reason.RETENTION_WAITS) if notice else None
 
 
-def step_time(topic: TopicPlan | None, record: OwnershipRecord | None, old: str) -> str:
+def step_time(topic: TopicPlan | None, record: OwnershipRecord | None) -> str:
     """Return the time of the last step for the status of a topic; empty if no step is left.
 
-    ``record`` is the record after the plan, ``old`` the time in the last status.
+    ``record`` is the record after the plan.
     """
-    if topic is None or not has_steps_left(topic):
-        return ""
-    return _format_step(record) or old
+    return _format_step(record) if topic is not None and has_steps_left(topic) else ""
 
 
 def _format_step(record: OwnershipRecord | None) -> str:

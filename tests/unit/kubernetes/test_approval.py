@@ -37,7 +37,7 @@ from topiarist.model.plan import (
     TopicPlan,
 )
 from topiarist.model.run_options import RunOptions
-from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
+from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord, TopicState
 from topiarist.planning.planner import make_plan
 from unit.kubernetes.reconcile_requests import make_request
 from unit.kubernetes.topic_results import spec_of
@@ -131,8 +131,12 @@ def test_a_consent_to_one_change_counts_for_no_other() -> None:
         assert not left(home, topic, there).has_changes, topic
     other = resource_bodies.cluster("other", allowRisk=["DataLoss"])
     assert not left(other, asking(digest), found).has_changes
-    used = resource_bodies.updated_body(asking(digest), status={"clusters": [{"name": "prod", "consent": "sha256:0"}]})
-    assert not left(home, used, found).has_changes
+    record = replace(owned, memory=OperatorMemory("sha256:0")) if (owned := found.record) else None
+    assert not left(home, asking(digest), replace(found, record=record)).has_changes
+    forged = resource_bodies.updated_body(
+        asking(digest), status={"clusters": [{"name": "prod", "consent": "sha256:0"}]}
+    )
+    assert left(home, forged, found).has_changes
 
 
 def test_every_reason_is_told() -> None:
@@ -291,18 +295,18 @@ def test_a_digest_is_of_one_topic_in_one_state(digest: Callable[[Resource, str, 
     """A consent counts for one Topic, one cluster, one owner and one use: the digest of any other differs."""
     part = {"name": "prod", "state": "Synced", "consent": "sha256:0123456789abcdef"}
     same = resource_bodies.topic("orders", meta={"uid": "u"})
-    used = resource_bodies.topic("orders", meta={"uid": "u"}, status={"clusters": [part]})
+    used = replace(THEIRS, memory=OperatorMemory("sha256:0123456789abcdef"))
     other_uid, other_name = (
         resource_bodies.topic("orders", meta={"uid": "v"}),
         resource_bodies.topic("orders", topicName="pay", meta={"uid": "u"}),
     )
     found = [
-        *(digest(each, "prod", THEIRS) for each in (same, used, other_uid, other_name)),
-        *(digest(same, "test", THEIRS), digest(same, "prod", MINE), digest(same, "prod", None)),
+        *(digest(each, "prod", THEIRS) for each in (same, other_uid, other_name)),
+        *(digest(same, "prod", record) for record in (used, MINE, None)),
+        digest(same, "test", THEIRS),
     ]
     assert len({*found}) == len(found)
-    elsewhere = {"clusters": [{**part, "name": "test"}]}
-    again = resource_bodies.topic("orders", meta={"uid": "u", "labels": {"a": "b"}}, status=elsewhere)
+    again = resource_bodies.topic("orders", meta={"uid": "u", "labels": {"a": "b"}}, status={"clusters": [part]})
     assert digest(again, "prod", THEIRS) == found[0]
     assert re.fullmatch("sha256:[0-9a-f]{16}", found[0])
 

@@ -175,8 +175,8 @@ RECORDED = OwnershipRecord("o", memory=OperatorMemory(step_ms=1_000_000_000_000)
     ("topic", "record", "wanted"),
     [
         (STEP, RECORDED, "2001-09-09T01:46:40Z"),
-        (STEP, None, "old"),
-        (STEP, OwnershipRecord("o"), "old"),
+        (STEP, None, ""),
+        (STEP, OwnershipRecord("o"), ""),
         (replace(STEP, notices=()), RECORDED, ""),
         (TopicPlan("orders", refusals=(Issue(Reason.RETENTION_WAITS, "later"),)), RECORDED, "2001-09-09T01:46:40Z"),
         (TopicPlan("orders", refusals=(Issue(Reason.DATA_LOSS, "no"),)), RECORDED, ""),
@@ -186,8 +186,8 @@ RECORDED = OwnershipRecord("o", memory=OperatorMemory(step_ms=1_000_000_000_000)
 def test_the_time_of_a_step_is_that_of_its_record(
     topic: TopicPlan | None, record: OwnershipRecord | None, wanted: str
 ) -> None:
-    """The status shows the time in the record, or the one that an earlier release wrote; without steps left it goes."""
-    assert step_time(topic, record, "old") == wanted
+    """The status shows the time in the record; without steps left it goes."""
+    assert step_time(topic, record) == wanted
 
 
 def test_the_next_step_is_the_reason_to_wait() -> None:

@@ -308,9 +308,9 @@ def _cluster_part(name: str, result: TopicResult, old: Status, now: str) -> Stat
     applied = _applied_spec(result)
     if applied is not None:
         status["applied"] = applied
-    if last_step := step_time(plan, result.record, old.get(STEP_TIME, "")):
+    if last_step := step_time(plan, result.record):
         status[STEP_TIME] = last_step
-    if used := (result.record.memory.consent if result.record else "") or old.get("consent"):
+    if used := result.record.memory.consent if result.record else "":
         status["consent"] = used
     return status
 
