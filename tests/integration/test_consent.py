@@ -73,3 +73,21 @@ def test_consent(origin: Callable[..., RunResult], consent: str, bench: Bench) -
     said = " ".join(found.out.split())
     for name in ("set", "old"):
         assert (f"to allow this, pass --allow-risk DataLoss={name}" in said) is (name not in allowed)
+
+
+@pytest.mark.parametrize(("origin", "others_made"), [(fresh, True), (reviewed, True), (saved, False)])
+def test_the_other_changes_of_a_topic_with_a_loss(
+    origin: Callable[..., RunResult], others_made: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Without a consent, a saved plan holds back the whole topic, so that the same file can be applied with a consent;
+    a run that plans anew makes the rest.
+    """
+    both = {"partitions": 2, "replicationFactor": 2, "config": {"retention.ms": 500000}}
+    bench = Bench(monkeypatch, tmp_path, {"set": both})
+    kafka = bench.open_brokers()
+    run_topiarist("plan", bench.folder / "all.yaml", "--out", bench.folder / "plan.json")
+    assert origin(bench.folder).code == Exit.REFUSED
+    assert (len(kafka.topics["set"].replicas) == 2) is others_made
+    assert kafka.topics["set"].config["retention.ms"] == "1000000"
+    assert origin(bench.folder, "--allow-risk", "DataLoss=set").code == Exit.DONE
+    assert (len(kafka.topics["set"].replicas), kafka.topics["set"].config["retention.ms"]) == (2, "500000")
