@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from msgspec.structs import replace
+
 from campaigns.kafka_clusters import ADDRESS, Write
 from campaigns.world import SETTLE_S, STEP_S, World
 from topiarist.kubernetes.api.resources import FINALIZER
+from topiarist.model.state import OwnershipRecord
 
 _VOLATILE_FIELDS = frozenset({"lastTransitionTime", "time", "since", "topicId", "deletions", "consent"})
 """Fields that depend on times, or on the states that the operator and its user have seen before."""
@@ -31,6 +34,11 @@ class FinalState(NamedTuple):
     failures: tuple[str, ...]
 
 
+def _untimed(record: OwnershipRecord | None) -> OwnershipRecord | None:
+    """Return a record without the deletions of earlier topics of the name, as a status is compared without them."""
+    return replace(record, memory=record.memory._replace(deletions_ms=())) if record else None
+
+
 async def finish(world: World) -> FinalState:
     """Let the operator and the user finish, make it reconcile everything once more, and return the end of the run."""
     while world.waiting:
@@ -41,7 +49,7 @@ async def finish(world: World) -> FinalState:
     await world.advance(STEP_S)
     state = world.kafka.states[ADDRESS]
     topics: dict[str, object] = {
-        name: (len(topic.replicas), sorted(map(len, topic.replicas)), dict(topic.config), topic.valid_record)
+        name: (len(topic.replicas), sorted(map(len, topic.replicas)), dict(topic.config), _untimed(topic.valid_record))
         for name, topic in state.topics.items()
     }
     replicas = {name: topic.replicas for name, topic in state.topics.items()}

@@ -15,7 +15,6 @@ from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import FINALIZER
 from topiarist.kubernetes.approval import format_issue
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, reconcile_cluster
-from topiarist.kubernetes.status.topic import topic_status
 from topiarist.model.state import OperatorMemory, OwnershipRecord
 from unit.kubernetes.reconcile_requests import (
     DELETING_META,
@@ -29,7 +28,6 @@ from unit.kubernetes.reconcile_requests import (
     refusal_reasons,
     with_approval,
 )
-from unit.kubernetes.topic_results import NOW
 
 
 def test_what_is_declared_is_made_and_then_in_step() -> None:
@@ -82,6 +80,12 @@ def test_data_loss_takes_two_words(allowed: list[str], copied: bool) -> None:
     assert refusal_reasons(view) == ([] if done else [Reason.DATA_LOSS])
 
 
+def set_back(port: MemoryCluster, retention: str) -> None:
+    """Change the retention of the topic as another client would: its ownership record stays."""
+    topic = replace(port.state.topics["orders"], config={"retention.ms": retention})
+    port.state = replace(port.state, topics={"orders": topic})
+
+
 def test_a_consent_counts_once() -> None:
     """A consent counts once: the operator refuses the same change later, after an external change or a spec change."""
     home = resource_bodies.cluster(driftPolicy="Correct", allowRisk=["Disruptive", "DataLoss"])
@@ -91,8 +95,7 @@ def test_a_consent_counts_once() -> None:
     for again in range(3):
         view = reconcile_topics(port, make_request(home, topic))["orders"]
         assert view.state is SyncState.SYNCED
-        topic = resource_bodies.updated_body(topic, status=topic_status(topic, {"prod": view}, {}, NOW, ("prod",)))
-        port.state = replace(port.state, topics=state.topics)
+        set_back(port, LONG)
         refused = reconcile_topics(port, make_request(home, topic))["orders"]
         assert refusal_reasons(refused) == [Reason.DATA_LOSS], again
         annotation, digest = approval_command(refused)
@@ -107,13 +110,10 @@ def test_a_consent_that_was_never_used_up_ends_with_the_need_for_it() -> None:
     home = resource_bodies.cluster(driftPolicy="Correct", allowRisk=["DataLoss"])
     state = states.cluster(owned_topic("orders", retention_ms=LONG))
     topic = with_approval(home, resource_bodies.topic("orders", config={"retention.ms": SHORT}), state)
-    view = reconcile_topics(
-        MemoryCluster(states.cluster(owned_topic("orders", retention_ms=SHORT))), make_request(home, topic)
-    )["orders"]
-    topic = resource_bodies.updated_body(topic, status=topic_status(topic, {"prod": view}, {}, NOW, ("prod",)))
-    assert refusal_reasons(reconcile_topics(MemoryCluster(state), make_request(home, topic))["orders"]) == [
-        Reason.DATA_LOSS
-    ]
+    port = MemoryCluster(states.cluster(owned_topic("orders", retention_ms=SHORT)))
+    assert reconcile_topics(port, make_request(home, topic))["orders"].state is SyncState.SYNCED
+    set_back(port, LONG)
+    assert refusal_reasons(reconcile_topics(port, make_request(home, topic))["orders"]) == [Reason.DATA_LOSS]
 
 
 def test_owned_topics_without_a_topic_are_counted() -> None:
