@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from campaigns.interruptions import Fault, Interruptions
 from topiarist.kubernetes.api.client import ApiError
-from topiarist.kubernetes.api.resources import PLURALS
+from topiarist.kubernetes.api.resources import APPLIED_TO, PLURALS
 from topiarist.kubernetes.cluster_worker import TOPIC_CRD_PATH
 from topiarist.kubernetes.identity import IDENTITY_MANAGER
 from topiarist.kubernetes.status.writer import FINALIZER_MANAGER
@@ -29,6 +29,7 @@ HOME = "shop"
 CREATED_AT = "2026-01-01T00:00:{:02}Z"
 
 _KINDS = {plural: kind for kind, plural in PLURALS.items()}
+_APPLIED_TO = f"{load.API_GROUP}/{APPLIED_TO}"
 
 Body = dict[str, Any]
 Key = tuple[str, str, str]
@@ -190,6 +191,11 @@ class MemoryApiServer:
         else:
             assert manager == FINALIZER_MANAGER, "the operator applies nothing else"
             self._apply_finalizers(key, updated, body["metadata"]["finalizers"], manager)
+            # Server-side apply removes an annotation that its manager no longer names.
+            kept = {
+                name: text for name, text in updated["metadata"].get("annotations", {}).items() if name != _APPLIED_TO
+            }
+            updated["metadata"]["annotations"] = {**kept, **body["metadata"].get("annotations", {})}
         return self._store(key, updated)
 
     def patch_finalizers(self, path: str, body: Mapping[str, Any]) -> Body:

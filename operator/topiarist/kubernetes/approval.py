@@ -23,7 +23,7 @@ from typing import Any
 
 from topiarist.errors import Reason
 from topiarist.filters.permissions import filter_changes
-from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.api.resources import APPLIED_TO, Resource
 from topiarist.model.plan import Change, DeleteTopic, Issue, Plan, Risk, TopicPlan, UpdateConfig
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import OwnershipRecord
@@ -66,7 +66,7 @@ BOOLEAN_ANNOTATIONS = (PAUSED, RETAIN)
 """Annotations with the value ``"true"`` or ``"false"``."""
 
 ANNOTATIONS_BY_KIND: Mapping[str, tuple[str, ...]] = {
-    "Topic": (*BOOLEAN_ANNOTATIONS, *CONSENT_ANNOTATIONS, ALLOW_IN_USE),
+    "Topic": (*BOOLEAN_ANNOTATIONS, *CONSENT_ANNOTATIONS, ALLOW_IN_USE, APPLIED_TO),
     "Cluster": (PAUSED, CLUSTER_ID, RECORDS_TOPIC_ID),
     "Policy": (),
 }

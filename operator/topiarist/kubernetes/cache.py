@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from topiarist.desired import parse
-from topiarist.kubernetes.api.resources import FINALIZER, Resource
+from topiarist.kubernetes.api.resources import APPLIED_TO, FINALIZER, Resource
 from topiarist.kubernetes.approval import is_own_annotation
 from topiarist.kubernetes.candidates import Candidate, Labels, SpecCache
 from topiarist.model.policy import Policy
 from topiarist.model.spec import ClusterSpec, has_labels, selects_cluster
+from topiarist.schema import load
 
 ResourceKey = tuple[str, str]
 ResourceId = tuple[str, str, str]
@@ -31,6 +32,9 @@ A status is not among them: each reconciliation would request the next. ``Store`
 read; a user may change all others at any rate. The generation alone does not identify a spec: after a restore of etcd
 it is counted anew.
 """
+
+
+_APPLIED_TO_KEY = f"{load.API_GROUP}/{APPLIED_TO}"
 
 
 class Store:
@@ -99,7 +103,7 @@ class Store:
     def _has_news(self, known: Resource, found: Resource) -> bool:
         """Return whether a reconciliation reads anything that differs between two versions of a resource.
 
-        The finalizer counts when it is removed: the operator itself adds it.
+        The finalizer and the clusters of the Topic count when they are removed: the operator itself adds them.
         """
         if any(getattr(known, field) != getattr(found, field) for field in _INPUT_FIELDS):
             return True
@@ -113,7 +117,9 @@ class Store:
         )
         before, after = known.source.annotations, found.source.annotations
         return any(
-            before.get(key) != after.get(key) for key in {*before, *after} if reads_all or is_own_annotation(key)
+            before.get(key) != after.get(key)
+            for key in {*before, *after}
+            if (reads_all or is_own_annotation(key)) and (key != _APPLIED_TO_KEY or key in before)
         )
 
     def on_write_response(self, found: Resource) -> None:

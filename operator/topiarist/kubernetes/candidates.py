@@ -104,7 +104,7 @@ def _precedence(cluster: str, resource: Resource) -> tuple[bool, str, bool, str]
 
     Creation times are in seconds. Within one second, a Topic that was already applied on the cluster comes first.
     """
-    return resource.deleting, resource.created, "generation" not in resource.status_on(cluster), resource.uid
+    return resource.deleting, resource.created, cluster not in resource.applied_clusters, resource.uid
 
 
 def may_declare(

@@ -40,7 +40,7 @@ from topiarist.kubernetes.status.events import (
     unusable_events,
 )
 from topiarist.kubernetes.status.finalizers import needs_finalizer
-from topiarist.kubernetes.status.topic import Status, topic_status
+from topiarist.kubernetes.status.topic import Status, applied_clusters, topic_status
 from topiarist.kubernetes.status.writer import StatusWriter
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop
 from topiarist.output.change_details import describe_changes
@@ -405,9 +405,11 @@ class Manager:
                 topic, results, all_clusters_known=known and not self.store.has_ambiguous_target(topic)
             )
             # A write may fail: the Topic stays pending until there is nothing left to write.
-            settled = status == topic.status and finalizer == (FINALIZER in topic.finalizers)
+            applied = applied_clusters(topic, results)
+            settled = (status, finalizer) == (topic.status, FINALIZER in topic.finalizers)
+            settled = settled and (topic.deleting or applied == topic.applied_clusters)
             if not settled:
-                yield self._status_writer.write_topic(topic, status, finalizer=finalizer)
+                yield self._status_writer.write_topic(topic, status, finalizer=finalizer, applied_to=applied)
             (self._pending_writes.discard if settled else self._pending_writes.add)(key)
             if settled:
                 self._emitted_warnings.pop(key, None)

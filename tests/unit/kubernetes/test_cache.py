@@ -85,14 +85,14 @@ def test_the_only_cluster_is_meant_by_whoever_names_none() -> None:
     assert [*kept.untargeted_topics()] == []
 
 
-APPLIED = {"clusters": [{"name": "a", "state": "Synced", "generation": 1}]}
+APPLIED = {"annotations": {"topiarist.dev/applied-to": "a"}}
 
 
 def test_a_topic_stays_where_it_was_applied() -> None:
     """An applied Topic keeps its cluster if a second Cluster appears or the first disappears; only a new Topic has no
     target.
     """
-    old, new = resource_bodies.topic("old", status=APPLIED), resource_bodies.topic("new")
+    old, new = resource_bodies.topic("old", meta=APPLIED), resource_bodies.topic("new")
     kept = Kept(A, old)
     assert [kept.target_clusters(old), kept.has_ambiguous_target(old)] == [["a"], False]
     kept.upsert(B)
@@ -110,7 +110,7 @@ def test_a_topic_stays_where_it_was_applied() -> None:
 
 def test_where_a_topic_was_applied_counts_only_if_it_selects_no_cluster() -> None:
     """The clusters in the spec of a Topic take precedence over the cluster where it was applied."""
-    kept, named_b = Kept(A, B), resource_bodies.topic("orders", clusters=["b"], status=APPLIED)
+    kept, named_b = Kept(A, B), resource_bodies.topic("orders", clusters=["b"], meta=APPLIED)
     assert [kept.target_clusters(named_b), kept.has_ambiguous_target(named_b)] == [["b"], False]
     nowhere = resource_bodies.topic("orders", clusters=["nowhere"])
     assert [kept.target_clusters(nowhere), kept.has_ambiguous_target(nowhere)] == [[], False]

@@ -236,9 +236,9 @@ def test_candidates_come_in_the_order_of_their_topics() -> None:
 
 def test_of_two_that_came_in_one_second_the_one_that_has_the_topic_keeps_it() -> None:
     """Of two Topics from the same second, the one that has the topic keeps the claim, whatever the uids are."""
-    has = {"clusters": [{"name": "prod", "generation": 1}]}
+    has = {"topiarist.dev/applied-to": "prod"}
     for uids in (("a", "b"), ("b", "a")):
-        holder = resource_bodies.topic("first", topicName="orders", status=has, meta={"uid": uids[0]})
+        holder = resource_bodies.topic("first", topicName="orders", meta={"uid": uids[0], "annotations": has})
         rival = resource_bodies.topic("second", topicName="orders", meta={"uid": uids[1]})
         assert holder.created == rival.created
         spec = spec_of(resource_bodies.cluster())

@@ -100,5 +100,6 @@ def test_a_forged_status_decides_nothing(name: str, consents: bool, monkeypatch:
             (view,) = result.topic_results
             decisions += [view.refusals, view.written_changes, port.state.topics.get("orders"), result.error]
         assert known_records_id(request.cluster_resource) == ""
+        assert [each.resource.applied_clusters for each in request.candidates] == [[]]
         found.append(decisions)
     assert found[0] == found[1]

@@ -74,6 +74,10 @@ class Server:
             kept["status"] = body["status"]
         else:
             metadata["finalizers"] = body["metadata"]["finalizers"]
+            metadata["annotations"] = {
+                **kept["metadata"].get("annotations", {}),
+                **body["metadata"].get("annotations", {}),
+            }
         kept["metadata"] = metadata
         self.written.append(f"{name} {'status' if path.endswith('/status') else 'finalizers'}")
         return kept
@@ -156,7 +160,8 @@ def test_a_second_pass_over_the_same_writes_nothing() -> None:
         await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
         world.server.broken = None
         await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
-        assert world.server.taken() == ["orders status", "prod status"]
+        assert world.server.taken() == ["orders finalizers", "orders status", "prod status"]
+        assert world.topic("orders").applied_clusters == ["prod"]
         for _ in range(3):
             assert await world.passes(make_result(world.topic("orders"), SyncState.SYNCED)) is Requeue.AFTER_PERIOD
         assert world.server.taken() == []

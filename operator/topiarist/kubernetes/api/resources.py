@@ -37,6 +37,9 @@ def definition_name(kind: str) -> str:
     return f"{PLURALS[kind]}.{load.API_GROUP}"
 
 
+APPLIED_TO = "applied-to"
+"""The annotation with the clusters on which a Topic that selects none was applied."""
+
 FINALIZER = f"{load.API_GROUP}/finalizer"
 
 _EMPTY: Mapping[str, Any] = {}
@@ -132,11 +135,8 @@ class Resource(Struct, frozen=True):
 
     @property
     def applied_clusters(self) -> Sequence[str]:
-        """The clusters on which a Topic was applied.
-
-        These are the parts of its status that have a generation.
-        """
-        return [part["name"] for part in self.status.get("clusters", ()) if "generation" in part]
+        """The clusters on which a Topic that selects none was applied, sorted; the operator writes this annotation."""
+        return [name for name in self.annotation(APPLIED_TO).split(",") if name]
 
     @property
     def is_released(self) -> bool:

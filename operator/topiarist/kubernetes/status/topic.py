@@ -144,6 +144,22 @@ def topic_status(
     return status
 
 
+def applied_clusters(resource: Resource, results: Mapping[str, TopicResult | None]) -> Sequence[str]:
+    """Return the clusters on which a Topic that selects none was applied, also those that exist no longer, sorted.
+
+    ``results`` are those of ``topic_status``. A cluster without the topic does not count.
+    """
+    if resource.has_cluster_selection:
+        return []
+    names = {*resource.applied_clusters}
+    for name, result in results.items():
+        if result and result.state is SyncState.ABSENT:
+            names.discard(name)
+        elif result and result.state in (SyncState.SYNCED, SyncState.CHANGED) and not result.candidate.spec.absent:
+            names.add(name)
+    return sorted(names)
+
+
 def unheld_topic_status(resource: Resource, status: Status, error: ApiError, now: str) -> Status:
     """Return ``status`` for a Topic that has no finalizer yet because of ``error``.
 
@@ -177,13 +193,13 @@ def _removed_cluster_parts(
 ) -> Iterator[Status]:
     """Yield the parts of removed clusters, for a Topic that selects no cluster.
 
-    These parts record where the Topic was applied. Without them, any Cluster that is created next would get its topic.
+    Such a Topic stays where it was applied: any Cluster that is created next would get its topic otherwise.
     """
     if resource.has_cluster_selection:
         return
-    for part in resource.status.get("clusters", ()):
-        name = part["name"]
-        if "generation" in part and name not in results:
+    for name in resource.applied_clusters:
+        part = resource.status_on(name)
+        if name not in results:
             names = _format_cluster_names(clusters)
             message = f"the topic was applied there, and this Cluster was deleted. {names}. {_HINT_NAME_CLUSTERS}"
             refusals = _refusal_entries([Issue(Reason.UNKNOWN_CLUSTER, message)], part, now)

@@ -11,17 +11,25 @@ import asyncio
 import contextvars
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import kopf
 
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.client import MAX_IN_FLIGHT_REQUESTS, ApiError, KubernetesClient
-from topiarist.kubernetes.api.resources import FINALIZER, Resource, identity_body, parse_resource, resource_path
+from topiarist.kubernetes.api.resources import (
+    APPLIED_TO,
+    FINALIZER,
+    Resource,
+    identity_body,
+    parse_resource,
+    resource_path,
+)
 from topiarist.kubernetes.status.conditions import truncate_message
 from topiarist.kubernetes.status.events import Event
 from topiarist.kubernetes.status.topic import Status, unheld_topic_status
+from topiarist.schema import load
 
 STATUS_MANAGER = "topiarist"
 """The field manager of statuses, so that other writers of ``status`` keep their own fields."""
@@ -108,15 +116,16 @@ class StatusWriter:
                     task.result()
         await asyncio.gather(*tasks)
 
-    async def write_topic(self, of: Resource, status: Status, *, finalizer: bool) -> None:
-        """Write the finalizer and the status of a Topic, each only if it has changed.
+    async def write_topic(self, of: Resource, status: Status, *, finalizer: bool, applied_to: Sequence[str]) -> None:
+        """Write the finalizer and clusters of a Topic, and its status, each only if it has changed.
 
         The finalizer comes first: no status says that a topic exists before the deletion of its Topic is held. If the
         finalizer is refused, the status says so instead.
         """
-        if finalizer != (FINALIZER in of.finalizers):
-            error = await self._write_finalizer(of, wanted=finalizer)
-            if error and finalizer:
+        held = FINALIZER in of.finalizers
+        if finalizer != held or (applied_to != of.applied_clusters and not of.deleting):
+            error = await self._write_metadata(of, applied_to, wanted=finalizer)
+            if error and finalizer and not held:
                 status = unheld_topic_status(of, status, error, clock.format_time(clock.now()))
         if status != of.status and (finalizer or not of.deleting):
             await self.write_status(of, status)
@@ -127,10 +136,12 @@ class StatusWriter:
         body = {**identity_body(of), "status": status}
         await self._write(of, "the status", lambda: self._api.apply(path, body, STATUS_MANAGER))
 
-    async def _write_finalizer(self, of: Resource, *, wanted: bool) -> ApiError | None:
-        """Write the finalizer, or remove it; return the error, None if there is none."""
+    async def _write_metadata(self, of: Resource, applied_to: Sequence[str], *, wanted: bool) -> ApiError | None:
+        """Write the finalizer, or remove it, and the clusters of a Topic; return the error, None if there is none."""
         body = identity_body(of)
         body["metadata"]["finalizers"] = [FINALIZER] if wanted else []
+        if applied_to:
+            body["metadata"]["annotations"] = {f"{load.API_GROUP}/{APPLIED_TO}": ",".join(applied_to)}
         answer = await self._write(
             of, "the finalizer", lambda: self._api.apply(resource_path(of), body, FINALIZER_MANAGER)
         )

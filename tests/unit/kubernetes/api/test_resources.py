@@ -138,8 +138,10 @@ def test_a_cluster_that_an_older_definition_let_through_is_refused(reference: di
     ]
 
 
-def test_a_topic_was_applied_where_its_status_has_a_generation() -> None:
-    """A part without a generation is that of a cluster that has refused the Topic, or was never read."""
-    parts = [{"name": "a", "generation": 1}, {"name": "b"}]
-    topic = parse_resource({**body({"partitions": 3}), "status": {"clusters": parts}})
-    assert topic.applied_clusters == ["a"]
+def test_a_topic_was_applied_where_its_annotation_says() -> None:
+    """The annotation names the clusters; a status with parts of clusters does not count."""
+    plain = body({"partitions": 3})
+    forged = {**plain, "status": {"clusters": [{"name": "c", "generation": 1}]}}
+    assert parse_resource(forged).applied_clusters == []
+    noted = {**plain["metadata"], "annotations": {"topiarist.dev/applied-to": "a,b"}}
+    assert parse_resource({**forged, "metadata": noted}).applied_clusters == ["a", "b"]

@@ -17,7 +17,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
 from topiarist.kubernetes.status.conditions import ReadyCondition, build_conditions, truncate_message
-from topiarist.kubernetes.status.topic import topic_status
+from topiarist.kubernetes.status.topic import applied_clusters, topic_status
 from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem, CreateTopic, Issue, TopicPlan, UpdateConfig
 from topiarist.model.state import OperatorMemory, OwnershipRecord
 from unit.kubernetes.topic_results import LATER, NOW, make_result
@@ -489,8 +489,11 @@ def test_a_cluster_that_is_gone_is_remembered_by_its_topics() -> None:
     """A Topic keeps the name of its deleted Cluster over any number of passes, and no other Cluster receives it."""
     topic = resource_bodies.topic("orders", config={"flush.ms": 7})
     status = status_of(topic, {"a": make_result(topic, SyncState.SYNCED)}, clusters=("a",))
+    note = {"topiarist.dev/applied-to": ",".join(applied_clusters(topic, {"a": make_result(topic, SyncState.SYNCED)}))}
     for _ in range(2):
-        topic = resource_bodies.updated_body(topic, status=status)
+        topic = resource_bodies.updated_body(topic, status=status, annotations=note)
+        assert applied_clusters(topic, {}) == ["a"]
+        assert applied_clusters(topic, {"a": make_result(topic, SyncState.ABSENT)}) == []
         status = status_of(topic, {}, clusters=("b",))
         assert told(status) == ("False", "False", "True", "UnknownCluster")
         assert by_type(status)["Ready"]["message"] == (

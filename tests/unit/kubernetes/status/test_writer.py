@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import kopf
@@ -63,11 +63,12 @@ def written(
     finalizer: bool,
     status: Mapping[str, Any] | None = None,
     refused: list[Resource] | None = None,
+    applied_to: Sequence[str] = (),
 ) -> Resource:
     """Write, and return the Topic as known afterwards."""
-    found = [of]
+    found, new = [of], of.status if status is None else status
     writer = StatusWriter(cast(KubernetesClient, server), found.append, ([] if refused is None else refused).append)
-    asyncio.run(writer.write_topic(of, of.status if status is None else status, finalizer=finalizer))
+    asyncio.run(writer.write_topic(of, new, finalizer=finalizer, applied_to=[*applied_to]))
     return found[-1]
 
 
@@ -83,6 +84,25 @@ def test_a_finalizer_is_applied_alone() -> None:
     assert server.sent == [(PATH, "topiarist-finalizer", body)]
     assert written(server, after, finalizer=False).finalizers == ("another",)
     assert len(server.sent) == 2
+
+
+def test_the_clusters_of_a_topic_are_applied_with_its_finalizer() -> None:
+    """The annotation and the finalizer are one request, both in it; a Topic that is deleted keeps its own."""
+    topic = resource_bodies.topic("orders")
+    for held in (True, False):
+        server = Server(topic)
+        written(server, topic, finalizer=held, applied_to=["a", "b"])
+        ((_, manager, body),) = server.sent
+        assert manager == "topiarist-finalizer"
+        assert body["metadata"]["annotations"] == {"topiarist.dev/applied-to": "a,b"}
+        assert body["metadata"]["finalizers"] == ([FINALIZER] if held else [])
+    for meta, clusters in (
+        ({"annotations": {"topiarist.dev/applied-to": "a"}}, ["a"]),
+        ({"deletionTimestamp": "2026-02-01T00:00:00Z"}, ["b"]),
+    ):
+        server = Server(topic)
+        written(server, resource_bodies.topic("orders", meta=meta), finalizer=False, applied_to=clusters)
+        assert server.sent == []
 
 
 def test_a_finalizer_that_another_manager_owns_too_is_removed() -> None:
@@ -155,7 +175,7 @@ def test_no_write_is_sent_before_the_api_server_wants_one(error: ApiError, pause
         await writer.write_status(topic, {"observedGeneration": 1})
         server.error = None
         for _ in range(3):
-            await writer.write_topic(topic, {"observedGeneration": 1}, finalizer=True)
+            await writer.write_topic(topic, {"observedGeneration": 1}, finalizer=True, applied_to=[])
         assert server.sent == []
         assert len(refused) == 7
         before = asyncio.get_running_loop().time()
