@@ -28,7 +28,7 @@ FORGED_TEXTS = {"name": "prod", "topicName": "orders", "topic": "gone", "reason"
 
 
 def forge(schema: Mapping[str, Any], name: str = "") -> Any:
-    """Return a value that has every field of a part of the schema, each with a value that nobody wrote."""
+    """Return a value that has every field of a part of the schema, with values that the operator did not write."""
     if "$ref" in schema:
         return forge(DEFINITIONS[schema["$ref"].rpartition("/")[2]], name)
     if schema["type"] == "object":
