@@ -28,8 +28,8 @@ from topiarist.text import format_count
 MAX_ROWS = 25_000
 """Number of rows in a page."""
 
-_MAX_BROKERS, _MAX_NAMES, _MAX_TEXTS = 1_000, 20, 200
-"""Number of brokers of a cluster, names in a text, and texts or rows of any other list."""
+_MAX_BROKERS, _MAX_TEXTS = 1_000, 200
+"""Number of brokers of a cluster, and of texts or rows of any other list."""
 
 _ONE_LINE = TextLayout(width=100_000)
 _PARTS = page.PageParts(

@@ -18,8 +18,9 @@ from support.drift.generated_reports import HOSTILE_TEXTS
 from support.plans import KEY_REMAPPING_RISK, RETENTION_CHANGE, existing_topic_plan
 from support.plans import plan as make_plan
 from topiarist.errors import Reason
+from topiarist.kafka.types import Broker
 from topiarist.model.moves import ReplicaMove
-from topiarist.model.plan import CreateTopic, Issue, MoveReplicas, TopicPlan, UpdateConfig
+from topiarist.model.plan import CreateTopic, ImpliedTopic, Issue, Load, MoveReplicas, TopicPlan, UpdateConfig
 from topiarist.output.html import page, plan
 from topiarist.output.html.plan_rows import KINDS, LEVELS, list_rows
 from topiarist.output.text.layout import sanitize
@@ -206,3 +207,89 @@ def test_long_values_are_counted_behind_the_first_lines(keys: int, lines: int) -
     (row,) = list_rows(make_plan(TopicPlan("a", changes=(create,))), "/repo")
     assert len(row.after) == lines
     assert ("and 1 more" in row.after) is (lines > 12)
+
+
+def test_the_load_of_a_broker_has_what_comes_and_goes() -> None:
+    """A broker has leaders and replicas before and after, and the replicas that it copies and deletes, as its rack."""
+    moved = MoveReplicas(
+        (ReplicaMove("a", 0, (1, 2, 9), (4, 2, 9)), ReplicaMove("a", 1, (2, 1, 9), (2, 4, 9))), KEY_REMAPPING_RISK
+    )
+    created = TopicPlan("b", changes=(CreateTopic(((7,),), {}),))
+    load = {1: Load(3, 9), 2: Load(1, 2), 9: Load(0, 2)}
+    brokers = (Broker(1, "b"), Broker(2, "a"), Broker(4, "a"), Broker(7))
+    found = replace(
+        make_plan(existing_topic_plan("a", moved), created), load=load, brokers=brokers, drain_brokers=frozenset({1})
+    )
+    (cluster,) = plan.build_document([found], [], [])["clusters"]["rows"]
+    labels = ("label", "rack", "draining", "load")
+    assert cluster["loads"]["rows"] == [
+        dict(zip(labels, row, strict=True))
+        for row in (
+            ("1", "b", True, [3, 2, 9, 7, 0, 2]),
+            ("2", "a", False, [1, 1, 2, 2, 0, 0]),
+            ("4", "a", False, [0, 1, 0, 2, 2, 0]),
+            ("7", None, False, [0, 1, 0, 1, 0, 0]),
+            ("9", "not registered", False, [0, 0, 2, 2, 0, 0]),
+        )
+    ]
+    assert cluster["racks"] == [
+        {"label": "a", "brokers": 2, "load": [1, 2, 2, 4, 2, 0]},
+        {"label": "b", "brokers": 1, "load": [3, 2, 9, 7, 0, 2]},
+        {"label": "not registered", "brokers": 1, "load": [0, 0, 2, 2, 0, 0]},
+        {"label": None, "brokers": 1, "load": [0, 1, 0, 1, 0, 0]},
+    ]
+
+
+def test_the_head_of_a_page_has_the_counts_of_all_clusters() -> None:
+    """The page has a title, the clusters that failed, the number of rows by level and by kind, and each cluster."""
+    implied = ImpliedTopic("__topiarist", 1, 3, "topiarist", "its records")
+    found = replace(make_plan(plan_pages.make_topic("a", 3)), warnings=("slow",), orphans=("x",), implied=(implied,))
+    listed = [*list_rows(found, "/repo")]
+    document = plan.build_document([found], ["away"], listed)
+    assert document["title"] == "Plan: 1 to configure, 812 unchanged, 1 not in the given paths."
+    assert document["failed"] == {"total": 1, "rows": ["away"]}
+    assert document["levels"] == {"DataLoss": 1, "Refused": 0, "Disruptive": 0, "Safe": 0, "Notice": 1}
+    assert (document["kindCounts"], document["total"]) == ({"configure": 1, "note": 1}, 2)
+    (cluster,) = document["clusters"]["rows"]
+    assert (cluster["id"], cluster["summary"]) == (found.cluster_id, document["title"])
+    assert cluster["warnings"]["rows"][0] == "slow"
+    assert cluster["orphans"] == {"total": 1, "rows": ["x"]}
+    for plans, failed, title in (
+        ([], [], "No changes: no topics are declared."),
+        ([], ["away"], "No plan."),
+        ([make_plan()], ["away"], "No changes: 812 topics match their manifests."),
+    ):
+        assert plan.build_document(plans, failed, [])["title"] == title
+
+
+def test_long_lists_of_a_page_are_counted() -> None:
+    """Each list of texts has at most two hundred, that of brokers a thousand, with the number of all."""
+    names = tuple(f"t{number}" for number in range(201))
+    brokers = tuple(Broker(number, f"r{number}") for number in range(1001))
+    found = replace(make_plan(TopicPlan("b", changes=(CreateTopic(((7,),), {}),))), orphans=names, brokers=brokers)
+    document = plan.build_document([found], names, [])
+    (cluster,) = document["clusters"]["rows"]
+    for limited, total, shown in (
+        (document["failed"], 201, 200),
+        (cluster["orphans"], 201, 200),
+        (cluster["loads"], 1001, 1000),
+    ):
+        assert (limited["total"], len(limited["rows"])) == (total, shown)
+    assert len(cluster["racks"]) == 200
+
+
+def test_an_observed_or_cluster_wide_refusal_needs_no_permission() -> None:
+    """Only a refusal that an option or a change of the manifest can lift is among what a run may be given."""
+    asked = Issue(Reason.NOT_ADOPTED, "no", hint="pass --adopt=TOPIC")
+    topics = [
+        existing_topic_plan("a", findings=(asked, asked._replace(reason=Reason.FROZEN), asked._replace(hint=""))),
+        replace(existing_topic_plan("b", findings=(asked,)), observe_only=True),
+    ]
+    (needed,) = plan.build_document([make_plan(*topics)], [], [])["permissions"]["rows"]
+    assert needed == {
+        "cluster": "prod-eu",
+        "needed": "refused, NotAdopted: 1 topic",
+        "option": "",
+        "where": "pass --adopt=a",
+        "refused": True,
+    }
