@@ -1,0 +1,258 @@
+"""The sections of one cluster in a comment, literally, with their priority and their topics."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan
+from support.states import PositionedSource, spec, spread_replicas, topic
+from topiarist.errors import Reason
+from topiarist.model.limits import LimitedResource, LimitUsage
+from topiarist.model.moves import MoveKind, ReplicaMove
+from topiarist.model.plan import (
+    SAFE_ASSESSMENT,
+    AddPartitions,
+    ConfigItem,
+    CreateTopic,
+    DeleteTopic,
+    ImpliedTopic,
+    Issue,
+    MoveReplicas,
+    Plan,
+    Risk,
+    RiskAssessment,
+    TakeOwnership,
+    TopicPlan,
+    UpdateConfig,
+)
+from topiarist.model.spec import ClusterSpec, ValueOrigin
+from topiarist.output.markdown.sections import build_sections
+
+ROOT = "/repo"
+DEFAULTS = ClusterSpec(
+    name="prod-eu",
+    default_config={"retention.ms": "2"},
+    source=PositionedSource("/repo/clusters.yaml", {("spec", "defaults", "config", "retention.ms"): (14, 7)}),
+)
+GROW = AddPartitions(6, (1, 2, 3), spread_replicas(8)[6:], KEY_REMAPPING_RISK)
+HELD = (UpdateConfig((RETENTION_CHANGE,)),)
+
+
+def texts(found: Plan) -> list[str]:
+    """Return the texts of all sections except the table of brokers."""
+    written = [section.write() for section in build_sections(found, ROOT)]
+    return [text for text in written if not text.startswith("#### Effect")]
+
+
+def touched(name: str, before: str, risk: Risk = Risk.DISRUPTIVE) -> TopicPlan:
+    """Return a topic that a default of the cluster changes from this value."""
+    item = ConfigItem("retention.ms", before, "2", RiskAssessment(risk, f"was {before}"), inherited=True)
+    return replace(existing_topic_plan(name, UpdateConfig((item,))), spec=spec(name, DEFAULTS))
+
+
+def test_a_shared_default_is_one_section_with_its_place_and_old_values() -> None:
+    """The section has the risks with their topics, all topics, the place, and the values before, the usual first."""
+    found = plan(*(touched(f"t{at}", before) for at, before in enumerate("55535")))
+    (section,) = build_sections(found, ROOT)
+    assert (section.priority, section.topics) == (1, ["t0", "t1", "t2", "t3", "t4"])
+    assert section.write() == (
+        "#### `retention.ms`: from the cluster's defaults, 5 topics\n"
+        "\n"
+        "- **Disruptive**: 4 topics: was 5\n"
+        "- **Disruptive**: 1 topic: was 3\n"
+        "- topics: `t0`, `t1`, `t2`, `t3`, `t4`\n"
+        "- at `clusters.yaml:14:7`\n"
+        "\n"
+        "```diff\n"
+        "- retention.ms = 5\n"
+        "+ retention.ms = 2  (in 4 topics)\n"
+        "- retention.ms = 3\n"
+        "+ retention.ms = 2  (in 1 topic)\n"
+        "```"
+    )
+
+
+def test_of_many_old_values_ten_are_in_the_diff() -> None:
+    """Of more values before a default the ten most frequent are shown, and the highest risk decides the priority."""
+    found = plan(*(touched(f"t{at:02}", str(at + 10), Risk(2 if at == 7 else 1)) for at in range(11)))
+    (section,) = build_sections(found, ROOT)
+    assert (section.priority, section.write().count("\n- retention.ms = ")) == (0, 10)
+
+
+@pytest.mark.parametrize(
+    ("shown", "priority"),
+    [
+        (existing_topic_plan("a", DeleteTopic(1, 3, DATA_LOSS_RISK)), 0),
+        (existing_topic_plan("a", findings=(Issue(Reason.NOT_ADOPTED, "no"),)), 0),
+        (existing_topic_plan("a", GROW), 1),
+        (TopicPlan("a", changes=(CreateTopic(((1,),), {}),)), 3),
+        (replace(existing_topic_plan("a", DeleteTopic(1, 3, DATA_LOSS_RISK)), observe_only=True), 3),
+    ],
+)
+def test_a_section_is_as_important_as_its_risk(shown: TopicPlan, priority: int) -> None:
+    """Losses and refusals are critical, disruptions follow, and what is safe or only observed comes last."""
+    section = next(each for each in build_sections(plan(shown), ROOT) if each.topics)
+    assert (section.priority, section.topics) == (priority, ("a",))
+
+
+def test_facts_of_the_cluster_have_sections_of_their_own() -> None:
+    """Topics that come along, limits and warnings are as important as brokers; the others are information."""
+    found = replace(
+        plan(TopicPlan("a", changes=(CreateTopic(((1,),), {}),))),
+        implied=(ImpliedTopic("__topiarist", 1, 3, "topiarist", "its records"),),
+        limits=(LimitUsage("teams", "team=shop", LimitedResource.PARTITIONS, 96, 108, 200),),
+        warnings=("slow",),
+        orphans=("x",),
+    )
+    facts = [section for section in build_sections(found, ROOT) if not section.topics]
+    assert [section.priority for section in facts] == [2, 2, 2, 2, 4]
+    assert [section.write() for section in facts[1:]] == [
+        "#### Also created\n\n- `__topiarist`: create 1 partition x 3 replicas, by topiarist, once for a cluster,"
+        " for its records",
+        "#### Limits\n\n- `team=shop`: 96 -&gt; 108 of 200 partitions (teams)",
+        "#### Warnings\n\n- slow",
+        "#### Not in the given paths\n\n- 1 owned topic: `x`",
+    ]
+
+
+def test_moves_have_their_pace_below_the_brokers() -> None:
+    """The table of brokers, without the indentation of a terminal, is followed by the size and pace of the moves."""
+    moved = MoveReplicas((ReplicaMove("a", 0, (1, 2), (3, 2)),), KEY_REMAPPING_RISK)
+    (effect,) = (each for each in build_sections(plan(existing_topic_plan("a", moved)), ROOT) if not each.topics)
+    lines = effect.write().splitlines()
+    assert lines[:4] == ["#### Effect on the brokers", "", "```", lines[3]]
+    assert lines[3].startswith("brokers ")
+    assert lines[-2:] == ["", "Moves: 1 partition, 1 copy, 1 batch"]
+
+
+def test_a_topic_has_its_record_its_usage_and_its_notices() -> None:
+    """Below the risk a topic has the action on its record and its usage; below the diff its notices."""
+    found = replace(
+        existing_topic_plan("a", GROW),
+        before=topic("a", managed_keys=None),
+        record_before=None,
+        usage=("read by 2 groups", "1 GiB"),
+        notices=(
+            Issue(Reason.EXISTING_PROBLEM, "no leader"),
+            Issue(Reason.UNMANAGED, "left alone"),
+            Issue(Reason.IGNORED, "ignored"),
+        ),
+    )
+    written = texts(plan(found))
+    assert written[0] == (
+        "#### `a`: grow 6 -&gt; 8 partitions\n"
+        "\n"
+        "- **Disruptive**: keys map to other partitions\n"
+        "- record: adopt: the ownership record is written too\n"
+        "- usage: read by 2 groups\n"
+        "- usage: 1 GiB\n"
+        "\n"
+        "```diff\n"
+        "@@ partitions 6 -> 8 @@\n"
+        "+ 6 [1,2,3]    7 [2,3,4]\n"
+        "```\n"
+        "\n"
+        "- warning: no leader\n"
+        "- note: ignored"
+    )
+    assert written[1:] == ["#### Notices\n\n- note: `a`: left alone"]
+
+
+def test_notices_are_grouped_by_their_message() -> None:
+    """Warnings come before notes and the frequent before the rare; after ten messages the notices are counted."""
+    many = [Issue(Reason.IGNORED, f"note {at}") for at in range(12)]
+    topics = [replace(existing_topic_plan(name), notices=tuple(many[:count])) for name, count in (("a", 12), ("b", 1))]
+    bad = replace(existing_topic_plan("c"), notices=(Issue(Reason.EXISTING_PROBLEM, "bad"),))
+    (written,) = texts(plan(*topics, bad))
+    assert written.splitlines()[2:] == [
+        "- warning: `c`: bad",
+        "- note: `a`, `b`: note 0",
+        *(f"- note: `a`: note {at}" for at in range(1, 9)),
+        "- and 3 other notices",
+    ]
+
+
+def test_the_explanations_of_risks_name_their_subjects_beside_others() -> None:
+    """One assessment needs no subject; of several each is named, the highest risk first, and at least the risk."""
+    other = RETENTION_CHANGE._replace(key="flush.ms", assessment=KEY_REMAPPING_RISK)
+    for changes, lines in (
+        ((UpdateConfig((RETENTION_CHANGE,)),), [f"- **DataLoss**: {DATA_LOSS_RISK.explanation}"]),
+        (
+            (UpdateConfig((other, RETENTION_CHANGE)),),
+            [
+                f"- **DataLoss**: `retention.ms`: {DATA_LOSS_RISK.explanation}",
+                "- **Disruptive**: `flush.ms`: keys map to other partitions",
+            ],
+        ),
+        ((CreateTopic(((1,),), {}),), ["- **Safe**"]),
+        ((DeleteTopic(1, 1, RiskAssessment(Risk.DATA_LOSS)),), ["- **DataLoss**"]),
+    ):
+        (written,) = texts(plan(existing_topic_plan("a", *changes)))
+        assert [line for line in written.splitlines() if line.startswith("- **")] == lines
+
+
+def test_a_shared_refusal_has_one_section_with_its_hint_for_all() -> None:
+    """The topics of a shared refusal are named in it; its hint and its place are those of the first."""
+    rule = ValueOrigin(PositionedSource("/repo/rules.yaml", {("spec",): (3, 3)}), ("spec",))
+    topics = [
+        existing_topic_plan(name, findings=(Issue(Reason.POLICY_DENIED, "no", (), f"--adopt={name}", HELD, rule),))
+        for name in "abcd"
+    ]
+    (section,) = build_sections(plan(*topics), ROOT)
+    assert (section.priority, section.topics) == (0, ["a", "b", "c", "d"])
+    assert section.write().partition("\n\n```diff\n@@ config @@\n- retention.ms")[0] == (
+        "#### 4 topics: refused (PolicyDenied)\n"
+        "\n"
+        "- no\n"
+        "- at `topics/a.yaml:1:1`\n"
+        "- fix: `--adopt=TOPIC`\n"
+        "- rule at `rules.yaml:3:3`\n"
+        "- held back: configure\n"
+        "- **DataLoss**: messages older than 1 hour will be deleted\n"
+        "- topics: `a`, `b`, `c`, `d`"
+    )
+
+
+def test_a_withheld_move_has_its_reasons() -> None:
+    """Moves that a refusal holds back show why, where it is asked for, and the leaders that stay as followers."""
+    source = PositionedSource("/repo/clusters.yaml", {("spec", "drainBrokers"): (7, 3)})
+    on = ClusterSpec("prod-eu", source=source, drain_brokers=frozenset({3}))
+    moves = (ReplicaMove("a", 0, (1, 2, 3), (2, 1, 4), (MoveKind.DRAIN,)),)
+    held = Issue(Reason.FROZEN, "frozen", withheld=(MoveReplicas(moves, RiskAssessment(Risk.DISRUPTIVE, "copies")),))
+    (written,) = texts(plan(replace(existing_topic_plan("a", findings=(held,)), spec=spec("a", on))))
+    assert written.splitlines()[:5] == [
+        "#### `a`: held back: move 1 partition, 1 copy",
+        "",
+        "- **Disruptive**: copies",
+        "- because broker 3 is drained (`Cluster.spec.drainBrokers`), at `clusters.yaml:7:3`",
+        "- 1 partition gets another preferred leader",
+    ]
+
+
+def test_many_records_are_one_safe_section() -> None:
+    """Topics that differ only in their record are one section, after all that are riskier."""
+    records = [TopicPlan(name, topic(name, managed_keys=None), None, OWN_RECORD, (TakeOwnership(),)) for name in "abcd"]
+    first, section = build_sections(plan(*records, existing_topic_plan("z", GROW)), ROOT)[:2]
+    assert first.topics == ("z",)
+    assert (section.priority, section.topics) == (3, ["a", "b", "c", "d"])
+    assert section.write() == ("#### 4 topics: adopt (ownership record only)\n\n- topics: `a`, `b`, `c`, `d`")
+
+
+def test_a_limit_that_is_exceeded_is_first() -> None:
+    """The budgets of a cluster and the limit of a run have a section each, once, before the topics."""
+    budget = Issue(Reason.BUDGET_EXCEEDED, "9 deletions", hint="raise it", withheld=HELD)
+    issues = (budget, Issue(Reason.MOVES_LIMITED, "5", hint="wait", withheld=HELD))
+    written = texts(plan(*(existing_topic_plan(name, findings=issues) for name in "ab")))
+    assert written[:2] == [
+        "#### Over budget\n\n- 9 deletions\n- fix: raise it",
+        "#### Over --max-moves\n\n- 5\n- fix: wait",
+    ]
+    assert [text.count(": held back: configure\n") for text in written[2:]] == [2, 2]
+
+
+def test_a_shared_default_of_safe_values_is_safe() -> None:
+    """A default without an explanation shows its risk alone."""
+    item = ConfigItem("retention.ms", None, "2", SAFE_ASSESSMENT, inherited=True)
+    (section,) = build_sections(plan(*(existing_topic_plan(name, UpdateConfig((item,))) for name in "abcd")), ROOT)
+    assert (section.priority, section.write().splitlines()[2]) == (3, "- **Safe**")
