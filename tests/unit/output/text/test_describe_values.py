@@ -176,7 +176,7 @@ def test_a_partition_has_its_leader_its_lists_and_its_issues() -> None:
         "      id           leader  replicas  ISR",
         "      0            1       [1,2]     [1,2]",
         "      10                   [2,1]            not initialized: no state",
-        "      7            1       -         [1]     not listed by the topic",
+        "      7            1       -         [1]    not listed by the topic",
     ]
     assert partitions_of(LISTED, known=False)[1:] == ["      id           replicas", "      0            [1,2]"]
 
