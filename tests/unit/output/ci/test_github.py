@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from msgspec.structs import replace
 
 from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, RETENTION_CHANGE, existing_topic_plan, plan
-from support.states import spread_replicas
-from topiarist.errors import Diagnostic, Location, Reason
-from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Issue, TopicPlan, UpdateConfig
-from topiarist.model.spec import find_origin
+from support.states import PositionedSource, spec, spread_replicas
+from topiarist.errors import Diagnostic, FieldPath, Location, Reason
+from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
+from topiarist.model.plan import (
+    AddPartitions,
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    ElectLeaders,
+    Issue,
+    MoveReplicas,
+    TopicPlan,
+    UpdateConfig,
+)
+from topiarist.model.spec import ClusterSpec, find_origin
 from topiarist.output.ci import github
 from unit.output.markdown.test_escape import outside
 
@@ -121,3 +133,97 @@ def test_no_text_begins_a_command_or_ends_one(name: str, message: str) -> None:
         assert level == "error"
         assert [field.partition("=")[0] for field in fields.split(",")] in (["file", "line", "col", "title"], ["title"])
         assert "%" not in line.replace("%25", "").replace("%3A", "").replace("%2C", "").replace("%0A", "")
+
+
+PLACES: dict[FieldPath, tuple[int, int]] = {
+    ("spec", "partitions"): (9, 15),
+    ("spec", "ensure"): (10, 11),
+    ("spec", "replicationFactor"): (11, 3),
+    ("spec", "replicaAssignment"): (12, 3),
+    ("spec", "config", "retention.ms"): (13, 7),
+}
+FIELDS = {"ensure": "Present", "config": {"retention.ms": 3600000}}
+
+
+def moved(*kinds: MoveKind) -> MoveReplicas:
+    """Return a disruptive move with these reasons."""
+    return MoveReplicas((ReplicaMove("a", 0, (1,), (2,), kinds),), KEY_REMAPPING_RISK)
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "words"),
+    [
+        (AddPartitions(1, (1,), ((1,),), KEY_REMAPPING_RISK), "9,col=15", "grow 1 -> 2 partitions"),
+        (DeleteTopic(1, 3, DATA_LOSS_RISK), "10,col=11", "delete 1 partition and all messages"),
+        (moved(MoveKind.FACTOR), "11,col=3", "move 1 partition, 1 copy"),
+        (moved(MoveKind.DRAIN), "1,col=1", "move 1 partition, 1 copy"),
+        (ElectLeaders((LeaderChange(0, 2, 1),), KEY_REMAPPING_RISK), "1,col=1", "elect the preferred leaders of 1"),
+        (UpdateConfig((RETENTION_CHANGE,)), "13,col=7", "retention.ms 86400000 -> 3600000"),
+        (UpdateConfig((RETENTION_CHANGE._replace(before=None),)), "13,col=7", "retention.ms not set -> 3600000"),
+        (
+            UpdateConfig((RETENTION_CHANGE._replace(after=None),)),
+            "13,col=7",
+            "retention.ms 86400000 -> brokers' default",
+        ),
+    ],
+)
+def test_a_risk_stands_at_the_field_that_asks_for_it(change: Change, line: str, words: str) -> None:
+    """A warning is at the field of the manifest, or at its first line if the cluster asks for the change."""
+    found = replace(existing_topic_plan("a", change), spec=spec("a", positions=PLACES, **FIELDS))
+    (text,) = github.format_plans([plan(found)], [], ROOT).splitlines()
+    risk = change.assessment
+    assert text.startswith(f"::warning file=topics/a.yaml,line={line},title=a on prod-eu%3A {risk.risk.label}::{words}")
+    assert text.endswith(f": {risk.explanation}")
+
+
+def test_a_move_by_lists_stands_at_the_lists() -> None:
+    """A move that the replica lists of the manifest ask for is at these, also if the factor changes with it."""
+    wanted = spec("a", positions=PLACES, partitions=None, replicationFactor=None, replicaAssignment=[[2]])
+    found = replace(existing_topic_plan("a", moved(MoveKind.FACTOR, MoveKind.ASSIGNMENT)), spec=wanted)
+    assert "line=12,col=3" in github.format_plans([plan(found)], [], ROOT)
+
+
+def test_a_refusal_says_what_it_holds_back() -> None:
+    """The withheld changes are named below the fix, but not those that the whole cluster holds back."""
+    issue = Issue(Reason.NOT_ADOPTED, "no", (), "--adopt=a", (UpdateConfig((RETENTION_CHANGE,)),))
+    for reason, place, end in (
+        (Reason.NOT_ADOPTED, "file=topics/a.yaml,line=1,col=1,", "%0Aheld back: configure"),
+        (Reason.FROZEN, "", ""),
+    ):
+        found = plan(existing_topic_plan("a", findings=(issue._replace(reason=reason),)))
+        assert github.format_plans([found], [], ROOT) == (
+            f"::error {place}title=a on prod-eu%3A refused ({reason})::no%0Afix: --adopt=TOPIC{end}\n"
+        )
+
+
+def test_config_as_a_whole_is_at_the_topic() -> None:
+    """A notice about the config stands at the topic, although defaults of the cluster have a place of their own."""
+    source = PositionedSource("clusters.yaml", {("spec", "defaults", "config"): (14, 7)})
+    on = ClusterSpec("prod-eu", default_config={"flush.ms": "1"}, source=source)
+    noticed = replace(existing_topic_plan("a"), notices=(Issue(Reason.UNMANAGED, "x", ("config",)),))
+    text = github.format_plans([plan(replace(noticed, spec=spec("a", on)))], [], ROOT)
+    assert text.startswith("::notice file=topics/a.yaml,line=1,col=1,title=")
+    without = github.format_plans([plan(replace(noticed, spec=None))], [], ROOT)
+    assert without == "::notice title=a on prod-eu%3A Unmanaged::x\n"
+
+
+@pytest.mark.parametrize(("count", "named"), [(10, ": t0, t1, t2, t3, t4, t5, t6, t7, t8, t9"), (11, "")])
+def test_ten_names_are_listed(count: int, named: str) -> None:
+    """Up to ten topics of one annotation are named; of more undeclared topics only the number."""
+    names = tuple(f"t{number}" for number in range(count))
+    found = replace(plan(), orphans=names, cluster="")
+    assert github.format_plans([found], [], ROOT) == (
+        f"::notice title=Cluster::{count} owned topics not in the given paths{named}\n"
+    )
+    shared = github.format_plans([plan(*(existing_topic_plan(name, findings=(CLOSED,)) for name in names))], [], ROOT)
+    assert shared.endswith("topics: t0, t1, t2, t3, t4, t5, t6, t7, t8, t9" + (", ...\n" if not named else "\n"))
+
+
+CLOSED = Issue(Reason.FROZEN, "frozen")
+
+
+def test_text_is_escaped_for_the_runner() -> None:
+    """Line ends and percent signs are escaped in messages, and in titles also what ends a field."""
+    found = existing_topic_plan("a", findings=(Issue(Reason.NOT_ADOPTED, "50%\nnext\x1b"),))
+    text = github.format_plans([replace(plan(replace(found, topic="a:b,c%", spec=None)), cluster="")], [], ROOT)
+    assert text == "::error title=a%3Ab%2Cc%25%3A refused (NotAdopted)::50%25%0Anext\\x1b\n"

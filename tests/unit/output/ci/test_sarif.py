@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 
 from support.checkout import ROOT
+from topiarist import __version__
 from topiarist.errors import Diagnostic, Location, Reason
 from topiarist.output.ci.sarif import to_sarif
 from unit.output.markdown.test_escape import outside
@@ -123,3 +124,16 @@ def test_a_message_holds_neither_links_nor_placeholders() -> None:
 def test_every_log_is_valid(file: str, message: str) -> None:
     """Every log is valid for any file name and message."""
     log(Diagnostic(Location(file or "x", 1, 1), message or "x"))
+
+
+def test_a_log_says_how_it_is_to_be_read() -> None:
+    """The log has the version of its format, the tool, the unit of its columns and the base of its paths."""
+    content = json.loads(to_sarif([ZERO], root="/repo"))
+    assert content["version"] == "2.1.0"
+    (run,) = content["runs"]
+    assert (run["columnKind"], [*run["originalUriBaseIds"]]) == ("unicodeCodePoints", ["%SRCROOT%"])
+    assert (run["tool"]["driver"]["name"], run["tool"]["driver"]["version"]) == ("topiarist", __version__)
+    assert "invocations" not in run
+    counted = log(ZERO, more=1)["invocations"][0]
+    assert counted["executionSuccessful"]
+    assert counted["toolExecutionNotifications"][0]["level"] == "warning"

@@ -1,0 +1,307 @@
+"""The blocks of a plan as text, and what decides them: signs, actions, groups, colors and subjects of risks."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from support.plans import (
+    DATA_LOSS_RISK,
+    KEY_REMAPPING_RISK,
+    OWN_RECORD,
+    RETENTION_CHANGE,
+    existing_topic_plan,
+    plan,
+    render_plan,
+)
+from support.states import PositionedSource, topic
+from topiarist.errors import Reason
+from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
+from topiarist.model.plan import (
+    SAFE_ASSESSMENT,
+    AddPartitions,
+    Change,
+    ConfigItem,
+    CreateTopic,
+    DeleteTopic,
+    ElectLeaders,
+    ImpliedTopic,
+    Issue,
+    MoveReplicas,
+    Nudge,
+    ReleaseOwnership,
+    Risk,
+    RiskAssessment,
+    TakeOwnership,
+    TopicPlan,
+    UpdateConfig,
+)
+from topiarist.model.spec import ValueOrigin
+from topiarist.model.state import OwnershipRecord
+from topiarist.output.groups import GroupedItems, group_items
+from topiarist.output.text import topic_block
+from topiarist.output.text.changes import format_risks, list_risk_assessments, summarize_changes
+from topiarist.output.text.layout import TextLayout
+from topiarist.output.text.plan import format_plans, format_summaries, format_topic_plan
+
+GROW = AddPartitions(1200, (1,), ((1,), (2,)), KEY_REMAPPING_RISK)
+CREATE = CreateTopic(((1, 2),), {})
+DELETE = DeleteTopic(1, 3, DATA_LOSS_RISK)
+MOVE = MoveReplicas((ReplicaMove("a", 0, (1, 2), (3, 2)),), KEY_REMAPPING_RISK)
+ELECT = ElectLeaders((LeaderChange(0, 2, 1),), KEY_REMAPPING_RISK)
+CONFIGURE = UpdateConfig((RETENTION_CHANGE,))
+SHARED = ConfigItem("flush.ms", "1", "2", SAFE_ASSESSMENT, inherited=True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "sign", "summary", "subjects"),
+    [
+        ((CREATE,), "+", "create 1 partition x 2 replicas", ["creation"]),
+        ((CreateTopic(((1, 2), (1,)), {}),), "+", "create 2 partitions x 1 to 2 replicas", ["creation"]),
+        ((GROW, CONFIGURE), "~", "grow 1,200 -> 1,202 partitions, configure", ["growth", "retention.ms"]),
+        ((MOVE,), "~", "move 1 of 3 partitions, 1 copy", ["move"]),
+        ((ELECT,), "~", "elect the preferred leaders of 1 partition", ["election"]),
+        ((DELETE,), "-", "delete 1 partition and all messages", ["deletion"]),
+        ((Nudge((1, 2)),), "~", "nudge: 2 partitions without a state", ["nudge"]),
+        ((ReleaseOwnership(),), "=", "unmanage: only the ownership record is removed", ["record"]),
+        ((TakeOwnership(), CONFIGURE), "~", "record only, configure", ["record", "retention.ms"]),
+        (
+            (DELETE, CREATE),
+            "+",
+            "delete 1 partition and all messages, create 1 partition x 2 replicas",
+            ["deletion", "creation"],
+        ),
+    ],
+)
+def test_a_change_has_a_sign_an_action_and_a_subject(
+    changes: tuple[Change, ...], sign: str, summary: str, subjects: list[str]
+) -> None:
+    """Each kind of change has its sign, a few words, and the noun or the key that its risk is about."""
+    found = existing_topic_plan("a", *changes)
+    assert (topic_block.choose_sign(found), topic_block.describe_action(found)) == (sign, summary)
+    assert [subject for subject, _ in list_risk_assessments(changes)] == subjects
+    watched = replace(found, observe_only=True)
+    assert topic_block.choose_sign(watched) == "."
+    assert topic_block.describe_action(watched) == f"observed, not applied: {summary}"
+
+
+def test_a_topic_that_does_not_exist_has_no_number_of_partitions() -> None:
+    """A move of a topic whose size is not known names only the partitions that move."""
+    assert topic_block.describe_action(TopicPlan("a", changes=(MOVE,))) == "move 1 partition, 1 copy"
+    assert summarize_changes([MOVE]) == "move 1 partition, 1 copy"
+
+
+def test_the_colors_of_a_plan() -> None:
+    """A sign and a risk have a color each, green for what is new and red for what is lost, as have labels."""
+    source = PositionedSource("rules.yaml")
+    finding = Issue(Reason.POLICY_DENIED, "no", withheld=(CONFIGURE,), cause_origin=ValueOrigin(source, ()))
+    found = plan(
+        TopicPlan("new", changes=(CREATE,)),
+        existing_topic_plan("more", GROW),
+        existing_topic_plan("old", DELETE),
+        existing_topic_plan("bad", findings=(finding,)),
+        replace(existing_topic_plan("seen", CONFIGURE), observe_only=True),
+        existing_topic_plan("rec", ReleaseOwnership()),
+        unchanged=0,
+    )
+    text = format_plans([found], TextLayout(use_color=True))
+    red, green, yellow, dim = "\x1b[1;31m", "\x1b[32m", "\x1b[33m", "\x1b[2m"
+    for start, risk in (
+        (f"  {green}+ new            \x1b[0m", f"{dim}Safe\x1b[0m"),
+        (f"  {yellow}~ more           \x1b[0m", f"{yellow}Disruptive\x1b[0m"),
+        (f"  {red}- old            \x1b[0m", f"{red}DataLoss\x1b[0m"),
+        (f"  {dim}. seen           \x1b[0m", f"{red}DataLoss\x1b[0m"),
+        (f"  {red}! bad            \x1b[0m", "refused: no"),
+        ("  = rec            ", f"{dim}Safe\x1b[0m"),
+        (f"      {dim}at\x1b[0m           topics/bad.yaml:1:1", f"{dim}PolicyDenied\x1b[0m"),
+        (f"      {dim}held back\x1b[0m    configure", f"{red}DataLoss\x1b[0m"),
+        (f"      {dim}rule\x1b[0m         rules.yaml:1:1", ""),
+        (f"      {dim}config\x1b[0m       {yellow}~\x1b[0m retention.ms", ""),
+    ):
+        assert any(line.startswith(start) and line.endswith(risk) for line in text.splitlines()), (start, risk)
+
+
+def test_shared_refusals_have_one_block_with_their_topics() -> None:
+    """The block of a shared refusal has the place of the first topic and counts the others."""
+    topics = [
+        existing_topic_plan(f"t{at}", findings=(Issue(Reason.FROZEN, "no", withheld=(DELETE,)),)) for at in "abcd"
+    ]
+    assert render_plan(plan(*topics)).startswith(
+        "  ! 4 topics       held back: delete 1 partition and all messages       DataLoss\n"
+        "      risk         messages older than 1 hour will be deleted\n"
+        "      topics       ta, tb, tc, td\n"
+    )
+
+
+def test_a_long_place_leaves_the_reason_on_a_line_of_its_own() -> None:
+    """The reason of a refusal is at the right end, below a place that leaves no room for it; without a place alone."""
+    issue = Issue(Reason.FEWER_PARTITIONS, "no")
+    for length, lines in (
+        (20, [f"      at           topics/{'x' * 20}.yaml:1:1{' ' * 10}FewerPartitions"]),
+        (28, [f"      at           topics/{'x' * 28}.yaml:1:1  FewerPartitions"]),
+        (29, [f"      at           topics/{'x' * 29}.yaml:1:1", f"{' ' * 65}FewerPartitions"]),
+    ):
+        shown = render_plan(plan(existing_topic_plan("x" * length, findings=(issue,)))).splitlines()
+        assert shown[-len(lines) - 2 : -2] == lines
+    alone = replace(existing_topic_plan("a", findings=(issue,)), spec=None)
+    assert render_plan(plan(alone)).splitlines()[1] == f"{' ' * 65}FewerPartitions"
+
+
+def test_a_topic_that_comes_along_has_a_block() -> None:
+    """A topic that the first write makes shows its size, who makes it and what for, in each form of a plan."""
+    implied = ImpliedTopic("__topiarist", 1, 3, "topiarist", "its records")
+    found = replace(plan(TopicPlan("a", changes=(CREATE,))), implied=(implied,))
+    assert (
+        "\n\n  + __topiarist    create 1 partition x 3 replicas                          Safe\n"
+        "      made by      topiarist, once for a cluster, for its records\n"
+    ) in render_plan(found)
+    short = format_summaries([found, found], TextLayout()).splitlines()
+    assert short.count("prod-eu: the run also creates __topiarist.") == 2
+    assert format_summaries([found], TextLayout()).splitlines()[1] == "Plan: the run also creates __topiarist."
+
+
+def test_the_plan_of_one_topic_stands_alone() -> None:
+    """The text of one topic has no cluster, no summary and no group; without changes and issues it is empty."""
+    item = UpdateConfig((SHARED,))
+    assert format_topic_plan(existing_topic_plan("a", item)) == (
+        f"  ~ a              configure{' ' * 48}Safe\n"
+        "      config       ~ flush.ms  1 -> 2  from the cluster's defaults"
+    )
+    assert format_topic_plan(TopicPlan("a")) == ""
+
+
+@pytest.mark.parametrize(("count", "grouped"), [(3, False), (4, True)])
+def test_four_topics_form_a_group(count: int, grouped: bool) -> None:
+    """Defaults, records and refusals of four topics are shown once; fewer stay with their topics."""
+    issue = Issue(Reason.NOT_ADOPTED, "no")
+    names = "abcd"[:count]
+    for topics in (
+        [existing_topic_plan(name, UpdateConfig((SHARED,))) for name in names],
+        [existing_topic_plan(name, TakeOwnership()) for name in names],
+        [existing_topic_plan(name, findings=(issue,)) for name in names],
+    ):
+        groups = group_items(plan(*topics))
+        found = [groups.defaults, groups.ownership_actions, groups.refusals]
+        assert sum(map(len, found)) == grouped
+        assert [topic_block.has_own_block(each, groups) for each in topics] == [not grouped] * count
+
+
+def test_what_differs_is_in_no_group() -> None:
+    """Refusals differ by reason, message, field and change; a withheld creation and an observed topic have no group."""
+    issue = Issue(Reason.NOT_ADOPTED, "no", ("x",), "do", (CONFIGURE,))
+    others = (
+        issue,
+        issue._replace(reason=Reason.FROZEN),
+        issue._replace(message="x"),
+        issue._replace(field=()),
+        issue._replace(withheld=()),
+    )
+    assert group_items(plan(*(existing_topic_plan(f"t{at}", findings=others) for at in range(4)))).refusals.keys() == {
+        (each.reason, each.message, each.field, each.withheld) for each in others
+    }
+    alike = [existing_topic_plan(name, findings=(issue._replace(hint=name),)) for name in "abcd"]
+    assert len(group_items(plan(*alike)).refusals) == 1
+    held = issue._replace(withheld=(CREATE,))
+    for each in (
+        existing_topic_plan("a", findings=(held,)),
+        replace(existing_topic_plan("a", UpdateConfig((SHARED,))), observe_only=True),
+        replace(existing_topic_plan("a", TakeOwnership()), observe_only=True),
+    ):
+        assert group_items(plan(*[each] * 5)) == GroupedItems()
+
+
+def test_a_change_that_also_adopts_keeps_its_block() -> None:
+    """A topic whose record is written with a shared default has a block of its own, as the group does not say it."""
+    grouped = GroupedItems(defaults={("flush.ms", "2"): ()})
+    own = existing_topic_plan("a", UpdateConfig((SHARED,)))
+    adopted = replace(own, before=topic("a", managed_keys=None), record_before=None)
+    assert [topic_block.has_ungrouped_changes(each, grouped) for each in (own, adopted)] == [False, True]
+    watched = replace(own, observe_only=True)
+    assert topic_block.has_ungrouped_changes(watched, grouped)
+    assert topic_block.shared_defaults_of(watched, grouped) == ()
+    assert not topic_block.has_ungrouped_changes(replace(watched, changes=(TakeOwnership(),)), grouped)
+    assert not topic_block.has_own_block(existing_topic_plan("a"), grouped)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "action"),
+    [(None, "default", "adopt"), ("team", "default", "take ownership from team"), ("default", "default", "")],
+)
+def test_the_action_on_a_record_in_words(before: str | None, after: str, action: str) -> None:
+    """Without an owner a topic is adopted, from another one it is taken, and from the same one it is kept."""
+    seen = topic("a", managed_keys=None if before is None else (), owner=before or "")
+    found = TopicPlan("a", seen, None, OwnershipRecord(after), (TakeOwnership(),))
+    only = f"{action} (ownership record only)" if action else "update the ownership record"
+    assert topic_block.describe_action(found) == only
+    assert topic_block.describe_record_too(found) == ""
+    both = replace(found, changes=(CONFIGURE,))
+    too = f"{action}: the ownership record is written too" if action else ""
+    assert topic_block.describe_record_too(both) == too
+    assert topic_block.describe_record_too(replace(both, observe_only=True)) == ""
+    assert topic_block.describe_record_too(replace(both, record_after=None)) == ""
+    assert topic_block.describe_record_too(replace(both, before=None)) == ""
+
+
+def test_the_risk_of_one_assessment_has_no_subject() -> None:
+    """One explanation stands alone; several name their subjects, and their risks if these differ."""
+    low = RiskAssessment(Risk.DISRUPTIVE, "slow")
+    high = RiskAssessment(Risk.DATA_LOSS, "gone")
+    for pairs, lines in (
+        ([("a", low)], ["slow"]),
+        ([("a", low), ("b", low)], ["a, b: slow"]),
+        ([("a", low), ("b", SAFE_ASSESSMENT)], ["a: slow"]),
+        ([("a", low), ("b", high)], [f"b: gone{' ' * 46}DataLoss", f"a: slow{' ' * 44}Disruptive"]),
+        ([("a", SAFE_ASSESSMENT)], []),
+    ):
+        found = [line[19:] for line in format_risks(TextLayout(), pairs)]
+        assert found == lines
+
+
+def test_an_explanation_that_a_refusal_has_already_is_left_out() -> None:
+    """What the message of a refusal says is not said again as the risk of the withheld change."""
+    held = (UpdateConfig((RETENTION_CHANGE, ConfigItem("x", "1", "2", KEY_REMAPPING_RISK))),)
+    issue = Issue(Reason.DATA_LOSS, f"may lose data: {DATA_LOSS_RISK.explanation}", withheld=held)
+    text = render_plan(plan(existing_topic_plan("a", findings=(issue,))))
+    assert text.count("messages older than 1 hour") == 1
+    assert "      risk         keys map to other partitions\n" in text
+
+
+def test_a_move_shows_only_the_risk_that_its_lines_lack() -> None:
+    """The copies of a move are in its heading, so that its risk is only what fewer replicas mean."""
+    text = render_plan(plan(existing_topic_plan("a", MOVE)))
+    assert "      risk " not in text
+    fewer = MoveReplicas((ReplicaMove("a", 0, (1, 2, 3), (1,), (MoveKind.FACTOR,)),), KEY_REMAPPING_RISK)
+    assert "      risk         " in render_plan(plan(existing_topic_plan("a", fewer)))
+
+
+def test_the_usage_of_a_topic_stands_in_its_block_only() -> None:
+    """Usage is shown with changes and refusals, and not with a topic that has only notices."""
+    noticed = replace(
+        existing_topic_plan("a"), usage=("read by 2\x1b groups",), notices=(Issue(Reason.IGNORED, "ignored"),)
+    )
+    assert "usage" not in render_plan(plan(noticed), verbose=True)
+    refused = replace(noticed, refusals=(Issue(Reason.NOT_ADOPTED, "no"),))
+    assert "      usage        read by 2\\x1b groups\n" in render_plan(plan(refused))
+
+
+def test_notices_below_a_shared_block_point_to_it() -> None:
+    """With ``-v`` the notices of a topic whose change a group shows refer to the group above."""
+    topics = [
+        replace(existing_topic_plan(name, UpdateConfig((SHARED,))), notices=(Issue(Reason.UNMANAGED, "left alone"),))
+        for name in "abcd"
+    ]
+    text = render_plan(plan(*topics), verbose=True)
+    assert "  . a              see above\n      note         left alone\n" in text
+    own = replace(existing_topic_plan("a", GROW), notices=(Issue(Reason.UNMANAGED, "left alone"),))
+    assert "left alone" not in render_plan(plan(own))
+    assert "      note         left alone\n" in render_plan(plan(own), verbose=True)
+
+
+def test_records_are_only_noted_for_their_owner() -> None:
+    """A record that changes hands is one block for those that come from one owner."""
+    topics = [
+        TopicPlan(name, topic(name, owner=owner), OwnershipRecord(owner), OWN_RECORD, (TakeOwnership(),))
+        for owner in ("x", "y")
+        for name in (f"{owner}{at}" for at in range(4))
+    ]
+    assert list(group_items(plan(*topics)).ownership_actions) == ["take ownership from x", "take ownership from y"]
