@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from msgspec.structs import replace
@@ -142,7 +144,7 @@ PLACES: dict[FieldPath, tuple[int, int]] = {
     ("spec", "replicaAssignment"): (12, 3),
     ("spec", "config", "retention.ms"): (13, 7),
 }
-FIELDS = {"ensure": "Present", "config": {"retention.ms": 3600000}}
+FIELDS: dict[str, Any] = {"ensure": "Present", "config": {"retention.ms": 3600000}}
 
 
 def moved(*kinds: MoveKind) -> MoveReplicas:

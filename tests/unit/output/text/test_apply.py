@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+from msgspec.structs import replace
+
 from topiarist.errors import Reason
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
-from topiarist.model.plan import MoveReplicas, Plan, Risk, RiskAssessment, TopicPlan
-from topiarist.output.text.apply import format_report
+from topiarist.model.plan import ImpliedTopic, Issue, MoveReplicas, Plan, Risk, RiskAssessment, TopicPlan
+from topiarist.output.text.apply import format_report, format_report_summary
 from topiarist.output.text.layout import TextLayout
 
 PLAN = Plan("prod-eu", "id")
@@ -126,3 +129,46 @@ def test_a_word_on_a_topic_that_was_done_is_told() -> None:
     told = "  + b              done: partition 1: not waited for\n      reason       NotInitialized\n"
     assert shown(Outcome("a", Result.DONE), word) == f"prod-eu\n  + done           a\n{told}Applied: 2 done.\n"
     assert shown(word) == f"prod-eu\n{told}Applied: 1 done.\n"
+
+
+@pytest.mark.parametrize(
+    ("result", "style", "sign"),
+    [
+        (Result.CONFLICT, "33", "~"),
+        (Result.REFUSED, "1;31", "!"),
+        (Result.UNKNOWN, "1;31", "?"),
+        (Result.PENDING, "33", "?"),
+        (Result.FAILED, "1;31", "!"),
+        (Result.DONE, "32", "+"),
+        (Result.SKIPPED, "2", "."),
+    ],
+)
+def test_a_result_has_its_sign_and_its_color(result: Result, style: str, sign: str) -> None:
+    """Green is done, yellow is not finished, red has failed; the name of the cluster and the summary are bold."""
+    report = ReconcileReport(Plan("prod-eu", "id"), (Outcome("a", result, Reason.WRITE_FAILED, "so"),))
+    lines = format_report(report, TextLayout(use_color=True)).splitlines()
+    assert lines[0] == "\x1b[1mprod-eu\x1b[0m"
+    assert lines[1] == f"  \x1b[{style}m{sign} a              \x1b[0m{result.value}: so"
+    reason = f"      \x1b[2mreason\x1b[0m       {Reason.WRITE_FAILED.value}"
+    assert (reason in lines) is (result is not Result.CONFLICT)
+    assert lines[-1] == f"\x1b[1mApplied: 1 {result.value}.\x1b[0m"
+
+
+def test_what_came_along_is_named_once_a_record_was_written() -> None:
+    """A topic that a run makes beside those of manifests is listed with its maker, if one topic was done."""
+    implied = ImpliedTopic("__topiarist", 1, 3, "topiarist", "its records")
+    plan = replace(_moved_plan("a"), implied=(implied,))
+    done = format_report(ReconcileReport(plan, (Outcome("a", Result.DONE),)), TextLayout())
+    assert "  + also created   __topiarist (by topiarist)\n" in done
+    failed = format_report(ReconcileReport(plan, (Outcome("a", Result.FAILED),)), TextLayout())
+    assert "also created" not in failed
+
+
+def test_the_summary_counts_what_the_plan_refused() -> None:
+    """A topic that is refused in part counts as refused, and one that its cluster holds back as held back."""
+    refused, held = Issue(Reason.NOT_ADOPTED, "no"), Issue(Reason.FROZEN, "frozen")
+    topics = (TopicPlan("a", refusals=(refused, held)), TopicPlan("b", refusals=(held,)), TopicPlan("c"))
+    report = ReconcileReport(Plan("", "id", topics=topics), (Outcome("a", Result.DONE), Outcome("c", Result.REFUSED)))
+    assert format_report_summary(report, TextLayout()) == "Applied: 1 done, 2 refused, 2 held back.\n"
+    named = ReconcileReport(Plan("eu", "id"), (Outcome("a", Result.UNCHANGED),) * 1200)
+    assert format_report_summary(named, TextLayout(use_color=True)) == "\x1b[1meu: Applied: 1,200 unchanged.\x1b[0m\n"

@@ -13,6 +13,7 @@ from topiarist.output.text.layout import (
     choose_action_column,
     format_grid,
     format_progress_bar,
+    join_sections,
     sanitize,
     shorten,
     wrap,
@@ -262,3 +263,87 @@ def test_the_bar_grows_with_the_work() -> None:
 def test_the_bar_fits_its_line(done: int, total: int, width: int) -> None:
     """For any numbers, the bar fits into its line."""
     assert len(format_progress_bar(done, total, width)) < width
+
+
+def test_a_narrow_page_keeps_twenty_columns_for_text() -> None:
+    """However narrow a page is, a field has twenty columns; a table may use the columns that are spare."""
+    assert [TextLayout(width=width).text_width for width in (10, 39, 40, 80)] == [20, 20, 21, 61]
+    assert [TextLayout(width=80, spare_width=spare).table_width for spare in (None, 0, 7)] == [80, 80, 87]
+
+
+def test_a_style_is_around_text_only() -> None:
+    """Without colors, without a style and without text nothing is added."""
+    for layout, text, style, shown in (
+        (TextLayout(use_color=True), "a", "1", "\x1b[1ma\x1b[0m"),
+        (TextLayout(use_color=True), "", "1", ""),
+        (TextLayout(use_color=True), "a", "", "a"),
+        (TextLayout(), "a", "1", "a"),
+    ):
+        assert layout.colorize(text, style) == shown
+    assert TextLayout(use_color=True).align_right("a", "b", 5, "1") == "a   \x1b[1mb\x1b[0m"
+    assert TextLayout().align_right("a", "", 5, "1") == "a"
+
+
+def test_fields_and_sections_have_their_columns() -> None:
+    """The label of a field is in column six, that of a section in column two, and the text of both in one column."""
+    layout = TextLayout(width=40, use_color=True)
+    assert [*layout.format_text_field("risk", "one two three four five")] == [
+        "      \x1b[2mrisk\x1b[0m         one two three four",
+        "                   five",
+    ]
+    assert [*layout.format_text_section("notes", "one", "33")] == ["  \x1b[33mnotes\x1b[0m            one"]
+    assert [*layout.format_text_section("notes", "one")] == ["  notes            one"]
+    assert [*layout.format_text_field("risk", "")] == [*layout.format_field("risk", [])] == []
+    assert [*layout.format_warnings(["a", "b"])] == [f"  \x1b[33mwarning\x1b[0m          {text}" for text in "ab"]
+
+
+def test_equal_messages_are_grouped_by_their_number() -> None:
+    """The most frequent message comes first, then by topic; topics after the last shown message are counted."""
+    messages = [("b", "one"), ("a", "two"), ("c", "three"), ("d", "three"), ("e", "four")]
+    layout = TextLayout(use_color=True)
+    assert [*layout.format_message_groups("left", messages, 3, "33")] == [
+        "  \x1b[33mleft\x1b[0m             2 topics: three",
+        "                   c, d",
+        "  \x1b[33mleft\x1b[0m             a: two",
+        "  \x1b[33mleft\x1b[0m             2 more (-v shows them)",
+    ]
+    assert [*layout.format_message_groups("left", [], 3)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "action", "width", "lines"),
+    [
+        ("n", "a" * 3, 80, ["  ~ n              aaa"]),
+        ("n" * 13, "aaa", 80, ["  ~ nnnnnnnnnnnnn  aaa"]),
+        ("n" * 14, "aaa", 80, ["  ~ nnnnnnnnnnnnnn  aaa"]),
+        ("n" * 50, "aaa bbb", 80, [f"  ~ {'n' * 50}  aaa bbb"]),
+        ("n" * 51, "aaa bbb", 80, [f"  ~ {'n' * 51}", f"{'':19}aaa bbb"]),
+        ("n" * 30, "aa bb " * 9 + "aa", 80, [f"  ~ {'n' * 30}", f"{'':19}{'aa bb ' * 9}aa"]),
+        ("n", "aa bb " * 11 + "aa bb", 80, [f"  ~ n{'':14}{('aa bb ' * 10).strip()}", f"{'':19}aa bb aa bb"]),
+        ("n" * 40, "a b", 30, [f"  ~ {'n' * 40}", f"{'':19}a b"]),
+    ],
+)
+def test_an_action_stands_beside_its_name_if_it_can(name: str, action: str, width: int, lines: list[str]) -> None:
+    """The action is beside the name if it has 24 columns there, and needs one line or the usual column."""
+    assert [*TextLayout(width=width).format_heading("~", name, action=action)] == lines
+
+
+def test_sections_without_lines_leave_no_gap() -> None:
+    """Sections are divided by one empty line, and those without lines are left out."""
+    assert join_sections([["a", "b"], [], ["c"], []]) == "a\nb\n\nc"
+    assert join_sections([]) == ""
+
+
+@pytest.mark.parametrize(("length", "column"), [(28, 34), (29, 19), (13, 19), (14, 20)])
+def test_the_column_of_actions_follows_names_up_to_a_width(length: int, column: int) -> None:
+    """Names up to 28 characters move the column of actions; a longer one does not count."""
+    assert choose_action_column(["a", "x" * length]) == column
+
+
+def test_a_bar_is_never_longer_than_sixty() -> None:
+    """On a wide line the bar has sixty columns; more work than there is does not make it longer."""
+    assert format_progress_bar(1, 2, 200) == f"[{'#' * 30}{'-' * 30}]  1 of 2"
+    assert format_progress_bar(9, 4, 20) == "[#########]  9 of 4"
+    assert format_progress_bar(1, 4, 12) == "[-]  1 of 4"
+    assert format_progress_bar(1, 4, 11) == "1 of 4"
+    assert format_progress_bar(1000, 2000, 25) == "[###---]  1,000 of 2,000"

@@ -181,8 +181,7 @@ def test_four_topics_form_a_group(count: int, grouped: bool) -> None:
         [existing_topic_plan(name, findings=(issue,)) for name in names],
     ):
         groups = group_items(plan(*topics))
-        found = [groups.defaults, groups.ownership_actions, groups.refusals]
-        assert sum(map(len, found)) == grouped
+        assert len(groups.defaults) + len(groups.ownership_actions) + len(groups.refusals) == grouped
         assert [topic_block.has_own_block(each, groups) for each in topics] == [not grouped] * count
 
 
