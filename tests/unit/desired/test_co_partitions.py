@@ -6,7 +6,7 @@ from typing import Any
 
 from support.builders import cluster, manifest
 from topiarist.desired.resolve import resolve
-from topiarist.model.spec import Manifest
+from topiarist.model.spec import ClusterSpec, Manifest
 
 EU, US = cluster("eu"), cluster("us")
 
@@ -57,3 +57,11 @@ def test_explicit_lists_count_too() -> None:
     listed = manifest("b", replicaAssignment=[[1], [2]], clusters=["eu"], coPartitionGroup="join")
     (error,) = _errors(_topic("a", 3, "eu"), listed)
     assert error.startswith(f"{listed.source.locate(('spec', 'replicaAssignment'))}: b: found 2 partitions")
+
+
+def test_the_unnamed_cluster_has_no_name_in_an_error() -> None:
+    """With only an address the error names no cluster."""
+    topics = [manifest(name, partitions=size, coPartitionGroup="join") for name, size in (("a", 3), ("b", 4))]
+    found = [each.message for each in resolve(topics, {"": ClusterSpec(default_replication_factor=1)}).errors]
+    first = topics[0].source.locate(("spec", "partitions"))
+    assert found == [f"b: found 4 partitions, wanted 3 as for a at {first}: both are in coPartitionGroup join"]

@@ -448,3 +448,13 @@ def test_the_summary_of_a_tidy_cluster_is_one_line() -> None:
     """Without omissions and warnings the summary is one line."""
     text = format_summary(exported(foreign()), state(foreign()), NEW, folder="out", layout=TextLayout())
     assert text == "Exported: 1 topic of cluster prod to out."
+
+
+def test_a_value_of_a_key_that_kafka_knows_may_be_long() -> None:
+    """Only the value of an unknown key has a limit, because nothing else says what it may be."""
+    digits = f"0.5{'0' * 70_000}"
+    on = replace(NEW, allow_unknown_configs=("own.*",))
+    config = {"min.cleanable.dirty.ratio": digits, "own.key": "v" * 65_536, "own.long": "v" * 65_537}
+    found = exported(foreign(config=config), on=on)
+    assert config_of(config, on=on).keys() == {"min.cleanable.dirty.ratio", "own.key"}
+    assert [item.message.partition(":")[0] for item in found.unmanaged] == ["own.long"]

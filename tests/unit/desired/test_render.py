@@ -122,6 +122,14 @@ def test_sizes_of_the_brokers_are_named() -> None:
     }
 
 
+def test_the_lists_of_a_profile_stand_for_its_sizes() -> None:
+    """With explicit lists the document has no sizes, so that no annotation names them."""
+    on = replace(EU, default_config={}, profiles={"fixed": {"replicaAssignment": [[1], [2]], "partitions": 2}})
+    made = render_document(merge(Manifest("Topic", "a", "", {}, {"profiles": ["fixed"]}, PositionedSource("a")), on))
+    assert made["spec"] == {"clusters": ["prod-eu"], "replicaAssignment": [[1], [2]], "topicName": "a"}
+    assert made["metadata"] == {"name": "a"}
+
+
 def again(found: TopicSpec) -> TopicSpec:
     """Return the spec that the rendered document of a spec gives on the same cluster."""
     made = render_document(found)

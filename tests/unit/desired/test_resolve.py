@@ -9,7 +9,7 @@ import pytest
 from support.builders import cluster, manifest
 from support.states import PositionedSource
 from topiarist.desired.duplicates import index_clusters
-from topiarist.desired.resolve import Desired, resolve
+from topiarist.desired.resolve import Desired, resolve, unknown_cluster_hint
 from topiarist.model.spec import ClusterSpec, Manifest
 
 SIZE = {"partitions": 1, "replicationFactor": 1}
@@ -274,3 +274,104 @@ def test_specs_are_sorted() -> None:
     """Specs are sorted by topic name, for any order of files."""
     found = resolve([topic("b"), topic("c", topicName="a"), topic("d")], {"prod": PROD})
     assert names(found) == {"prod": ["a", "b", "d"]}
+
+
+# the topic, the clusters of the run -> the place of the error, the start of the message, the hint
+PLACED: dict[str, tuple[Manifest, dict[str, ClusterSpec], tuple[str | int, ...], str, str]] = {
+    "no cluster": (
+        topic("a"),
+        BOTH,
+        ("metadata", "name"),
+        "a: names no cluster, and the run has 2",
+        "add clusters: [...] or a clusterSelector, or run with --cluster",
+    ),
+    "an address and a name": (
+        topic("a", clusters=["prod"]),
+        UNNAMED,
+        ("spec", "clusters"),
+        "a: names cluster prod, but the run has only the address of an unnamed cluster",
+        "add the Cluster document to the paths, or give it with --clusters",
+    ),
+    "an address and a label": (
+        topic("a", clusterSelector={"matchLabels": {"x": "y"}}),
+        UNNAMED,
+        ("spec", "clusterSelector"),
+        "a: names a clusterSelector, but the run has only the address of an unnamed cluster",
+        "add the Cluster document to the paths, or give it with --clusters",
+    ),
+    "no document": (
+        topic("a", clusters=["prod", "elsewhere"]),
+        {"prod": PROD},
+        ("spec", "clusters", 1),
+        "a: there is no Cluster elsewhere",
+        "the clusters of this run are: prod",
+    ),
+}
+
+
+@pytest.mark.parametrize(("wanted", "clusters", "path", "message", "hint"), PLACED.values(), ids=PLACED)
+def test_an_error_of_a_target_has_its_place_and_what_to_do(
+    wanted: Manifest, clusters: dict[str, ClusterSpec], path: tuple[str | int, ...], message: str, hint: str
+) -> None:
+    """A topic without a target is an error at the field that names the target, or at its name if it has none."""
+    positions = {("metadata", "name"): (3, 3), ("spec", "clusterSelector"): (7, 3), ("spec", "clusters"): (8, 3)}
+    source = PositionedSource("a.yaml", positions | {("spec", "clusters", 1): (9, 3)})
+    (error,) = resolve([wanted._replace(source=source)], clusters).errors
+    assert error.location == source.locate(path)
+    assert error.location.line > 1
+    assert (error.message.startswith(message), error.hint) == (True, hint)
+
+
+@pytest.mark.parametrize(
+    ("fields", "strict", "skipped"),
+    [
+        ({"clusters": []}, True, 1),
+        ({"clusters": []}, False, 1),
+        ({"clusters": ["gone"]}, False, 0),
+        ({"clusters": ["prod"]}, False, 0),
+        ({"clusters": ["prod", "gone"]}, False, 0),
+    ],
+)
+def test_only_a_topic_for_no_cluster_is_skipped(fields: dict[str, Any], strict: bool, skipped: int) -> None:
+    """A topic whose cluster has no document is checked without it, so that it does not count as skipped."""
+    assert resolve([topic("a", **fields)], BOTH, require_cluster_documents=strict).skipped_count == skipped
+
+
+@pytest.mark.parametrize(
+    ("name", "count", "hint"),
+    [
+        ("x", 0, "add the Cluster document to the paths, or give it with --clusters or --platform"),
+        ("x", 1, "the clusters of this run are: long-name-0"),
+        ("x", 10, ", long-name-9"),
+        ("x", 11, ", long-name-8 and 1 more"),
+        ("long-name", 1, "did you mean long-name-0? The clusters of this run are: long-name-0"),
+    ],
+)
+def test_the_hint_for_an_unknown_cluster(name: str, count: int, hint: str) -> None:
+    """The hint has a similar name, and up to ten clusters in order; the unnamed cluster is no cluster to name."""
+    found = unknown_cluster_hint(name, ["", *(f"long-name-{number}" for number in range(count))])
+    assert found.endswith(hint)
+    assert found.startswith(hint) or count >= 10
+
+
+def test_the_validated_topics_are_counted_once() -> None:
+    """A topic counts once for all its clusters, also if one of them has no document."""
+    topics = [topic("a", clusters=["prod", "test"]), topic("b", clusters=["gone"]), topic("c", clusters=["prod"])]
+    assert resolve(topics, BOTH, require_cluster_documents=False).validated_count == 3
+    assert resolve(topics, BOTH, require_cluster_documents=False, only_cluster="prod").validated_count == 3
+
+
+def test_clusters_of_one_name_without_a_place() -> None:
+    """A second Cluster that no document gives is no error, since no document can be corrected."""
+    first, second = cluster("prod"), ClusterSpec("prod")
+    for pair in ([first, second], [second, first], [second, ClusterSpec("prod")], [first, first]):
+        found, errors = index_clusters(pair)
+        assert (found["prod"] is pair[0], errors) == (True, [])
+
+
+def test_topics_with_one_selector_may_name_other_clusters_beside_it() -> None:
+    """A topic is meant for the clusters that it names and for those that its labels select."""
+    selector = {"matchLabels": {"env": "test"}}
+    for wanted in ([topic("a", clusters=["prod"]), topic("b")], [topic("b"), topic("a", clusters=["prod"])]):
+        topics = [each._replace(spec={**each.spec, "clusterSelector": selector}) for each in wanted]
+        assert names(resolve(topics, BOTH)) == {"prod": ["a"], "test": ["a", "b"]}

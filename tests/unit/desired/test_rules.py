@@ -254,7 +254,10 @@ def test_the_brokers_sizes_have_to_be_sizes() -> None:
         'auto.create.topics.enable: found "1", wanted true or false',
     ]
     good = {"num.partitions": " 4 ", "default.replication.factor": "3", "auto.create.topics.enable": "False"}
-    assert list(cluster_errors(cluster("prod", broker_config=good))) == []
+    least = {"num.partitions": "1", "default.replication.factor": "1"}
+    most = {"num.partitions": "2147483647", "default.replication.factor": "32767"}
+    for settings in (good, least, most):
+        assert list(cluster_errors(cluster("prod", broker_config=settings))) == []
 
 
 @pytest.mark.parametrize(("value", "warned"), [("true", True), (" TRUE ", True), ("false", False), (None, False)])
