@@ -289,3 +289,14 @@ def test_a_rule_may_be_about_changes_and_only_warn() -> None:
     assert first.source is not None
     assert (first.path, second.path) == (("spec", "rules", 0), ("spec", "rules", 1))
     assert first.locate("name") == first.source.locate((*first.path, "name")) != Location("law.yaml", 1, 1)
+
+
+def test_a_selector_of_namespaces_may_have_one_part() -> None:
+    """Labels without expressions select, and so do expressions without labels."""
+    owner = LabelSelectorRequirement("owner", SelectorOperator.EXISTS)
+    for given, wanted in (
+        ({"matchLabels": {"team": "shop"}}, LabelSelector({"team": "shop"}, ())),
+        ({"matchExpressions": [{"key": "owner", "operator": "Exists"}]}, LabelSelector({}, (owner,))),
+    ):
+        (allowed,) = _cluster(allowedTopics=[{"namespaces": {"from": "Selector", "selector": given}}]).allowed_topics
+        assert allowed == AllowedTopics(NamespacesFrom.SELECTOR, wanted)

@@ -446,3 +446,33 @@ def test_an_invalid_value_of_a_profile_is_an_error_of_the_cluster() -> None:
     (error,) = set(errors)
     place = ValueOrigin(on.source, ("spec", "profiles", "large", "config", "retention.ms"))
     assert error.location == place.locate()
+
+
+@pytest.mark.parametrize(
+    ("on", "message", "hint"),
+    [
+        (
+            ClusterSpec("prod", profiles={"small": {}, "large": {}}),
+            "orders: Cluster prod has no profile zzz",
+            "its profiles are: large, small; add zzz to its spec.profiles, or leave it out here",
+        ),
+        (
+            ClusterSpec("prod"),
+            "orders: Cluster prod has no profile zzz",
+            "it has no profiles; add zzz to its spec.profiles, or leave it out here",
+        ),
+        (
+            ClusterSpec(),
+            "orders: the unnamed cluster of an address option has no profile zzz",
+            "it has no profiles; add zzz to its spec.profiles, or leave it out here",
+        ),
+        (ClusterSpec("prod", profiles={"zz": {}}), "orders: Cluster prod has no profile zzz", "did you mean zz?"),
+    ],
+)
+def test_an_unknown_profile_is_an_error_at_its_name(on: ClusterSpec, message: str, hint: str) -> None:
+    """The error has the profiles that the cluster has, or the similar one."""
+    wanted = spec(on=on, partitions=1, replicationFactor=1, profiles=["zzz"])
+    (error,) = spec_errors(wanted)
+    assert (error.message, error.hint) == (message, hint)
+    assert error.location == wanted.manifest.source.locate(("spec", "profiles", 0))
+    assert [*spec_errors(wanted, cluster_document_known=False)] == []
