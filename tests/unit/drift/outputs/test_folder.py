@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from topiarist.drift.outputs import folder as folder_
+from topiarist.drift.outputs import html
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.results import LINE_FILES
 from topiarist.errors import Reason, TopiaristError
@@ -19,7 +20,7 @@ def _plain_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     """Render each format as the name of the run, because the folder decides nothing about them."""
     formats = dict.fromkeys(("summary.json", "summary.md", "metrics.prom"), lambda summary: str(summary["asOf"]))
     monkeypatch.setattr(folder_, "_SUMMARY_FORMATTERS", formats)
-    monkeypatch.setattr(folder_.html, "render_chunks", lambda summary, *files: [summary["asOf"].encode()])
+    monkeypatch.setattr(html, "render_chunks", lambda summary, *files: [summary["asOf"].encode()])
 
 
 def written(path: Path, name: str = "one") -> None:

@@ -265,6 +265,13 @@ def test_an_explanation_that_a_refusal_has_already_is_left_out() -> None:
     assert "      risk         keys map to other partitions\n" in text
 
 
+def test_a_safe_key_beside_a_risky_one_leaves_the_risk_its_name() -> None:
+    """The explanation of a risk names its key as soon as another key changes, also a safe one."""
+    both = UpdateConfig((SHARED, RETENTION_CHANGE))
+    text = render_plan(plan(existing_topic_plan("a", both)))
+    assert "      risk         retention.ms: messages older than 1 hour will be deleted\n" in text
+
+
 def test_a_move_shows_only_the_risk_that_its_lines_lack() -> None:
     """The copies of a move are in its heading, so that its risk is only what fewer replicas mean."""
     text = render_plan(plan(existing_topic_plan("a", MOVE)))
