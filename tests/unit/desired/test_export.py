@@ -90,6 +90,7 @@ def test_no_size_of_one_becomes_a_default() -> None:
         (ZooKeeperAccess("zk1:2181,zk2:2181/kafka-eu"), "eu"),
         (ZooKeeperAccess("zk1.Shop_EU:2181/kafka"), "shop-eu"),
         (ZooKeeperAccess("zk1:2181"), "kafka"),
+        (ZooKeeperAccess("zk.shop,zk.office"), "shop"),
         (None, "kafka"),
     ],
 )
@@ -458,3 +459,11 @@ def test_a_value_of_a_key_that_kafka_knows_may_be_long() -> None:
     found = exported(foreign(config=config), on=on)
     assert config_of(config, on=on).keys() == {"min.cleanable.dirty.ratio", "own.key"}
     assert [item.message.partition(":")[0] for item in found.unmanaged] == ["own.long"]
+
+
+def test_a_value_that_only_one_mode_refuses_is_exported_from_the_other() -> None:
+    """Remote storage that no setting declares is left out of a cluster with ZooKeeper only: KRaft refuses it itself."""
+    config = {"remote.storage.enable": "true"}
+    through_brokers = ClusterSpec("prod", kafka=KafkaAccess("b1:9092"), version=(3, 9))
+    for on, exported_config in ((NEW, {}), (through_brokers, {"remote.storage.enable": True})):
+        assert config_of(config, on=on) == exported_config

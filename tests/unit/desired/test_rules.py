@@ -17,7 +17,7 @@ from topiarist.errors import Reason
 from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.types import KafkaVersion, format_version
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
-from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin
+from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin, find_origin
 from topiarist.planning.builder import config_hint
 
 BARE = ClusterSpec()
@@ -84,6 +84,10 @@ WRONG: dict[str, tuple[dict[str, Any], ClusterSpec, str]] = {
     ),
     "unequal lists": (
         *({"replicaAssignment": [[1, 2], [3]]}, BARE),
+        "replicaAssignment: found different numbers of replicas",
+    ),
+    "unequal lists beside the factor of the first": (
+        *({"replicaAssignment": [[1, 2], [3]], "replicationFactor": 2}, BARE),
         "replicaAssignment: found different numbers of replicas",
     ),
     "a broker twice": ({"replicaAssignment": [[1, 1]]}, BARE, "replicaAssignment: found broker 1 twice"),
@@ -476,3 +480,27 @@ def test_an_unknown_profile_is_an_error_at_its_name(on: ClusterSpec, message: st
     assert (error.message, error.hint) == (message, hint)
     assert error.location == wanted.manifest.source.locate(("spec", "profiles", 0))
     assert [*spec_errors(wanted, cluster_document_known=False)] == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "names", "settings"),
+    [
+        ({"replicationFactor": 1}, "partitions", "num.partitions"),
+        ({"partitions": 1}, "replicationFactor", "default.replication.factor"),
+        (
+            {"ensure": "Present"},
+            "partitions and replicationFactor",
+            "num.partitions and default.replication.factor",
+        ),
+    ],
+)
+def test_a_missing_size_can_be_given_in_three_places(fields: dict[str, Any], names: str, settings: str) -> None:
+    """The error stands at the topic, and its hint names the fields and the settings of the brokers."""
+    wanted = spec(on=BARE, **fields)
+    (error,) = spec_errors(wanted)
+    assert error.location == find_origin(wanted).locate()
+    assert error.message == f"orders: found no {names}, neither in the topic nor in the defaults of its cluster"
+    assert error.hint == (
+        f"the brokers' own defaults are not used: set {names} here or in spec.defaults of the Cluster, "
+        f"or give the brokers' values in its brokerConfig ({settings})"
+    )

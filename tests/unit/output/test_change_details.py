@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from topiarist.model.moves import LeaderChange, ReplicaMove
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -9,6 +12,8 @@ from topiarist.model.plan import (
     ConfigItem,
     CreateTopic,
     DeleteTopic,
+    ElectLeaders,
+    MoveReplicas,
     Risk,
     RiskAssessment,
     TakeOwnership,
@@ -75,7 +80,7 @@ def test_long_and_unprintable_values_are_cut_and_escaped() -> None:
     """Long values are cut and unprintable characters escaped, so no stored value breaks a line."""
     (detail,) = list_field_changes([config(("x", "a\nb", "y" * 1000))])
     assert detail.before == "a\\nb"
-    assert len(detail.after) == MAX_VALUE_LENGTH
+    assert len(detail.after) == MAX_VALUE_LENGTH == 120
 
 
 def test_what_may_be_secret_is_hidden() -> None:
@@ -96,3 +101,20 @@ def test_risks_are_those_of_one_kind() -> None:
     )
     assert describe_risk_reasons(UpdateConfig(items), Risk.DATA_LOSS) == "a: messages go; c: more goes"
     assert describe_risk_reasons(GROWTH, Risk.DISRUPTIVE) == "keys move"
+
+
+def test_moves_and_elections_have_a_field_for_each_partition() -> None:
+    """Lists and leaders before and after are fields of their partition."""
+    moves = (ReplicaMove("a", 7, (1, 2), (3, 2)),)
+    changes = [MoveReplicas(moves, LOSS), ElectLeaders((LeaderChange(4, 2, 1),), LOSS)]
+    assert [*list_field_changes(changes)] == [
+        FieldChange("replicas.7", "1,2", "3,2"),
+        FieldChange("leader.4", "2", "1"),
+    ]
+
+
+@pytest.mark.parametrize(("count", "more"), [(8, ""), (9, " and 1 other field"), (1008, " and 1,000 other fields")])
+def test_eight_fields_are_listed(count: int, more: str) -> None:
+    """Up to eight fields are listed, and of more the first eight."""
+    words = describe_old_and_new([config(*((f"k{number:04}", None, "1") for number in range(count)))])
+    assert words == ", ".join(f"k{number:04} not set -> 1" for number in range(8)) + more

@@ -12,7 +12,7 @@ def format_explanation(layout: TextLayout, explanation: Explanation) -> str:
     lines += [f"  {line}" for line in layout.wrap(explanation.meaning, layout.text_width - 2)]
     width = max((len(label) for label, _ in explanation.facts), default=0)
     for label, text in explanation.facts:
-        first, *rest = layout.wrap(text, layout.text_width - width - 4) or [""]
+        first, *rest = layout.wrap(text, layout.text_width - width - 4)
         lines.append(f"  {label.ljust(width)}  {first}".rstrip())
         lines += [f"  {' ' * width}  {line}" for line in rest]
     return "\n".join(lines) + "\n"

@@ -159,6 +159,7 @@ def test_a_run_is_told_what_it_needs_to_be_given() -> None:
     """Losses have the option with the names of their topics; one refusal of many topics has one fix for all of them."""
     losses, refused = plan.build_document(plan_pages.make_plans()[:1], [], [])["permissions"]["rows"]
     assert (losses["needed"], losses["refused"]) == ("changes that may lose data: 10 topics", False)
+    assert losses["where"] == "apply --yes, also with --plan or --reviewed; without --yes a person confirms"
     option, _, names = losses["option"].partition("=")
     assert (option, len(names.split(","))) == ("--allow-risk DataLoss", 10)
     assert (refused["needed"], refused["option"], refused["refused"]) == ("refused, NotAdopted: 6 topics", "", True)

@@ -135,6 +135,26 @@ def test_the_head_of_the_values_says_which_they_are() -> None:
         assert f"  values           {words}" in lines
 
 
+def test_a_value_of_24_characters_makes_the_column_wide() -> None:
+    """A longer value has no part in the width of the column, so that it does not move the sources of the others."""
+    for length, blanks in ((24, 25), (25, 2)):
+        first, second = (ValueSource(f"config.{key}", actual_source=ON_TOPIC) for key in "ab")
+        lines = values_of(replace(first, actual="1"), replace(second, actual="v" * length))
+        assert lines[1] == f"      a  1{' ' * blanks}set on the cluster"
+        assert lines[2] == f"      b  {'v' * length}  set on the cluster"
+
+
+def test_a_long_name_uses_the_whole_page() -> None:
+    """A name that does not fit beside its phase is above it, broken at the end of a terminal only."""
+    for length, parts in ((15, []), (16, [16]), (78, [78]), (79, [78, 1])):
+        name = "n" * length
+        found = describe(cluster(topic(name)), EU, ResolvedTopic(name), None, None, "default")
+        lines = format_descriptions([found], TextLayout(spare_width=0)).splitlines()[3:]
+        assert lines[: len(parts)] == [f"  {'n' * part}" for part in parts]
+        phase = f"{'':19}exists; its partition states are not known"
+        assert lines[len(parts)] == (phase if parts else f"  {name}{phase[length + 2 :]}")
+
+
 def test_values_stand_in_columns() -> None:
     """Keys and short values have a column; a long value takes its source to the next line if there is no room."""
     values = [

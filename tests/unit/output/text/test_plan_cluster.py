@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from support.plans import KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan, render_plan
 from support.states import CLUSTER_ID, PositionedSource, cluster, spec, spread_replicas, topic
 from topiarist.errors import Reason
-from topiarist.kafka.types import Broker
+from topiarist.kafka.config_rules import ConfigRules
+from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -328,6 +329,26 @@ def test_the_header_counts_brokers_and_racks(brokers: tuple[Broker, ...], words:
     """The header has the number of brokers and racks; an empty rack name is a rack."""
     found = Plan(cluster="", cluster_id="", brokers=brokers)
     assert format_plans([found], TextLayout()).startswith(f"cluster without id, {words}, no controller\n")
+
+
+@pytest.mark.parametrize(
+    ("controller", "epoch", "mode", "words"),
+    [
+        (None, 0, ClusterMode.ZOOKEEPER, "no controller"),
+        (None, 7, ClusterMode.KRAFT, "no controller"),
+        (1, 0, ClusterMode.KRAFT, "controller not known"),
+        (1, 7, ClusterMode.KRAFT, "controller 1, epoch 7"),
+        (1, 0, ClusterMode.ZOOKEEPER, "controller 1, epoch 0"),
+    ],
+)
+def test_the_header_has_the_controller_as_far_as_it_is_known(
+    controller: int | None, epoch: int, mode: ClusterMode, words: str
+) -> None:
+    """Brokers in KRaft mode name any of themselves as controller, so that one without an epoch is not shown."""
+    found = Plan(
+        cluster="", cluster_id="", controller=controller, controller_epoch=epoch, config_rules=ConfigRules(mode=mode)
+    )
+    assert format_plans([found], TextLayout()).startswith(f"cluster without id, no brokers, {words}\n")
 
 
 def test_several_clusters_end_with_all_of_them() -> None:

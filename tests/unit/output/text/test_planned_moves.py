@@ -92,6 +92,10 @@ def test_several_reasons_count_their_partitions() -> None:
     assert describe_move_reasons(found.moves(), wanted) == (
         "broker 4 is drained (Cluster.spec.drainBrokers): 1 partition; replicationFactor is 4: 2 partitions"
     )
+    two = spec(on=replace(DRAINING, drain_brokers=frozenset({3, 4})), partitions=2, replicationFactor=2)
+    assert describe_move_reasons([move("14", "12", MoveKind.DRAIN)], two) == (
+        "broker 4 is drained (Cluster.spec.drainBrokers)"
+    )
     both = [move("145", "126", MoveKind.DRAIN, MoveKind.RACKS)]
     assert describe_move_reasons(both, wanted) == (
         "broker 4 is drained (Cluster.spec.drainBrokers): 1 partition; "
