@@ -106,7 +106,7 @@ def test_risks_are_those_of_one_kind() -> None:
 def test_moves_and_elections_have_a_field_for_each_partition() -> None:
     """Lists and leaders before and after are fields of their partition."""
     moves = (ReplicaMove("a", 7, (1, 2), (3, 2)),)
-    changes = [MoveReplicas(moves, LOSS), ElectLeaders((LeaderChange(4, 2, 1),), LOSS)]
+    changes: list[Change] = [MoveReplicas(moves, LOSS), ElectLeaders((LeaderChange(4, 2, 1),), LOSS)]
     assert [*list_field_changes(changes)] == [
         FieldChange("replicas.7", "1,2", "3,2"),
         FieldChange("leader.4", "2", "1"),

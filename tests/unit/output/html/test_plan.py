@@ -294,3 +294,13 @@ def test_an_observed_or_cluster_wide_refusal_needs_no_permission() -> None:
         "where": "pass --adopt=a",
         "refused": True,
     }
+
+
+def test_the_page_has_each_of_its_scripts_and_styles() -> None:
+    """No file of the page is left out: a missing one would end its script early, or show its rows without a style."""
+    text = plan.format_plans([], [], "/repo")
+    found = {kind: inner for kind, attributes, inner in PIECES.findall(text) if not attributes}
+    for kind, pattern in (("script", "*.js"), ("style", "*.css")):
+        files = [*ASSETS.glob(pattern)]
+        assert len(files) > 1
+        assert [path.name for path in files if path.read_text().strip() not in found[kind]] == []

@@ -331,6 +331,7 @@ def test_no_changes_are_few_words() -> None:
     )
     assert "### No changes: no topics are declared.\n" in shown(plan(unchanged=0))
     assert "### No plan\n\n**1 cluster could not be planned" in shown(failed=["prod-eu"])
+    assert shown() == "<!-- topiarist plan -->\n### No changes: no topics are declared.\n\n\n"
 
 
 def test_only_records_to_write_are_no_risk() -> None:

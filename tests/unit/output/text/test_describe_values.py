@@ -11,7 +11,7 @@ from support.states import cluster, spec, topic
 from topiarist.errors import Location, Reason
 from topiarist.inspection.describe import Description, ResolvedTopic, describe
 from topiarist.inspection.partition_health import IssueType, Partition, PartitionIssue
-from topiarist.inspection.topic_phase import Phase, TopicPhase
+from topiarist.inspection.topic_phase import IN_PROGRESS, Phase, TopicPhase
 from topiarist.inspection.value_sources import ActualSource, DesiredSource, ValueSource
 from topiarist.model.plan import Issue, TopicPlan
 from topiarist.model.spec import ClusterSpec
@@ -341,3 +341,59 @@ def test_sections_of_two_clusters_are_divided() -> None:
     half, rest = text[: len(text) // 2], text[len(text) // 2 :]
     assert rest == f"\n{half}"
     assert half.count("\n\n") == 2
+
+
+def notes_of(seen: ClusterState, name: str = "a", on: ClusterSpec = EU, **fields: Any) -> list[str]:
+    """Return the notes about a topic."""
+    found = describe(seen, on, ResolvedTopic(name), None, None, "default")
+    lines = lines_of(replace(found, values=(), **fields), TextLayout(width=300))
+    return [line.removeprefix("      note         ") for line in lines if line.startswith("      note ")]
+
+
+PROTECTED = "protected, because other software owns it: topiarist refuses growth, deletion and changes of cleanup"
+UNEQUAL = topic("a", [(1, 2), (1,)])
+
+
+def test_a_topic_of_other_software_is_noted() -> None:
+    """Internal topics are noted whether they exist or not, a protected one if it exists."""
+    on = ClusterSpec("eu", protected=("connect-*",))
+    names = ("__consumer_offsets", "__topiarist", "connect-offsets")
+    words = [
+        "internal topic of Kafka: topiarist never changes it",
+        "internal topic of topiarist: no manifest changes it",
+        PROTECTED,
+    ]
+    assert [notes_of(cluster(topic(name)), name, on) for name in names] == [[each] for each in words]
+    assert [notes_of(cluster(), name, on) for name in names] == [[words[0]], [words[1]], []]
+
+
+def test_missing_brokers_and_odd_lists_are_noted() -> None:
+    """Replicas on brokers that are not registered, and unequal numbers of replicas, each have a note."""
+    away = cluster(topic("a", [(1, 7), (8, 7)]))
+    (missing,) = notes_of(away)
+    assert missing == "brokers 7, 8, with replicas of it, are not registered"
+    deleted = TopicPhase(Phase.MARKED_FOR_DELETION, "marked")
+    assert notes_of(away, phase=deleted) == []
+    (unequal,) = notes_of(cluster(UNEQUAL))
+    known = TopicPlan("a", notices=(Issue(Reason.EXISTING_PROBLEM, unequal),))
+    assert notes_of(cluster(UNEQUAL), pending_plan=known) == []
+    other = TopicPlan("a", notices=(Issue(Reason.EXISTING_PROBLEM, "other"),))
+    assert notes_of(cluster(UNEQUAL), pending_plan=other) == [unequal]
+
+
+@pytest.mark.parametrize(
+    ("phase", "blocked_by", "bypasses", "noted"),
+    [
+        (Phase.NOT_INITIALIZED, IN_PROGRESS, True, True),
+        (Phase.NOT_INITIALIZED, IN_PROGRESS, False, False),
+        (Phase.NOT_INITIALIZED, "a broker", True, False),
+        (Phase.MARKED_FOR_DELETION, IN_PROGRESS, True, False),
+    ],
+)
+def test_a_topic_that_the_controller_missed_can_be_nudged(
+    phase: Phase, blocked_by: str, bypasses: bool, noted: bool
+) -> None:
+    """The command is noted where topiarist writes to ZooKeeper itself and nothing else explains the wait."""
+    state = cluster(topic("a", [(1,)]), bypasses_brokers=bypasses)
+    words = "if this does not change, the controller missed the topic: run topiarist nudge a"
+    assert notes_of(state, phase=TopicPhase(phase, "so", blocked_by)) == ([words] if noted else [])
