@@ -333,7 +333,7 @@ def test_an_error_of_a_target_has_its_place_and_what_to_do(
     ],
 )
 def test_only_a_topic_for_no_cluster_is_skipped(fields: dict[str, Any], strict: bool, skipped: int) -> None:
-    """A topic whose cluster has no document is checked without it, so that it does not count as skipped."""
+    """A topic of a cluster without a document is checked, so that it does not count as skipped."""
     assert resolve([topic("a", **fields)], BOTH, require_cluster_documents=strict).skipped_count == skipped
 
 

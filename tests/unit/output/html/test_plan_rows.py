@@ -42,7 +42,7 @@ MOVE = ReplicaMove("a", 7, (1, 2, 3), (2, 1, 4), (MoveKind.DRAIN, MoveKind.SPREA
 
 
 def wanted() -> TopicSpec:
-    """Return the spec of a topic whose file has a place for each field."""
+    """Return the spec of a topic with a place in its file for each field."""
     return spec("a", positions=POSITIONS, ensure="Present", config={"retention.ms": 3600000})
 
 
@@ -203,7 +203,7 @@ def test_an_observed_topic_has_notices_only() -> None:
 
 
 def test_a_topic_without_a_manifest_has_no_place() -> None:
-    """A topic that no document declares has rows without a place; an adoption with changes is said in each."""
+    """A topic that no document declares has rows without a place; each row has an adoption beside its change."""
     found = TopicPlan("a", topic("a", owner="x"), OwnershipRecord("x"), OWN_RECORD, (TakeOwnership(), Nudge((1,))))
     taken, nudged = list_rows(make_plan(found), "/repo")
     assert (taken.place, nudged.place) == ("", "")

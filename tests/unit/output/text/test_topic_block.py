@@ -86,7 +86,7 @@ def test_a_change_has_a_sign_an_action_and_a_subject(
 
 
 def test_a_topic_that_does_not_exist_has_no_number_of_partitions() -> None:
-    """A move of a topic whose size is not known names only the partitions that move."""
+    """A move of a topic of unknown size names only the partitions that move."""
     assert topic_block.describe_action(TopicPlan("a", changes=(MOVE,))) == "move 1 partition, 1 copy"
     assert summarize_changes([MOVE]) == "move 1 partition, 1 copy"
 
@@ -210,7 +210,7 @@ def test_what_differs_is_in_no_group() -> None:
 
 
 def test_a_change_that_also_adopts_keeps_its_block() -> None:
-    """A topic whose record is written with a shared default has a block of its own, as the group does not say it."""
+    """A topic that a shared default changes and that is adopted with it has a block of its own."""
     grouped = GroupedItems(defaults={("flush.ms", "2"): ()})
     own = existing_topic_plan("a", UpdateConfig((SHARED,)))
     adopted = replace(own, before=topic("a", managed_keys=None), record_before=None)
@@ -291,7 +291,7 @@ def test_the_usage_of_a_topic_stands_in_its_block_only() -> None:
 
 
 def test_notices_below_a_shared_block_point_to_it() -> None:
-    """With ``-v`` the notices of a topic whose change a group shows refer to the group above."""
+    """With ``-v`` the notices of a topic in a group refer to the group above."""
     topics = [
         replace(existing_topic_plan(name, UpdateConfig((SHARED,))), notices=(Issue(Reason.UNMANAGED, "left alone"),))
         for name in "abcd"
