@@ -24,6 +24,7 @@ from topiarist.kubernetes.status.events import (
     Event,
     annotation_events,
     cluster_events,
+    left_events,
     stall_events,
     topic_events,
     unusable_events,
@@ -335,3 +336,13 @@ def test_an_event_is_about_a_write_of_the_operator(result: Result, count: int) -
     plan = TopicPlan("orders", changes=(CreateTopic(states.spread_replicas(3), {}),))
     found = make_result(resource_bodies.topic("orders"), SyncState.CHANGED)
     assert len([*topic_events("prod", {}, found._replace(plan=plan, outcome=Outcome("orders", result)))]) == count
+
+
+def test_a_cluster_that_a_topic_leaves_is_a_warning() -> None:
+    """A Topic that was applied on a cluster leaves its topic there; a cluster without a plan so far is no news."""
+    parts = [{"name": "eu", "generation": 1}, {"name": "us", "generation": 2}, {"name": "ap"}]
+    topic = resource_bodies.topic("orders", status={"clusters": parts})
+    message = "us: the Topic does not declare this cluster any more; its topic and record stay there"
+    assert [*left_events(topic, {"clusters": [{"name": "eu"}]})] == [Event("LeftCluster", message, warning=True)]
+    assert len([*left_events(topic, {})]) == 2
+    assert [*left_events(resource_bodies.topic("orders"), {})] == []

@@ -589,3 +589,15 @@ def test_a_refusal_is_as_important_as_a_loss(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(plan_, "_MAX_TABLE_BYTES", 60)
     rows = [line for line in shown(losing, refused).splitlines() if line.startswith(("| `", "| and"))]
     assert [row.split(" |")[0] for row in rows] == ["| `a`", "| and 1 more"]
+
+
+def test_a_table_is_filled_to_its_last_byte(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each row counts with its line end; a row that would exceed the limit by one byte is counted instead."""
+    fleet = [replace(plan(), cluster=name) for name in ("a", "b", "c")]
+    rows = [line for line in shown(*fleet).splitlines() if line.startswith("| `")]
+    size = sum(len(row) + 1 for row in rows)
+    for limit, kept in ((size, 3), (size - 1, 2)):
+        monkeypatch.setattr(plan_, "_MAX_TABLE_BYTES", limit)
+        text = shown(*fleet)
+        assert text.count("| `") == kept
+        assert ("| and 1 more |" in text) is (kept == 2)

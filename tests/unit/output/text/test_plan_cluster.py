@@ -14,6 +14,7 @@ from support.states import CLUSTER_ID, PositionedSource, cluster, spec, spread_r
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.types import Broker, ClusterMode
+from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -22,6 +23,7 @@ from topiarist.model.plan import (
     DeleteTopic,
     Issue,
     Load,
+    MoveReplicas,
     Plan,
     Risk,
     RiskAssessment,
@@ -292,6 +294,24 @@ def test_brokers_have_a_row_each_with_their_rack() -> None:
         "      2 (rack b)          120               360 -> 362\n"
         "      3 (rack c)            7                 9\n"
         "      9 (not registered)    0                 5\n"
+    ) in render_plan(found)
+
+
+def test_brokers_show_what_they_copy_and_whether_they_are_empty() -> None:
+    """A plan that moves replicas has what comes in and goes out for each broker, and what is left of drained ones."""
+    moves = (ReplicaMove("a", 0, (1, 2), (3, 2)), ReplicaMove("a", 1, (2, 1), (2, 3)))
+    move = MoveReplicas(moves, RiskAssessment(Risk.DISRUPTIVE, "copies"))
+    found = replace(
+        plan(existing_topic_plan("a", move)),
+        load={1: Load(1, 2), 2: Load(1, 1003), 3: Load(0, 0)},
+        brokers=(Broker(1), Broker(2), Broker(3)),
+        drain_brokers=frozenset({1, 2}),
+    )
+    assert (
+        "  brokers          leaders           replicas           in    out\n"
+        "      1            1 -> 0                2 ->     0      0      2   drained\n"
+        "      2            1                 1,003               0      0   draining: 1,003 left\n"
+        "      3            0 -> 1                0 ->     2      2      0\n"
     ) in render_plan(found)
 
 

@@ -58,6 +58,7 @@ SHARED = ConfigItem("flush.ms", "1", "2", SAFE_ASSESSMENT, inherited=True)
     [
         ((CREATE,), "+", "create 1 partition x 2 replicas", ["creation"]),
         ((CreateTopic(((1, 2), (1,)), {}),), "+", "create 2 partitions x 1 to 2 replicas", ["creation"]),
+        ((CreateTopic(((1, 2), (1,), (1, 2, 3)), {}),), "+", "create 3 partitions x 1 to 3 replicas", ["creation"]),
         ((GROW, CONFIGURE), "~", "grow 1,200 -> 1,202 partitions, configure", ["growth", "retention.ms"]),
         ((MOVE,), "~", "move 1 of 3 partitions, 1 copy", ["move"]),
         ((ELECT,), "~", "elect the preferred leaders of 1 partition", ["election"]),
