@@ -35,6 +35,7 @@ DIGEST = "sha256:0123456789abcdef"
         ("topiarist.dev/from-profiles", "retention.ms", ""),
         ("topiarist.dev/from-broker-config", "retention.ms", ""),
         ("example.com/paused", "True", ""),
+        ("topiarist.io/other", "True", ""),
         ("kubectl.kubernetes.io/last-applied-configuration", '{"apiVersion": "topiarist.dev/v1"}', ""),
         (
             "topiarist.dev/paused",

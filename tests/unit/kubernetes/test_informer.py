@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import pairwise
 from typing import Any, cast
 
 import pytest
@@ -243,6 +244,26 @@ def test_an_outage_is_logged_once_and_asked_about_again_and_again(caplog: pytest
 
     with caplog.at_level(logging.INFO):
         played(work, "a")
+
+
+def test_a_server_that_is_away_is_asked_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pause doubles from one second to five, and is at least what the server asks for; chance takes half of it."""
+    shares = list[tuple[float, float]]()
+    monkeypatch.setattr("random.uniform", lambda low, high: shares.append((low, high)) or high)
+
+    async def work(copy: Copy) -> None:
+        server = copy.server
+        for _ in range(6):
+            await copy.hears(ApiError(0, "no answer"), seconds=0)
+        await copy.hears(ApiError(429, "wait", retry_after=9.0), seconds=0)
+        await copy.hears(seconds=60.0)
+        asked = server.asked_at[-8:]
+        first, *pauses = (round(later - earlier, 3) for earlier, later in pairwise(asked))
+        assert first == 1.0 + 1.0  # the watch was open for a second
+        assert pauses == [2.0, 4.0, 5.0, 5.0, 5.0, 18.0]
+        assert {*shares} == {(0.5, 1.0)}
+
+    played(work, "a")
 
 
 def test_a_spec_that_has_not_changed_is_not_read_again() -> None:

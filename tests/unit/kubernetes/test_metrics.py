@@ -278,6 +278,22 @@ def test_a_cluster_that_is_gone_leaves_nothing_that_stands_still() -> None:
     metrics.remove_cluster("never-seen")
 
 
+def test_a_cluster_that_is_gone_moves_nothing() -> None:
+    """No gauge of moves stays behind; that of another cluster does, and what was counted is kept."""
+    metrics = Metrics()
+    moves = (ReplicaMove("a", 0, (5, 1), (2, 1)),)
+    for cluster in ("prod", "test"):
+        found = ReconcileResult(
+            [], states.cluster(), moves=ClusterMoves((), moves, 1, 1, is_sent=True, draining={5: 1})
+        )
+        metrics.record_reconcile(cluster, found, (), 0.5, MOMENT)
+    metrics.remove_cluster("prod")
+    gauges = ("partitions_left", "copies_left", "copies_in_flight", "stalled", "throttle_left")
+    assert [[*figures(metrics, f"topiarist_moves_{name}")] for name in gauges] == [[("test",)]] * 5
+    assert [*figures(metrics, "topiarist_moves_drained_replicas_left")] == [("5", "test")]
+    assert {*figures(metrics, "topiarist_moves_batches_total")} == {("prod",), ("test",)}
+
+
 def test_clusters_are_a_work_queue() -> None:
     """Whether a pass is called for, how often it was, and how often one followed a failure."""
 
