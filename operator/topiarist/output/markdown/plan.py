@@ -302,7 +302,7 @@ def _fill_comment(clusters: Sequence[_ClusterSections], max_bytes: int) -> None:
     share = max_bytes // (2 * max(len(clusters), 1))
     for cluster in clusters if share >= _MIN_SHARE_BYTES else ():
         for at in cluster.list_omitted():
-            max_bytes -= cluster.include(at, min(share - cluster.used_bytes, max_bytes))
+            max_bytes -= cluster.include(at, share - cluster.used_bytes)
             if cluster.failed_attempts == _MAX_ATTEMPTS_PER_CLUSTER:
                 break
     queues = []

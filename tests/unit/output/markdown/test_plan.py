@@ -469,6 +469,7 @@ def test_a_cluster_without_room_says_how_many_topics_are_not_shown() -> None:
     text = shown(*fleet)
     assert len(text.encode()) < plan_.MAX_COMMENT_BYTES
     cut = text.partition("**Clusters that do not fit into this comment**\n\n")[2].partition("\n\n")[0].splitlines()
+    assert sum(len(line) + 1 for line in ("**Clusters that do not fit into this comment**", "", *cut)) <= 6_000
     assert re.fullmatch(r"- `c[0-9]{4}`: 2 topics not shown", cut[0])
     assert re.fullmatch(r"- [0-9]+ other clusters: [0-9]+ topics not shown", cut[-1])
     others = int(cut[-1].split()[1])
@@ -601,3 +602,16 @@ def test_a_table_is_filled_to_its_last_byte(monkeypatch: pytest.MonkeyPatch) -> 
         text = shown(*fleet)
         assert text.count("| `") == kept
         assert ("| and 1 more |" in text) is (kept == 2)
+
+
+def test_a_cluster_that_fails_often_waits_for_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cluster with too large sections goes behind the others after each failure, so that all small ones are shown."""
+    monkeypatch.setattr(plan_, "MAX_COMMENT_BYTES", 20_000)
+    wide = CreateTopic(spread_replicas(1), {f"key.{number:03}": "v" * 60 for number in range(300)})
+    refusals = [FEWER._replace(message=f"has {at}") for at in range(100)]
+    large = plan(*(existing_topic_plan(f"large{at:02}", wide, findings=(each,)) for at, each in enumerate(refusals)))
+    small = plan(existing_topic_plan("small", findings=(FEWER,)))
+    fleet = [replace(large, cluster="a")] + [replace(small, cluster=f"b{at}") for at in range(25)]
+    text = plan_.format_plans(fleet, [], ROOT)
+    assert text.count("#### `small`: refused") == 25
+    assert "100 topics not shown" in text
