@@ -32,7 +32,7 @@ def changed(name: str, *path: str | int, value: Any = None) -> dict[str, Any]:
         del found[last]
     else:
         found[last] = value
-    return cast(dict[str, Any], body)
+    return body
 
 
 SCHEMA = ("schema", "openAPIV3Schema", "properties")

@@ -213,3 +213,32 @@ def test_the_topic_of_records_is_kept_beside_the_cluster_id() -> None:
         assert world.server.bodies[-1]["metadata"]["annotations"] == {PIN: OTHER_ID}
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("pin", "spec", "status", "is_same"),
+    [
+        (CLUSTER_ID, {}, {}, True),
+        ("", {"clusterId": CLUSTER_ID}, {}, True),
+        ("", {}, {"clusterId": CLUSTER_ID}, True),
+        ("", {"clusterId": OTHER_ID}, {"clusterId": CLUSTER_ID}, True),
+        (OTHER_ID, {"clusterId": CLUSTER_ID}, {}, True),
+        (OTHER_ID, {}, {"clusterId": CLUSTER_ID}, False),
+        ("", {"clusterId": OTHER_ID}, {}, False),
+        ("", {}, {}, False),
+    ],
+)
+def test_topics_of_another_cluster_with_the_same_id_are_declared(
+    pin: str, spec: dict[str, Any], status: dict[str, Any], is_same: bool
+) -> None:
+    """Whatever suggests the same Kafka cluster holds deletions, unless the Cluster is bound to another one."""
+    world = World()
+    home = resource_bodies.cluster("a", meta={"annotations": {PIN: CLUSTER_ID}})
+    rival = resource_bodies.cluster("b", meta={"annotations": {PIN: pin} if pin else {}}, **spec)
+    for resource in (home, resource_bodies.updated_body(rival, status=status)):
+        world.store.upsert(resource)
+    world.store.upsert(resource_bodies.topic("orders", clusters=["b"]))
+    world.store.upsert(resource_bodies.topic("clicks", clusters=["a"]))
+    world.store.upsert(resource_bodies.topic("gone", clusters=["b"], ensure="Absent"))
+    found = world.identities.declared_by_others(home)
+    assert found == ({"orders": "Topic shop/orders of Cluster b"} if is_same else {})

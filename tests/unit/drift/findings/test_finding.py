@@ -24,12 +24,14 @@ from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
     AddPartitions,
     Change,
+    ConfigItem,
     CreateTopic,
     DeleteTopic,
     Issue,
     MoveReplicas,
     Plan,
     Risk,
+    RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
@@ -232,6 +234,22 @@ def test_two_reasons_for_one_field_are_one_finding() -> None:
     assert row.message.endswith(
         "broker can take replicas; was deleted by another client; a recreated topic would be empty"
     )
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_the_highest_risk_of_one_field_counts(reverse: bool) -> None:
+    """Of two refusals of one key both reasons, messages and hints are kept, each once, and the higher risk."""
+    issues = [
+        Issue(reason, reason.value, ("config",), "ask", (UpdateConfig((ConfigItem("x", "1", "2", assessment),)),))
+        for reason, assessment in (
+            (Reason.NOT_ADOPTED, RiskAssessment(Risk.DATA_LOSS, "gone")),
+            (Reason.FROZEN, RiskAssessment(Risk.SAFE)),
+        )
+    ][:: -1 if reverse else 1]
+    (row,) = make_findings(TopicPlan("orders", topic(), refusals=tuple(issues), spec=spec()))
+    assert (row.field, row.risk, row.explanation) == ("config.x", Risk.DATA_LOSS, "gone")
+    assert row.reasons == tuple(issue.reason for issue in issues)
+    assert (row.message, row.hint) == ("; ".join(issue.message for issue in issues), "ask")
 
 
 def test_explicit_lists_that_differ_are_told_by_partition() -> None:
