@@ -28,6 +28,7 @@ from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 README = (ROOT / "README.md").read_text()
 ADDRESS = "zk1.example.com:2181/kafka"
+CLUSTER_ID = "7sYkR1TQ9mWb3xE0uVfLpA"
 
 (STEPS,) = [block.text for block in blocks(README) if block.language == "sh" and "helm install" in block.text]
 
@@ -67,7 +68,8 @@ def test_the_steps_lead_to_a_topic(server: ApiServer, namespace: str, kafka: Sim
     words = [word for word in container["args"] if not word.startswith("--listen=")]
     token = site.api.request_token(site.namespace, "topiarist")
     rest = STEPS[STEPS.index("cat > ") :].replace("--namespace topiarist", f"--namespace {site.namespace}")
-    assert rest.count(ADDRESS) == 1
+    assert rest.count(ADDRESS) == rest.count(CLUSTER_ID) == 1
+    rest = rest.replace(ADDRESS, kafka.connect).replace(CLUSTER_ID, kafka.cluster_id)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / "kubectl").symlink_to(site.api.endpoint.kubectl)
     environment = {
@@ -78,7 +80,7 @@ def test_the_steps_lead_to_a_topic(server: ApiServer, namespace: str, kafka: Sim
     operator = OperatorProcess(server, site.namespace, tmp_path / "operator", *words[1:], token=token)
     with operator, connect_client(kafka.connect) as client:
         done = subprocess.run(
-            ["bash", "-e", "-c", rest.replace(ADDRESS, kafka.connect)],
+            ["bash", "-e", "-c", rest],
             cwd=tmp_path,
             env=environment,
             capture_output=True,
