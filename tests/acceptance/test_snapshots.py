@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 from pathlib import Path
@@ -29,14 +30,34 @@ def quietly(command: str, more: str = "") -> list[str]:
     return [line for line in said if line != "--- stderr" and not line.startswith("planned from ")]
 
 
+ONLY_LIVE = re.compile(r"\n {6}warning {6}min\.insync\.replicas is .*(\n {19}\S.*)*")
+"""What a snapshot does not have: replicas in sync, and so the notice that a partition is below its minimum."""
+OUT_OF_SYNC = {"plan/moves-below-min-isr", "plan/moves-below-min-isr-capped"}
+"""The cases with this notice."""
+
+
+def without_live(lines: list[str]) -> list[str]:
+    """Return the lines of a plan, text or JSON, without the notices of replicas in sync, and without the sum over them."""
+    text = "\n".join(lines)
+    if not text.startswith("{"):
+        return ONLY_LIVE.sub("", text).split("\n")
+    plan, end = text.rsplit("\n--- ", 1)
+    document = json.loads(plan)
+    for topic in [topic for cluster in document["clusters"] for topic in cluster["topics"]]:
+        kept = [one for one in topic["notices"] if not one["message"].startswith("min.insync.replicas is ")]
+        topic["notices"] = kept
+    del document["fingerprint"]
+    return f"{json.dumps(document, indent=2, ensure_ascii=False)}\n--- {end}".split("\n")
+
+
 @pytest.mark.parametrize(
     "case", slow_but([case for case in CASES if case.has_all_forms], CASES), ids=[case.name for case in CASES]
 )
 def test_the_plan_from_a_snapshot_is_the_live_one(
     case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, zookeeper: EmbeddedZooKeeper
 ) -> None:
-    """Output and exit code equal the live ones; for an unreadable cluster, the snapshot fails with the plan's
-    message.
+    """Output and exit code equal the live ones but for replicas in sync; for an unreadable cluster, the snapshot fails
+    with the plan's message.
     """
     for name in [name for name in os.environ if name.startswith("TOPIARIST_")]:
         monkeypatch.delenv(name)
@@ -56,4 +77,8 @@ def test_the_plan_from_a_snapshot_is_the_live_one(
         assert {*said} <= {line for words in live.values() for line in words}
         return
     for command, words in live.items():
-        assert quietly(command, "--snapshot ../taken") == words, command
+        found = quietly(command, "--snapshot ../taken")
+        if case.name in OUT_OF_SYNC:
+            assert found != words
+            found, words = without_live(found), without_live(words)
+        assert found == words, command
