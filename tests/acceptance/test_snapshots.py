@@ -37,7 +37,7 @@ OUT_OF_SYNC = {"plan/moves-below-min-isr", "plan/moves-below-min-isr-capped"}
 
 
 def without_live(lines: list[str]) -> list[str]:
-    """Return the lines of a plan, text or JSON, without the notices of replicas in sync, and without the sum over them."""
+    """Return the lines of a plan, text or JSON, without notices of replicas in sync and the sum over them."""
     text = "\n".join(lines)
     if not text.startswith("{"):
         return ONLY_LIVE.sub("", text).split("\n")
