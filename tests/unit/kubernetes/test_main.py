@@ -320,6 +320,7 @@ def test_the_times_of_a_lease_fit_together(
     else:
         assert given[0].log_level == "warning"
         assert (given[0].lease_duration, given[0].lease_retry) == ((60, 5.0) if terms else (15, 2.0))
+        assert terms or given[0] == OperatorOptions("shop", log_level="warning")
 
 
 def test_whose_topics_count() -> None:

@@ -256,6 +256,16 @@ def test_what_the_record_remembers_is_shown_whatever_the_status_said(state: Sync
         assert "applied" not in part
 
 
+def test_a_long_plan_is_cut_at_the_limit_of_its_schema() -> None:
+    """The text of a plan has at most 65,536 characters, because an object of the API server has a limit too."""
+    topic = resource_bodies.topic("orders", mode="Observe")
+    found = make_result(topic, SyncState.OBSERVED)
+    create = CreateTopic(states.spread_replicas(3), {f"key.{number:04}": "v" * 60 for number in range(1000)})
+    plan = TopicPlan("orders", changes=(create,), observe_only=True, spec=found.candidate.spec)
+    (part,) = status_of(topic, {"prod": found._replace(plan=plan)})["clusters"]
+    assert len(part["plan"]) == 65_536
+
+
 @pytest.mark.parametrize("state", SyncState)
 def test_pending_changes_are_told_where_they_wait(state: SyncState) -> None:
     """The part of a cluster lists pending changes as in the plan, also with mode Observe."""
