@@ -18,6 +18,7 @@ from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.candidates import build_candidate, select_candidates
 from topiarist.kubernetes.metrics import Metrics
+from topiarist.kubernetes.moves import TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult, SyncState, TopicResult, reconcile_cluster
 from topiarist.kubernetes.status.cluster import cluster_status
 from topiarist.kubernetes.status.events import (
@@ -346,3 +347,29 @@ def test_a_cluster_that_a_topic_leaves_is_a_warning() -> None:
     assert [*left_events(topic, {"clusters": [{"name": "eu"}]})] == [Event("LeftCluster", message, warning=True)]
     assert len([*left_events(topic, {})]) == 2
     assert [*left_events(resource_bodies.topic("orders"), {})] == []
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "message"),
+    [
+        (None, TopicMoves(3, 1), "prod: 3 partitions to move"),
+        (None, TopicMoves(3), ""),
+        ((3, 3, 0), TopicMoves(3, 1), "prod: 3 partitions to move"),
+        ((3, 3, 1), TopicMoves(3, 1), ""),
+        ((3, 2, 0), TopicMoves(2, 1), ""),
+        ((3, 3, 3), None, "prod: 3 partitions moved"),
+        ((3, 1, 1), None, "prod: 3 partitions moved"),
+        ((3, 1, 1), TopicMoves(1, 1), ""),
+        ((3, 2, 1), None, ""),
+        ((3, 3, 0), None, ""),
+        ((1, 1, 1), None, "prod: 1 partition moved"),
+        (None, None, ""),
+    ],
+)
+def test_moves_have_an_event_at_their_start_and_at_their_end(
+    before: tuple[int, int, int] | None, after: TopicMoves | None, message: str
+) -> None:
+    """The first moves that are sent and the last ones that are done are reported; given up moves are neither."""
+    previous = {"moves": dict(zip(("total", "left", "inFlight"), before, strict=True))} if before else {}
+    result = make_result(resource_bodies.topic("orders"), SyncState.SYNCED, moves=after)
+    assert [event.message for event in topic_events("prod", previous, result)] == [message] * bool(message)
