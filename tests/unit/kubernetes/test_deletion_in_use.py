@@ -94,3 +94,29 @@ def test_another_value_of_the_annotation_is_reported(value: str) -> None:
     )
     (error,) = annotation_errors(topic)
     assert "wanted the number of groups" in error
+
+
+class NoBrokers(Brokers):
+    """Brokers that know nothing of the topic."""
+
+    def __init__(self) -> None:
+        super().__init__(0)
+
+    def read(self, topics: Collection[str] | None = None) -> UsageRead:
+        """Return no sample."""
+        return UsageRead(super().read(topics).evidence, {})
+
+
+@pytest.mark.parametrize("annotation", [None, "0 groups"])
+def test_an_unknown_usage_counts_as_no_group(annotation: str | None) -> None:
+    """A Cluster that requires evidence keeps a topic of unknown usage, until its owner says that it has no group."""
+    port = MemoryCluster(states.cluster(owned_topic("orders")))
+    topic = resource_bodies.topic("orders", ensure="Absent")
+    if annotation:
+        topic = resource_bodies.updated_body(topic, annotations={"topiarist.dev/allow-in-use": annotation})
+    strict = resource_bodies.cluster(
+        allowRisk=["DataLoss"], allowDeletion=True, evidence={"deletion": "RequireNotSeen"}
+    )
+    view = reconcile_topics(port, make_request(strict, topic, open_usage_reader=NoBrokers))["orders"]
+    assert ("orders" not in port.read().topics) is (annotation is not None)
+    assert bool(view.refusals) is (annotation is None)
