@@ -28,9 +28,9 @@ def test_a_short_day_raises_no_alarm() -> None:
 
 
 def _forget_a_topic(upsert: Callable[..., None]) -> Callable[..., None]:
-    def planted(store: Store, found: Resource) -> None:
+    def planted(store: Store, found: Resource, *listed_at: int) -> None:
         if not found.name.endswith("7"):
-            upsert(store, found)
+            upsert(store, found, *listed_at)
 
     return planted
 
