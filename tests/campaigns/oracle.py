@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -9,12 +10,19 @@ from typing import Any, NamedTuple
 from msgspec.structs import replace
 
 from campaigns.kafka_clusters import ADDRESS, Write
-from campaigns.world import SETTLE_S, STEP_S, World
-from topiarist.kubernetes.api.resources import FINALIZER
+from campaigns.world import OWNER, SETTLE_S, STEP_S, World
+from topiarist.kubernetes.api.resources import FINALIZER, parse_resource
+from topiarist.kubernetes.approval import current_consents_digest
 from topiarist.model.state import OwnershipRecord
 
-_VOLATILE_FIELDS = frozenset({"lastTransitionTime", "time", "since", "topicId", "deletions", "consent"})
-"""Fields that depend on times, or on the states that the operator and its user have seen before."""
+_VOLATILE_FIELDS = frozenset({"lastTransitionTime", "time", "since", "topicId", "deletions", "consent", "undeclared"})
+"""Fields that depend on times, or on the states that the operator and its user have seen before.
+
+``_find_mistakes`` compares ``deletions`` and ``undeclared`` with Kafka instead.
+"""
+
+_UNDECLARED = r", (\d+) undeclared"
+"""The number of undeclared topics in the message of a Cluster."""
 
 
 class FinalState(NamedTuple):
@@ -22,7 +30,8 @@ class FinalState(NamedTuple):
 
     ``topics`` has the topics of Kafka with sizes, config and ownership record, ``replicas`` their replica lists, which
     depend on the time of a creation or move. ``resources`` has status and finalizer of each resource. ``declared`` are
-    the topics that a resource declares. ``late_writes`` were made by a further pass.
+    the topics that a resource declares. ``late_writes`` were made by a further pass. ``mistakes`` are differences of
+    statuses and ownership records from what has happened in this run.
     """
 
     topics: Mapping[str, object]
@@ -32,11 +41,7 @@ class FinalState(NamedTuple):
     writes: tuple[Write, ...]
     late_writes: tuple[str, ...]
     failures: tuple[str, ...]
-
-
-def _untimed(record: OwnershipRecord | None) -> OwnershipRecord | None:
-    """Return a record without the deletions of earlier topics of the name, as a status is compared without them."""
-    return replace(record, memory=record.memory._replace(deletions_ms=())) if record else None
+    mistakes: tuple[str, ...] = ()
 
 
 async def finish(world: World) -> FinalState:
@@ -49,7 +54,12 @@ async def finish(world: World) -> FinalState:
     await world.advance(STEP_S)
     state = world.kafka.states[ADDRESS]
     topics: dict[str, object] = {
-        name: (len(topic.replicas), sorted(map(len, topic.replicas)), dict(topic.config), _untimed(topic.valid_record))
+        name: (
+            len(topic.replicas),
+            sorted(map(len, topic.replicas)),
+            dict(topic.config),
+            _stable_record(topic.valid_record),
+        )
         for name, topic in state.topics.items()
     }
     replicas = {name: topic.replicas for name, topic in state.topics.items()}
@@ -67,7 +77,39 @@ async def finish(world: World) -> FinalState:
         tuple(world.kafka.writes),
         tuple(world.interruptions.writes[count:]),
         tuple(map(repr, world.failures)),
+        tuple(_find_mistakes(world)),
     )
+
+
+def _find_mistakes(world: World) -> Iterator[str]:
+    """Yield each number and consent in a status or ownership record that this run contradicts.
+
+    If the operator never saw a Topic, it leaves and deletes fewer topics than in the unperturbed run, and its user
+    consents to fewer changes. So these facts are compared with the Topics, and with Kafka and the writes to it.
+    """
+    state = world.kafka.states[ADDRESS]
+    deleted = Counter(write.topic for write in world.kafka.writes if "DeleteTopic" in write.kinds)
+    topics = {
+        body["spec"].get("topicName", name): parse_resource(body)
+        for (plural, _, name), body in world.server.objects.items()
+        if plural == "topics"
+    }
+    for name in sorted({*state.topics, *state.dangling_records}):
+        record = state.record_of(name)
+        if record is None or record.owner != OWNER:
+            continue
+        if len(record.memory.deletions_ms) != deleted[name]:
+            yield f"record of {name}: {record.memory}, but {deleted[name]} deletions"
+        if name in topics and record.memory.consent != current_consents_digest(topics[name]):
+            yield f"record of {name}: {record.memory}, which is not the consent of its Topic"
+    if status := (world.server.find("clusters", "prod") or {}).get("status"):
+        found = (topic.valid_record for name, topic in state.topics.items() if name not in topics)
+        undeclared = sum(record.owner == OWNER for record in found if record)
+        in_message = [int(number) for number in re.findall(_UNDECLARED, str(status["conditions"]))]
+        if status["topics"].get("undeclared", 0) != undeclared or in_message != [undeclared] * bool(undeclared):
+            yield f"clusters/prod: {status['topics']}, {in_message}, but {undeclared} undeclared topics"
+        if Counter(each["topic"] for each in status["deletions"]) != deleted:
+            yield f"clusters/prod: {status['deletions']}, but the deletions {dict(deleted)}"
 
 
 def compare(found: FinalState, reference: FinalState, *, repeats_nothing: bool = False) -> Iterator[str]:
@@ -77,6 +119,7 @@ def compare(found: FinalState, reference: FinalState, *, repeats_nothing: bool =
     resource. With ``repeats_nothing`` the writes to Kafka are those of the reference, no more and no less.
     """
     yield from (f"crash: {failure}" for failure in found.failures)
+    yield from (f"mistake: {mistake}" for mistake in found.mistakes)
     if found.late_writes:
         yield f"a further pass writes: {', '.join(found.late_writes)}"
     created = {write.topic for write in found.writes if "CreateTopic" in write.kinds}
@@ -99,8 +142,15 @@ def _destructive(state: FinalState) -> Counter[Write]:
     return Counter(write for write in state.writes if write.is_destructive)
 
 
+def _stable_record(record: OwnershipRecord | None) -> OwnershipRecord | None:
+    """Return a record without the facts that ``_find_mistakes`` compares with this run."""
+    return replace(record, memory=record.memory._replace(consent="", deletions_ms=())) if record else None
+
+
 def _stable(value: Any) -> Any:
     """Return a status without the fields that depend on the time of a pass."""
     if isinstance(value, dict):
         return {key: _stable(each) for key, each in value.items() if key not in _VOLATILE_FIELDS}
+    if isinstance(value, str):
+        return re.sub(_UNDECLARED, "", value)
     return [_stable(each) for each in value] if isinstance(value, list) else value

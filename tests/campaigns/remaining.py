@@ -6,12 +6,6 @@ from collections.abc import Mapping
 
 from campaigns.patterns import Case, Pattern
 
-CONSENT = (
-    "A restarted operator that gets an old list writes the status of a Topic from before a consent, and the consent "
-    "counts again. The user gave up the data of that change by the consent. An API server answers such a list with the "
-    "newest state, so only a defective one causes it."
-)
-
 FINALIZER = (
     "A Topic without a Cluster needs no finalizer. If its Cluster is created, and the Topic is deleted before the "
     "operator has received the Cluster, a topic that is already owned stays in Kafka, although the Topic asks for its "
@@ -19,7 +13,6 @@ FINALIZER = (
 )
 
 REMAINING: Mapping[tuple[str, Pattern], str] = {
-    ("consent to data loss", Pattern.RESTARTED): CONSENT,
     ("ownership", Pattern.LAGGING): FINALIZER,
     ("ownership", Pattern.UNOBSERVED): FINALIZER,
 }
@@ -27,10 +20,6 @@ REMAINING: Mapping[tuple[str, Pattern], str] = {
 
 
 def remaining_reason(case: Case, alarms: list[str]) -> str:
-    """Return why the alarms of a case remain; empty if they are not known."""
+    """Return why the alarms of a case remain; empty if there are none, or not all of them are known."""
     reason = REMAINING.get((case.workload.name, case.pattern), "")
-    kinds = {
-        CONSENT: "extra destructive write: Write(topic='orders', kinds=('UpdateConfig',)",
-        FINALIZER: "topic orders: ",
-    }
-    return reason if reason and all(alarm.startswith(kinds[reason]) for alarm in alarms) else ""
+    return reason if alarms and all(alarm.startswith("topic orders: ") for alarm in alarms) else ""

@@ -9,7 +9,8 @@ import pytest
 
 from campaigns.kafka_clusters import Write
 from campaigns.oracle import FinalState, compare
-from campaigns.patterns import Pattern, enumerate_cases, run_case, run_reference
+from campaigns.patterns import Case, Pattern, enumerate_cases, run_case, run_reference
+from campaigns.remaining import remaining_reason
 from campaigns.workloads import WORKLOADS
 from topiarist.kubernetes import reconciler
 
@@ -29,10 +30,11 @@ DELETION = Write("orders", ("DeleteTopic",), True)
         (lambda state: state._replace(writes=(DELETION,)), "extra destructive write: "),
         (lambda state: state._replace(late_writes=("topics/orders/status",)), "a further pass writes: "),
         (lambda state: state._replace(failures=("KeyError()",)), "crash: "),
+        (lambda state: state._replace(mistakes=("record of orders: 1 deletion",)), "mistake: record of orders: "),
     ],
 )
 def test_each_harm_is_an_alarm(change: Callable[[FinalState], FinalState], alarm: str) -> None:
-    """A missing or different topic, another status or finalizer, a deletion, a late write, a crash."""
+    """A missing or different topic, another status or finalizer, a deletion, a late write, a crash, a mistake."""
     (found,) = compare(change(GOOD), GOOD)
     assert found.startswith(alarm)
 
@@ -50,6 +52,32 @@ def test_repeated_writes_are_an_alarm_after_a_kill() -> None:
     repeated = GOOD._replace(writes=(Write("orders", ("UpdateConfig",), False),), replicas={"orders": ((2,),)})
     found = [alarm.partition(":")[0] for alarm in compare(repeated, GOOD, repeats_nothing=True)]
     assert found == ["writes to Kafka", "replicas"]
+
+
+@pytest.mark.parametrize(
+    ("workload", "function", "result", "mistakes"),
+    [
+        ("delete", "_count_undeclared", lambda *_: 0, ["clusters/prod"]),
+        ("delete", "recent_deletions", lambda *_: (), ["clusters/prod"]),
+        ("delete", "write_memory", lambda plan, *_: plan, ["record of events", "record of orders"]),
+        ("consent to data loss", "write_memory", lambda plan, *_: plan, ["record of orders"]),
+    ],
+)
+def test_a_false_number_or_consent_is_a_mistake(
+    workload: str, function: str, result: Callable[..., object], mistakes: list[str]
+) -> None:
+    """Undeclared topics, deletions and used consents are compared with the run, so any run shows it."""
+    (found,) = (each for each in WORKLOADS if each.name == workload)
+    with patch.object(reconciler, function, result):
+        assert [each.partition(":")[0] for each in run_reference(found).final.mistakes] == mistakes
+
+
+def test_alarms_remain_only_if_there_are_alarms_of_a_known_kind() -> None:
+    """A case of a known kind without alarms, or with another alarm, has no reason."""
+    (workload,) = (each for each in WORKLOADS if each.name == "ownership")
+    case, known = Case(workload, Pattern.LAGGING, 1), "topic orders: found (3, [2, 2, 2]), wanted None"
+    assert remaining_reason(case, [known])
+    assert remaining_reason(case, []) == remaining_reason(case, [known, "crash: KeyError()"]) == ""
 
 
 @pytest.mark.night(area="campaigns")
