@@ -92,7 +92,7 @@ class Store:
             self._track_unserved_cluster(found)
             return
         self._track_other_release(found, ours=True)
-        self._unserved_clusters.pop(found.key, None)
+        self._track_unserved_cluster(found, ours=True)
         if known and not self._has_news(known, found):
             self._insert(found, known)
             return
@@ -130,8 +130,7 @@ class Store:
 
     def remove(self, found: Resource) -> None:
         """Remove a deleted resource; keep another resource of the same name, which was created since."""
-        if found.kind == "Cluster":
-            self._unserved_clusters.pop(found.key, None)
+        self._track_unserved_cluster(found, ours=True)
         if self._is_outside_namespace(found):
             if self._other_release_clusters.pop(found.key, None):
                 self._enqueue_all({UNASSIGNED})
@@ -269,12 +268,15 @@ class Store:
         elif self._other_release_clusters.pop(found.key, None):
             self._enqueue_all({UNASSIGNED})
 
-    def _track_unserved_cluster(self, found: Resource) -> None:
+    def _track_unserved_cluster(self, found: Resource, *, ours: bool = False) -> None:
         """Record a Cluster that a release with this owner serves in another namespace or class, or remove the record.
 
-        Ownership records do not keep two such releases apart.
+        Ownership records do not keep two such releases apart. The record is removed if ``ours``, and kept if a resource
+        of another kind has the name of the Cluster.
         """
-        if found.kind == "Cluster" and self.owner and found.serving_owner == self.owner:
+        if found.kind != "Cluster":
+            return
+        if not ours and self.owner and found.serving_owner == self.owner:
             self._unserved_clusters[found.key] = found
         else:
             self._unserved_clusters.pop(found.key, None)

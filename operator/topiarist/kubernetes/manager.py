@@ -79,7 +79,6 @@ class Manager:
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._period = period
         self._api = api
-        self._owner = ""
         self._logged_other_releases: Mapping[ResourceId, str] = {}
         self._record_event = record_event
         self._status_writer = StatusWriter(api, self.store.on_write_response, self._on_write_refused)
@@ -103,7 +102,7 @@ class Manager:
 
     def set_owner(self, owner: str) -> None:
         """Set the owner that is written to every ownership record and status."""
-        self._owner = self.store.owner = owner
+        self.store.owner = owner
 
     def start(self) -> None:
         """Start a work loop for each Cluster in the store, and one for Topics without a cluster and for Policies."""
@@ -218,7 +217,7 @@ class Manager:
             else:
                 loop.enqueue()
         elif name in self.store.clusters and self._secrets_folder and not self._stopping:
-            session = ClusterSession(self._owner, Path(self._secrets_folder.name))
+            session = ClusterSession(self.store.owner, Path(self._secrets_folder.name))
             worker = ClusterWorker(self._api, self._policy_cache, session, lambda: self._stopping, self._identities)
             self._start_loop(name, WorkLoop(lambda: self._reconcile(name, worker), self._period), worker)
 
@@ -278,7 +277,7 @@ class Manager:
         if blocked := bool(self._lacking_definitions):
             result = _definitions_result(self._lacking_definitions)
         else:
-            result = await worker.reconcile(self.store, home, self._owner)
+            result = await worker.reconcile(self.store, home, self.store.owner)
         results = {each.candidate.resource.key: each for each in result.topic_results}
         changed = self._changed_topics(name, before, results, result.error)
         self._results[name], self._cluster_results[name] = results, (home, result)
@@ -364,15 +363,14 @@ class Manager:
     ) -> Collection[ResourceKey]:
         """Return the Topics that may need a new status or Event.
 
-        All Topics of the cluster are returned after an error, on recovery, and if the set of Clusters has changed.
+        All Topics of the cluster are returned after an error, and if the set of Clusters has changed. On recovery,
+        Topics without a result keep their status, and the others have another result if it says more.
         """
-        basis, away = (
-            (not self.store.unreadable_clusters, frozenset(self.store.clusters)),
-            self._read_errors.pop(name, None),
-        )
+        basis = not self.store.unreadable_clusters, frozenset(self.store.clusters)
+        self._read_errors.pop(name, None)
         if error:
             self._read_errors[name] = error
-        if error or away or self._cluster_inventory.get(name) != basis:
+        if error or self._cluster_inventory.get(name) != basis:
             self._cluster_inventory[name] = basis
             return {*before, *views, *self.store.topic_keys(name)}
         new = [key for key, view in views.items() if before.get(key) != view]
@@ -380,7 +378,7 @@ class Manager:
 
     def _cluster_writes(self, home: Resource, result: ReconcileResult, events: Events) -> Writes:
         # The owner in the status tells another release in the same namespace that this Cluster is served.
-        whole = {**cluster_status(home, result, clock.now(), self._alarms()), "operator": self._owner}
+        whole = {**cluster_status(home, result, clock.now(), self._alarms()), "operator": self.store.owner}
         status = self._defined("Cluster", whole)
         news = chain(cluster_events(home, status), stall_events(home, status), annotation_events(home, status))
         events += [(home, event) for event in news]
@@ -400,7 +398,7 @@ class Manager:
             if result := self._results.get(cluster, {}).get(key):
                 events += [(topic, event) for event in topic_events(cluster, topic.status_on(cluster), result)]
             status = topic_status(topic, results, self._read_errors, now, self.store.clusters)
-            status = self._defined("Topic", {**status, "operator": self._owner})
+            status = self._defined("Topic", {**status, "operator": self.store.owner})
             finalizer = needs_finalizer(
                 topic, results, all_clusters_known=known and not self.store.has_ambiguous_target(topic)
             )
@@ -449,7 +447,7 @@ class Manager:
     def _policy_writes(self, errors: Sequence[str], events: Events) -> Writes:
         for policy in [*self.store.policies.values()]:
             status = policy_status(policy, errors_of_policy(policy.name, errors), clock.now())
-            status = self._defined("Policy", {**status, "operator": self._owner})
+            status = self._defined("Policy", {**status, "operator": self.store.owner})
             events += [(policy, event) for event in unusable_events(policy, status)]
             if status != policy.status:
                 yield self._status_writer.write_status(policy, status)

@@ -494,3 +494,18 @@ def test_a_policy_of_another_release_is_reported_beside_any_number_of_clusters()
         ("Policy", "shop", "law"): GREEN,
         ("Topic", "shop", "here"): GREEN,
     }
+
+
+def test_a_removed_cluster_of_this_owner_claims_no_kafka_cluster() -> None:
+    """A Cluster that another release of this owner serves counts until it is deleted, not until a namesake Topic is."""
+    store = Store("shop", lambda *_: None, owner="k8s/shop/topiarist")
+    home, away = resource_bodies.cluster(), resource_bodies.cluster("away", meta={"namespace": "other"})
+    served = resource_bodies.updated_body(away, status={"operator": "k8s/shop/topiarist"})
+    namesake = resource_bodies.topic("away", meta={"namespace": "other"})
+    for each in (home, served, namesake):
+        store.upsert(each)
+    assert [each.name for each in store.other_clusters(home)] == ["away"]
+    store.remove(namesake)
+    assert [each.name for each in store.other_clusters(home)] == ["away"]
+    store.remove(served)
+    assert [*store.other_clusters(home)] == []

@@ -29,6 +29,7 @@ from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord
 
 OWNER = "k8s/shop/topiarist"
 TOPICS = "/apis/topiarist.dev/v1/namespaces/shop/topics"
+PIN = "topiarist.dev/cluster-id"
 SHOP, PAY, SECRET = "/api/v1/namespaces/shop", "/api/v1/namespaces/pay", "/api/v1/namespaces/shop/secrets/zookeeper"
 GOING: dict[str, Any] = {"deletionTimestamp": "2026-02-01T00:00:00Z", "finalizers": [FINALIZER]}
 STAYS: Mapping[str, Any] = {"metadata": {}}
@@ -273,6 +274,25 @@ def test_a_cluster_that_cannot_be_read_is_let_alone() -> None:
     assert error.reason is Reason.INVALID_MANIFEST
     assert found.session.secrets is None
     assert found.session.closed == 2  # by the pass, and by its end
+
+
+def test_a_cluster_that_is_not_served_names_the_kafka_cluster_of_another_one() -> None:
+    """Its result has the id, which its status shows; a Cluster that fails for another reason has none."""
+    first = resource_bodies.cluster(
+        "first", meta={"creationTimestamp": "2025-01-01T00:00:00Z", "annotations": {PIN: states.CLUSTER_ID}}
+    )
+
+    async def refuse(_path: str, _body: Mapping[str, Any], _manager: str) -> dict[str, Any]:
+        raise ApiError(403, "the annotation is not allowed")
+
+    found = {}
+    for name, others in (("second", (first,)), ("only", ())):
+        place = world(*others)
+        place.session.cluster_id = states.CLUSTER_ID
+        place.server.apply = refuse  # type: ignore[attr-defined]
+        seen = place.look()
+        found[name] = seen.error and seen.error.reason, seen.cluster_id
+    assert found == {"second": (Reason.CLUSTER_CONFLICT, states.CLUSTER_ID), "only": (Reason.NO_PERMISSION, "")}
 
 
 def test_a_session_that_failed_is_not_used_again() -> None:

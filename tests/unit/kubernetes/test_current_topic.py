@@ -13,6 +13,7 @@ from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.current_topic import check_current_topic
 from topiarist.model.outcome import Result
 from topiarist.model.plan import TopicPlan
+from topiarist.model.run_options import RunOptions
 from topiarist.model.state import OwnershipRecord
 
 DELETION = builders.plan_single_topic(builders.state(builders.topic()), builders.spec(ensure="Absent"))
@@ -22,6 +23,11 @@ RETENTION_CUT = builders.plan_single_topic(
     builders.spec(partitions=3, replicationFactor=2, config={"retention.ms": 8}),
 )
 CREATION = builders.plan_single_topic(builders.state(), builders.spec())
+LOST = builders.plan_single_topic(
+    builders.state(dangling_records={"orders": OwnershipRecord("default")}),
+    builders.spec(),
+    RunOptions(recreate=("orders",)),
+)
 DELETION_RECORD = OwnershipRecord("default", deleted=True)
 RECREATION = builders.plan_single_topic(builders.state(dangling_records={"orders": DELETION_RECORD}), builders.spec())
 TOPIC = resource_bodies.topic("orders")
@@ -40,7 +46,7 @@ def test_a_current_topic_is_written(plan: TopicPlan) -> None:
     assert check_current_topic(plan, TOPIC, lambda resource: current) is None
 
 
-@pytest.mark.parametrize("plan", [GROWTH, CREATION])
+@pytest.mark.parametrize("plan", [GROWTH, CREATION, LOST])
 def test_other_changes_read_no_topic(plan: TopicPlan) -> None:
     """A later reconciliation corrects them, and a request for each would slow down a large rollout."""
     assert plan.changes

@@ -136,6 +136,7 @@ def test_what_is_listed_and_then_watched_is_there() -> None:
         await copy.hears(server.put("c"), server.put("a", partitions=9), server.delete("b"))
         assert copy.names == ["a", "c"]
         assert copy.found["a"].declared_spec["partitions"] == 9
+        assert (copy.listed["a"], copy.listed["c"]) == (0, 0)  # an event replaces no later version
         assert (server.lists, copy.relists) == (1, 0)
         await copy.hears(ApiError(410, "too old"))  # removes nothing again, which ``_remove`` would not take
         assert (copy.names, server.lists) == (["a", "c"], 2)

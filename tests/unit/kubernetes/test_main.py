@@ -352,7 +352,9 @@ def test_two_kubernetes_clusters_are_two_owners(fake: Fake, caplog: pytest.LogCa
     fake.answer = lambda path, body: allowing(body) if path == REVIEWS else (404, {"message": "not found"})
     with pytest.raises(TopiaristError) as caught:
         run(words())
-    assert "--owner" in str(caught.value)
+    assert caught.value.reason is Reason.PREREQUISITE_MISSING
+    assert "no namespace kube-system" in caught.value.args[0]
+    assert "--owner" in caught.value.hint
 
 
 @pytest.mark.parametrize("text", ["default", "k8s/a b", "k8s/" + "a" * 200])

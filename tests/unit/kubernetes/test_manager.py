@@ -301,6 +301,24 @@ def test_a_topic_that_comes_while_its_cluster_is_away_is_told() -> None:
     run(work)
 
 
+def test_the_end_of_an_outage_is_reported_by_the_topics_that_a_pass_has_planned() -> None:
+    """A Topic that was changed since it was planned keeps its reason until a pass has planned it as it is now."""
+    orders, clicks = resource_bodies.topic("orders"), resource_bodies.topic("clicks")
+    world = World(resource_bodies.cluster(), orders, clicks)
+
+    async def work() -> None:
+        world.server.kept["Topic/orders"]["metadata"]["generation"] = 2
+        world.controller.store.upsert(resource_bodies.updated_body(orders, generation=2))
+        for _ in range(2):
+            await world.passes(make_result(orders, SyncState.SYNCED), error=AWAY)
+            assert (world.server.reason("orders"), world.server.reason("clicks")) == ("Unreachable", "Unreachable")
+        for seen, reason in ((orders, "Unreachable"), (world.topic("orders"), "Synced")):
+            await world.passes(make_result(seen, SyncState.SYNCED), make_result(clicks, SyncState.SYNCED))
+            assert (world.server.reason("orders"), world.server.reason("clicks")) == (reason, "Synced")
+
+    run(work)
+
+
 def test_an_outage_takes_nothing_back() -> None:
     """Topics that are ready stay ready; the Cluster reports that it cannot be read."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders", deletionPolicy="Delete"))
@@ -362,6 +380,28 @@ def test_a_cluster_that_is_gone_lets_its_topics_go(monkeypatch: pytest.MonkeyPat
         assert world.topic("orders").finalizers == (FINALIZER,)
         await world.controller.stop()
         assert world.rounds.closed == 2
+
+    run(work)
+
+
+def test_a_removed_cluster_leaves_the_statuses_of_topics_that_have_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The status of such a Topic names only the Clusters that exist, without another event."""
+    orders = resource_bodies.topic("orders", clusters=["prod", "test"])
+    world = World(resource_bodies.cluster(), resource_bodies.cluster("test"), orders)
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
+    world.rounds.seen = lambda: ReconcileResult(
+        [make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster()
+    )
+
+    async def work() -> None:
+        world.controller.start()
+        await asyncio.sleep(5)
+        assert [each["name"] for each in world.topic("orders").status["clusters"]] == ["prod", "test"]
+        del world.server.kept["Cluster/prod"]
+        world.controller.store.remove(world.controller.store.clusters["prod"])
+        await asyncio.sleep(5)
+        assert [each["name"] for each in world.topic("orders").status["clusters"]] == ["test"]
+        await world.controller.stop()
 
     run(work)
 
