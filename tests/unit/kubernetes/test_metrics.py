@@ -13,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support import states
 from support.kubernetes import resource_bodies
 from topiarist import __version__
+from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.moves import ClusterMoves, TopicMoves
@@ -37,6 +38,7 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
+from unit.kubernetes.reconcile_requests import OWNER, make_request, reconcile_topics
 from unit.kubernetes.topic_results import make_result
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -234,6 +236,22 @@ def test_drift_counts_once() -> None:
     passed(metrics, [well], [one])
     passed(metrics, [one], [well])
     assert figures(metrics, "topiarist_drift_detected_total") == {("prod", "grow"): 2}
+
+
+def test_corrected_drift_counts_as_detected_and_as_corrected() -> None:
+    """Each kind of change that a pass reverted counts once; a correction that was not made counts not at all."""
+    metrics = Metrics()
+    met = states.spec("orders", config={"flush.ms": "7"})
+    drift = states.topic("orders", config={"flush.ms": "9"}, owner=OWNER, applied_spec=met)
+    wanted = make_request(
+        resource_bodies.cluster(driftPolicy="Correct"), resource_bodies.topic("orders", config={"flush.ms": 7})
+    )
+    reverted = reconcile_topics(MemoryCluster(states.cluster(drift)), wanted)["orders"]
+    passed(metrics, [reverted])
+    passed(metrics, [reverted._replace(outcome=Outcome("orders", Result.CONFLICT))])
+    for name in ("detected", "corrected"):
+        assert figures(metrics, f"topiarist_drift_{name}_total") == {("prod", "configure"): 1}
+    assert labels(metrics)["topiarist_drift_corrected_total"] == {"cluster", "kind"}
 
 
 def test_passes_and_their_results() -> None:

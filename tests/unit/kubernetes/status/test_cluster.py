@@ -74,6 +74,42 @@ def test_numbers_of_all_topics_are_in_the_clusters_message() -> None:
     assert status["conditions"][0]["message"] == "topics: 2 total, 2 refused; 2 deletions, 1 allowed (deletions)"
 
 
+@pytest.mark.parametrize(
+    ("reason", "is_shared"),
+    [
+        (Reason.BUDGET_EXCEEDED, True),
+        (Reason.LIMIT_EXCEEDED, True),
+        (Reason.TOO_LARGE, True),
+        (Reason.RESOURCE_CONFLICT, False),
+    ],
+)
+def test_only_budgets_and_limits_are_in_the_message_of_a_cluster(reason: Reason, *, is_shared: bool) -> None:
+    """Every other refusal is an affair of its own Topic."""
+    (view,) = views(SyncState.REFUSED)
+    view = view._replace(refusals=(Issue(reason, "the numbers of all", own_message="too much"),))
+    status = summary(resource_bodies.cluster(), ReconcileResult([view], states.cluster()))
+    more = "; the numbers of all" if is_shared else ""
+    assert status["conditions"][0]["message"] == f"topics: 1 total, 1 refused{more}"
+
+
+def test_a_cluster_that_is_not_served_has_the_id_that_another_one_has() -> None:
+    """The id says which Kafka cluster both name, also if an earlier status has another id."""
+    error = TopiaristError(Reason.CLUSTER_CONFLICT, "another Cluster has it")
+    for old in ({}, {"clusterId": "another", "brokers": 6}):
+        home = resource_bodies.updated_body(resource_bodies.cluster(), status=old)
+        status = summary(home, ReconcileResult([], error=error, cluster_id=states.CLUSTER_ID))
+        assert status["clusterId"] == states.CLUSTER_ID
+        assert status.get("brokers") == old.get("brokers")
+
+
+def test_an_outage_keeps_the_deletions_of_the_last_day() -> None:
+    """They count into the budget; a pass that has read the cluster has its own list."""
+    late, early = ({"topic": f"at-{hour}", "time": f"2026-01-30T{hour}:00:00Z"} for hour in (13, 11))
+    home = resource_bodies.updated_body(resource_bodies.cluster(), status={"deletions": [early, late]})
+    assert summary(home, ReconcileResult([], error=AWAY))["deletions"] == [late]
+    assert summary(home, ReconcileResult([], states.cluster(), error=AWAY, deletions=[]))["deletions"] == []
+
+
 def test_a_second_look_at_the_same_changes_nothing() -> None:
     """A second pass with the same result yields the same status, so the operator writes nothing."""
     home, seen = resource_bodies.cluster(), ReconcileResult(views(*SyncState), states.cluster())
