@@ -13,8 +13,16 @@ import pytest
 from support.checkout import ROOT
 from support.kubernetes.definitions import read_definition
 from support.virtual_time import run_in_virtual_time
+from topiarist.kubernetes import definitions as module
 from topiarist.kubernetes.api.client import KubernetesClient
-from topiarist.kubernetes.definitions import Definition, Definitions, describe_missing, parse_definition, prune
+from topiarist.kubernetes.definitions import (
+    Definition,
+    Definitions,
+    Schema,
+    describe_missing,
+    parse_definition,
+    prune,
+)
 
 OLD = json.loads((ROOT / "tests" / "integration" / "files-of-0.1.0" / "definitions.json").read_text())
 NAMES = {"Topic": "topics.topiarist.dev", "Cluster": "clusters.topiarist.dev", "Policy": "policies.topiarist.dev"}
@@ -73,6 +81,45 @@ def test_the_definitions_of_this_release_have_every_field(kind: str) -> None:
 def test_what_a_definition_lacks_is_named(kind: str, body: dict[str, Any], missing: str) -> None:
     """A field of a spec or a status, a value, the version, the subresource."""
     assert parse_definition(kind, body).missing == (missing,)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "missing"),
+    [
+        ({"properties": {"a": {}, "b": {}}}, {"properties": {"b": {}, "c": {}}}, ["x.a"]),
+        ({"properties": {"a": {"properties": {"b": {}}}}}, {"properties": {"a": {"properties": {}}}}, ["x.a.b"]),
+        ({"properties": {"a": {"properties": {"b": {}}}}}, {"additionalProperties": {}}, ["x.a.b"]),
+        ({"properties": {"a": {}}}, {"x-kubernetes-preserve-unknown-fields": True}, []),
+        ({"items": {"properties": {"a": {}}}}, {"items": {"properties": {}}}, ["x[].a"]),
+        ({"items": {"properties": {"a": {}}}}, {}, []),
+        ({"additionalProperties": {"properties": {"a": {}}}}, {"additionalProperties": {"properties": {}}}, ["x.*.a"]),
+        ({"additionalProperties": False}, {"additionalProperties": {"properties": {}}}, []),
+        ({"enum": ["A", "B", "C"]}, {"enum": ["B"]}, ["x: A", "x: C"]),
+        ({"enum": ["A"]}, {"type": "string"}, []),
+        ({}, {"enum": ["A"]}, []),
+        ({"$ref": "#/definitions/size"}, {"properties": {}}, ["x.small"]),
+    ],
+)
+def test_a_schema_is_compared_field_by_field(wanted: Schema, found: Schema, missing: list[str]) -> None:
+    """What a definition lacks has its path; more fields, more values and free fields lack nothing."""
+    references = {"size": {"properties": {"small": {}}}}
+    assert [*module._find_missing(wanted, references, found, "x")] == missing
+
+
+@pytest.mark.parametrize(
+    ("missing", "text"),
+    [
+        (["spec.a"], "n does not have spec.a"),
+        ([f"spec.{letter}" for letter in "abcde"], "n does not have spec.a, spec.b, spec.c, spec.d, spec.e"),
+        (
+            [f"spec.{letter}" for letter in "abcdefg"],
+            "n does not have spec.a, spec.b, spec.c, spec.d, spec.e and 2 more",
+        ),
+    ],
+)
+def test_a_message_names_some_of_the_fields(missing: list[str], text: str) -> None:
+    """The rest is counted: a definition of another release may lack hundreds."""
+    assert describe_missing({"Topic": Definition("n", tuple(missing), {})}) == text
 
 
 def test_the_definitions_of_an_earlier_release_lack_fields() -> None:

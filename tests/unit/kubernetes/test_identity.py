@@ -12,7 +12,7 @@ from support.kubernetes import resource_bodies
 from support.states import CLUSTER_ID
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.client import ApiError
-from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.api.resources import Resource, parse_resource
 from topiarist.kubernetes.cache import Store
 from topiarist.kubernetes.identity import IDENTITY_MANAGER, ClusterIdentities, known_records_id
 
@@ -80,6 +80,45 @@ def test_the_older_of_two_first_passes_at_a_time_is_served() -> None:
 
     assert asyncio.run(together("a", "b")) == (["", Reason.CLUSTER_CONFLICT], [CLUSTER_ID, ""])
     assert asyncio.run(together("b", "a")) == (["", Reason.LOCKED], [CLUSTER_ID, CLUSTER_ID])
+
+
+@pytest.mark.parametrize(
+    ("older", "younger", "words"),
+    [
+        ({"creationTimestamp": "2025-01-01T00:00:00Z"}, {}, "Cluster a has the same Kafka cluster"),
+        ({}, {}, "Cluster a has the same Kafka cluster"),
+        ({"namespace": "blue"}, {}, "Cluster blue/a has the same Kafka cluster"),
+        ({}, {"deletionTimestamp": "2026-02-01T00:00:00Z"}, "and is not being deleted: "),
+        ({}, {}, "and came first: "),
+        (
+            {"deletionTimestamp": "2026-02-01T00:00:00Z"},
+            {"deletionTimestamp": "2026-02-01T00:00:00Z"},
+            "and came first: ",
+        ),
+    ],
+)
+def test_the_message_names_the_cluster_that_came_first(
+    older: dict[str, Any], younger: dict[str, Any], words: str
+) -> None:
+    """Of two Clusters of one second the names decide, and in another namespace the name has its namespace."""
+
+    async def work() -> None:
+        world = World()
+        annotations = {"annotations": {PIN: CLUSTER_ID}}
+        known = {"creationTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/f"], **annotations}
+        for name, meta in (("a", older), ("b", younger)):
+            world.store.remove(world.store.clusters[name])
+            body = {"kind": "Cluster", "name": name, "spec": resource_bodies.cluster().declared_spec}
+            found = parse_resource(
+                {**resource_bodies.body(**body, **{**known, **meta}), "status": {"operator": world.store.owner}}
+            )
+            world.store.upsert(found)
+        with pytest.raises(TopiaristError) as raised:
+            await world.identities.claim(world.store.clusters["b"], CLUSTER_ID)
+        assert raised.value.reason is Reason.CLUSTER_CONFLICT
+        assert words in raised.value.args[0]
+
+    asyncio.run(work())
 
 
 def test_an_older_cluster_waits_for_the_end_of_a_pass() -> None:

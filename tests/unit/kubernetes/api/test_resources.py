@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from topiarist.desired.merge import merge
-from topiarist.kubernetes.api.resources import error_texts, manifest_annotations, parse_resource
+from topiarist.kubernetes.api.resources import error_texts, format_path, manifest_annotations, parse_resource
 from topiarist.model.spec import ClusterSpec
 
 
@@ -109,6 +109,41 @@ def test_what_has_changed_is_read_again(metadata: dict[str, Any]) -> None:
     first = parse_resource(body({"partitions": 3}))
     again = parse_resource(body({"partitions": 3}, **metadata), first)
     assert again.manifest is not first.manifest
+
+
+def test_a_spec_of_another_history_is_read_again() -> None:
+    """After a restore of etcd another spec may have the generation of the last one, readable or not."""
+    sizes: list[object] = []
+    found = None
+    for partitions in (3, 0, 4, 4):
+        found = parse_resource(body({"partitions": partitions}), found)
+        sizes.append(found.manifest and found.manifest.spec["partitions"])
+        assert found.declared_spec == {"partitions": partitions}
+        assert bool(found.errors) is (partitions == 0)
+    assert sizes == [3, None, 4, 4]
+
+
+def test_fields_that_the_api_server_leaves_out_are_empty() -> None:
+    """It returns no empty maps and lists; a Topic without a spec has defaults alone."""
+    plain = body({})
+    found = parse_resource({name: plain[name] for name in ("apiVersion", "kind", "metadata")})
+    assert (found.labels, found.source.annotations, found.finalizers, found.status) == ({}, {}, (), {})
+    assert (found.errors, found.declared_spec) == ((), {})
+    assert (found.topic_name, found.operator_class, found.serving_owner) == ("orders", "", "")
+    assert not found.has_cluster_selection
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ((), "metadata.name"),
+        (("spec", "partitions"), "spec.partitions"),
+        (("spec", "overrides", 0, "config", "retention.ms"), "spec.overrides[0].config[retention.ms]"),
+    ],
+)
+def test_a_location_is_the_path_of_a_field(path: tuple[str | int, ...], text: str) -> None:
+    """A key with a dot is in brackets, and a problem of the whole resource is one of its name."""
+    assert format_path(path) == text
 
 
 def test_what_is_being_deleted_says_so() -> None:
