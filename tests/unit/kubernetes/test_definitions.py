@@ -102,7 +102,7 @@ def test_what_a_definition_lacks_is_named(kind: str, body: dict[str, Any], missi
 )
 def test_a_schema_is_compared_field_by_field(wanted: Schema, found: Schema, missing: list[str]) -> None:
     """What a definition lacks has its path; more fields, more values and free fields lack nothing."""
-    references = {"size": {"properties": {"small": {}}}}
+    references: Schema = {"size": {"properties": {"small": {}}}}
     assert [*module._find_missing(wanted, references, found, "x")] == missing
 
 

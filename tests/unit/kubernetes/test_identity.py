@@ -108,9 +108,12 @@ def test_the_message_names_the_cluster_that_came_first(
         known = {"creationTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/f"], **annotations}
         for name, meta in (("a", older), ("b", younger)):
             world.store.remove(world.store.clusters[name])
-            body = {"kind": "Cluster", "name": name, "spec": resource_bodies.cluster().declared_spec}
+            spec = resource_bodies.cluster().declared_spec
             found = parse_resource(
-                {**resource_bodies.body(**body, **{**known, **meta}), "status": {"operator": world.store.owner}}
+                {
+                    **resource_bodies.body("Cluster", name, spec, **{**known, **meta}),
+                    "status": {"operator": world.store.owner},
+                }
             )
             world.store.upsert(found)
         with pytest.raises(TopiaristError) as raised:
