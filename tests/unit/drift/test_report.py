@@ -25,10 +25,16 @@ from support.drift.small_fleet import (
     write_manifests,
     write_snapshot,
 )
+from topiarist.adapters.manifests.loader import InvalidDocument
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, load_snapshot
 from topiarist.cli.main import run
+from topiarist.desired.resolve import Desired
 from topiarist.drift.findings.finding import DriftClass
-from topiarist.errors import Reason
+from topiarist.drift.history.previous import EndedFinding, PreviousReport
+from topiarist.drift.report import ReportJob, make_parts
+from topiarist.drift.snapshots import ClusterInput, UnusedInput
+from topiarist.errors import Location, Reason
+from topiarist.model.run_options import RunOptions
 from topiarist.model.state import OwnershipRecord, TopicState, WriteBlock
 from topiarist.schema import load
 
@@ -145,6 +151,32 @@ def test_the_summary_counts_what_the_rows_have(fleet: Path, tmp_path: Path) -> N
     assert found["trend"] == [
         {"asOf": "2025-01-31T12:00:00Z", "findings": 5, "new": 5, "resolved": 0, "byClass": kinds}
     ]
+
+
+def test_parts_are_in_order_of_name_with_what_is_known_of_their_cluster() -> None:
+    """Clusters outside the run have a part if manifests name them; findings of all others stay in the previous report.
+
+    The report is written part by part, so that its rows have this order.
+    """
+    names, findings = ("", "a", "m", "z", "zz"), ("a", "k", "m", "unnamed")
+    documents = [InvalidDocument(Location(f"{name}.yaml", 1), 9, "Cluster", name) for name in names[::-1]]
+    rows: Any = {name: {(name, "t"): {"cluster": name}} for name in findings}
+    accepted: Any = {name: {(name, "accepted"): {"cluster": name}} for name in findings}
+    ended: Any = {(name, "t", "config", "x"): EndedFinding("then", "then", 1, is_resolved=True) for name in findings}
+    previous = PreviousReport(rows=dict(rows), accepted=dict(accepted), ended=ended)
+    job = ReportJob(
+        Desired({}, {}), RunOptions(), "2026-01-31T12:00:00Z", previous, UnusedInput(), invalid_documents=documents
+    )
+    sources = {name: ClusterInput(name) for name in ("k", "m")}
+    parts = [*make_parts(job, sources.items())]
+    assert [part.cluster for part in parts] == ["", "a", "k", "m", "z", "zz"]
+    for part in parts:
+        name = part.cluster
+        assert part.source is sources.get(name)
+        assert [row["file"] for row in part.manifest_rows] == ([f"{name}.yaml"] if name in names else [])
+        assert (part.previous, part.accepted) == (rows.get(name, {}), accepted.get(name, {}))
+        assert [key[0] for key in part.ended] == ([name] if name in findings else [])
+    assert [*previous.rows] == [*previous.accepted] == ["unnamed"]
 
 
 def test_a_second_run_gives_the_same_bytes(fleet: Path, tmp_path: Path) -> None:

@@ -56,6 +56,8 @@ def test_risks_and_changes_since_the_previous_report(summary: dict[str, Any]) ->
     assert found["findings_by_risk"] == {
         (risk,): counted["byRisk"].get(risk, 0) for risk in ("Safe", "Disruptive", "DataLoss")
     }
+    unseen = samples(summary | {"findings": counted | {"byRisk": {"DataLoss": 2}}})
+    assert unseen["findings_by_risk"] == {("Safe",): 0, ("Disruptive",): 0, ("DataLoss",): 2}
     assert found["new_findings"] == {(): counted["new"]}
     assert found["resolved_findings"] == {(): counted["resolved"]}
 

@@ -18,7 +18,7 @@ from topiarist.drift.task import LocalLines, Part, SnapshotLines
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
 from unit.drift.spark.conftest import Place
-from unit.drift.spark.local_store import STORE
+from unit.drift.spark.local_store import STORE, FileSystem, HadoopPath, InputStream, JavaError
 
 CLUSTERS = {name: ClusterSpec(name) for name in ("ap", "eu", "us")}
 
@@ -106,6 +106,26 @@ def test_a_table_without_its_end_is_named(place: Place, content: bytes) -> None:
     (row,) = found.unused_input.invalid_rows
     message = "found no end of a Parquet file: the file is truncated or is not Parquet"
     assert row == InvalidRow(f"{STORE}/eu.parquet", 0, message)
+    assert [*found.files] == ["us"]
+
+
+def test_a_table_that_cannot_be_read_is_named(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The row has the error of the store, and the other tables are read."""
+    write_table(place, place.store / "us.parquet", "us")
+    (place.store / "eu.parquet").write_bytes(b"PAR1")
+    opening = FileSystem.open
+
+    def fail(system: FileSystem, path: HadoopPath) -> InputStream:
+        if path.getName() == "eu.parquet":
+            raise JavaError("IOException", "connection reset")
+        return opening(system, path)
+
+    monkeypatch.setattr(FileSystem, "open", fail)
+    found = open_inventory(place, STORE)
+    (row,) = found.unused_input.invalid_rows
+    assert (row.file, row.line) == (f"{STORE}/eu.parquet", 0)
+    assert row.message.startswith(f"{STORE}/eu.parquet: ")
+    assert "connection reset" in row.message
     assert [*found.files] == ["us"]
 
 

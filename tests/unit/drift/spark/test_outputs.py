@@ -165,9 +165,10 @@ def test_the_summary_gets_its_name_last(manifests: Path, place: Place, monkeypat
 
 
 def test_a_previous_report_in_a_store_is_read(manifests: Path, place: Place, storage: Storage) -> None:
-    """The findings and the time of a report are those of its files, with or without a slash at the end."""
+    """The findings and the time of a report are those of its files, with or without a slash at the end of any name."""
     write_reports(manifests, place)
-    for address in (LATEST, f"{LATEST}/"):
+    (place.store / "reports" / "index").symlink_to("latest")
+    for address in (LATEST, f"{LATEST}/", f"{STORE}/reports/index", f"{STORE}/reports/index/"):
         found = load_previous(storage, address)
         assert found.as_of == read_summary(place.store / "reports" / "latest")["asOf"]
         rows = [row for rows in found.rows.values() for row in rows.values()]
