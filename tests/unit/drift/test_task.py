@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -16,6 +16,7 @@ from topiarist.drift.findings.finding import DriftClass, DriftFinding, FindingKe
 from topiarist.drift.findings.rows import make_row
 from topiarist.drift.history.previous import ACCEPTED_FILE, FINDINGS_FILE, NOT_EVALUATED_FILE, RESOLVED_FILE, Repair
 from topiarist.drift.live import ConnectOptions
+from topiarist.drift.results import ClusterResult
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.drift.task import Caches, LiveCluster, Part, Shipped, Source, encode_line, work
 from topiarist.model.run_options import RunOptions
@@ -43,7 +44,7 @@ def test_live_clusters_are_read_ahead_and_their_results_are_in_order(
         return ClusterInput(spec.name, taken_at, states.cluster()), ""
 
     monkeypatch.setattr(module, "read_live_cluster", read)
-    sources: dict[str, Source] = dict.fromkeys(NAMES, LIVE) | {"d": ClusterInput("d", problem="no snapshot")}
+    sources: Mapping[str, Source] = {**dict.fromkeys(NAMES, LIVE), "d": ClusterInput("d", problem="no snapshot")}
     taken = list[str]()
 
     def parts() -> Iterator[Part]:
@@ -51,7 +52,7 @@ def test_live_clusters_are_read_ahead_and_their_results_are_in_order(
             taken.append(name)
             yield Part(name, sources[name])
 
-    found = []
+    found = list[ClusterResult]()
     for result in work(parts(), SHIPPED, Caches(SHIPPED), parallel):
         assert len(taken) - len(found) <= parallel
         found.append(result)
