@@ -20,6 +20,8 @@ from support.drift.small_fleet import (
     write_snapshot,
 )
 from topiarist.cli.main import run
+from topiarist.drift.upgrade import ClusterRisk, ClusterUpgrade, UpgradeRisks
+from topiarist.inspection.upgrade_check import AffectedTopic, UpgradeEffect
 from topiarist.model.state import TopicState
 from topiarist.schema import load
 
@@ -106,3 +108,32 @@ def test_a_pool_finds_the_same(fleet: Path) -> None:
     risks = [upgrade(fleet, "--upgrade-to", "4.4", "--jobs", jobs) for jobs in ("1", "2")]
     assert risks[0] == risks[1]
     assert risks[0]["risks"]
+
+
+def test_risks_are_counted_over_clusters_with_the_worst_first() -> None:
+    """Of one effect that of most topics is first, then the name of the config; at most five clusters are examples."""
+    orders = AffectedTopic("orders", "1000")
+
+    def risk(effect: UpgradeEffect, key: str, topics: int) -> ClusterRisk:
+        return ClusterRisk(effect, key, f"{key} changes", "change it", topics, orders)
+
+    one = [risk(UpgradeEffect.DEFAULT_CHANGES, "d", 9), risk(UpgradeEffect.DROPPED, "b", 2)]
+    other = [*one, risk(UpgradeEffect.DROPPED, "a", 1), risk(UpgradeEffect.STOPS_BROKERS, "s", 1)]
+    risks = UpgradeRisks((4, 4))
+    for number in range(6):
+        found = other if number < 3 else one
+        risks.add_cluster(f"c{number}", ClusterUpgrade(found, {"dropped": len(found)}))
+    risks.add_cluster("fine", ClusterUpgrade([], {}))
+    built = risks.build()
+    assert (built["target"], built["checked"]) == ("4.4", 7)
+    assert [(each["config"], each["clusters"], each["topics"]) for each in built["risks"]] == [
+        ("s", 3, 3),
+        ("b", 6, 12),
+        ("a", 3, 3),
+        ("d", 6, 54),
+    ]
+    worst, dropped, *_ = built["risks"]
+    assert (worst["effect"], worst["message"], worst["hint"]) == ("stopsBrokers", "s changes", "change it")
+    assert [each["cluster"] for each in dropped["examples"]] == ["c0", "c1", "c2", "c3", "c4"]
+    assert dropped["examples"][0] == {"cluster": "c0", "topic": "orders", "value": "1000", "file": None, "line": None}
+    assert built["byCluster"] == [{"cluster": f"c{number}", "dropped": 4 if number < 3 else 2} for number in range(6)]
