@@ -93,10 +93,13 @@ def check_report(ended: Ended, plan: Plan | None, run: Run) -> Iterator[str]:
 def check_end(ended: Ended, world: World, scenario: Scenario) -> Iterator[str]:
     """Yield a sentence if another run has taken over, though this one has not stood still: one of two runs waits.
 
-    A freeze takes over by design.
+    A freeze takes over by design. A run that misses the answer to its last commit has given up the lock by it: the next
+    run begins rightly, and the first one cannot tell whether its commit was made.
     """
     is_taken_over = ended.error is not None and ended.error.reason is Reason.SESSION_LOST
-    if is_taken_over and world.budget.stops == scenario.budget.stops and world.newest not in scenario.freezes:
+    left, given = world.budget, scenario.budget
+    is_undisturbed = (left.stops, left.losses) == (given.stops, given.losses)
+    if is_taken_over and is_undisturbed and world.newest not in scenario.freezes:
         yield "a run that has not stood still is taken over"
 
 
