@@ -30,6 +30,7 @@ class Server:
         self.lacking: set[str] = set()
         self.lacking_events: set[str] = set()
         self.reviews = 0
+        self.gets = 0
         self.forbidden = 0
         self.listed: list[tuple[str, Mapping[str, str]]] = []
         self.watch_errors: dict[str, ApiError] = {}
@@ -37,6 +38,7 @@ class Server:
 
     async def get(self, path: str, **_: str) -> dict[str, Any]:
         """A namespace."""
+        self.gets += 1
         if path in self.refused:
             raise ApiError(self.refused[path], f"{path} is refused")
         name = path.rpartition("/")[2]
@@ -132,6 +134,18 @@ def test_a_namespace_that_goes_is_away_until_it_is_back() -> None:
         assert TEAM in watching.store.namespaces
 
     played(server, (HOME, OTHER, TEAM), work)
+
+
+def test_namespaces_that_are_there_are_looked_at_once_a_period() -> None:
+    """The requests of a quiet operator do not grow with the time in which it would look for a lost namespace."""
+    server = Server(HOME, TEAM)
+
+    async def work(watching: Watching) -> None:
+        before = server.gets
+        await watching.later(10 * PERIOD + 1)
+        assert server.gets - before == 10 * 2
+
+    played(server, (HOME, TEAM), work)
 
 
 def test_a_namespace_that_comes_later_is_served() -> None:

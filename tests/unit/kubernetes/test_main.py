@@ -30,6 +30,7 @@ from topiarist.cli.commands.operator import command
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import main
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
+from topiarist.kubernetes.api.lease import LeaseTimings
 from topiarist.kubernetes.main import OperatorOptions, login, run
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
@@ -270,6 +271,48 @@ def test_a_signal_ends_a_standby(
     assert 'leader_election_master_status{name="topiarist"} 0.0' in metrics
     assert [vars(each)["holder"] for each in caplog.records if each.message == "waiting for the Lease"] == ["another"]
     assert {path.rpartition("/")[2] for path, _ in fake.asked} == {"selfsubjectaccessreviews", "topiarist"}
+
+
+def test_a_lease_has_the_configured_times(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is that of the release in the operator's namespace, and this process has a name of its own."""
+    made: list[tuple[Any, ...]] = []
+
+    def make(_api: KubernetesClient, *given: Any) -> Any:
+        made.append(given)
+        raise TopiaristError(Reason.UNREACHABLE, "that is enough")
+
+    monkeypatch.setattr(main, "Lease", make)
+    fake.answer = lambda path, body: allowing(body) if path == REVIEWS else (500, {})
+    times = {"lease_duration": 60.0, "lease_renewal": 40.0, "lease_retry": 5.0}
+    with pytest.raises(TopiaristError, match="that is enough"):
+        run(words(leader_election=True, owner="k8s/shop", release="blue", **times))
+    ((namespace, name, instance, timings),) = made
+    assert (namespace, name, timings) == ("shop", "blue", LeaseTimings(60.0, 40.0, 5.0))
+    assert instance.startswith(f"{socket.gethostname()}_")
+
+
+def test_a_failure_of_a_background_task_ends_the_operator_and_its_end_does_not() -> None:
+    """Tasks are cancelled at the end of the operator, which is no error and leaves nothing in the log of the loop."""
+
+    async def fail() -> None:
+        raise ValueError("a mistake of ours")
+
+    async def play() -> None:
+        problems: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: problems.append(context))
+        operator = main._Operator(words())
+        operator._spawn(asyncio.sleep(3600))
+        (task,) = operator._tasks
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.sleep(0)
+        assert (problems, operator._tasks, operator.error, operator.stopping.is_set()) == ([], set(), None, False)
+        operator._spawn(fail())
+        await operator.stopping.wait()
+        assert (problems, operator._tasks, str(operator.error)) == ([], set(), "a mistake of ours")
+
+    asyncio.run(play())
 
 
 def test_every_request_is_counted(fake: Fake) -> None:
