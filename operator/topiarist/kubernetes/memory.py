@@ -63,7 +63,7 @@ def _deletion_times(
     if record.owner != owner:
         return ()
     times = record.memory.deletions_ms
-    if not times and record.deleted and topic in state.deletion_records:
+    if not times and topic in state.deletion_records:
         times = (state.deletion_records[topic].written_at_ms,)
     since = (now - clock.DAY).timestamp() * 1000
     return tuple(time for time in times if time > since)
