@@ -981,7 +981,7 @@ def test_each_cluster_has_a_session_of_the_owner(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_pass_does_not_read_its_cluster_anew() -> None:
-    """The Cluster is read from the API server in each pass; as long as it is unchanged, its spec is the same object.
+    """The Cluster is read in each pass, and comes by events; as long as it is unchanged, its spec is the same object.
 
     Otherwise all of its Topics would be merged again in each pass.
     """
@@ -992,6 +992,7 @@ def test_a_pass_does_not_read_its_cluster_anew() -> None:
         first = store.cluster_spec("prod")
         for _ in range(2):
             await world.passes()
+            world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=False)
             assert store.cluster_spec("prod") is first
         world.server.kept["Cluster/prod"]["metadata"]["generation"] = 2
         await world.passes()

@@ -105,11 +105,13 @@ def test_an_error_within_a_watch_is_raised() -> None:
 
 
 def test_a_watch_that_breaks_within_a_line_is_an_error_to_retry() -> None:
-    """A watch that breaks within a line raises a retryable error; the partial line is not an event."""
+    """A watch that breaks within a line raises a retryable error with the cause; the partial line is not an event."""
     found, error = watched(event(), event()[:20])
     assert found == ["ADDED"]
     assert error is not None
     assert error.retryable
+    assert str(error).startswith("the watch broke: ")
+    assert "line 1 column" in str(error)
 
 
 def test_a_silent_watch_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
