@@ -148,6 +148,9 @@ def test_rights_are_checked_after_a_refusal_and_from_time_to_time() -> None:
         server.denied, server.forbidden = ("patch topics",), 1
         await asyncio.sleep(6)
         assert told == [lost]
+        await asyncio.sleep(60)
+        assert told == [lost] * 5
+        del told[1:]
         server.denied, server.error = (), ApiError(503, "no")
         await asyncio.sleep(60)
         assert told == [lost]
