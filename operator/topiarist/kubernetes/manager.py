@@ -363,8 +363,8 @@ class Manager:
     ) -> Collection[ResourceKey]:
         """Return the Topics that may need a new status or Event.
 
-        All Topics of the cluster are returned after an error, and if the set of Clusters has changed. On recovery,
-        Topics without a result keep their status, and the others have another result if it says more.
+        All Topics of the cluster are returned after an error, and if the set of Clusters has changed. On recovery, a
+        Topic without a result keeps its status, and any other Topic has a new result if its status changes.
         """
         basis = not self.store.unreadable_clusters, frozenset(self.store.clusters)
         self._read_errors.pop(name, None)
