@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from topiarist.adapters.kafka_admin.connection.error_codes import describe_error, error_name, error_of
+from topiarist.adapters.kafka_admin.connection.error_codes import (
+    LOOKUP_CODES,
+    PERMANENT_CODES,
+    describe_error,
+    error_name,
+    error_of,
+)
 from topiarist.errors import Reason
 
 
@@ -47,3 +53,34 @@ def test_errors_of_users(code: int, reason: Reason, words: str) -> None:
     error = error_of(code, "cannot read", right="Describe on the topic t", principal="User:a")
     assert error.reason is reason
     assert error.args[0] == words
+
+
+LOOKUPS = {
+    *("UNKNOWN_TOPIC_OR_PARTITION", "LEADER_NOT_AVAILABLE", "NOT_LEADER_OR_FOLLOWER"),
+    *("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"),
+}
+LATER = LOOKUPS | {
+    *("UNKNOWN_SERVER_ERROR", "REQUEST_TIMED_OUT", "BROKER_NOT_AVAILABLE", "NETWORK_EXCEPTION", "NOT_CONTROLLER"),
+    *("NOT_ENOUGH_REPLICAS", "NOT_ENOUGH_REPLICAS_AFTER_APPEND", "CONCURRENT_TRANSACTIONS", "KAFKA_STORAGE_ERROR"),
+    *("FENCED_LEADER_EPOCH", "OFFSET_NOT_AVAILABLE", "THROTTLING_QUOTA_EXCEEDED", "UNKNOWN_LEADER_EPOCH"),
+}
+RIGHTS = {f"{each}_AUTHORIZATION_FAILED" for each in ("TOPIC", "GROUP", "CLUSTER", "TRANSACTIONAL_ID")}
+RIGHTS |= {"DELEGATION_TOKEN_AUTHORIZATION_FAILED"}
+REFUSED = {
+    *("MESSAGE_TOO_LARGE", "INVALID_TOPIC_EXCEPTION", "INVALID_REQUIRED_ACKS", "UNSUPPORTED_VERSION"),
+    *("INVALID_REQUEST", "UNSUPPORTED_FOR_MESSAGE_FORMAT", "POLICY_VIOLATION", "INVALID_TRANSACTION_TIMEOUT"),
+    *("UNSUPPORTED_COMPRESSION_TYPE", "INVALID_RECORD"),
+}
+
+
+def test_each_code() -> None:
+    """What may be gone later is unreachable; a missing right is named; no code is both of a lookup and permanent."""
+    found: dict[str, Reason] = {}
+    for code in range(-1, 120):
+        error = error_of(code, "w", right="R", principal="p")
+        found[error_name(code)] = error.reason
+        assert bool(error.hint) is (error.reason is Reason.NO_PERMISSION), code
+    assert {name for name, reason in found.items() if reason is Reason.UNREACHABLE} == LATER
+    assert {name for name, reason in found.items() if reason is Reason.NO_PERMISSION} == RIGHTS
+    assert {error_name(code) for code in LOOKUP_CODES} == LOOKUPS
+    assert {error_name(code) for code in PERMANENT_CODES} == REFUSED

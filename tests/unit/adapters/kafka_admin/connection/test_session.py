@@ -357,6 +357,39 @@ def test_metadata_name_the_leaders(session: Session, network: Network) -> None:
     assert (found.address[0], len(network.sent)) == ("b2", 3)
 
 
+@pytest.mark.parametrize(("age", "is_asked"), [(-0.1, False), (0.0, True), (1.0, True)])
+def test_the_age_of_a_leader_is_that_of_its_metadata(
+    session: Session, network: Network, clock: FakeTime, age: float, is_asked: bool
+) -> None:
+    """A use of a leader does not make it newer, be it found by a lookup or by metadata that were read anyway."""
+    network.script["Metadata"] = with_topic(led(1, 3))
+    for find in (lambda: session.read_metadata(["t"]), lambda: session.leader("t", 1)):
+        session.forget_lookups()
+        find()
+        clock.current += session_module.LEADER_AGE_S / 2
+        session.leader("t", 1)
+        clock.current += session_module.LEADER_AGE_S / 2 + age
+        network.sent.clear()
+        session.leader("t", 1)
+        assert [name for _, name, _, _ in network.sent] == ["Metadata"] * is_asked
+
+
+def test_a_leader_that_cannot_be_reached_is_looked_up_at_once(
+    session: Session, network: Network, clock: FakeTime
+) -> None:
+    """A kept leader that is away is asked for again while it is new, and the one that follows it is kept."""
+    network.script["Metadata"] = with_topic(led(1, 3))
+    session.leader("t", 1)
+    network.opened[-1].close()
+    network.errors = {"b3": OSError(111, "refused")}
+    network.script["Metadata"] = with_topic(led(1, 2))
+    found: Any = session.leader("t", 1)
+    assert (found.address[0], clock.slept) == ("b2", [0.2])
+    network.sent.clear()
+    assert session.leader("t", 1) is found
+    assert network.sent == []
+
+
 def test_an_answer_without_the_coordinator(session: Session, network: Network) -> None:
     """It is asked for again."""
     network.script["FindCoordinator"] = coordinator(key="else")
@@ -429,6 +462,17 @@ def test_a_leader_without_patience(session: Session, network: Network, clock: Fa
     assert clock.slept == []
     with pytest.raises(TopiaristError, match=r"partition 0 of t .* within 60 s"):
         session.leader("t")
+
+
+@pytest.mark.parametrize(
+    ("names", "answer"), [(None, with_topic(led(1, 3))), (["t"], with_topic(led(1, 3), code=29)), (["t"], metadata())]
+)
+def test_metadata_that_keep_no_leader(session: Session, network: Network, names: Any, answer: Any) -> None:
+    """Those of all topics would fill the memory, and those of a topic with an error are no answer."""
+    network.script["Metadata"] = [answer, with_topic(led(1, 2))]
+    session.read_metadata(names)
+    found: Any = session.leader("t", 1)
+    assert (found.address[0], len(network.sent)) == ("b2", 2)
 
 
 @pytest.mark.parametrize(

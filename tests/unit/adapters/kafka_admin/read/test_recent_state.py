@@ -16,9 +16,7 @@ from topiarist.model.state import ClusterState, OwnershipRecord, ReadError
 from unit.adapters.kafka_admin.scripted_session import FakeTime, reply
 
 NUMBER = 7
-OWNED = replace(
-    topic("orders", ((1, 2),)), record=OwnershipRecord("team"), record_valid=True, modified_externally=True
-)
+OWNED = replace(topic("orders", ((1, 2),)), record=OwnershipRecord("team"), record_valid=True, modified_externally=True)
 READ = state(OWNED, topic("other", ((1, 2),)), broker_defaults={"log.retention.ms": "5"}, min_version=(3, 9))
 NEW_LOOK = Look({}, {}, {}, (4, 0))
 

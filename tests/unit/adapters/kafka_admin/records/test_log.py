@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
+from support.kafka.memory_records import MemoryBroker
+from support.kafka.requests import Epoch, build_batch
 from topiarist.adapters.kafka_admin.records import constants
 from topiarist.adapters.kafka_admin.records.constants import Clock
-from topiarist.adapters.kafka_admin.records.log import RecordsLog
+from topiarist.adapters.kafka_admin.records.log import TAIL_AGE_S, RecordsLog
 from topiarist.adapters.kafka_admin.records.transactions import Fenced, OutcomeUnknown
 from topiarist.errors import Reason, TopiaristError
 from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, reply
@@ -68,3 +70,130 @@ def test_an_answer_for_other_partitions_is_asked_for_again(count: int) -> None:
     log, session, _ = log_over(end(count=count), end())
     assert log.find_end() == 7
     assert len(session.sent) == 2
+
+
+class Brokers:
+    """Brokers with a topic of records, and a reader of it; ``positions`` has the offsets of all fetches."""
+
+    def __init__(self) -> None:
+        self.broker = MemoryBroker()
+        self.broker.create_topic()
+        self.log = RecordsLog(self.broker, TOPIC, self.broker.clock)
+        self.positions: list[int] = []
+        fetch = self.broker.records_log.fetch
+
+        def note(position: int, max_bytes: int, *, is_committed: bool) -> Any:
+            self.positions.append(position)
+            return fetch(position, max_bytes, is_committed=is_committed)
+
+        self.broker.records_log.fetch = note  # type: ignore[method-assign]
+
+    def write(self, *pairs: tuple[bytes, bytes | None]) -> None:
+        """Append a batch without a transaction."""
+        code, _ = self.broker.records_log.append(build_batch(Epoch(), -1, pairs), max_bytes=1 << 20, needs_keys=True)
+        assert code == 0
+
+
+@pytest.fixture
+def brokers() -> Brokers:
+    """Return brokers with two values."""
+    brokers = Brokers()
+    brokers.write((b"a", b"1"), (b"b", b"2"))
+    return brokers
+
+
+@pytest.mark.parametrize(
+    ("age", "wanted"),
+    [(0.0, [2]), (TAIL_AGE_S - 0.1, [2]), (TAIL_AGE_S, [0]), (2 * TAIL_AGE_S, [0])],
+)
+def test_a_read_goes_on_from_one_of_the_last_seconds(brokers: Brokers, age: float, wanted: list[int]) -> None:
+    """A later read begins at offset 0, since compaction may have removed a tombstone meanwhile."""
+    assert brokers.log.read(whole=True) == {b"a": b"1", b"b": b"2"}
+    brokers.write((b"a", None), (b"c", b"3"))
+    brokers.positions.clear()
+    brokers.broker.now += age
+    assert brokers.log.read(whole=True) == {b"b": b"2", b"c": b"3"}
+    assert brokers.positions == wanted
+
+
+def test_a_tombstone_that_compaction_removed_is_not_missed(brokers: Brokers) -> None:
+    """A reader whose last read is old does not return the value of a key that was deleted since."""
+    brokers.write((b"c", b"3"))
+    assert b"c" in brokers.log.read(whole=True)
+    brokers.write((b"c", None))
+    brokers.write((b"d", b"4"))
+    brokers.broker.records_log.compact()
+    brokers.broker.now += TAIL_AGE_S
+    assert brokers.log.read(whole=True) == {b"a": b"1", b"b": b"2", b"d": b"4"}
+
+
+def test_the_age_of_a_read_is_that_of_its_begin(brokers: Brokers) -> None:
+    """A tombstone that was written while a slow read was under way is as old as the begin of that read."""
+    brokers.broker.before = lambda name, number: setattr(brokers.broker, "now", brokers.broker.now + TAIL_AGE_S / 2)
+    brokers.log.read(whole=True)
+    brokers.positions.clear()
+    brokers.log.read(whole=True)
+    assert brokers.positions == [0]
+
+
+def test_a_caller_may_change_what_it_has_read(brokers: Brokers) -> None:
+    """The next read does not depend on it."""
+    brokers.log.read(whole=True).clear()
+    assert brokers.log.read(whole=True) == {b"a": b"1", b"b": b"2"}
+
+
+def test_a_value_after_a_deletion_is_the_last_in_the_order(brokers: Brokers) -> None:
+    """The order of claims is that of the first values since a deletion, over all reads; a new value keeps its place."""
+    brokers.log.read(whole=True)
+    brokers.write((b"a", None), (b"b", b"3"), (b"a", b"4"))
+    assert list(brokers.log.read(whole=True).items()) == [(b"b", b"3"), (b"a", b"4")]
+    brokers.write((b"b", b"5"))
+    assert list(brokers.log.read(whole=True).items()) == [(b"b", b"5"), (b"a", b"4")]
+
+
+def test_a_read_up_to_an_offset_does_not_ask_for_the_end(brokers: Brokers) -> None:
+    """The caller knows the offset; one that does not need all records asks for no end either."""
+    brokers.broker.calls.clear()
+    assert brokers.log.read(whole=True, end=2) == {b"a": b"1", b"b": b"2"}
+    assert brokers.log.read(whole=False) == {b"a": b"1", b"b": b"2"}
+    assert set(brokers.broker.calls) == {"Fetch"}
+
+
+@pytest.mark.parametrize(("whole", "is_blocked"), [(False, False), (True, True)])
+def test_a_transaction_of_another_client(brokers: Brokers, whole: bool, is_blocked: bool) -> None:
+    """A read of all records waits for its end for half a minute; one that may be old returns what is decided."""
+    brokers.broker.abandon()
+    brokers.write((b"c", b"3"))
+    if not is_blocked:
+        assert brokers.log.read(whole=whole) == {b"a": b"1", b"b": b"2"}
+        assert brokers.broker.now == 0
+        return
+    with pytest.raises(TopiaristError, match="open on __topiarist since offset 2 ") as caught:
+        brokers.log.read(whole=whole)
+    assert caught.value.reason is Reason.RECORDS_BLOCKED
+    waited = brokers.broker.now
+    assert constants.BLOCKED_PATIENCE_S <= waited <= constants.BLOCKED_PATIENCE_S + 2 * constants.RETRY_INTERVAL_S
+
+
+def test_a_transaction_that_ends_while_the_read_waits(brokers: Brokers) -> None:
+    """Values of an aborted transaction are left out, and those after it are returned."""
+    stranger = brokers.broker.abandon()
+    brokers.write((b"c", b"3"))
+
+    def end(_name: str, _number: int) -> None:
+        if brokers.broker.now >= 10:
+            brokers.broker.before = lambda name, number: None
+            stranger.end(commit=False)
+
+    brokers.broker.before = end
+    assert brokers.log.read(whole=True) == {b"a": b"1", b"b": b"2", b"c": b"3"}
+    assert 10 <= brokers.broker.now < 11
+
+
+def test_records_that_were_deleted(brokers: Brokers) -> None:
+    """A topic that is shorter than it was has lost records."""
+    brokers.log.read(whole=True)
+    brokers.broker.records_log.end = 1
+    with pytest.raises(TopiaristError, match="before offset 3 were deleted") as caught:
+        brokers.log.read(whole=True, end=5)
+    assert caught.value.reason is Reason.RECORDS_LOST
