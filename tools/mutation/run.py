@@ -289,7 +289,7 @@ class WorkspacePool:
     def _run_unmutated(self, tests: Sequence[str]) -> str | None:
         """Return the first of the tests that fails without a mutant; None if all pass."""
         with self._borrow_workspace() as workspace:
-            return workspace.first_failure(tests)
+            return workspace.first_failure(tests, limits_tests=False)
 
     @contextmanager
     def _borrow_workspace(self) -> Iterator[Workspace]:

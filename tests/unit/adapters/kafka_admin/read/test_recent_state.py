@@ -31,7 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
 
 def recent(read: ClusterState = READ, *, age: float = 0.0) -> RecentState:
     """Return a state after commit 7 with a read that began some seconds ago."""
-    return RecentState(read, NUMBER, recent_state.time.monotonic() - age)
+    return RecentState(read, NUMBER, FakeTime().now() - age)
 
 
 def test_the_topics_are_those_of_the_state_without_their_records() -> None:
