@@ -117,7 +117,7 @@ def test_a_read_goes_on_from_one_of_the_last_seconds(brokers: Brokers, age: floa
 
 
 def test_a_tombstone_that_compaction_removed_is_not_missed(brokers: Brokers) -> None:
-    """A reader whose last read is old does not return the value of a key that was deleted since."""
+    """A reader with an old last read does not return the value of a key that was deleted since."""
     brokers.write((b"c", b"3"))
     assert b"c" in brokers.log.read(whole=True)
     brokers.write((b"c", None))
