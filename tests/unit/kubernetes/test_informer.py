@@ -196,6 +196,8 @@ def test_a_watch_that_cannot_be_opened_is_followed_by_a_list() -> None:
         await copy.hears(ApiError(0, "no answer"))
         assert (copy.names, server.lists, server.watched_from[-1]) == (["b"], 2, "500")
         assert copy.listed["b"] == sys.maxsize
+        await copy.hears(ApiError(0, "no answer"))
+        assert server.lists == 2
 
     played(work, "a", "b")
 
