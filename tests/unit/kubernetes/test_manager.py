@@ -1085,3 +1085,12 @@ def test_secrets_are_removed_although_a_session_cannot_be_closed(monkeypatch: py
         assert not folder.exists()
 
     run(work)
+
+
+def test_only_resources_of_the_class_are_served() -> None:
+    """A Cluster of another class, or of none, is left to its own operator."""
+    server = Server()
+    manager = Manager(server, "shop", "blue", 60.0, server.record)  # type: ignore[arg-type]
+    for found in (resource_bodies.cluster("plain"), resource_bodies.cluster("own", **{"class": "blue"})):
+        manager.store.upsert(found)
+    assert [*manager.store.clusters] == ["own"]
