@@ -16,7 +16,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Features
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Features
 from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
 from topiarist.errors import TopiaristError
@@ -100,6 +100,10 @@ class ScriptedConnection:
         """Return the bytes of the next answer, header included."""
         answer = self.call(request, version=version, timeout=timeout)
         return struct.pack(">ib", 1, 0) + bytes(answer.encode(version=version))
+
+    def decode(self, request: Any, version: int, data: bytes) -> Any:
+        """Return the answer from the bytes of ``call_raw``."""
+        return Connection.decode(self, request, version, data)  # type: ignore[arg-type]
 
     def close(self) -> None:
         """Do nothing."""
