@@ -74,7 +74,7 @@ REFUSED = {
 
 
 def test_each_code() -> None:
-    """What may be gone later is unreachable; a missing right is named; no code is both of a lookup and permanent."""
+    """A cause that may end is unreachable; a missing right is named; no code of a lookup is permanent."""
     found: dict[str, Reason] = {}
     for code in range(-1, 120):
         error = error_of(code, "w", right="R", principal="p")

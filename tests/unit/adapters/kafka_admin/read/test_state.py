@@ -125,7 +125,7 @@ def test_records_of_topics() -> None:
 
 
 def test_records_without_a_topic() -> None:
-    """Only a topic that the brokers do not know by its id is gone; a hidden one, or one that appeared, is an error."""
+    """Only a topic with an id that no broker knows is deleted; a hidden one, or one that appeared, is an error."""
     ids = {"none": None, "gone": MISSING, "hidden": HIDDEN, "late": LATE, "broken": BROKEN}
     records = {name: IdentifiedRecord(TEAM, text(each) if each else None) for name, each in ids.items()}
     session = cluster()
