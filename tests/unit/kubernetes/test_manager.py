@@ -1091,6 +1091,7 @@ def test_only_resources_of_the_class_are_served() -> None:
     """A Cluster of another class, or of none, is left to its own operator."""
     server = Server()
     manager = Manager(server, "shop", "blue", 60.0, server.record)  # type: ignore[arg-type]
-    for found in (resource_bodies.cluster("plain"), resource_bodies.cluster("own", **{"class": "blue"})):
+    of_class: dict[str, Any] = {"class": "blue"}
+    for found in (resource_bodies.cluster("plain"), resource_bodies.cluster("own", **of_class)):
         manager.store.upsert(found)
     assert [*manager.store.clusters] == ["own"]
