@@ -266,13 +266,13 @@ def test_leaders_and_coordinators_are_waited_for(broker: ScriptedBroker) -> None
     found = [coordinator_response(broker.port, "x", code) for code in (14, 15, 16, 0)]
     broker.answers[FIND_COORDINATOR] = [answer_with(each) for each in found]
     assert session.coordinator("x") is session.any_broker()
-    broker.answers[FIND_COORDINATOR] = [answer_with(coordinator_response(broker.port, "x", 53))]
-    with pytest.raises(TopiaristError, match=r"ANONYMOUS.* lacks Describe on the transactional id x") as caught:
-        session.coordinator("x")
+    broker.answers[FIND_COORDINATOR] = [answer_with(coordinator_response(broker.port, "y", 53))]
+    with pytest.raises(TopiaristError, match=r"ANONYMOUS.* lacks Describe on the transactional id y") as caught:
+        session.coordinator("y")
     assert caught.value.reason is Reason.NO_PERMISSION
-    broker.answers[FIND_COORDINATOR] = [answer_with(coordinator_response(broker.port, "x", 15))]
+    broker.answers[FIND_COORDINATOR] = [answer_with(coordinator_response(broker.port, "y", 15))]
     with pytest.raises(TopiaristError, match=r"within 0.3 s: COORDINATOR_NOT_AVAILABLE \(15\)") as caught:
-        session.coordinator("x", patience=0.3)
+        session.coordinator("y", patience=0.3)
     assert caught.value.reason is Reason.UNREACHABLE
     session.close()
 
