@@ -67,8 +67,8 @@ class Cut(NamedTuple):
         wait_until(lambda: UNPOSTED in self.operator.log, "its request has been given up", timeout=OPERATOR_TIMEOUT_S)
         assert self.scene.partition_count("later") == 0
         assert self.scene.partition_count("leave") == 3
-        # One line for each informer: Clusters, Policies and Topics.
-        assert len(self.operator.log_entries("the API server cannot be watched")) <= 3
+        # One line for each informer: Clusters, Policies, Topics, and the definition of each of them.
+        assert len(self.operator.log_entries("the API server cannot be watched")) <= 6
         assert_healthy(self.operator)
 
     def catches_up(self) -> None:
