@@ -1,8 +1,7 @@
 """The operator's memory of a topic, in its ownership record: used consents, the last retention step, deletions.
 
 ``reconciler`` calls ``write_memory`` for each plan. The record is written in the transaction of the change, so no
-failure separates the two. A status is a view: it may be lost or refused, so it decides
-nothing.
+failure separates the two. A status is a view: it may be lost or refused, so it decides nothing.
 
 ``recent_deletions`` counts the deletions of the last day, which share one budget. A deletion counts even if the
 operator is killed right after it, the Cluster is recreated, or the operator recreates the topic.

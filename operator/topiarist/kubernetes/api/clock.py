@@ -1,8 +1,8 @@
 """Wall-clock time in the formats of Kubernetes.
 
 Times in statuses, Events and Leases are for display, with one exception. The budget of deletions covers one day and
-has to survive a restart, so it uses wall-clock time: if the clock of the operator jumps ahead
-by a day, the cluster gets one more budget. All other timeouts and intervals use the monotonic clock.
+has to survive a restart, so it uses wall-clock time: if the clock of the operator jumps ahead by a day, the cluster
+gets one more budget. All other timeouts and intervals use the monotonic clock.
 """
 
 from __future__ import annotations

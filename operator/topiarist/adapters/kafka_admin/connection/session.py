@@ -35,6 +35,8 @@ LEADER_AGE_S = 5.0
 """Seconds for which a leader that was found is not looked up again; a leader without a controller stays one for 9."""
 
 _Found = TypeVar("_Found", int, Connection)
+_Key = TypeVar("_Key")
+_Kept = tuple[int, float]  # the id of a broker, and the time at which it was found
 _LOOKUP_INTERVAL_S = 0.2
 _TRANSACTION, _KEYS_VERSION = 1, 4
 
@@ -59,8 +61,8 @@ class Session:
         self._brokers: dict[int, Address] = {}
         self._reader: Address | None = None
         self._controller_id: int | None = None
-        self._coordinators: dict[str, int] = {}
-        self._leaders: dict[tuple[str, int], tuple[int, float]] = {}
+        self._coordinators: dict[str, _Kept] = {}
+        self._leaders: dict[tuple[str, int], _Kept] = {}
 
     def any_broker(self) -> Connection:
         """Return the connection for reading, to the first broker that answers.
@@ -157,42 +159,20 @@ class Session:
         One that is no longer the coordinator carries out nothing: it writes each state to its quorum first. Waits
         ``patience`` seconds for one. Raises ``NoPermission`` and ``Unreachable``.
         """
-        known = self._coordinators.pop(transactional_id, None)
-
-        def find() -> Connection | str:
-            nonlocal known
-            node_id, known = known if known is not None else self._find_coordinator(transactional_id), None
-            if isinstance(node_id, str):
-                return node_id
-            connection = self._connection_or_error(node_id)
-            if not isinstance(connection, str):
-                self._coordinators[transactional_id] = node_id
-            return connection
-
-        return self._look_up(find, f"the coordinator of the transactional id {transactional_id}", patience)
+        what = f"the coordinator of the transactional id {transactional_id}"
+        return self._look_up_kept(
+            self._coordinators, transactional_id, lambda: self._find_coordinator(transactional_id), what, patience
+        )
 
     def leader(self, topic: str, partition: int = 0, patience: float = LOOKUP_PATIENCE_S) -> Connection:
         """Return the connection to the leader of a partition, as metadata of the last seconds name it.
 
         Waits ``patience`` seconds for one, and for the topic. Raises ``NoPermission`` and ``Unreachable``.
         """
-        known = self._leaders.pop((topic, partition), None)
-
-        def find() -> Connection | str:
-            nonlocal known
-            if known is None or time.monotonic() >= known[1] + LEADER_AGE_S:
-                found = self._find_leader(topic, partition)
-                if isinstance(found, str):
-                    return found
-                known = found, time.monotonic()
-            connection = self._connection_or_error(known[0])
-            if isinstance(connection, str):
-                known = None
-            else:
-                self._leaders[topic, partition] = known
-            return connection
-
-        return self._look_up(find, f"the leader of partition {partition} of {topic}", patience)
+        key, what = (topic, partition), f"the leader of partition {partition} of {topic}"
+        if key in self._leaders and time.monotonic() >= self._leaders[key][1] + LEADER_AGE_S:
+            del self._leaders[key]
+        return self._look_up_kept(self._leaders, key, lambda: self._find_leader(topic, partition), what, patience)
 
     def read_metadata(self, names: Iterable[str] | None = None, ids: Iterable[uuid.UUID] = ()) -> Message:
         """Return the metadata of these topics (None: of all), and keep the addresses of the brokers.
@@ -285,6 +265,27 @@ class Session:
             return self.broker(broker_id)
         except Disconnected as error:
             return str(error)
+
+    def _look_up_kept(
+        self, kept: dict[_Key, _Kept], key: _Key, find: Callable[[], int | str], what: str, patience: float
+    ) -> Connection:
+        """Return the connection to the broker that is kept, or that ``find`` finds; keep one that can be reached."""
+        known = kept.pop(key, None)
+
+        def connect() -> Connection | str:
+            nonlocal known
+            broker, known = known, None
+            if broker is None:
+                found = find()
+                if isinstance(found, str):
+                    return found
+                broker = found, time.monotonic()
+            connection = self._connection_or_error(broker[0])
+            if not isinstance(connection, str):
+                kept[key] = broker
+            return connection
+
+        return self._look_up(connect, what, patience)
 
     def _look_up(self, find: Callable[[], _Found | str], what: str, patience: float) -> _Found:
         """Return what ``find`` finds; while it returns text, which is an error, call it again for some time."""
