@@ -26,7 +26,7 @@ from support.kafka.programs import Program
 from topiarist.adapters.kafka_admin.cluster import KafkaCluster
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader
-from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.kafka.types import Replicas
 from topiarist.model.access import KafkaAccess, RecordsTopic
 from topiarist.model.moves import BatchRecord
@@ -137,7 +137,7 @@ class KraftClusterFixture:
     def leave_batch(self, record: BatchRecord) -> None:
         """Commit the record, and set its throttles."""
         with self._cluster.session() as session:
-            run = RecordsRun(session, "default", look=lambda names: {}, topic=self._records)
+            run = RecordsRun(session, "default", ClusterView(lambda names: {}), topic=self._records)
             run.acquire()
             run.commit_batch(record, hold=False)
         for entity in record.throttles:

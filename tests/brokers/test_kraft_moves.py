@@ -15,13 +15,14 @@ from brokers.moves_fixture import MESSAGE
 from brokers.shared_clusters import THREE_RACKS
 from support.kafka.kraft import CONTROLLER
 from support.kafka.kraft_fixture import KraftFixture
-from support.kafka.move_records import MoveRecordsInMemory, sync
+from support.kafka.records_in_memory import RecordsInMemory
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.moves import requests
 from topiarist.adapters.kafka_admin.moves.clear import clear_moves
 from topiarist.adapters.kafka_admin.moves.election import Elector
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
 from topiarist.adapters.kafka_admin.moves.mover import Mover
+from topiarist.adapters.kafka_admin.read.sync import sync
 from topiarist.adapters.kafka_admin.records.values import TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Replicas
@@ -55,7 +56,7 @@ class Moves:
     """A cluster, the records of topiarist in memory, and runs over them."""
 
     bed: KraftFixture
-    records: MoveRecordsInMemory = field(default_factory=lambda: MoveRecordsInMemory({}))
+    records: RecordsInMemory = field(default_factory=RecordsInMemory)
     seen: list[MoveProgress] = field(default_factory=list)
 
     @contextmanager
@@ -121,21 +122,19 @@ class Moves:
 
     def run_to_request(self, plan: Plan, number: int, **options: object) -> bool:
         """Run and end before a request, counted from 1; return whether the run got that far."""
-        count = 0
+        last = self.records.fence_checks + number
 
-        def end() -> None:
-            nonlocal count
-            count += 1
-            if count == number:
+        def end(count: int) -> None:
+            if count == last:
                 raise Ended
 
-        self.records.before_request = end
+        self.records.before_fence = end
         try:
             self.run(plan, **options)  # type: ignore[arg-type]
         except Ended:
             return True
         finally:
-            self.records.before_request = lambda: None
+            self.records.before_fence = lambda number: None
         return False
 
     def lists(self, name: str) -> Lists:
@@ -208,7 +207,7 @@ def test_further_moves_join_those_in_flight(moves: Moves) -> None:
     limits = BatchLimits(partitions=2, incoming=2, outgoing=2)
     assert moves.run(plan, limits=limits) == [Outcome("rolling", Result.DONE)]
     assert max(len(progress.copying) for progress in moves.seen) <= 2
-    assert all(len(batch.moves) <= 2 for batch in moves.records.commits if batch)
+    assert all(len(batch.moves) <= 2 for batch in moves.records.batches if batch)
     assert list(moves.lists("rolling")) == [(3, 2)] * 6
     assert moves.throttles("rolling") == {}
 

@@ -17,7 +17,7 @@ import pytest
 from support.kafka.kraft_fixture import KraftFixture
 from support.soak import SOAK
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.adapters.kafka_admin.records.values import IntentKind, Records
 from topiarist.errors import Exit
 from topiarist.model.access import KafkaAccess
@@ -135,7 +135,7 @@ class Folder:
         """Return the records of the cluster."""
         session = Session(KafkaAccess(self.kraft.kafka.bootstrap), 10.0)
         try:
-            return RecordsRun(session, "default", look=dict.fromkeys).read()
+            return RecordsRun(session, "default", ClusterView(dict.fromkeys)).read()
         finally:
             session.close()
 

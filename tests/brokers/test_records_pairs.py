@@ -7,7 +7,7 @@ import pytest
 from support.kafka.kraft_fixture import KraftFixture
 from support.kafka.paired_runs import MAX_DELAY_S, Pairs, busy_processes, run_pairs
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.model.access import KafkaAccess
 
 
@@ -32,7 +32,7 @@ def require_pairs(kraft: KraftFixture, count: int) -> None:
     assert (found["pairs"], found["failed"], found["fenced"]) == (count, 0, 0), found
     session = Session(KafkaAccess(kraft.kafka.bootstrap), 10.0)
     try:
-        records = RecordsRun(session, "default", look=dict.fromkeys).read()
+        records = RecordsRun(session, "default", ClusterView(dict.fromkeys)).read()
     finally:
         session.close()
     assert (records.lock.run, records.claims) == ("", ())

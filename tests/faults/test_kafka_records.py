@@ -10,7 +10,7 @@ from support.builders import spec
 from support.kafka.fake_cluster import answer_code
 from support.kafka.fake_kafka import FakeKafka, FakeSession, no_hook
 from support.kafka.memory_records import RECORDS, Fault, Killed, MemoryBroker
-from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, Records, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Result
@@ -30,8 +30,7 @@ def new_run(broker: MemoryBroker, owner: str = "team") -> RecordsRun:
     return RecordsRun(
         broker,
         owner,
-        look=lambda names: dict.fromkeys(names),
-        leader_epoch=lambda: 1,
+        ClusterView(lambda names: dict.fromkeys(names), lambda: 1),
         clock=broker.clock,
     )
 
@@ -402,7 +401,7 @@ def test_k12_a_controller_that_answers_late_is_no_witness() -> None:
         return 1
 
     began = broker.now
-    RecordsRun(broker, "team", look=dict.fromkeys, leader_epoch=answer_late, clock=broker.clock).acquire()
+    RecordsRun(broker, "team", ClusterView(dict.fromkeys, answer_late), clock=broker.clock).acquire()
     assert broker.now - began > 30 + 70
     assert new_run(broker).read().topics == {}
 

@@ -299,8 +299,7 @@ def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.
         records = run_module.RecordsRun(
             client,  # type: ignore[arg-type]
             run.options.owner,
-            look=lambda names: client.look(names).topics,
-            leader_epoch=client.leader_epoch,
+            run_module.ClusterView(lambda names: client.look(names).topics, client.leader_epoch),
             clock=Clock(client.monotonic, client.sleep, lambda: 1.0),
         )
         records.run = f"run-{number}"

@@ -25,7 +25,7 @@ from topiarist.adapters.kafka_admin import cluster as cluster_module
 from topiarist.adapters.kafka_admin.cluster import KafkaCluster
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Message
 from topiarist.adapters.kafka_admin.records import codec
-from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.adapters.kafka_admin.records.values import Records
 from topiarist.model.access import KafkaAccess
 from topiarist.model.outcome import Outcome
@@ -80,7 +80,7 @@ class FakeKafka(MemoryBroker):
 
     def new_run(self, owner: str = "default") -> RecordsRun:
         """Return a run over the records without a cluster around it."""
-        return RecordsRun(FakeSession(self, self.hook), owner, look=dict.fromkeys, clock=self.clock)
+        return RecordsRun(FakeSession(self, self.hook), owner, ClusterView(dict.fromkeys), clock=self.clock)
 
     def commit_numbers(self) -> list[int]:
         """Return the numbers of all locks that were committed, in the order of the log."""

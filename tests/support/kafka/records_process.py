@@ -18,7 +18,7 @@ import time
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, RecordsTopic
@@ -44,9 +44,11 @@ def main(bootstrap: str, topic: str, owner: str, seconds: str, step: str = "") -
 
     while time.monotonic() < end:
         began = time.monotonic()
-        run = RecordsRun(session, owner, look=dict.fromkeys, leader_epoch=lambda: 1, topic=RecordsTopic(topic))
+        run = RecordsRun(
+            session, owner, ClusterView(dict.fromkeys, lambda: 1), topic=RecordsTopic(topic), lock_timeout=120
+        )
         try:
-            record = run.acquire(timeout=120).topics.get(TOPIC)
+            record = run.acquire().topics.get(TOPIC)
             reach("acquired")
             intent = Intent(IntentKind.CHANGE, None)
             before = record or TopicRecord(OwnershipRecord("nobody"))

@@ -13,7 +13,7 @@ import pytest
 
 from topiarist.adapters.kafka_admin.records import codec, constants
 from topiarist.adapters.kafka_admin.records.constants import SYSTEM_CLOCK, Clock
-from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.adapters.kafka_admin.records.transactions import Fenced, Producer
 from topiarist.adapters.kafka_admin.records.values import Claim, Records, TopicRecord
 from topiarist.errors import Reason, TopiaristError
@@ -27,9 +27,12 @@ def clock_of(session: Any) -> Clock:
     return clock
 
 
-def new_run(session: Any, owner: str = "team", topic: RecordsTopic = DEFAULT_RECORDS_TOPIC) -> RecordsRun:
+def new_run(
+    session: Any, owner: str = "team", topic: RecordsTopic = DEFAULT_RECORDS_TOPIC, lock_timeout: float = 600.0
+) -> RecordsRun:
     """Return a run for which no topic exists and the controller never changes."""
-    return RecordsRun(session, owner, look=dict.fromkeys, leader_epoch=lambda: 1, topic=topic, clock=clock_of(session))
+    view = ClusterView(dict.fromkeys, lambda: 1)
+    return RecordsRun(session, owner, view, topic=topic, clock=clock_of(session), lock_timeout=lock_timeout)
 
 
 def record(count: int) -> TopicRecord:
@@ -40,7 +43,7 @@ def record(count: int) -> TopicRecord:
 def committed(session: Any, topic: RecordsTopic = DEFAULT_RECORDS_TOPIC) -> Records:
     """Return the records as a new run reads them, which lets the next one begin at once."""
     run = new_run(session, topic=topic)
-    records = run.acquire(timeout=60)
+    records = run.acquire()
     run.release()
     return records
 
@@ -108,13 +111,13 @@ def test_claims_keep_the_order_of_the_log(session: Any, own: RecordsTopic) -> No
 
 def test_a_run_that_begins_waits_for_a_live_one(session: Any, own: RecordsTopic) -> None:
     """A run that has acquired the records and written nothing is not fenced: the next one waits, and names it."""
-    first, second = new_run(session, topic=own), new_run(session, "other", topic=own)
+    first, second = new_run(session, topic=own), new_run(session, "other", topic=own, lock_timeout=1)
     first.acquire()
     with pytest.raises(TopiaristError, match="team on") as error:
-        second.acquire(timeout=1)
+        second.acquire()
     assert error.value.reason is Reason.LOCKED
     first.commit({"a": record(1)}, hold=False)
-    assert second.acquire(timeout=1).topics == {"a": record(1)}
+    assert second.acquire().topics == {"a": record(1)}
     second.release()
 
 

@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from support.builders import plan as make_plan
 from support.builders import state
 from support.kafka.fake_cluster import FakeAdminSession, FakeCluster
+from support.kafka.records_in_memory import RecordsInMemory
 from topiarist.adapters.kafka_admin.read.topic_reader import Look
-from topiarist.adapters.kafka_admin.records.intents import resolve
-from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
+from topiarist.adapters.kafka_admin.records.values import TopicRecord
 from topiarist.adapters.kafka_admin.write.writer import Writer
-from topiarist.errors import Reason, TopiaristError
+from topiarist.errors import TopiaristError
 from topiarist.kafka.types import Replicas
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
@@ -22,71 +22,6 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState
 from topiarist.ports import Throttle, WriteControl
-
-FENCED = TopiaristError(Reason.SESSION_LOST, "another run took over", "run again")
-
-
-class BenchRecords:
-    """The records of a run in memory. ``commits`` has every commit: its changes, and whether the lock is held.
-
-    A run that has given up the lock must acquire the records before it commits again.
-    """
-
-    def __init__(self, read_topic: Callable[[str], TopicState | None]) -> None:
-        self.read_topic = read_topic
-        self.topics: dict[str, TopicRecord] = {}
-        self.commits: list[tuple[Mapping[str, TopicRecord | None], bool]] = []
-        self.errors: dict[str, ReadError] = {}
-        self.is_held = self.is_acquired = False
-        self.acquisitions = 0
-        self.is_fenced = False
-        self.fence_checks = 0
-        self.before_fence: Callable[[int], None] = lambda number: None
-        self.before_commit: Callable[[int], None] = lambda number: None
-
-    def acquire(self, stop: Callable[[], bool]) -> Records:
-        """Resolve the intents of the run before, and return the records."""
-        self.is_fenced, self.is_acquired = False, True
-        self.acquisitions += 1
-        intents = {name: each for name, each in self.topics.items() if each.intent}
-        found = {name: resolve(each, self.read_topic(name), has_waited=True) for name, each in intents.items()}
-        if found:
-            self.commit(found, hold=True)
-        return Records(dict(self.topics), errors=self.errors)
-
-    def commit(self, changes: Mapping[str, TopicRecord | None], *, hold: bool) -> None:
-        """Apply the changes, unless the run is fenced."""
-        self.before_commit(len(self.commits) + 1)
-        if self.is_fenced:
-            raise FENCED
-        assert self.is_acquired, "a commit of a run that other runs need not wait for"
-        self.commits.append((dict(changes), hold))
-        for name, record in changes.items():
-            if record is None:
-                self.topics.pop(name, None)
-            else:
-                self.topics[name] = record
-        self.is_held = self.is_acquired = hold
-
-    def keep(self) -> None:
-        """Do nothing: no time passes."""
-
-    def release(self) -> None:
-        """Let other runs begin."""
-        self.is_held = self.is_acquired = False
-
-    def require_fence(self) -> None:
-        """Raise if the run is fenced, or holds no lock."""
-        self.fence_checks += 1
-        self.before_fence(self.fence_checks)
-        if self.is_fenced:
-            raise FENCED
-        assert self.is_held, "an Admin request without the lock"
-
-    @property
-    def intents(self) -> list[str]:
-        """Return the topics with an intent."""
-        return sorted(name for name, each in self.topics.items() if each.intent)
 
 
 class Bench:
@@ -99,7 +34,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.cluster = FakeCluster()
-        self.records = BenchRecords(self._topic)
+        self.records = RecordsInMemory(self._topic)
         self.session = FakeAdminSession(self.cluster)
         self.looks = 0
         self.before_look: Callable[[int], None] = lambda number: None

@@ -14,7 +14,6 @@ from topiarist.adapters.kafka_admin.connection.connection import Disconnected, t
 from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.moves.clear import clear_moves
-from topiarist.adapters.kafka_admin.moves.interfaces import RunForMoves
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
 from topiarist.adapters.kafka_admin.moves.run import move
 from topiarist.adapters.kafka_admin.read.broker_throttles import read_broker_throttles
@@ -30,7 +29,7 @@ from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader, read_a
 from topiarist.adapters.kafka_admin.records.intents import resolve
 from topiarist.adapters.kafka_admin.records.left_records import LeftRecordsCheck, check_left_records
 from topiarist.adapters.kafka_admin.records.moved import merge_moved
-from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
 from topiarist.adapters.kafka_admin.write.ask_brokers import ask_brokers
 from topiarist.adapters.kafka_admin.write.writer import Writer
@@ -138,9 +137,8 @@ class KafkaCluster:
             with translate_errors():
                 recent, known = self._take_recent()
                 run = self._open_records_to_write(known)
-                records = _RecordsOfRun(run, self._lock_timeout, self._require_moved)
                 reader = FirstLook(TopicReader(self._session, run), recent, lambda: run.number)
-                yield from Writer(self._session, records, reader, plan, stop, control).execute()
+                yield from Writer(self._session, run, reader, plan, stop, control).execute()
 
     def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
         """Return the refusals of the brokers by topic; write nothing."""
@@ -157,12 +155,12 @@ class KafkaCluster:
         with translate_errors():
             for issue, *_ in find_not_offered(self._session.any_broker(), plan.actionable_topics()).values():
                 raise TopiaristError(issue.reason, issue.message)  # before any throttle is written
-            yield from move(self._session, self._move_reader(), self._open_move_records(), plan, options, stop)
+            yield from move(self._session, self._move_reader(), self._open_records_to_write(), plan, options, stop)
 
     def clear_moves(self) -> ClearedMoves | None:
         """Put the throttles of the last moves back, and delete their record."""
         with translate_errors():
-            return clear_moves(self._session, self._move_reader(), self._open_move_records())
+            return clear_moves(self._session, self._move_reader(), self._open_records_to_write())
 
     def set_freeze(self, freeze: Freeze | None, *, by: str, force: bool) -> FreezeResult:
         """Freeze the cluster, or unfreeze it if ``freeze`` is None; a run that is writing ends at its next request.
@@ -185,7 +183,7 @@ class KafkaCluster:
         """
         with translate_errors():
             run = self._open_records_to_write()
-            run.acquire(timeout=self._lock_timeout, ignore_freeze=True)
+            run.acquire(ignore_freeze=True)
             run.commit({}, hold=False)
 
     def take_records(self, closed: ClosedRecords) -> MovedRecords:
@@ -198,7 +196,7 @@ class KafkaCluster:
             self._require_cluster_of(closed)
             run = self._open_records_to_write()
             try:
-                merged = merge_moved(closed, run.acquire(timeout=self._lock_timeout, ignore_freeze=True))
+                merged = merge_moved(closed, run.acquire(ignore_freeze=True))
                 if not merged.result.repeated:
                     run.commit_moved(merged.topics, merged.moved, merged.gate)
             finally:
@@ -311,13 +309,14 @@ class KafkaCluster:
         return RecordsRun(
             self._session,
             self._owner,
-            look=lambda names: TopicReader(self._session).look(names).topics,
-            leader_epoch=self._read_leader_epoch,
+            ClusterView(
+                lambda names: TopicReader(self._session).look(names).topics,
+                self._read_leader_epoch,
+                self._require_moved,
+            ),
             topic=self._session.access.records._replace(known_id=self._records_topic_id),
+            lock_timeout=self._lock_timeout,
         )
-
-    def _open_move_records(self) -> RunForMoves:
-        return RunForMoves(_RecordsOfRun(self._open_records_to_write(), self._lock_timeout, self._require_moved))
 
     def _move_reader(self) -> MoveReader:
         return MoveReader(self._session, lambda: sync(self._session))
@@ -328,31 +327,6 @@ class KafkaCluster:
             return read_quorum(self._session, self._session.any_broker()).leader_epoch
         except (TopiaristError, Disconnected):
             return None
-
-
-class _RecordsOfRun:
-    """A run over the records that waits for other runs no longer than the run may."""
-
-    def __init__(self, run: RecordsRun, lock_timeout: float, require_moved: Callable[[Records], None]) -> None:
-        self._run = run
-        self._lock_timeout = lock_timeout
-        self._require_moved = require_moved
-        self.read = run.read
-        self.commit = run.commit
-        self.commit_batch = run.commit_batch
-        self.require_fence = run.require_fence
-        self.keep = run.keep
-        self.release = run.release
-
-    def acquire(self, stop: Callable[[], bool]) -> Records:
-        """Wait for the lock, and read the records; raise ``TopiaristError`` if they are not where they must be."""
-        records = self._run.acquire(stop, self._lock_timeout)
-        try:
-            self._require_moved(records)
-        except TopiaristError:
-            self.release()
-            raise
-        return records
 
 
 def view_records(records: Records) -> RecordsView:

@@ -16,9 +16,9 @@ from collections.abc import Callable, Mapping, Sequence
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
 from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
 from topiarist.adapters.kafka_admin.moves import requests
-from topiarist.adapters.kafka_admin.moves.interfaces import MoveRecordsRun, MoveSession
-from topiarist.adapters.kafka_admin.moves.look import MoveReader
+from topiarist.adapters.kafka_admin.moves.look import MoveReader, MoveSession
 from topiarist.adapters.kafka_admin.moves.requests import Partition
+from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
 from topiarist.adapters.kafka_admin.write.answers import (
     CLUSTER_AUTHORIZATION,
     NOT_CONTROLLER,
@@ -52,7 +52,7 @@ class BatchWriter:
         self,
         session: MoveSession,
         reader: MoveReader,
-        records: MoveRecordsRun,
+        records: RecordsStore,
         batch: BatchRecord | None,
         remark: Callable[[str], None],
     ) -> None:
@@ -181,3 +181,15 @@ def _write_error(what: str, element: Element) -> TopiaristError:
     right = f": it needs the right AlterConfigs on the {'topic' if what.startswith('topics/') else 'cluster'}"
     message = f"the throttle of {what} was not written{right if denied else ''}: {said}"
     return TopiaristError(reason, message, HINT_CONTINUE)
+
+
+def acquire_unless_stopped(records: RecordsStore, stop: Callable[[], bool]) -> Records | None:
+    """Wait for the lock and read the records; return None if ``stop()`` became true before."""
+    if stop():
+        return None
+    try:
+        return records.acquire(stop)
+    except TopiaristError as error:
+        if error.reason is Reason.LOCKED and stop():
+            return None
+        raise

@@ -12,9 +12,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from topiarist.adapters.kafka_admin.connection.connection import translate_errors
 from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
-from topiarist.adapters.kafka_admin.moves.batch_writer import BatchWriter
-from topiarist.adapters.kafka_admin.moves.interfaces import MoveRecords, MoveRecordsRun, MoveSession
-from topiarist.adapters.kafka_admin.moves.look import MoveReader
+from topiarist.adapters.kafka_admin.moves.batch_writer import BatchWriter, acquire_unless_stopped
+from topiarist.adapters.kafka_admin.moves.look import MoveReader, MoveSession
 from topiarist.adapters.kafka_admin.moves.requests import (
     ELECTION_NOT_NEEDED,
     PREFERRED_LEADER_NOT_AVAILABLE,
@@ -22,6 +21,7 @@ from topiarist.adapters.kafka_admin.moves.requests import (
     build_elections,
     read_elections_answer,
 )
+from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
 from topiarist.adapters.kafka_admin.write.answers import (
     CLUSTER_AUTHORIZATION,
     TOPIC_AUTHORIZATION,
@@ -43,7 +43,7 @@ class Elector:
         self,
         session: MoveSession,
         reader: MoveReader,
-        records: MoveRecordsRun,
+        records: RecordsStore,
         plan: Plan,
         options: MoveOptions,
         stop: Callable[[], bool],
@@ -74,7 +74,7 @@ class Elector:
 
     def _elect(self, partitions: Collection[Partition]) -> None:
         """Request the election of those partitions that can be elected, and read their leaders."""
-        known = self._records.acquire(self._stop)
+        known = acquire_unless_stopped(self._records, self._stop)
         if known is None:
             return
         try:
@@ -82,8 +82,8 @@ class Elector:
             if not ready:
                 return
             # The record of the moves stays as it is: the commit renews the time in which requests may be sent.
-            self._records.commit_batch(known.batch, hold=True)
-            writer = BatchWriter(self._session, self._reader, self._records, known.batch, lambda remark: None)
+            self._records.commit_batch(known.moves, hold=True)
+            writer = BatchWriter(self._session, self._reader, self._records, known.moves, lambda remark: None)
             self._ledger.add_sent(ready)
             answer = writer.send(build_elections(ready))
         finally:
@@ -93,7 +93,7 @@ class Elector:
         self._judge_sent(ready, elements, known)
         self._ledger.report()
 
-    def _find_ready(self, partitions: Iterable[Partition], known: MoveRecords) -> list[Partition]:
+    def _find_ready(self, partitions: Iterable[Partition], known: Records) -> list[Partition]:
         return [
             (topic.plan.topic, each.partition)
             for topic, judgement in self._judge(partitions, known)
@@ -101,7 +101,7 @@ class Elector:
         ]
 
     def _judge_sent(
-        self, partitions: Collection[Partition], elements: Mapping[Partition, Element], known: MoveRecords
+        self, partitions: Collection[Partition], elements: Mapping[Partition, Element], known: Records
     ) -> None:
         """Compare the leaders of partitions after their election."""
         for topic, judgement in self._judge(partitions, known):
@@ -113,7 +113,7 @@ class Elector:
             raise TopiaristError(Reason.NO_PERMISSION, message)
 
     def _judge(
-        self, partitions: Iterable[Partition], known: MoveRecords
+        self, partitions: Iterable[Partition], known: Records
     ) -> Iterator[tuple[OpenElections, ElectionJudgement]]:
         """Yield open topics with their judgements; close those that have a conflict or nothing left."""
         elections = self._ledger.find_left(partitions)

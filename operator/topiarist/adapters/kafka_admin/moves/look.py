@@ -12,16 +12,16 @@ and the removed replicas.
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Message
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
 from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
 from topiarist.adapters.kafka_admin.moves import requests
-from topiarist.adapters.kafka_admin.moves.interfaces import MoveSession
 from topiarist.adapters.kafka_admin.moves.requests import Partition
 from topiarist.adapters.kafka_admin.read.metadata import decode_metadata
 from topiarist.adapters.kafka_admin.read.topic_reader import build_topic_state
@@ -111,6 +111,25 @@ class PresentThrottles(NamedTuple):
 
     configs: Mapping[str, Mapping[str, str]]
     unreachable: Mapping[str, str]
+
+
+class MoveSession(Protocol):
+    """The connections that moves need."""
+
+    def any_broker(self) -> Connection:
+        """Return the connection for reading."""
+
+    def broker(self, broker_id: int) -> Connection:
+        """Return the connection to one broker, which alone takes its own configs. Raises ``Disconnected``."""
+
+    def controller(self) -> Connection:
+        """Return the connection to the broker that takes Admin requests."""
+
+    def forget_controller(self) -> None:
+        """Find the controller anew with the next call of ``controller``."""
+
+    def read_metadata(self, names: Iterable[str] | None = None, ids: Iterable[uuid.UUID] = ()) -> Message:
+        """Return the metadata of these topics."""
 
 
 class MoveReader:

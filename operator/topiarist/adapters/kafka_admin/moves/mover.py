@@ -20,11 +20,11 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from topiarist.adapters.kafka_admin.connection.connection import translate_errors
 from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
-from topiarist.adapters.kafka_admin.moves.batch_writer import HINT_CONTINUE, BatchWriter
-from topiarist.adapters.kafka_admin.moves.interfaces import MoveRecords, MoveRecordsRun, MoveSession
-from topiarist.adapters.kafka_admin.moves.look import MoveLook, MoveReader
+from topiarist.adapters.kafka_admin.moves.batch_writer import HINT_CONTINUE, BatchWriter, acquire_unless_stopped
+from topiarist.adapters.kafka_admin.moves.look import MoveLook, MoveReader, MoveSession
 from topiarist.adapters.kafka_admin.moves.requests import Partition
 from topiarist.adapters.kafka_admin.moves.waiting import Progress, sleep_unless_stopped
+from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
 from topiarist.adapters.kafka_admin.write.answers import (
     CLUSTER_AUTHORIZATION,
     TOPIC_AUTHORIZATION,
@@ -53,7 +53,7 @@ class Mover:
         self,
         session: MoveSession,
         reader: MoveReader,
-        records: MoveRecordsRun,
+        records: RecordsStore,
         plan: Plan,
         options: MoveOptions,
         stop: Callable[[], bool],
@@ -66,7 +66,7 @@ class Mover:
         self._settings = options.settings
         self._stop = stop
         self._ledger = MoveLedger(plan, options)
-        self._known = MoveRecords({}, None)
+        self._known = Records()
         self._ready: tuple[ReplicaMove, ...] = ()
         self._in_doubt: dict[Partition, float] = {}
         self._sent, self._sent_earlier, self._polls = 0, 0, 0
@@ -79,7 +79,7 @@ class Mover:
         try:
             with translate_errors("the brokers cannot be reached", HINT_CONTINUE):
                 self._known = self._records.read()
-                self._reader.expect(self._known.batch.moves if self._known.batch else ())
+                self._reader.expect(self._known.moves.moves if self._known.moves else ())
                 while self._step():
                     yield from self._ledger.take_outcomes()
         except TopiaristError as error:
@@ -157,7 +157,7 @@ class Mover:
 
     def _find_in_flight(self, look: MoveLook) -> Mapping[Partition, ReplicaMove]:
         """Return the moves in flight that topiarist sent, of this run or of the record."""
-        recorded = self._known.batch.moves if self._known.batch else ()
+        recorded = self._known.moves.moves if self._known.moves else ()
         known = {(move.topic, move.partition): move for move in (*recorded, *self._ledger.in_flight.values())}
         return {key: move for key, move in known.items() if look.target_of(key) == move.after}
 
@@ -198,15 +198,15 @@ class Mover:
     def _describe_waiting(
         self, mine: Mapping[Partition, ReplicaMove], blocking: Mapping[Partition, ReplicaMove]
     ) -> str:
-        if mine and self._known.batch:
-            source = f"owner {self._known.batch.owner}" if self._is_blocked_by_owner(mine) else "an earlier run"
+        if mine and self._known.moves:
+            source = f"owner {self._known.moves.owner}" if self._is_blocked_by_owner(mine) else "an earlier run"
             return f"{format_count(len(mine), 'partition')} of {source}"
         return _describe_others(blocking)
 
     def _send(self, moves: Sequence[ReplicaMove]) -> None:
         """Send those of ``moves`` that are still ready, with their record and throttles."""
         rate = self._require_rate(moves)
-        known = self._records.acquire(self._stop)
+        known = acquire_unless_stopped(self._records, self._stop)
         if known is None:
             return
         try:
@@ -223,7 +223,7 @@ class Mover:
             self._records.release()
 
     def _send_locked(self, moves: Sequence[ReplicaMove], mine: Mapping[Partition, ReplicaMove], rate: int) -> None:
-        batch = self._known.batch
+        batch = self._known.moves
         if not self._options.wait and batch and batch.owner == self._owner:
             # Each run that does not wait sends once: the record has the number of the run before.
             self._sent_earlier = batch.batch
@@ -235,7 +235,7 @@ class Mover:
         writer = self._writer()
         record = BatchRecord(self._owner, number, batches, recorded, {})
         writer.prepare(record, rate)
-        self._known = self._known._replace(batch=writer.batch)
+        self._known = self._known._replace(moves=writer.batch)
         self._compare(self._look(self._ledger.open))  # directly before they are sent
         moves = [move for move in moves if move in self._ready]
         if not moves:
@@ -277,35 +277,34 @@ class Mover:
 
     def _adjust_rate(self, mine: Mapping[Partition, ReplicaMove]) -> None:
         """Give the moves in flight of an earlier run the declared rate; those of another owner keep theirs."""
-        batch, rate = self._known.batch, self._settings.throttle
+        batch, rate = self._known.moves, self._settings.throttle
         if self._is_rate_adjusted or rate is None or not mine or batch is None or batch.owner != self._owner:
             return
         self._is_rate_adjusted = True  # a rate of another client stays, and is found again each time
         if not has_other_rate(batch, rate):
             return
-        known = self._records.acquire(self._stop)
+        known = acquire_unless_stopped(self._records, self._stop)
         if known is None:
             return
         try:
             self._known = known
-            if known.batch and known.batch.owner == self._owner and has_other_rate(known.batch, rate):
+            if known.moves and known.moves.owner == self._owner and has_other_rate(known.moves, rate):
                 writer = self._writer()
                 writer.replace_rate(rate)
-                self._known = known._replace(batch=writer.batch)
+                self._known = known._replace(moves=writer.batch)
         finally:
             self._records.release()
 
     def _end(self, mine: Mapping[Partition, ReplicaMove]) -> bool:
         """Put the throttles back if nothing of the record is in flight; return False: there is no more to do."""
-        batch = self._known.batch
+        batch = self._known.moves
         if mine or self._in_doubt or not (self._sent or (batch and batch.owner == self._owner)):
             return False
         # Also after ``stop()``: it is short, and it leaves no throttle behind.
         known = self._records.acquire(lambda: False)
-        assert known is not None  # it cannot be stopped
         try:
             self._known = known
-            owns = known.batch is not None and known.batch.owner == self._owner
+            owns = known.moves is not None and known.moves.owner == self._owner
             if owns and not self._find_in_flight(self._look(())):
                 self._writer().end()
         finally:
@@ -316,11 +315,11 @@ class Mover:
 
     def _is_blocked_by_owner(self, mine: Mapping[Partition, ReplicaMove]) -> bool:
         """Return whether moves of another owner are in flight: the record is that owner's until they are done."""
-        batch = self._known.batch
+        batch = self._known.moves
         return batch is not None and batch.owner != self._owner and bool(mine.keys() - self._ledger.in_flight.keys())
 
     def _writer(self) -> BatchWriter:
-        return BatchWriter(self._session, self._reader, self._records, self._known.batch, self._ledger.remark)
+        return BatchWriter(self._session, self._reader, self._records, self._known.moves, self._ledger.remark)
 
     def _report(self, copying: Collection[ReplicaMove] = (), waiting_for: str = "") -> None:
         batch = self._sent_earlier + self._sent

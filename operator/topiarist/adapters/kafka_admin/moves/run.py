@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from topiarist.adapters.kafka_admin.moves.election import Elector
-from topiarist.adapters.kafka_admin.moves.interfaces import MoveRecordsRun, MoveSession
-from topiarist.adapters.kafka_admin.moves.look import MoveReader
+from topiarist.adapters.kafka_admin.moves.look import MoveReader, MoveSession
 from topiarist.adapters.kafka_admin.moves.mover import Mover
+from topiarist.adapters.kafka_admin.records.values import RecordsStore
 from topiarist.errors import TopiaristError
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
@@ -17,7 +17,7 @@ from topiarist.ports import MoveOptions
 def move(
     session: MoveSession,
     reader: MoveReader,
-    records: MoveRecordsRun,
+    records: RecordsStore,
     plan: Plan,
     options: MoveOptions,
     stop: Callable[[], bool],

@@ -48,6 +48,22 @@ class Watched(Protocol):
         """Take note that it has its id, of its overrides, None if they were not read, and of the controller's epoch."""
 
 
+class Reader(Protocol):
+    """A reader of single topics, for the comparison directly before and after a chunk."""
+
+    def look(self, names: Collection[str]) -> Look:
+        """Return these topics as they are now, without their records. Raises ``TopiaristError``."""
+
+    def look_first(self, names: Collection[str]) -> Look:
+        """Return the same, or topics as they were some seconds ago, before any other run has written something."""
+
+    def look_again(self, ids: Mapping[str, str | None], *, is_result: bool = False) -> Look:
+        """Return the same of topics that had these ids before (None: that did not exist).
+
+        Those of a result may lack their reassignments.
+        """
+
+
 class TopicReader:
     """A reader of single topics of one cluster, without their records.
 

@@ -13,6 +13,7 @@ import socket
 import uuid
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from typing import NamedTuple
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.records import codec, constants
@@ -42,14 +43,25 @@ TRANSACTIONAL_ID = "topiarist"
 HINT_RUN_AGAIN = "run again: changes that were made are recognized"
 
 
+class ClusterView(NamedTuple):
+    """What a run over the records asks about its cluster.
+
+    ``look`` reads topics after a sync, to resolve intents. ``leader_epoch`` reads the epoch of the controller, None if
+    it does not answer at once. ``require_moved`` raises ``TopiaristError`` if records are left in ZooKeeper.
+    """
+
+    look: Callable[[Collection[str]], PresentTopics]
+    leader_epoch: Callable[[], int | None] = lambda: None
+    require_moved: Callable[[Records], None] = lambda records: None
+
+
 class RecordsRun:
     """The records as one run sees and writes them. After a failed commit, or a takeover, every call raises the error.
 
     ``acquire`` and each commit that holds the lock let the run go on; after one that does not, it has to acquire the
     records again, since other runs may have written.
 
-    ``look`` reads topics after a sync, to resolve intents. ``leader_epoch`` reads the epoch of the controller, None if
-    it does not answer at once.
+    Its public methods are the port through which topics and moves are written. ``lock_timeout`` is in seconds.
 
     The id of the topic is compared after each commit: by ``note_look``, for a caller that reads topics anyway, else
     before the next Admin request or commit, and at once if the lock is given up.
@@ -59,17 +71,17 @@ class RecordsRun:
         self,
         session: RecordsSession,
         owner: str,
+        cluster: ClusterView,
         *,
-        look: Callable[[Collection[str]], PresentTopics],
-        leader_epoch: Callable[[], int | None] = lambda: None,
         topic: RecordsTopic = DEFAULT_RECORDS_TOPIC,
         clock: Clock = SYSTEM_CLOCK,
+        lock_timeout: float = 600.0,
     ) -> None:
         self.run = f"{owner}-{uuid.uuid4().hex[:12]}"
         self._session = session
         self._owner = owner
-        self._look = look
-        self._leader_epoch = leader_epoch
+        self._cluster = cluster
+        self._lock_timeout = lock_timeout
         self._topic = topic
         self._expected_topic_id = topic.known_id
         self._clock = clock
@@ -152,20 +164,21 @@ class RecordsRun:
         if config is not None:
             self._is_compaction_known = is_compacted(config)
 
-    def acquire(
-        self, stop: Callable[[], bool] = lambda: False, timeout: float = 600.0, *, ignore_freeze: bool = False
-    ) -> Records:
+    def acquire(self, stop: Callable[[], bool] = lambda: False, *, ignore_freeze: bool = False) -> Records:
         """Wait for the lock, fence all earlier runs, and return all records, with foreign intents resolved.
 
-        ``ignore_freeze`` is for writes of records alone, which change no topic.
+        ``ignore_freeze`` is for writes of records alone, which change no topic, such as those that take the records of
+        ZooKeeper.
 
-        Raises ``TopiaristError``: ``Locked`` after ``timeout`` seconds or if ``stop()`` is true, ``Frozen``,
-        ``RecordsBlocked``, ``RecordsLost``, ``Unreachable``.
+        Raises ``TopiaristError``: ``Locked`` after ``lock_timeout`` or if ``stop()`` is true, ``Frozen``,
+        ``RecordsBlocked``, ``RecordsLost``, ``Unreachable``, and what ``require_moved`` raises.
         """
         try:
-            self._take(stop, timeout)
-            if self._records.gate is not None and not ignore_freeze:
-                raise _frozen(self._records.gate)
+            self._take(stop)
+            if not ignore_freeze:
+                if self._records.gate is not None:
+                    raise _frozen(self._records.gate)
+                self._cluster.require_moved(self._records)
             self._resolve_intents(stop)
         except Exception as error:
             with suppress(TopiaristError, Fenced, OutcomeUnknown, Disconnected):
@@ -263,9 +276,9 @@ class RecordsRun:
                 self._pause(attempt)
         raise TopiaristError(Reason.STATE_CONFLICT, "other runs took the records ten times in a row", "run again")
 
-    def _take(self, stop: Callable[[], bool], timeout: float) -> None:
+    def _take(self, stop: Callable[[], bool]) -> None:
         """Steps 1 to 4: wait for the lock, claim it, init, read whole."""
-        deadline, attempt = self._clock.now() + timeout, 0
+        deadline, attempt = self._clock.now() + self._lock_timeout, 0
         before, self._before = self._before, None
         self._free = before[1] if before and not find_holders(before[1]) else None
         while True:
@@ -325,12 +338,12 @@ class RecordsRun:
         pending = {name: record for name, record in self._records.topics.items() if record.intent}
         if not pending:
             return
-        present = self._look(pending)
+        present = self._cluster.look(pending)
         is_late = any(has_late_write(record, present.get(name)) for name, record in pending.items())
         has_waited = is_late and not self._has_same_controller(self._records.lock.leader_epoch)
         if has_waited:
             self._wait_for_late_writes(stop)
-            present = self._look(pending)
+            present = self._cluster.look(pending)
         resolved = {name: resolve(record, present.get(name), has_waited=has_waited) for name, record in pending.items()}
         changes = {name: record for name, record in resolved.items() if record != pending[name]}
         if changes:
@@ -345,7 +358,7 @@ class RecordsRun:
     def _has_same_controller(self, epoch: int | None) -> bool:
         """Return whether the controller of the intents answers at once: then no request waits for a controller."""
         began = self._clock.now()
-        is_same = epoch is not None and self._leader_epoch() == epoch
+        is_same = epoch is not None and self._cluster.leader_epoch() == epoch
         return is_same and self._clock.now() - began <= constants.MAX_CONTROLLER_ANSWER_S
 
     def _write(self, values: Mapping[str, bytes | None], *, hold: bool) -> None:
@@ -354,7 +367,7 @@ class RecordsRun:
         lock = Lock(number=self._records.number + 1)
         if hold:
             host = socket.gethostname()
-            epoch = self._leader_epoch() if self._known_epoch is None else self._known_epoch
+            epoch = self._cluster.leader_epoch() if self._known_epoch is None else self._known_epoch
             lock = Lock(self.run, self._owner, host, constants.LEASE_S, lock.number, epoch)
         began = self._clock.now()
         try:

@@ -1,10 +1,10 @@
-"""The values that the topic of records holds, decoded."""
+"""The values that the topic of records holds, decoded, and the port of the runs that read and write them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import BatchRecord
@@ -105,3 +105,35 @@ class Records(NamedTuple):
     def number(self) -> int:
         """Return the number of the last commit; 0 before the first."""
         return self.lock.number
+
+
+class RecordsStore(Protocol):
+    """The port of a run to the records: what writes topics and moves may use of them.
+
+    Each method raises ``TopiaristError``, retryable if another run took over. After such an error every further call
+    raises it too. After a commit that does not hold the lock, the run has to acquire the records again.
+    """
+
+    def read(self) -> Records:
+        """Return the records without the lock; they may be old by some 50 ms."""
+
+    def acquire(self, stop: Callable[[], bool]) -> Records:
+        """Wait for other runs, fence the one before, read all records, check the freeze, resolve intents."""
+
+    def commit(self, changes: Mapping[str, TopicRecord | None], *, hold: bool) -> None:
+        """Write records in one transaction (None: delete); the lock is held afterwards if ``hold`` is true."""
+
+    def commit_batch(self, batch: BatchRecord | None, *, hold: bool) -> None:
+        """Write the record of the moves in flight (None: delete it), and keep the lock or give it up."""
+
+    def keep(self) -> None:
+        """Renew the time for which other runs wait, if a third of it is over."""
+
+    def require_fence(self) -> None:
+        """Return if this run holds the lock, its lease has time left, and no other run has taken over.
+
+        Called directly before each request.
+        """
+
+    def release(self) -> None:
+        """Let other runs begin, if this one has acquired the records."""

@@ -22,8 +22,8 @@ from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.read.refusals import find_not_offered
-from topiarist.adapters.kafka_admin.read.topic_reader import Look
-from topiarist.adapters.kafka_admin.records.values import TopicRecord
+from topiarist.adapters.kafka_admin.read.topic_reader import Look, Reader
+from topiarist.adapters.kafka_admin.records.values import RecordsStore, TopicRecord
 from topiarist.adapters.kafka_admin.write.answers import unknown_outcome
 from topiarist.adapters.kafka_admin.write.chunk_requests import (
     AdminSession,
@@ -39,7 +39,6 @@ from topiarist.adapters.kafka_admin.write.chunk_result import (
     find_result,
 )
 from topiarist.adapters.kafka_admin.write.chunks import ChunkQueue, is_deletion, too_large_outcome
-from topiarist.adapters.kafka_admin.write.interfaces import Reader, RecordsRun
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan, TopicPlan
@@ -66,7 +65,7 @@ class Writer:
     def __init__(
         self,
         session: AdminSession,
-        records: RecordsRun,
+        records: RecordsStore,
         reader: Reader,
         plan: Plan,
         stop: Callable[[], bool],

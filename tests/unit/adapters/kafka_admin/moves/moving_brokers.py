@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from support.kafka.move_records import MoveRecordsInMemory
+from support.kafka.records_in_memory import RecordsInMemory
 from topiarist.adapters.kafka_admin.connection.topic_ids import encode_topic_id
 from topiarist.adapters.kafka_admin.moves import look as look_module
 from topiarist.adapters.kafka_admin.moves import mover as mover_module
@@ -76,7 +76,7 @@ class MovingBrokers:
     ids: dict[str, uuid.UUID] = field(default_factory=dict)
     configs: dict[str, dict[str, str]] = field(default_factory=dict)
     refusals: dict[Partition, tuple[int | None, str]] = field(default_factory=dict)
-    records: MoveRecordsInMemory = field(default_factory=lambda: MoveRecordsInMemory({}))
+    records: RecordsInMemory = field(default_factory=RecordsInMemory)
     seen: list[MoveProgress] = field(default_factory=list)
     syncs: int = 0
     copies_at_sleep: bool = True

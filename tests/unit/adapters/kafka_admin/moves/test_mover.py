@@ -70,7 +70,7 @@ def test_the_record_and_the_throttles_of_a_batch(brokers: MovingBrokers) -> None
     assert record.throttles["brokers/3"] == {key: OwnValue(None, str(RATE)) for key in RATES}
     assert record.replaced == {}
     # Before the throttles are put back, the record has the values that they have; then it is deleted.
-    assert [each and len(each.moves) for each in brokers.records.commits] == [1, 0, None]
+    assert [each and len(each.moves) for each in brokers.records.batches] == [1, 0, None]
 
 
 def test_batches_and_polls(brokers: MovingBrokers) -> None:
@@ -373,13 +373,13 @@ def interrupted(brokers: MovingBrokers, owner: str = OWNER) -> Any:
 def test_another_rate_of_a_batch_in_flight(brokers: MovingBrokers) -> None:
     """The next run gives the moves of the earlier one the declared rate, once; equal rates write nothing."""
     plan = interrupted(brokers)
-    commits = len(brokers.records.commits)
+    commits = len(brokers.records.batches)
     brokers.run(plan, stop=lambda: len(brokers.seen) > 1)
-    assert len(brokers.records.commits) == commits
+    assert len(brokers.records.batches) == commits
     brokers.seen.clear()
     brokers.run(plan, throttle=5, stop=lambda: len(brokers.seen) > 1)
     assert brokers.throttles()["brokers/3"] == dict.fromkeys(RATES, "5")
-    assert len(brokers.records.commits) == commits + 1
+    assert len(brokers.records.batches) == commits + 1
     assert not brokers.records.is_held
     brokers.copies_at_sleep = True
     assert brokers.run(plan, throttle=5) == [Outcome("a", Result.DONE)]
@@ -496,19 +496,18 @@ def test_k21_a_run_that_ends_at_any_request(brokers: MovingBrokers) -> None:
     number, is_back = 1, False
     while True:
         targets = [(1, 2), (2, 1)] if is_back else [(3, 2), (2, 3)]
-        plan, count = brokers.plan({"a": targets}), 0
+        plan = brokers.plan({"a": targets})
+        last = brokers.records.fence_checks + number
 
-        def end(last: int = number) -> None:
-            nonlocal count
-            count += 1
+        def end(count: int, last: int = last) -> None:
             if count == last:
                 raise Ended
 
-        brokers.records.before_request = end
+        brokers.records.before_fence = end
         try:
             brokers.run(plan, batch=ONE)
         except Ended:
-            brokers.records.before_request = lambda: None
+            brokers.records.before_fence = lambda number: None
         else:
             break
         (outcome,) = brokers.run(plan)

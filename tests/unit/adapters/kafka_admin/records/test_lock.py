@@ -9,7 +9,7 @@ import pytest
 from support.kafka.memory_records import Fault, Killed, MemoryBroker
 from support.kafka.records_suite import new_run, record
 from topiarist.adapters.kafka_admin.records import constants
-from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Result
@@ -95,7 +95,7 @@ def test_a_time_limit_below_the_lease_names_the_wait_that_is_needed() -> None:
     broker = MemoryBroker()
     hold(broker)
     with pytest.raises(TopiaristError, match="team on") as error:
-        new_run(broker).acquire(timeout=5)
+        new_run(broker, lock_timeout=5).acquire()
     assert error.value.reason is Reason.LOCKED
     assert error.value.hint
     assert "30 s" in error.value.hint
@@ -140,7 +140,7 @@ def test_a_creation_that_was_given_up_is_recognized_when_it_comes_late() -> None
     assert given_up.intent == intent._replace(kind=IntentKind.GONE)
     second.commit({"a": given_up}, hold=False)
     late = TopicState(name="a", identity="id", topic_id="id", replicas=((1,),))
-    third = RecordsRun(broker, "team", look=lambda names: dict.fromkeys(names, late), clock=broker.clock)
+    third = RecordsRun(broker, "team", ClusterView(lambda names: dict.fromkeys(names, late)), clock=broker.clock)
     assert third.acquire().topics["a"] == TopicRecord(OwnershipRecord("team"), "id")
 
 
@@ -149,8 +149,7 @@ class Other:
 
     def __init__(self, broker: MemoryBroker, timeout: float) -> None:
         self.broker = broker
-        self.run = new_run(broker, "other")
-        self.timeout = timeout
+        self.run = new_run(broker, "other", lock_timeout=timeout)
         self.reason: Reason | None = None
 
     def begin_at(self, step: int) -> None:
@@ -166,7 +165,7 @@ class Other:
 
     def _begin(self) -> None:
         try:
-            self.run.acquire(timeout=self.timeout)
+            self.run.acquire()
         except TopiaristError as error:
             self.reason = error.reason
             return
@@ -233,7 +232,7 @@ def test_the_claim_of_a_killed_run_is_waited_for_once(request_name: str) -> None
     broker.faults.clear()
     began = broker.now
     with pytest.raises(TopiaristError, match="team on") as error:
-        new_run(broker).acquire(timeout=5)
+        new_run(broker, lock_timeout=5).acquire()
     assert (error.value.reason, round(broker.now - began)) == (Reason.LOCKED, 5)
     run = new_run(broker)
     began = broker.now
@@ -253,7 +252,7 @@ def test_a_run_that_waits_for_late_requests_renews_its_claim() -> None:
     topic = TopicState(name="a", identity="id", topic_id="id", replicas=((1,),))
     times = list[float]()
     broker.before = lambda name, number: times.append(broker.now) if name == "Produce" else None
-    run = RecordsRun(broker, "team", look=lambda names: dict.fromkeys(names, topic), clock=broker.clock)
+    run = RecordsRun(broker, "team", ClusterView(lambda names: dict.fromkeys(names, topic)), clock=broker.clock)
     run.acquire()
     assert times[-1] - times[0] >= constants.LATE_WRITE_S - 1
     assert max(later - earlier for earlier, later in itertools.pairwise(times)) < constants.LEASE_S - constants.MARGIN_S
@@ -276,7 +275,7 @@ def test_a_run_with_much_to_compare_is_not_taken_over(is_held: bool) -> None:
 
     broker.before = renew
     with pytest.raises(TopiaristError) as error:
-        new_run(broker).acquire(timeout=2 * constants.LEASE_S)
+        new_run(broker, lock_timeout=2 * constants.LEASE_S).acquire()
     assert error.value.reason is Reason.LOCKED
     broker.before = lambda name, number: None
     run.commit({"a": record(1)}, hold=False)
@@ -322,6 +321,6 @@ def test_a_lock_that_is_taken_between_wait_and_init_is_waited_for_in_time() -> N
 
     broker.before = take
     with pytest.raises(TopiaristError, match="taker on") as error:
-        new_run(broker).acquire(timeout=5)
+        new_run(broker, lock_timeout=5).acquire()
     assert error.value.reason is Reason.LOCKED
     assert broker.now <= 6

@@ -6,7 +6,7 @@ import pytest
 
 from support.kafka.memory_records import MemoryBroker
 from topiarist.adapters.kafka_admin.records.moved import merge_moved
-from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, Moved, Records, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moved_records import ClosedRecords, IdentifiedRecord, MovedRecords
@@ -88,7 +88,7 @@ def test_a_repeated_move_writes_nothing() -> None:
 
 def open_run(broker: MemoryBroker) -> RecordsRun:
     """Return a run for which no topic exists."""
-    return RecordsRun(broker, "team", look=lambda names: dict.fromkeys(names), clock=broker.clock)
+    return RecordsRun(broker, "team", ClusterView(lambda names: dict.fromkeys(names)), clock=broker.clock)
 
 
 def test_the_note_and_all_records_are_one_transaction() -> None:
