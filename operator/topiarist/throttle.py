@@ -174,9 +174,14 @@ class ProgressDeadline:
 
         Each pause is longer than the previous one. A pause ends at the deadline, or as soon as ``stop`` returns true.
         """
-        until = min(time.monotonic() + self._interval, self._deadline)
-        while not self._stop() and (remaining := until - time.monotonic()) > 0:
-            time.sleep(min(remaining, _STOP_CHECK_INTERVAL_S))
+        sleep_unless_stopped(min(self._interval, self._deadline - time.monotonic()), self._stop)
+
+
+def sleep_unless_stopped(seconds: float, stop: Callable[[], bool]) -> None:
+    """Sleep for ``seconds``, or until ``stop()`` is true."""
+    until = time.monotonic() + seconds
+    while not stop() and (remaining := until - time.monotonic()) > 0:
+        time.sleep(min(remaining, _STOP_CHECK_INTERVAL_S))
 
 
 NO_PROGRESS_TIMEOUT_S = 60.0

@@ -19,10 +19,11 @@ from msgspec.structs import replace
 from interleavings.kafka import moves
 from interleavings.kafka.world import META, AdminRequest, Topic, state_of, topic_uuid
 from interleavings.replay import Asking, Automaton, Blocked, Ended, Reached, RunSpec, Situation
+from topiarist import throttle
 from topiarist.adapters.kafka_admin import cluster as cluster_module
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.connection.topic_ids import decode_topic_id, encode_topic_id
-from topiarist.adapters.kafka_admin.moves import mover, waiting
+from topiarist.adapters.kafka_admin.moves import mover
 from topiarist.adapters.kafka_admin.read import recent_state
 from topiarist.adapters.kafka_admin.read.state import RecordsView
 from topiarist.adapters.kafka_admin.read.topic_reader import Look
@@ -55,8 +56,7 @@ _POLLS: tuple[tuple[Any, str, float], ...] = (
     (constants, "MAX_LOCK_PAUSE_S", 0.0),
     (writer, "_LOOK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
     (writer, "_MAX_LOOK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
-    (writer, "_STOP_CHECK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
-    (waiting, "_STOP_CHECK_S", _FOREVER_S),
+    (throttle, "_STOP_CHECK_INTERVAL_S", _FOREVER_S),
     *((mover, name, _FOREVER_S) for name in ("_FIRST_POLL_S", "_FAST_POLL_S", "_SLOW_POLL_S")),
 )
 
@@ -339,5 +339,5 @@ def _patches(client: _Client) -> Iterator[tuple[Any, str, Any]]:
     yield writer, "time", client
     yield chunk_requests, "time", client
     yield mover, "time", client
-    yield waiting, "time", client
+    yield throttle, "time", client
     yield from _POLLS

@@ -17,6 +17,7 @@ from kazoo.protocol.states import KazooState
 
 from interleavings.replay import Asking, Automaton, Blocked, Ended, Reached, RunSpec, Situation
 from interleavings.zookeeper.tree import Answer, read_paths
+from topiarist import throttle
 from topiarist.adapters.zookeeper import cluster as cluster_module
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.connection.session import Session
@@ -215,7 +216,8 @@ def make_automaton(run: RunSpec, session: str, *, multiread: bool = True) -> Aut
         with (
             mock.patch.object(write_context, "time", client),
             mock.patch.object(request_wait, "time", pauses),
-            mock.patch.object(request_wait, "_STOP_CHECK_S", _FOREVER_S),
+            mock.patch.object(throttle, "time", pauses),
+            mock.patch.object(throttle, "_STOP_CHECK_INTERVAL_S", _FOREVER_S),
             mock.patch.object(mover, "time", pauses),
             mock.patch.object(mover, "_HEALTH_POLL_S", _FOREVER_S),  # one pause, and then the moves are given up
             contextlib.suppress(Blocked),

@@ -23,7 +23,7 @@ from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
 from topiarist.adapters.kafka_admin.moves.batch_writer import HINT_CONTINUE, BatchWriter, acquire_unless_stopped
 from topiarist.adapters.kafka_admin.moves.look import MoveLook, MoveReader, MoveSession
 from topiarist.adapters.kafka_admin.moves.requests import Partition
-from topiarist.adapters.kafka_admin.moves.waiting import Progress, sleep_unless_stopped
+from topiarist.adapters.kafka_admin.moves.waiting import Progress
 from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
 from topiarist.adapters.kafka_admin.write.answers import (
     CLUSTER_AUTHORIZATION,
@@ -41,6 +41,7 @@ from topiarist.planning.moves.execution.ledger import HINT_NOTHING_SENT, MoveLed
 from topiarist.planning.moves.execution.throttle_configs import has_other_rate
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
+from topiarist.throttle import sleep_unless_stopped
 
 _FIRST_POLL_S, _FAST_POLL_S, _SLOW_POLL_S, _FAST_POLLS = 0.1, 1.0, 3.0, 20
 _ACCEPTED = Certainty.ACCEPTED

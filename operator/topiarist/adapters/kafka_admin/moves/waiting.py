@@ -1,24 +1,14 @@
-"""Pauses between polls, and the time after which moves without progress end a run."""
+"""The time after which moves without progress end a run."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.planning.moves.execution.stall import PartitionInFlight, explain_stall, find_blocker
 from topiarist.text import format_count
 
 HINT_RUN_AGAIN = "what is in flight continues at the controller; run again to wait for it"
-
-_STOP_CHECK_S = 0.1
-
-
-def sleep_unless_stopped(seconds: float, stop: Callable[[], bool]) -> None:
-    """Sleep for ``seconds``, or until ``stop()`` is true."""
-    until = time.monotonic() + seconds
-    while not stop() and (left := until - time.monotonic()) > 0:
-        time.sleep(min(left, _STOP_CHECK_S))
 
 
 class Progress:

@@ -34,6 +34,7 @@ from topiarist.adapters.kafka_admin.write.answers import (
 from topiarist.adapters.kafka_admin.write.chunks import is_deletion
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.plan import TopicPlan
+from topiarist.throttle import sleep_unless_stopped
 
 ANSWER_TIMEOUT_S = 70.0
 """Seconds to wait for an answer, and for a request without an answer to be made. Brokers may take 60 s."""
@@ -44,7 +45,6 @@ QUOTA_WAIT_S = 10.0
 OLD_LOOK_S = 5.0
 """Seconds for which a confirmed change that a look does not show counts as not yet visible."""
 
-_STOP_CHECK_INTERVAL_S = 0.1
 _MIN_QUOTA_WAIT_MS = 100
 
 
@@ -191,8 +191,7 @@ class ChunkRequests:
         self.quota_reset_at = until = time.monotonic() + max(milliseconds, _MIN_QUOTA_WAIT_MS) / 1000
         if until > self._quota_deadline:
             return False
-        while not self._stop() and (remaining := until - time.monotonic()) > 0:
-            time.sleep(min(remaining, _STOP_CHECK_INTERVAL_S))
+        sleep_unless_stopped(until - time.monotonic(), self._stop)
         return not self._stop()
 
 

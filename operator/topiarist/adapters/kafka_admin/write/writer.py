@@ -45,12 +45,12 @@ from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.state import ReadError
 from topiarist.planning.preconditions import CurrentTopic, Validity, check_preconditions, is_nudge
 from topiarist.ports import NO_CONTROL, WriteControl
+from topiarist.throttle import sleep_unless_stopped
 
 QUOTA_TIMEOUT_S = 60.0
 """Seconds without one topic that the quota of the brokers accepts, after which a run ends."""
 
 _LOOK_INTERVAL_S, _MAX_LOOK_INTERVAL_S = 0.1, 2.0
-_STOP_CHECK_INTERVAL_S = 0.1
 _MAX_SHOWN = 20
 
 HINT_RUN_AGAIN = "run the same command again: changes that were made are recognized"
@@ -270,7 +270,7 @@ class Writer:
             if remaining and (is_last_look or self._stop()):
                 break
             if remaining:
-                self._sleep(interval)
+                sleep_unless_stopped(interval, self._stop)
                 interval = min(interval * 2, _MAX_LOOK_INTERVAL_S)
         for write in remaining:
             why = write.problem[0].message if write.problem else ""
@@ -324,13 +324,7 @@ class Writer:
         if max(until, now) - self._no_quota_since > QUOTA_TIMEOUT_S:
             message = f"a quota of the brokers (controller_mutation_rate) accepted no topic for {QUOTA_TIMEOUT_S:g} s"
             raise TopiaristError(Reason.THROTTLED, message, "run the same command again, or raise the quota")
-        while not self._stop() and (remaining := until - time.monotonic()) > 0:
-            time.sleep(min(remaining, _STOP_CHECK_INTERVAL_S))
-
-    def _sleep(self, seconds: float) -> None:
-        until = time.monotonic() + seconds
-        while not self._stop() and (remaining := until - time.monotonic()) > 0:
-            time.sleep(min(remaining, _STOP_CHECK_INTERVAL_S))
+        sleep_unless_stopped(until - time.monotonic(), self._stop)
 
     def _abort(self) -> Iterator[Outcome]:
         """Yield an outcome for each topic without one when the run ends early; save what is known if possible."""

@@ -28,7 +28,7 @@ from topiarist.adapters.zookeeper.moves.batch_reader import (
 )
 from topiarist.adapters.zookeeper.moves.batch_writer import BatchWriter, WriterSettings, lock_for_batch
 from topiarist.adapters.zookeeper.moves.election_transaction import build_election_operations
-from topiarist.adapters.zookeeper.moves.request_wait import KRAFT_REASONS, sleep_unless_stopped
+from topiarist.adapters.zookeeper.moves.request_wait import KRAFT_REASONS
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_request_and_write_block
 from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
@@ -42,6 +42,7 @@ from topiarist.planning.moves.execution.election_gate import ElectionJudgement
 from topiarist.planning.moves.execution.election_ledger import HINT_ELECT_AGAIN, ElectionLedger, OpenElections
 from topiarist.planning.moves.execution.ledger import Partition
 from topiarist.ports import MoveOptions
+from topiarist.throttle import sleep_unless_stopped
 
 _HINT_STUCK = "the controller's log has the cause, often an entry of a partition that it has not initialized"
 _FIRST_POLL_S, _POLL_S = 0.05, 0.5

@@ -38,7 +38,7 @@ from topiarist.adapters.zookeeper.moves.batch_writer import (
     decode_record,
     lock_for_batch,
 )
-from topiarist.adapters.zookeeper.moves.request_wait import RequestWait, sleep_unless_stopped
+from topiarist.adapters.zookeeper.moves.request_wait import RequestWait
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, read_znodes, sync
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
 from topiarist.errors import Reason, TopiaristError
@@ -51,6 +51,7 @@ from topiarist.planning.moves.execution.ledger import HINT_NOTHING_SENT, MoveLed
 from topiarist.planning.moves.execution.throttle_configs import has_other_rate
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
+from topiarist.throttle import sleep_unless_stopped
 
 _HEALTH_POLL_S = 2.0
 

@@ -36,10 +36,10 @@ from topiarist.planning.moves.execution.stall import (
     find_stuck_entry,
 )
 from topiarist.text import format_count
+from topiarist.throttle import sleep_unless_stopped
 
 _FAST_POLLS = 20
 _FIRST_POLL_S, _FAST_POLL_S, _SLOW_POLL_S, _STATES_S = 0.1, 1.0, 5.0, 30.0
-_STOP_CHECK_S = 0.1
 _STUCK_POLLS = 2
 """Polls in a row that must find only stuck entries: one read may fall between two writes of the controller."""
 
@@ -58,13 +58,6 @@ class Poll(NamedTuple):
     left: frozenset[tuple[str, int]]
     blocker: str
     partition_ids: Mapping[str, Collection[int]]
-
-
-def sleep_unless_stopped(seconds: float, stop: Callable[[], bool]) -> None:
-    """Sleep for ``seconds``, or until ``stop()`` is true."""
-    until = time.monotonic() + seconds
-    while not stop() and (left := until - time.monotonic()) > 0:
-        time.sleep(min(left, _STOP_CHECK_S))
 
 
 class RequestWait:
