@@ -14,15 +14,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
-from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
 from topiarist.adapters.kafka_admin.moves import requests
 from topiarist.adapters.kafka_admin.moves.look import MoveReader, MoveSession
 from topiarist.adapters.kafka_admin.moves.requests import Partition
 from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
 from topiarist.adapters.kafka_admin.write.answers import (
-    CLUSTER_AUTHORIZATION,
     NOT_CONTROLLER,
-    TOPIC_AUTHORIZATION,
     UNKNOWN_TOPIC,
     Element,
 )
@@ -174,12 +171,9 @@ def _find_changes(before: Mapping[str, str], after: Mapping[str, str]) -> Mappin
 
 
 def _write_error(what: str, element: Element) -> TopiaristError:
-    said = "no answer" if element.code is None else describe_error(element.code)
-    said += f": {element.message}" if element.message else ""
-    denied = element.code in (TOPIC_AUTHORIZATION, CLUSTER_AUTHORIZATION)
-    reason = Reason.NO_PERMISSION if denied else Reason.WRITE_FAILED
+    reason = Reason.NO_PERMISSION if element.is_denied else Reason.WRITE_FAILED
     right = f": it needs the right AlterConfigs on the {'topic' if what.startswith('topics/') else 'cluster'}"
-    message = f"the throttle of {what} was not written{right if denied else ''}: {said}"
+    message = f"the throttle of {what} was not written{right if element.is_denied else ''}: {element.words}"
     return TopiaristError(reason, message, HINT_CONTINUE)
 
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from topiarist.adapters.kafka_admin.connection.connection import translate_errors
-from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
 from topiarist.adapters.kafka_admin.moves.batch_writer import BatchWriter, acquire_unless_stopped
 from topiarist.adapters.kafka_admin.moves.look import MoveReader, MoveSession
 from topiarist.adapters.kafka_admin.moves.requests import (
@@ -23,8 +22,6 @@ from topiarist.adapters.kafka_admin.moves.requests import (
 )
 from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
 from topiarist.adapters.kafka_admin.write.answers import (
-    CLUSTER_AUTHORIZATION,
-    TOPIC_AUTHORIZATION,
     Element,
 )
 from topiarist.errors import Reason, TopiaristError
@@ -107,9 +104,9 @@ class Elector:
         for topic, judgement in self._judge(partitions, known):
             for each in judgement.ready:
                 topic.causes[each.partition] = _describe(each, elements[topic.plan.topic, each.partition])
-        denied = [each for each in elements.values() if each.code in (TOPIC_AUTHORIZATION, CLUSTER_AUTHORIZATION)]
+        denied = [each for each in elements.values() if each.is_denied]
         if denied:
-            message = f"no permission: it needs the right Alter on the cluster; the brokers answered {_name(denied[0])}"
+            message = f"no permission: it needs the right Alter on the cluster; the brokers answered {denied[0].words}"
             raise TopiaristError(Reason.NO_PERMISSION, message)
 
     def _judge(
@@ -140,10 +137,4 @@ def _describe(change: LeaderChange, element: Element) -> str:
         return f"the controller elected {where}, and another broker leads it again"
     if element.code == PREFERRED_LEADER_NOT_AVAILABLE:
         return f"the controller cannot elect {where}: it is not in sync"
-    return f"the controller did not elect {where}: {_name(element)}"
-
-
-def _name(element: Element) -> str:
-    if element.code is None:
-        return "no answer"
-    return describe_error(element.code) + (f": {element.message}" if element.message else "")
+    return f"the controller did not elect {where}: {element.words}"

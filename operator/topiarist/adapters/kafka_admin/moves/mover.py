@@ -19,15 +19,12 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from topiarist.adapters.kafka_admin.connection.connection import translate_errors
-from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
 from topiarist.adapters.kafka_admin.moves.batch_writer import HINT_CONTINUE, BatchWriter, acquire_unless_stopped
 from topiarist.adapters.kafka_admin.moves.look import MoveLook, MoveReader, MoveSession
 from topiarist.adapters.kafka_admin.moves.requests import Partition
 from topiarist.adapters.kafka_admin.moves.waiting import Progress
 from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
 from topiarist.adapters.kafka_admin.write.answers import (
-    CLUSTER_AUTHORIZATION,
-    TOPIC_AUTHORIZATION,
     Certainty,
     Element,
 )
@@ -331,10 +328,8 @@ class Mover:
 
 
 def _refused_outcome(move: ReplicaMove, element: Element) -> Outcome:
-    said = "no answer" if element.code is None else describe_error(element.code)
-    said += f": {element.message}" if element.message else ""
-    message = f"partition {move.partition} was not moved: the brokers answered {said}"
-    if element.code in (TOPIC_AUTHORIZATION, CLUSTER_AUTHORIZATION):
+    message = f"partition {move.partition} was not moved: the brokers answered {element.words}"
+    if element.is_denied:
         message = f"no permission: it needs the right Alter on the cluster; {message}"
         return Outcome(move.topic, Result.FAILED, Reason.NO_PERMISSION, message)
     reason, result = _REFUSALS.get(element.code or 0, (Reason.WRITE_FAILED, Result.FAILED))

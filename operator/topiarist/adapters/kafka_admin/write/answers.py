@@ -56,6 +56,16 @@ class Element(NamedTuple):
             return Certainty.UNKNOWN
         return _CERTAINTIES.get(self.code, Certainty.NOT_MADE)
 
+    @property
+    def is_denied(self) -> bool:
+        """Return whether a right is missing."""
+        return self.code in (TOPIC_AUTHORIZATION, CLUSTER_AUTHORIZATION)
+
+    @property
+    def words(self) -> str:
+        """Return what the brokers answered."""
+        return "no answer" if self.code is None else describe_error(self.code, self.message)
+
 
 class Answer(NamedTuple):
     """The elements of one answer by name (by id text for deletions), and the time in ms that the broker asks for."""
@@ -144,7 +154,7 @@ def not_made_outcome(topic: str, element: Element, right: Right, *, unknown_brok
     code, words = element.code, _broker_words(element)
     if code is None or element.certainty in (Certainty.UNKNOWN, Certainty.LATE):
         return unknown_outcome(topic, words)
-    if code in (TOPIC_AUTHORIZATION, CLUSTER_AUTHORIZATION):
+    if element.is_denied:
         message = f"no permission: it needs the right {right.value}; {words}"
         return Outcome(topic, Result.FAILED, Reason.NO_PERMISSION, message)
     if code == POLICY_VIOLATION and any(each in element.message.lower() for each in _LIMIT_WORDS):
@@ -169,4 +179,4 @@ def _broker_words(element: Element) -> str:
         return "the brokers answered for other topics, and not for this one"
     if element.code == NONE:
         return "the brokers confirmed it"
-    return f"the brokers answered {describe_error(element.code, element.message)}"
+    return f"the brokers answered {element.words}"
