@@ -116,8 +116,3 @@ class ClusterResult(Struct):
     deviations: Sequence[Deviation] = ()
     sizes: Sequence[Deviation] = ()
     read_error: str = ""
-
-    @property
-    def is_compared(self) -> bool:
-        """Return whether the cluster is part of the run and was compared."""
-        return self.document is not None and self.document["problem"] is None

@@ -16,9 +16,6 @@ from msgspec import Struct, field
 
 DAY_S = 24 * 3600
 
-MIN_WINDOW_S = 8 * DAY_S
-"""The smallest window: committed offsets alone look back seven days by default."""
-
 
 class UsageState(str, Enum):
     """The usage of one side of a topic: written, or read."""

@@ -184,18 +184,17 @@ def make_plan_context(
     cluster: ClusterSpec,
     options: RunOptions,
     replica_holders: frozenset[int] | None = None,
-    other_topics: Iterable[str] = (),
 ) -> PlanContext:
     """Return the facts that all topics of a plan share.
 
     If ``state`` has only some topics of a cluster, ``replica_holders`` are the brokers that hold replicas of any
-    remaining topic, and ``other_topics`` are the names of the other topics, for the check of collisions.
+    remaining topic.
     """
     cluster = replace(cluster, drain_brokers=cluster.drain_brokers | options.drain_brokers)
     placer = ReplicaPlacer(state, cluster, options.without_brokers, options.allow_unknown_brokers, replica_holders)
     rules = cluster.config_rules.for_cluster(state.mode, state.known_configs)
     settings = rules.merge_dynamic_settings(state.broker_defaults)
-    by_metric_name = index_by_metric_name(chain(state.topics, state.topic_errors, other_topics))
+    by_metric_name = index_by_metric_name(chain(state.topics, state.topic_errors))
     count_lists = (lambda: placer.replica_list_counts) if replica_holders is None else None
     moves = MovePlanner(cluster, state.brokers, placer.excluded_brokers, count_lists)
     return PlanContext(state, cluster, options, placer, moves, rules, settings, by_metric_name)

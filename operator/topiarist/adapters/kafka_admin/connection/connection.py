@@ -66,9 +66,8 @@ class Connection:
 
     ``opened`` is a connected socket. ``timeout`` is the deadline of a request in seconds. ``versions`` are the lowest
     and highest versions that the broker serves, by API key, ``features`` those that it has finalized, both by the last
-    answer to ApiVersions. ``requests`` counts requests by name and result (ok, lost),
-    ``bytes_received`` the bytes of answers. ``log_in_again`` is called before the first request after
-    ``log_in_again_at`` (a time of the monotonic clock), and returns the next such time.
+    answer to ApiVersions. ``requests`` counts requests by name and result (ok, lost). ``log_in_again`` is called before
+    the first request after ``log_in_again_at`` (a time of the monotonic clock), and returns the next such time.
     """
 
     def __init__(
@@ -79,7 +78,6 @@ class Connection:
         requests: Counter[tuple[str, str]] | None = None,
     ) -> None:
         self.requests: Counter[tuple[str, str]] = Counter() if requests is None else requests
-        self.bytes_received = 0
         self.versions: Versions = {}
         self.features = Features()
         self._timeout = timeout
@@ -171,7 +169,6 @@ class Connection:
             raise Disconnected(self._broken, was_sent=True) from error
         finally:
             self.requests[name, result] += 1
-        self.bytes_received += size + 4
         return data
 
     def _require_offered(self, request: Message, version: int) -> None:

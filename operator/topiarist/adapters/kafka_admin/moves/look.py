@@ -257,7 +257,7 @@ class _Temporary(Exception):
 def _require(code: int | None, message: str, what: str, right: str) -> None:
     if not code:
         return
-    said = f"{describe_error(code)}{f': {message}' if message else ''}"
+    said = describe_error(code, message)
     if code in _TEMPORARY:
         raise _Temporary(f"{what}: {said}")
     if code in (TOPIC_AUTHORIZATION, CLUSTER_AUTHORIZATION):

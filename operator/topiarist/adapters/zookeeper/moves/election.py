@@ -73,7 +73,6 @@ class Elector:
         self._options = options
         self._writer_settings = writer_settings
         self._stop = stop
-        self._rules = plan.config_rules
         self._ledger = ElectionLedger(plan, options)
         self._lost_replies = 0
         self._blocked_by = ""
