@@ -46,12 +46,26 @@ def read_and_plan(
 ) -> Plan:
     """Read a cluster and return its plan, with what ``add_usage`` adds to it; write nothing.
 
-    Raises the errors of ``read_cluster`` and ``require_all_topics_planned``.
+    Raises the errors of ``read_cluster`` and ``plan_cluster``.
     """
     state = read_cluster(cluster, spec.cluster_id)
+    return add_usage(plan_cluster(cluster, state, spec, topics, options), state)
+
+
+def plan_cluster(
+    cluster: PartitionInspector,
+    state: ClusterState,
+    spec: ClusterSpec,
+    topics: Sequence[TopicSpec],
+    options: RunOptions,
+) -> Plan:
+    """Return the plan of a cluster that was read, without what the cluster is known to refuse; write nothing.
+
+    Raises ``Incomplete`` and what ``PartitionInspector`` raises.
+    """
     plan = require_all_topics_planned(make_plan(state, spec, topics, options), topics)
-    plan = plan_elections(cluster, refuse_unhealthy_moves(cluster, plan, state), state, topics)
-    return add_usage(withhold_refused_changes(cluster, plan), state)
+    plan = _plan_elections(cluster, refuse_unhealthy_moves(cluster, plan, state), state, topics)
+    return _withhold_all_topics(plan, cluster.find_refusals(plan) if plan.has_changes else {})
 
 
 def refuse_unhealthy_moves(cluster: PartitionInspector, plan: Plan, state: ClusterState) -> Plan:
@@ -63,17 +77,12 @@ def refuse_unhealthy_moves(cluster: PartitionInspector, plan: Plan, state: Clust
     return withhold_unhealthy_moves(plan, cluster.inspect_all(moved), settings)
 
 
-def plan_elections(cluster: PartitionInspector, plan: Plan, state: ClusterState, topics: Sequence[TopicSpec]) -> Plan:
+def _plan_elections(cluster: PartitionInspector, plan: Plan, state: ClusterState, topics: Sequence[TopicSpec]) -> Plan:
     """Return ``plan`` with the elections of preferred leaders; read the partition states of allowed topics alone."""
     candidates = find_candidates(plan, topics, state)
     if not candidates:
         return plan
     return add_elections(plan, topics, candidates, cluster.inspect_all(tuple(candidates.values())))
-
-
-def withhold_refused_changes(cluster: PartitionInspector, plan: Plan) -> Plan:
-    """Return ``plan`` without the changes that the cluster is known to refuse; write nothing."""
-    return _withhold_all_topics(plan, cluster.find_refusals(plan) if plan.has_changes else {})
 
 
 def withhold_vetoed_changes(cluster: BrokerValidator, plan: Plan) -> Plan:

@@ -51,15 +51,11 @@ from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.model.tenancy import DriftPolicy
 from topiarist.planning.moves.leaders import may_elect_leaders
-from topiarist.planning.planner import make_plan
 from topiarist.ports import MoveOptions, PartitionInspector, ProgressSource, Throttle, UsageReader, WriteControl
 from topiarist.reconcile import (
     apply_plan,
-    plan_elections,
-    refuse_unhealthy_moves,
-    require_all_topics_planned,
+    plan_cluster,
     require_cluster_id,
-    withhold_refused_changes,
 )
 from topiarist.text import format_count
 
@@ -260,9 +256,7 @@ def reconcile_cluster(
         deletions = recent_deletions(state, request.owner, clock.now())
         require_cluster_id(request.claimed_id or request.cluster.cluster_id, state.cluster_id)
         specs = request.plan_cache.changed_specs(state, request.cluster, run, desired.values())
-        plan = require_all_topics_planned(make_plan(state, request.cluster, specs, run), specs)
-        plan = refuse_unhealthy_moves(cluster, plan, state)
-        plan = withhold_refused_changes(cluster, plan_elections(cluster, plan, state, specs))
+        plan = plan_cluster(cluster, state, request.cluster, specs, run)
         guard = DeletionGuard(
             request.cluster, request.open_usage_reader, is_allowed=lambda topic: _allows_in_use(candidates[topic], plan)
         )

@@ -18,7 +18,7 @@ from topiarist import reconcile
 from topiarist.adapters.saved_plans import decode
 from topiarist.adapters.saved_plans.encode import encode_plans
 from topiarist.errors import Reason, TopiaristError
-from topiarist.filters.budgets import enforce_budgets
+from topiarist.filters.chain import apply_filters
 from topiarist.filters.co_partitions import withhold_split_groups
 from topiarist.filters.permissions import filter_unapproved
 from topiarist.filters.review import already_satisfied, filter_unreviewed, recheck_saved_plan
@@ -217,10 +217,13 @@ class ApplySavedPlan:
             planned_brokers=plan.brokers,
             allow_unknown_brokers=settings.allow_unknown_brokers,
         )
-        remaining = filter_by_usage(sessions.add_usage(remaining, state), spec, settings)
-        if self._non_interactive:
-            remaining = filter_unapproved(remaining, settings.allow_risk)
-        remaining = withhold_split_groups(enforce_budgets(remaining, spec.budgets, partial=settings.partial))
+        remaining = apply_filters(
+            sessions.add_usage(remaining, state),
+            spec.budgets,
+            observed=lambda each: filter_by_usage(each, spec, settings),
+            approve=lambda each: filter_unapproved(each, settings.allow_risk) if self._non_interactive else each,
+            partial=settings.partial,
+        )
         remaining_topics = {topic.topic for topic in remaining.actionable_topics()}
         conflicts = {topic: why for topic, why in revalidated.conflicts.items() if topic in remaining_topics}
         remaining = replace(
