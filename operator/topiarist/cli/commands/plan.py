@@ -64,7 +64,7 @@ def command(form: str, out: str | None, page: str | None, exit_code: bool, **val
     try:
         inputs = load.load_manifests(settings)
     except InvalidManifests as error:
-        if form in ("markdown", "github"):
+        if form in formats.COMMENT_FORMATS:
             # Reviewers do not see stderr, so print the errors to stdout in the format of the comment.
             terminal.print_result(formats.format_diagnostics(form, error.errors, (), error.suppressed_count))
         raise
@@ -79,7 +79,7 @@ def command(form: str, out: str | None, page: str | None, exit_code: bool, **val
         atomic_files.write_file(out, dumps(encode_plans(plans)))
     failed = sorted(inputs.desired.targeted_clusters.keys() - {plan.cluster for plan in plans})
     if page is not None:
-        atomic_files.write_file(page, formats.format_page(plans, failed))
+        atomic_files.write_file(page, formats.format_plans(plans, settings, "html", failed_clusters=failed))
     terminal.print_result(
         formats.format_plans(plans, settings, form, failed_clusters=failed, foreign_count=inputs.foreign_count)
     )

@@ -25,7 +25,7 @@ Examples:
 )
 @options.manifests
 @options.require_topics
-@options.format_option(["text", "json", "github", "sarif"])
+@options.format_option(["text", *formats.DIAGNOSTIC_FORMATS])
 def command(form: str, **values: Any) -> None:
     """Check manifests: syntax, schema, names, config values, and rules between fields.
 
