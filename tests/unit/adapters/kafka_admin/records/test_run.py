@@ -9,7 +9,7 @@ import pytest
 from support.kafka.memory_records import RECORDS, Fault, MemoryBroker
 from support.kafka.records_suite import new_run, record
 from topiarist.adapters.kafka_admin.records import codec, constants
-from topiarist.adapters.kafka_admin.records.run import RecordsRun
+from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, Moved, Records, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import FreezeResult, Result
@@ -260,7 +260,7 @@ def test_the_epoch_of_the_controller_at_the_intents(broker: MemoryBroker) -> Non
         asked.append(8)
         return 8
 
-    run = RecordsRun(broker, "team", look=dict.fromkeys, leader_epoch=ask, clock=broker.clock)
+    run = RecordsRun(broker, "team", ClusterView(dict.fromkeys, ask), clock=broker.clock)
     run.acquire()
     run.commit({}, hold=True)
     assert (new_run(broker).read().lock.leader_epoch, asked) == (8, [8])
@@ -296,9 +296,7 @@ def test_a_request_that_may_be_carried_out_late(
         broker.now += answer_s
         return epoch
 
-    run = RecordsRun(
-        broker, "team", look=lambda names: dict.fromkeys(names, topic), leader_epoch=answer, clock=broker.clock
-    )
+    run = RecordsRun(broker, "team", ClusterView(lambda names: dict.fromkeys(names, topic), answer), clock=broker.clock)
     began = broker.now
     run.acquire()
     assert (broker.now - began >= constants.LEASE_S + constants.LATE_WRITE_S) is waits
@@ -308,7 +306,7 @@ def test_a_request_that_may_be_carried_out_late(
 def test_a_wait_for_late_requests_that_is_stopped(broker: MemoryBroker) -> None:
     """The run ends at once, and leaves the intents and no claim."""
     topic = leave_intent(broker)
-    run = RecordsRun(broker, "team", look=lambda names: dict.fromkeys(names, topic), clock=broker.clock)
+    run = RecordsRun(broker, "team", ClusterView(lambda names: dict.fromkeys(names, topic)), clock=broker.clock)
     until = broker.now + constants.LEASE_S + 10
     reason, message = reason_of(lambda: run.acquire(stop=lambda: broker.now >= until))
     assert (reason, "may be carried out" in message) == (Reason.LOCKED, True)

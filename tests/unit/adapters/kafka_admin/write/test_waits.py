@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from support.kafka.write_bench import Bench
+from topiarist import throttle
 from topiarist.adapters.kafka_admin.write import writer as module
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.errors import Reason, TopiaristError
@@ -19,6 +20,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     """Replace the time of the writer."""
     clock = FakeTime()
     monkeypatch.setattr(module, "time", clock)
+    monkeypatch.setattr(throttle, "time", clock)
     return clock
 
 
@@ -33,7 +35,7 @@ def new_writer(clock: FakeTime, stop_after: float = float("inf")) -> Writer:
 def test_a_wait_ends_in_time(clock: FakeTime, seconds: float) -> None:
     """Neither a quota nor the next look is waited for any longer than asked."""
     waiting, began = new_writer(clock), clock.current
-    waiting._sleep(seconds)
+    throttle.sleep_unless_stopped(seconds, waiting._stop)
     assert clock.current - began == pytest.approx(seconds)
     waiting._wait_for_quota(clock.current + seconds, is_progress=True)
     assert clock.current - began == pytest.approx(2 * seconds)
@@ -43,10 +45,10 @@ def test_a_wait_ends_soon_after_a_stop(clock: FakeTime) -> None:
     """A user who stops the run need not wait for the quota."""
     began = clock.current
     new_writer(clock, stop_after=2)._wait_for_quota(began + 60, is_progress=True)
-    assert 2 <= clock.current - began <= 2 + module._STOP_CHECK_INTERVAL_S
+    assert 2 <= clock.current - began <= 2 + throttle._STOP_CHECK_INTERVAL_S
     began = clock.current
-    new_writer(clock, stop_after=2)._sleep(60)
-    assert 2 <= clock.current - began <= 2 + module._STOP_CHECK_INTERVAL_S
+    throttle.sleep_unless_stopped(60, new_writer(clock, stop_after=2)._stop)
+    assert 2 <= clock.current - began <= 2 + throttle._STOP_CHECK_INTERVAL_S
 
 
 def test_a_quota_that_accepts_nothing(clock: FakeTime) -> None:
