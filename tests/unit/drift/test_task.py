@@ -58,7 +58,6 @@ def test_live_clusters_are_read_ahead_and_their_results_are_in_order(
         found.append(result)
     assert [result.cluster for result in found] == [*NAMES]
     assert {result.cluster: result.read_error for result in found if result.read_error} == {"b": "zk-1 does not answer"}
-    assert [result.cluster for result in found if not result.is_compared] == ["b", "d"]
     documents = [result.document for result in found]
     problems = [None, "could not be read (Unreachable)", None, "no snapshot", None]
     assert [document and document["problem"] for document in documents] == problems
@@ -100,7 +99,7 @@ def test_a_cluster_outside_the_run_has_only_what_manifests_say() -> None:
     """It has no entry of its own in the summary, and its rows are in the report."""
     row = make_row("z", "", DriftFinding(DriftClass.INVALID, message="no number"), AS_OF)
     (result,) = work([Part("z", None, [row])], SHIPPED, Caches(SHIPPED))
-    assert (result.cluster, result.document, result.is_compared) == ("z", None, False)
+    assert (result.cluster, result.document) == ("z", None)
     assert result.lines[FINDINGS_FILE] == [encode_line(row)]
     assert result.lines[ACCEPTED_FILE] == []
     assert result.findings.by["class"] == {"invalid": 1}
