@@ -44,7 +44,7 @@ HINT_RUN_AGAIN = "run again: changes that were made are recognized"
 
 
 class ClusterView(NamedTuple):
-    """What a run over the records asks about its cluster.
+    """The questions of a run over the records to its cluster.
 
     ``look`` reads topics after a sync, to resolve intents. ``leader_epoch`` reads the epoch of the controller, None if
     it does not answer at once. ``require_moved`` raises ``TopiaristError`` if records are left in ZooKeeper.
