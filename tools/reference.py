@@ -7,7 +7,6 @@ leaves the rest of a page as it is.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 import sys
@@ -223,29 +222,6 @@ def wheel_part() -> str:
     return f"\n{table(head, wheels.rows())}\nAsked on {wheels.recorded_on()}.\n"
 
 
-def module_part() -> str:
-    """Return every module with the first sentence of its docstring."""
-    package = ROOT / "operator" / "topiarist"
-    rows = []
-    for file in sorted(package.rglob("*.py"), key=lambda file: (str(file.parent), file.name)):
-        text = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8")))
-        if text:
-            name = str(file.relative_to(package)).removesuffix("__init__.py")
-            rows.append((f"`{name or 'topiarist/'}`", _first_sentence(text)))
-    return table(("module", "what it is for"), rows)
-
-
-def _first_sentence(docstring: str) -> str:
-    """Return the first sentence, without references to the contract and the design.
-
-    The reader of a page does not have these documents.
-    """
-    paragraph = re.sub(
-        r" \((contract|design)[^)]*\)|; contract [0-9., ]*[0-9]", "", " ".join(docstring.split("\n\n")[0].split())
-    )
-    return re.split(r"(?<=[.]) (?=[A-Z])", paragraph)[0].replace("``", "`")
-
-
 PARTS: Mapping[str, Callable[[], str]] = {
     "commands": cli_reference.commands_part,
     "topic-fields": lambda: schema_part(load_schema("topic")),
@@ -267,7 +243,6 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "moves-fields": lambda: document_part(load_schema("moves")),
     "drift-fields": drift_part,
     "drift-classes": drift_class_part,
-    "modules": module_part,
     "chart-values": lambda: schema_part(json.loads(chart_files.SCHEMA.read_text(encoding="utf-8")), "value"),
     "faults": fault_matrix.matrix_part,
     "campaigns": operator_campaigns.campaign_part,
