@@ -15,10 +15,10 @@ import pytest
 from msgspec.structs import replace
 
 from support.kafka.records_in_memory import RecordsInMemory
+from topiarist import throttle
 from topiarist.adapters.kafka_admin.connection.topic_ids import encode_topic_id
 from topiarist.adapters.kafka_admin.moves import look as look_module
 from topiarist.adapters.kafka_admin.moves import mover as mover_module
-from topiarist.adapters.kafka_admin.moves import waiting as waiting_module
 from topiarist.adapters.kafka_admin.moves.election import Elector
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
 from topiarist.adapters.kafka_admin.moves.mover import Mover
@@ -319,7 +319,7 @@ class CopyingTime(FakeTime):
 def make_brokers(patch: pytest.MonkeyPatch, brokers: Iterable[int] = (1, 2, 3, 4)) -> MovingBrokers:
     """Return brokers; their runs use a clock of their own."""
     clock = CopyingTime()
-    for module in (look_module, mover_module, waiting_module):
+    for module in (look_module, mover_module, throttle):
         patch.setattr(module, "time", clock)
     session = ScriptedSession({}, brokers=brokers)
     cluster = MovingBrokers(session, clock)
