@@ -192,7 +192,7 @@ verbosity = _combine_options(
 
 kafka_version = _env_option(
     "--kafka-version",
-    "Kafka version of the brokers, 2.4 to 4.4. Overrides spec.kafkaVersion of the Cluster.",
+    f"Kafka version of the brokers, {setting_checks.RELEASES}. Overrides spec.kafkaVersion of the Cluster.",
     callback=parse_kafka_version,
     metavar="X.Y",
 )

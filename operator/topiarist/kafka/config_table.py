@@ -15,9 +15,8 @@ To add a topic config of a new Kafka version, such as 4.5:
    definitions and the admission policy in ``manifests/`` and ``charts/``, and to ``docs/manifests.md``. Run
    ``make check``.
 
-A manifest may use the config where ``Cluster.spec.kafkaVersion`` has it. To support a new version, raise
-``MAX_KAFKA_VERSION`` and ``KAFKA_VERSIONS`` in ``kafka/types.py`` and add the version to the enum of ``kafkaVersion``
-in ``schemas/cluster.json``.
+A manifest may use the config where ``Cluster.spec.kafkaVersion`` has it. To support the new version itself, follow
+the recipe at ``METADATA_LEVELS`` in ``kafka/types.py``.
 """
 
 from __future__ import annotations

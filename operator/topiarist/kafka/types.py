@@ -5,27 +5,40 @@ They are in a module of their own, since the rules for configs, the placement an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
 KafkaVersion = tuple[int, int]
 """A Kafka version as major and minor number: ``(3, 9)``."""
 
-MIN_KAFKA_VERSION: KafkaVersion = (2, 4)
-"""The oldest supported Kafka version."""
+METADATA_LEVELS: Mapping[KafkaVersion, int | None] = {
+    **dict.fromkeys(((2, 4), (2, 5), (2, 6), (2, 7), (2, 8))),
+    **{(3, 0): 1, (3, 1): None, (3, 2): None, (3, 3): 7, (3, 4): 8, (3, 5): 9, (3, 6): 12, (3, 7): 15, (3, 8): 20},
+    **{(3, 9): 21, (4, 0): 22, (4, 1): 26, (4, 2): 28, (4, 3): 30, (4, 4): 31},
+}
+"""The supported Kafka versions, ascending, each with the first level of ``metadata.version`` that tells it apart.
 
-MAX_KAFKA_VERSION: KafkaVersion = (4, 4)
-"""The newest supported Kafka version."""
+None for a version that no level tells apart: ZooKeeper mode alone, or KRaft mode before 3.3, which is not supported.
+
+To support a new Kafka version, such as 4.5:
+
+1. Add a row: 4.5 with the lowest level of ``IBP_4_5`` in Kafka's ``MetadataVersion``. All other code, help texts and
+   messages take the versions from this table.
+2. Add its topic configs, and what it changes of others: ``kafka/config_table.py`` has the recipe.
+3. Run ``make generate``, which writes the version to ``schemas/cluster.json`` and what is made from it, and
+   ``make check``. Correct the versions in README.md.
+4. Add the release to ``RELEASES`` in ``tests/support/kafka/jars.py`` and run
+   ``make KRAFT_RELEASES=4.5.0 test-kafka``.
+"""
+
+KAFKA_VERSIONS: tuple[KafkaVersion, ...] = tuple(METADATA_LEVELS)
+"""All supported Kafka versions, ascending."""
+
+MIN_KAFKA_VERSION, MAX_KAFKA_VERSION = KAFKA_VERSIONS[0], KAFKA_VERSIONS[-1]
 
 LAST_ZOOKEEPER_VERSION: KafkaVersion = (3, 9)
 """The newest Kafka version with ZooKeeper mode."""
-
-KAFKA_VERSIONS: tuple[KafkaVersion, ...] = (
-    *((2, minor) for minor in range(4, 9)),
-    *((3, minor) for minor in range(10)),
-    *((4, minor) for minor in range(5)),
-)
-"""All supported Kafka versions, ascending."""
 
 Replicas = tuple[int, ...]
 """The broker ids of one partition; the first is the preferred leader."""

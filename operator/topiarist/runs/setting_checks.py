@@ -14,17 +14,22 @@ from typing import Any
 from topiarist.desired.selection import parse_label_selector
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.names import topic_name_problem
-from topiarist.kafka.types import MAX_KAFKA_VERSION, MIN_KAFKA_VERSION, KafkaVersion, format_version
+from topiarist.kafka.types import KAFKA_VERSIONS, KafkaVersion, format_version
 from topiarist.model.plan import Risk
 from topiarist.model.run_options import ALL_TOPICS, RiskApproval
 from topiarist.runs.settings import RunSettings
 from topiarist.text import quote
 
+_RELEASES = {format_version(version): version for version in KAFKA_VERSIONS}
+RELEASES = f"{[*_RELEASES][0]} to {[*_RELEASES][-1]}"
+"""The supported releases of Kafka, for help texts and messages."""
+
+_WANTED_RELEASE = f"wanted a Kafka release from {RELEASES}"
+_KAFKA_VERSION_REGEX = re.compile(r"([0-9]+[.][0-9]+)([.][0-9]+)?")
 OWNER_REGEX = re.compile(r"[A-Za-z0-9._/-]{1,200}")
 _TOPIC_PATTERN_REGEX = re.compile(r"[A-Za-z0-9._*?\[\]!-]+")
 _HOST_AND_PORT = r"([^\s,:/\[\]]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}"
 _BOOTSTRAP_SERVERS_REGEX = re.compile(f"{_HOST_AND_PORT}(,{_HOST_AND_PORT})*")
-_KAFKA_VERSION_REGEX = re.compile(r"([234])[.]([0-9])([.][0-9]+)?")
 
 TIME_LIMITS = {"connect_timeout": (0.1, 600.0), "lock_timeout": (0.0, 3600.0), "wait_timeout": (0.0, 86_400.0)}
 """The lowest and the highest value of each time limit, in seconds."""
@@ -36,15 +41,10 @@ COUNT_LIMITS = {"max_moves": (1, 1_000_000_000), "max_inflight_replicas": (1, 1_
 def parse_kafka_version(text: str) -> KafkaVersion:
     """Return the release in text such as ``3.9`` or ``3.9.2``, if topiarist supports it."""
     match = _KAFKA_VERSION_REGEX.fullmatch(text)
-    release = (int(match[1]), int(match[2])) if match else (0, 0)
-    if not MIN_KAFKA_VERSION <= release <= MAX_KAFKA_VERSION:
+    release = _RELEASES.get(match[1]) if match else None
+    if release is None:
         raise ValueError(f"found {quote(text)}, {_WANTED_RELEASE}")
     return release
-
-
-_WANTED_RELEASE = (
-    f"wanted a Kafka release from {format_version(MIN_KAFKA_VERSION)} to {format_version(MAX_KAFKA_VERSION)}"
-)
 
 
 def check_bootstrap_servers(text: str) -> None:
@@ -161,8 +161,8 @@ def _check_count(name: str, value: Any) -> None:
 
 
 def _check_version(_name: str, value: Any) -> None:
-    is_pair = isinstance(value, tuple) and len(value) == 2 and all(type(part) is int for part in value)
-    if not is_pair or not MIN_KAFKA_VERSION <= value <= MAX_KAFKA_VERSION:
+    is_pair = isinstance(value, tuple) and all(type(part) is int for part in value)
+    if not is_pair or value not in KAFKA_VERSIONS:
         raise ValueError(f"found {_describe(value)}, {_WANTED_RELEASE} as two numbers, such as (3, 9)")
 
 
