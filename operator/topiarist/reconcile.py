@@ -32,24 +32,14 @@ from topiarist.ports import (
 )
 
 
-def keep_plan(plan: Plan, _state: ClusterState) -> Plan:
-    """Return the plan unchanged."""
-    return plan
-
-
 def read_and_plan(
     cluster: PartitionInspector,
     spec: ClusterSpec,
     topics: Sequence[TopicSpec],
     options: RunOptions,
-    add_usage: Callable[[Plan, ClusterState], Plan] = keep_plan,
 ) -> Plan:
-    """Read a cluster and return its plan, with what ``add_usage`` adds to it; write nothing.
-
-    Raises the errors of ``read_cluster`` and ``plan_cluster``.
-    """
-    state = read_cluster(cluster, spec.cluster_id)
-    return add_usage(plan_cluster(cluster, state, spec, topics, options), state)
+    """Read a cluster and return its plan; write nothing. Raises the errors of ``read_cluster`` and ``plan_cluster``."""
+    return plan_cluster(cluster, read_cluster(cluster, spec.cluster_id), spec, topics, options)
 
 
 def plan_cluster(
@@ -146,6 +136,10 @@ def require_all_topics_planned(plan: Plan, topics: Sequence[TopicSpec]) -> Plan:
         f"found results for {len(planned) + plan.unchanged:,} topics, wanted one for each of {len(topics):,}",
         "this is a mistake in topiarist: please report it",
     )
+
+
+ApplyPlan = Callable[..., ReconcileReport]
+"""Applies one plan; called as ``apply_plan`` is."""
 
 
 def apply_plan(

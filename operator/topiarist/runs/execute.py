@@ -8,34 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from topiarist.model.outcome import Outcome, ReconcileReport
-from topiarist.model.plan import Plan, TopicPlan
-from topiarist.ports import Cluster, MoveOptions, WriteControl
-from topiarist.reconcile import apply_plan
+from topiarist.model.outcome import ReconcileReport
+from topiarist.model.plan import Plan
+from topiarist.ports import MoveOptions, WriteControl
+from topiarist.reconcile import ApplyPlan, apply_plan
 from topiarist.runs.listener import RunListener
 from topiarist.runs.sessions import ClusterSessions
 from topiarist.runs.settings import RunSettings
 from topiarist.runs.wait import make_controller_wait
 from topiarist.throttle import ControllerWait
-
-
-class ApplyPlan(Protocol):
-    """A function that applies one plan, as ``reconcile.apply_plan`` does."""
-
-    def __call__(
-        self,
-        cluster: Cluster,
-        plan: Plan,
-        /,
-        *,
-        stop: Callable[[], bool],
-        on_outcome: Callable[[TopicPlan, Outcome], None],
-        control: WriteControl,
-        move_options: MoveOptions,
-    ) -> ReconcileReport:
-        """Apply ``plan`` and return the report."""
 
 
 class Applied(NamedTuple):

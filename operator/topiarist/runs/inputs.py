@@ -58,6 +58,11 @@ class RunInputs(Struct, frozen=True):
     unassigned_topics: frozenset[str] = frozenset()
     foreign_count: int = 0
 
+    @classmethod
+    def without_topics(cls, clusters: Mapping[str, ClusterSpec]) -> RunInputs:
+        """Return the inputs of a run over clusters that declares no topic."""
+        return cls(Desired(dict.fromkeys(clusters, ()), clusters))
+
     def filter_plan(self, plan: Plan, settings: RunSettings, approve: PlanFilter = keep_all) -> Plan:
         """Return the plan without changes that the run does not allow."""
         spec = self.desired.clusters[plan.cluster]
@@ -69,7 +74,7 @@ class RunInputs(Struct, frozen=True):
         filtered = apply_filters(
             plan,
             spec.budgets,
-            observed=lambda each: filter_by_usage(each, spec, settings),
+            observed=lambda each: _filter_by_usage(each, spec, settings),
             policies=self.policy_filter,
             approve=approve_within_limits,
             partial=settings.partial,
@@ -77,7 +82,7 @@ class RunInputs(Struct, frozen=True):
         return self.limits.show_usage(filtered)
 
 
-def filter_by_usage(plan: Plan, spec: ClusterSpec, settings: RunSettings) -> Plan:
+def _filter_by_usage(plan: Plan, spec: ClusterSpec, settings: RunSettings) -> Plan:
     """Return the plan without deletions of topics in use that the run does not allow, as ``filter_usage`` does."""
     if not plan.usage and not plan.deletes_topics:
         return plan
@@ -265,7 +270,7 @@ def load_if_given(
     if settings.paths:
         return load_manifests(settings, stdin=stdin, with_policies=with_policies)
     clusters = load_clusters(settings, listener, stdin)
-    return RunInputs(Desired(dict.fromkeys(clusters, ()), clusters))
+    return RunInputs.without_topics(clusters)
 
 
 def require_addresses(clusters: Mapping[str, ClusterSpec], settings: RunSettings) -> None:

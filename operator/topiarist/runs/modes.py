@@ -9,7 +9,7 @@ reviewed plan (``--reviewed``) from a branch is not trusted: it can only restric
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -18,7 +18,6 @@ from topiarist import reconcile
 from topiarist.adapters.saved_plans import decode
 from topiarist.adapters.saved_plans.encode import encode_plans
 from topiarist.errors import Reason, TopiaristError
-from topiarist.filters.chain import apply_filters
 from topiarist.filters.co_partitions import withhold_split_groups
 from topiarist.filters.permissions import filter_unapproved
 from topiarist.filters.review import already_satisfied, filter_unreviewed, recheck_saved_plan
@@ -31,11 +30,13 @@ from topiarist.model.state import ClusterState
 from topiarist.planning.implied_topics import find_implied_topics
 from topiarist.planning.preconditions import RevalidatedPlan, revalidate
 from topiarist.ports import NO_CONTROL, NO_MOVE_OPTIONS, Cluster, MoveOptions, WriteControl
-from topiarist.runs.inputs import RunInputs, filter_by_usage, load_clusters, usage_error
+from topiarist.runs.inputs import RunInputs, load_clusters, usage_error
 from topiarist.runs.listener import SILENT, RunListener
 from topiarist.runs.sessions import ClusterSessions
 from topiarist.runs.settings import RunSettings
 from topiarist.text import format_count, quote
+
+_MAX_SHOWN_TOPICS = 12
 
 
 class ApplyManifests:
@@ -49,20 +50,23 @@ class ApplyManifests:
     name = "manifests"
     fingerprint: str | None = None
     needs_confirmation = True
-    apply_plan = staticmethod(reconcile.apply_plan)
+    apply_plan: reconcile.ApplyPlan = staticmethod(reconcile.apply_plan)
 
     def __init__(self, settings: RunSettings, inputs: RunInputs, *, non_interactive: bool) -> None:
         self.settings = settings
         self.non_interactive = non_interactive
         self.inputs = inputs
-        self.desired = self.inputs.desired
-        self.clusters = self.desired.targeted_clusters
+        self.desired = inputs.desired
+        self.clusters = inputs.desired.targeted_clusters
         self.remarks: list[str] = []
 
     def make_plans(self, sessions: ClusterSessions) -> list[Plan]:
         """Return a plan for each readable cluster, without changes that the run does not allow."""
-        plans = sessions.read_and_plan(self.desired, self.settings.run_options)
-        return [self.inputs.filter_plan(plan, self.settings, self.approve) for plan in plans]
+        return [*map(self.filter_plan, sessions.read_and_plan(self.desired, self.settings.run_options))]
+
+    def filter_plan(self, plan: Plan) -> Plan:
+        """Return the plan without changes that the run does not allow: the same filters in every mode."""
+        return self.inputs.filter_plan(plan, self.settings, self.approve)
 
     def approve(self, plan: Plan) -> Plan:
         """Return the plan; if non-interactive, without risky changes that no flag allows."""
@@ -74,6 +78,13 @@ class ApplyManifests:
         A topic that changed after its plan was shown becomes a conflict when it is written.
         """
         return plans
+
+    def _add_remark(self, label: str, cluster: str, topics: Sequence[str]) -> None:
+        """Add a remark on topics of a cluster, if there are any; list at most 12, and count the rest."""
+        if topics:
+            more = f", ... {len(topics) - _MAX_SHOWN_TOPICS:,} more" if len(topics) > _MAX_SHOWN_TOPICS else ""
+            name = f"{cluster}: " if cluster else ""
+            self.remarks.append(f"{name}{label}: {', '.join(topics[:_MAX_SHOWN_TOPICS])}{more}")
 
 
 class ApplyReviewed(ApplyManifests):
@@ -106,7 +117,7 @@ class ApplyReviewed(ApplyManifests):
                     self._add_remark("already done", plan.cluster, [name for name in satisfied if name in declared])
                     undeclared = [name for name in satisfied if name not in declared]
                     self._add_remark("reviewed, but not in the given paths", plan.cluster, undeclared)
-                plans.append(self.inputs.filter_plan(plan, self.settings, self.approve))
+                plans.append(self.filter_plan(plan))
             except TopiaristError as error:
                 sessions.fail(error, plan.cluster)
         return plans
@@ -114,18 +125,14 @@ class ApplyReviewed(ApplyManifests):
     def approve(self, plan: Plan) -> Plan:
         """Return the plan without unreviewed changes; if non-interactive, also without losses that no flag allows."""
         reviewed = self._reviewed_plans.get(plan.cluster) or replace(plan, topics=())
-        allowed = filter_unreviewed(plan, reviewed, self.settings.without_brokers)
-        return filter_unapproved(allowed, self.settings.allow_risk) if self.non_interactive else allowed
-
-    def _add_remark(self, label: str, cluster: str, topics: Sequence[str]) -> None:
-        if topics:
-            self.remarks.append(format_remark(label, cluster, topics))
+        return super().approve(filter_unreviewed(plan, reviewed, self.settings.without_brokers))
 
 
-class ApplySavedPlan:
+class ApplySavedPlan(ApplyManifests):
     """The mode that applies a saved plan without reading Topic manifests.
 
-    After the first conflict nothing more is sent, unless the run is ``partial``. Attributes as in ``ApplyManifests``.
+    The file is the source of the plans; everything after it is as for manifests. After the first conflict nothing more
+    is sent, unless the run is ``partial``.
     """
 
     name = "plan"
@@ -133,25 +140,18 @@ class ApplySavedPlan:
     def __init__(
         self, settings: RunSettings, saved: PlanFile, listener: RunListener = SILENT, *, non_interactive: bool
     ) -> None:
-        self._settings = settings
-        self._listener = listener
-        self._non_interactive = non_interactive
         require_no_planning_settings(settings)
         if settings.platform:
             listener.on_message("--plan: policies are not evaluated again; they were evaluated when the plan was made")
-        plans, self.fingerprint = load_saved_plan(saved, settings.owner)
-        if settings.cluster is not None:
-            plans = tuple(plan for plan in plans if plan.cluster == settings.cluster)
-        self._plans = {plan.cluster: plan for plan in plans}
-        self.clusters = match_clusters(self._plans, settings, "the plan", listener)
-        self.remarks: list[str] = []
+        plans, fingerprint = load_saved_plan(saved, settings.owner)
+        self._plans = {plan.cluster: plan for plan in plans if settings.cluster in (None, plan.cluster)}
+        clusters = match_clusters(self._plans, settings, "the plan", listener)
+        super().__init__(settings, RunInputs.without_topics(clusters), non_interactive=non_interactive)
+        self.fingerprint = fingerprint
+        self.clusters = clusters
+        self._listener = listener
         self._revalidated: dict[str, RevalidatedPlan] = {}
         self._halted = False
-
-    @property
-    def needs_confirmation(self) -> bool:
-        """Return False if the run is halted: then nothing is sent after any answer."""
-        return not self._halted
 
     def make_plans(self, sessions: ClusterSessions) -> list[Plan]:
         """Return the remaining part of each saved plan.
@@ -159,16 +159,13 @@ class ApplySavedPlan:
         Adds remarks on topics that are already done, and on plans with a write block that has ended since they were
         made. Reports that nothing is sent if there are conflicts.
         """
-        plans = self._set_revalidated(
-            sessions.map_sessions(lambda name, cluster: self._revalidate(name, cluster, sessions))
-        )
-        for name, revalidated in self._revalidated.items():
-            if applied := [topic.topic for topic in revalidated.already_applied]:
-                self.remarks.append(format_remark("already done", name, applied))
-            planned_block = self._plans[name].write_block
-            if planned_block.reason and not revalidated.plan.write_block.reason:
+        plans = self._keep_and_filter(sessions.make_plans(self._revalidate))
+        for plan in plans:
+            name, planned_block = plan.cluster, self._plans[plan.cluster].write_block
+            self._add_remark("already done", name, [each.topic for each in self._revalidated[name].already_applied])
+            if planned_block.reason and not plan.write_block.reason:
                 label = "the cluster was closed when the plan was made, so make a new plan"
-                self.remarks.append(format_remark(label, name, [planned_block.message]))
+                self._add_remark(label, name, [planned_block.message])
         return plans
 
     def refresh_after_prompt(self, sessions: ClusterSessions, plans: list[Plan]) -> list[Plan]:
@@ -178,34 +175,43 @@ class ApplySavedPlan:
         conflict.
         """
         shown = {(plan.cluster, topic.topic): topic.changes for plan in plans for topic in plan.actionable_topics()}
-        found = {}
-        for name, cluster in sessions.clusters.items():
-            revalidated = self._revalidate(name, cluster, sessions)
-            not_shown = {
-                topic.topic: "its changes differ from those that were shown"
-                for topic in revalidated.plan.actionable_topics()
-                if shown.get((name, topic.topic)) != topic.changes
-            }
-            found[name] = revalidated._replace(conflicts={**not_shown, **revalidated.conflicts})
-        return self._set_revalidated(found)
+        found = [sessions.make_plan(name, each, self._revalidate) for name, each in sessions.clusters.items()]
+        return self._keep_and_filter(found, shown)
 
-    def _set_revalidated(self, found: dict[str, RevalidatedPlan]) -> list[Plan]:
-        self._revalidated = found
-        conflict_count = sum(len(plan.conflicts) for plan in found.values())
-        self._halted = conflict_count > 0 and not self._settings.partial
+    def _keep_and_filter(
+        self, plans: Iterable[Plan], shown: Mapping[tuple[str, str], object] | None = None
+    ) -> list[Plan]:
+        """Return the allowed part of revalidated plans, and keep what of each is done or in conflict.
+
+        A topic with other changes than those that were ``shown`` is in conflict too.
+        """
+        kept = []
+        for plan in map(self.filter_plan, plans):
+            name, found = plan.cluster, self._revalidated[plan.cluster]
+            remaining = {topic.topic: topic.changes for topic in plan.actionable_topics()}
+            conflicts = {topic: why for topic, why in found.conflicts.items() if topic in remaining}
+            if shown is not None:
+                differs = "its changes differ from those that were shown"
+                changed = (topic for topic, changes in remaining.items() if shown.get((name, topic)) != changes)
+                conflicts = {**dict.fromkeys(changed, differs), **conflicts}
+            self._revalidated[name] = RevalidatedPlan(plan, found.already_applied, conflicts)
+            kept.append(self._revalidated[name])
+        conflict_count = sum(len(plan.conflicts) for plan in kept)
+        self._halted = conflict_count > 0 and not self.settings.partial
+        self.needs_confirmation = not self._halted  # nothing is sent after any answer
         if self._halted:
             self._report_halt(
                 f"nothing is sent: {format_count(conflict_count, 'topic')} changed since the plan was made"
             )
-        return [_leave_out_conflicts(plan) if self._settings.partial else plan.plan for plan in found.values()]
+        return [_leave_out_conflicts(plan) if self.settings.partial else plan.plan for plan in kept]
 
     def _report_halt(self, what: str) -> None:
         text = f"{what}; make a new plan, or apply the unchanged topics with --partial"
         self._listener.on_message(text, important=True)
 
-    def _revalidate(self, name: str, cluster: Cluster, sessions: ClusterSessions) -> RevalidatedPlan:
-        plan, spec, settings = self._plans[name], self.clusters[name], self._settings
-        state = reconcile.read_cluster(cluster, spec.cluster_id)
+    def _revalidate(self, name: str, _cluster: Cluster, state: ClusterState) -> Plan:
+        """Return the part of a cluster's saved plan that is left to do; keep what is done or in conflict."""
+        plan, spec = self._plans[name], self.clusters[name]
         require_same_cluster(plan, state)
         # The config rules and the Kafka version are taken from the run: the plan file is not trusted for them.
         rules = spec.config_rules.for_cluster(state.mode, state.known_configs).with_relevant_settings()
@@ -215,24 +221,15 @@ class ApplySavedPlan:
             spec,
             state,
             planned_brokers=plan.brokers,
-            allow_unknown_brokers=settings.allow_unknown_brokers,
+            allow_unknown_brokers=self.settings.allow_unknown_brokers,
         )
-        remaining = apply_filters(
-            sessions.add_usage(remaining, state),
-            spec.budgets,
-            observed=lambda each: filter_by_usage(each, spec, settings),
-            approve=lambda each: filter_unapproved(each, settings.allow_risk) if self._non_interactive else each,
-            partial=settings.partial,
-        )
-        remaining_topics = {topic.topic for topic in remaining.actionable_topics()}
-        conflicts = {topic: why for topic, why in revalidated.conflicts.items() if topic in remaining_topics}
-        remaining = replace(
+        self._revalidated[name] = revalidated
+        return replace(
             remaining,
             drain_brokers=spec.drain_brokers,
             move_settings=spec.moves,
             implied=find_implied_topics(state, spec),
         )
-        return RevalidatedPlan(remaining, revalidated.already_applied, conflicts)
 
     def apply_plan(
         self,
@@ -260,7 +257,7 @@ class ApplySavedPlan:
             on_outcome(topics[outcome.topic], outcome)
 
         def halt_on_conflict(topic: TopicPlan, outcome: Outcome) -> None:
-            if outcome.result is Result.CONFLICT and not self._settings.partial:
+            if outcome.result is Result.CONFLICT and not self.settings.partial:
                 self._halted = True
                 self._report_halt(f"nothing more is sent: {outcome.topic} changed since it was planned")
             on_outcome(topic, outcome)
@@ -358,16 +355,6 @@ def require_same_cluster(plan: Plan, found: ClusterState | Plan) -> None:
         planned, actual = (via_of(bypasses_brokers=each.bypasses_brokers).value for each in (plan, found))
         message = f"the plan was made via {planned}, and this run reaches the cluster via {actual}"
         raise TopiaristError(Reason.WRONG_CLUSTER, message, f"reach the cluster via {planned}, or make a new plan")
-
-
-_MAX_SHOWN_TOPICS = 12
-
-
-def format_remark(label: str, cluster: str, topics: Sequence[str]) -> str:
-    """Return a remark on topics of a cluster; lists at most 12 topics and counts the rest."""
-    more = f", ... {len(topics) - _MAX_SHOWN_TOPICS:,} more" if len(topics) > _MAX_SHOWN_TOPICS else ""
-    name = f"{cluster}: " if cluster else ""
-    return f"{name}{label}: {', '.join(topics[:_MAX_SHOWN_TOPICS])}{more}"
 
 
 def _leave_out_conflicts(found: RevalidatedPlan) -> Plan:

@@ -31,7 +31,7 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import BOOTSTRAP_SERVERS, CONNECT, ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.ports import OpenCluster, PartitionInspector, WriteGuard, write_all
-from topiarist.reconcile import keep_plan, read_and_plan, withhold_vetoed_changes
+from topiarist.reconcile import plan_cluster, read_cluster, withhold_vetoed_changes
 from topiarist.runs.listener import SILENT, RunListener
 from topiarist.runs.settings import RunSettings
 from topiarist.text import format_count, humanize_duration
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from topiarist.deletion_guard import DeletionGuard
 
 T = TypeVar("T")
+
+PlanSource = Callable[[str, PartitionInspector, ClusterState], Plan]
+"""Makes the plan of a cluster from its name, its session and its state: from manifests, or of a plan file."""
 
 MAX_PARALLEL_CLUSTERS = 16
 """Maximum number of clusters that are read in parallel.
@@ -144,24 +147,38 @@ class ClusterSessions:
             self._listener.on_message(text)
         return results
 
+    def make_plans(self, make: PlanSource) -> list[Plan]:
+        """Return what ``make`` plans for each readable cluster, with the usage of its topics, in order of name.
+
+        Clusters that cannot be read are reported to the listener.
+        """
+
+        def plan_and_ask(name: str, cluster: OpenCluster) -> Plan:
+            return withhold_vetoed_changes(cluster, self.make_plan(name, cluster, make))
+
+        # Snapshots have no brokers; the options exclude each other.
+        if self._settings.ask_brokers:
+            return list(self.map_sessions(plan_and_ask).values())
+        return list(self.map_clusters(lambda name, cluster: self.make_plan(name, cluster, make)).values())
+
+    def make_plan(self, name: str, cluster: PartitionInspector, make: PlanSource) -> Plan:
+        """Read one cluster, and return what ``make`` plans for it, with the usage of its topics."""
+        state = read_cluster(cluster, self.specs[name].cluster_id)
+        plan = make(name, cluster, state)
+        return plan if self._settings.snapshot else self._add_usage(plan, state)
+
     def read_and_plan(self, desired: Desired, run: RunOptions) -> list[Plan]:
-        """Return the plan of each readable cluster, in order of name.
+        """Return the plan of the specs of each readable cluster, in order of name.
 
         Clusters that cannot be read are reported to the listener. Plans that share a cluster id are dropped, with an
         error: the addresses lead to one cluster, and the right ``Cluster`` document cannot be determined.
         """
 
-        def plan(name: str, cluster: PartitionInspector) -> Plan:
+        def make(name: str, cluster: PartitionInspector, state: ClusterState) -> Plan:
             options = replace(run, unselected=desired.unselected.get(name, frozenset()))
-            add_usage = keep_plan if self._settings.snapshot else self.add_usage
-            return read_and_plan(cluster, desired.clusters[name], desired.specs[name], options, add_usage)
+            return plan_cluster(cluster, state, desired.clusters[name], desired.specs[name], options)
 
-        def plan_and_ask(name: str, cluster: OpenCluster) -> Plan:
-            return withhold_vetoed_changes(cluster, plan(name, cluster))
-
-        # Snapshots have no brokers; the options exclude each other.
-        asked = self._settings.ask_brokers
-        plans = list((self.map_sessions(plan_and_ask) if asked else self.map_clusters(plan)).values())
+        plans = self.make_plans(make)
         names: defaultdict[str, list[str]] = defaultdict(list)
         for each in plans:
             names[each.cluster_id].append(each.cluster)
@@ -182,7 +199,7 @@ class ClusterSessions:
             )
         return plans
 
-    def add_usage(self, plan: Plan, state: ClusterState) -> Plan:
+    def _add_usage(self, plan: Plan, state: ClusterState) -> Plan:
         """Return the plan of a cluster with the usage of its topics; the brokers are asked about those it deletes."""
         spec, settings = self.specs[plan.cluster], self._settings
         if not plan.deletes_topics and not settings.evidence:

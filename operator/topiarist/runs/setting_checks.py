@@ -21,7 +21,7 @@ from topiarist.runs.settings import RunSettings
 from topiarist.text import quote
 
 _RELEASES = {format_version(version): version for version in KAFKA_VERSIONS}
-RELEASES = f"{[*_RELEASES][0]} to {[*_RELEASES][-1]}"
+RELEASES = f"{format_version(KAFKA_VERSIONS[0])} to {format_version(KAFKA_VERSIONS[-1])}"
 """The supported releases of Kafka, for help texts and messages."""
 
 _WANTED_RELEASE = f"wanted a Kafka release from {RELEASES}"

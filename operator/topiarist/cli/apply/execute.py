@@ -20,9 +20,8 @@ from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, ReconcileReport, worst_exit_code
 from topiarist.model.plan import Plan, Risk, TopicPlan
 from topiarist.output.text.apply import format_report, format_report_summary
-from topiarist.reconcile import apply_plan
+from topiarist.reconcile import ApplyPlan, apply_plan
 from topiarist.runs import execute, wait
-from topiarist.runs.execute import ApplyPlan
 from topiarist.text import format_count
 
 

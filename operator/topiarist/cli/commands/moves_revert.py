@@ -15,11 +15,12 @@ from topiarist.adapters.saved_plans.report_moves import ReportMoves, parse_repor
 from topiarist.cli import formats, options, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.errors import Exit
-from topiarist.filters.budgets import enforce_budgets
 from topiarist.model.plan import Plan
+from topiarist.model.state import ClusterState
 from topiarist.planning.moves.revert import plan_revert
-from topiarist.ports import OpenCluster
-from topiarist.reconcile import read_cluster, refuse_unhealthy_moves
+from topiarist.ports import PartitionInspector
+from topiarist.reconcile import refuse_unhealthy_moves, require_cluster_id
+from topiarist.runs.inputs import RunInputs
 from topiarist.runs.modes import match_clusters
 from topiarist.text import shorten_list
 
@@ -61,14 +62,15 @@ def command(report: str, form: str, out: str | None, **values: Any) -> None:
     with terminal.as_usage_errors():
         specs = match_clusters(names, settings, "the report", terminal.TerminalListener(settings))
 
-    def plan(name: str, cluster: OpenCluster) -> Plan:
+    def make(name: str, cluster: PartitionInspector, state: ClusterState) -> Plan:
         found = moved.clusters[name]
-        state = read_cluster(cluster, found.cluster_id, "the cluster of the report")
+        require_cluster_id(found.cluster_id, state.cluster_id, "the cluster of the report")
         made = plan_revert(state, specs[name], found.topics, settings.run_options)
-        return enforce_budgets(refuse_unhealthy_moves(cluster, made, state), specs[name].budgets, partial=False)
+        return refuse_unhealthy_moves(cluster, made, state)
 
+    inputs = RunInputs.without_topics(specs)
     with ClusterSessions(specs, settings, keep_open=False) as fleet:
-        plans = list(fleet.map_sessions(plan).values())
+        plans = [inputs.filter_plan(plan, settings) for plan in fleet.make_plans(make)]
     if out is not None and (plans or fleet.error_code is Exit.DONE):
         atomic_files.write_file(out, dumps(encode_plans(plans)))
     failed = sorted(specs.keys() - {plan.cluster for plan in plans})
