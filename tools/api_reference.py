@@ -93,10 +93,11 @@ def _members(kind: type) -> Iterator[str]:
 def _fields(kind: type) -> Iterator[tuple[str, str, str]]:
     """Yield name, type and default of each field of a struct or a named tuple."""
     if issubclass(kind, Struct | tuple):
+        annotations = {name: kind for base in kind.__mro__ for name, kind in inspect.get_annotations(base).items()}
         for each in inspect.signature(kind).parameters.values():
             default = "" if each.default is each.empty else _default(each.default)
             shown = f"`{default}`" if default not in ("", "...") else default
-            yield f"`{each.name}`", f"`{_type(kind.__annotations__[each.name])}`", shown
+            yield f"`{each.name}`", f"`{_type(annotations[each.name])}`", shown
 
 
 def _first_sentence(member: Any) -> str:

@@ -10,7 +10,6 @@ import sys
 from typing import Any
 
 from topiarist.adapters.snapshots.times import format_time
-from topiarist.cli import load
 from topiarist.cli.settings import Settings
 from topiarist.drift.history.previous import PreviousReport
 from topiarist.drift.outputs.folder import ReportFolder
@@ -18,6 +17,7 @@ from topiarist.drift.report import ReportJob, make_parts, sources_of
 from topiarist.drift.snapshots import SnapshotInventory
 from topiarist.drift.spark import inputs, session
 from topiarist.drift.spark.job import SparkJob
+from topiarist.runs.inputs import load_manifests
 
 
 def measure_passes(manifests: str, snapshots: str, folder: str) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def measure_passes(manifests: str, snapshots: str, folder: str) -> dict[str, Any
     from time import perf_counter
 
     settings = Settings(paths=(manifests,), snapshot=snapshots, verbosity=-1)
-    desired = load.load_manifests(settings, with_policies=False).desired
+    desired = load_manifests(settings, with_policies=False).desired
     spark = session.start_session(quiet=True)
     inventory = SnapshotInventory([snapshots], desired.clusters)
     taken_at = inventory.newest_taken_at

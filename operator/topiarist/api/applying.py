@@ -21,8 +21,7 @@ from topiarist.runs.inputs import load_manifests
 from topiarist.runs.listener import SILENT, RunListener
 from topiarist.runs.modes import ApplyManifests, ApplyReviewed, ApplySavedPlan, PlanFile
 from topiarist.runs.sessions import ClusterSessions
-from topiarist.runs.setting_checks import check_settings, parse_risk_approval
-from topiarist.runs.settings import RunSettings
+from topiarist.runs.settings import RunSettings, check_settings, parse_risk_approval
 from topiarist.runs.wait import wait_for_controllers
 
 
@@ -136,7 +135,7 @@ def apply_plans(
     ``stop`` returns whether to send nothing more. Raises ``TopiaristError`` before anything is sent; errors and
     refusals of single clusters and topics are in the result.
     """
-    _check_for_apply(settings)
+    _check_for_apply(settings, needs_paths=False)
     if settings.paths or settings.selection.text:
         raise TopiaristError(Reason.WRONG_USAGE, "a plan is applied as saved: found paths, or a selection of topics")
     content = plans.to_json() if isinstance(plans, Plans) else plans
@@ -159,7 +158,7 @@ def apply_manifests(
     ``stop`` returns whether to send nothing more. Raises ``TopiaristError`` before anything is sent; errors and
     refusals of single clusters and topics are in the result.
     """
-    _check_for_apply(settings)
+    _check_for_apply(settings, needs_paths=True)
     inputs = load_manifests(settings, listener)
     if reviewed is None:
         return _apply(ApplyManifests(settings, inputs, non_interactive=True), settings, listener, stop)
@@ -168,8 +167,8 @@ def apply_manifests(
     return _apply(ApplyReviewed(settings, inputs, file, non_interactive=True), settings, listener, stop)
 
 
-def _check_for_apply(settings: RunSettings) -> None:
-    check_settings(settings)
+def _check_for_apply(settings: RunSettings, *, needs_paths: bool) -> None:
+    check_settings(settings, needs_paths=needs_paths)
     if settings.snapshot or settings.ask_brokers:
         name = "snapshot" if settings.snapshot else "ask_brokers"
         raise TopiaristError(
@@ -177,9 +176,7 @@ def _check_for_apply(settings: RunSettings) -> None:
         )
 
 
-def _apply(
-    mode: ApplyManifests | ApplySavedPlan, settings: RunSettings, listener: RunListener, stop: Callable[[], bool]
-) -> ApplyResult:
+def _apply(mode: ApplyManifests, settings: RunSettings, listener: RunListener, stop: Callable[[], bool]) -> ApplyResult:
     with ClusterSessions(mode.clusters, settings, listener) as sessions:
         plans = mode.make_plans(sessions)
         applied = execute.apply_plans(sessions, plans, settings, listener, stop, apply_one=mode.apply_plan)

@@ -21,8 +21,7 @@ from topiarist.output.text.layout import TextLayout
 from topiarist.runs.inputs import load_manifests
 from topiarist.runs.listener import SILENT, RunListener
 from topiarist.runs.sessions import ClusterSessions
-from topiarist.runs.setting_checks import check_settings
-from topiarist.runs.settings import RunSettings
+from topiarist.runs.settings import RunSettings, check_settings
 
 
 class Plans(Struct, frozen=True):
@@ -75,7 +74,7 @@ def make_plans(settings: RunSettings, listener: RunListener = SILENT, *, keep_go
     Raises ``InvalidManifests`` with every error of the manifests, or ``TopiaristError``. The error of one cluster is
     raised too, after all clusters were read; if ``keep_going``, it is in the result, with the plans of the others.
     """
-    check_settings(settings)
+    check_settings(settings, needs_paths=True)
     inputs = load_manifests(settings, listener)
     with ClusterSessions(inputs.desired.targeted_clusters, settings, listener, keep_open=False) as sessions:
         found = sessions.read_and_plan(inputs.desired, settings.run_options)

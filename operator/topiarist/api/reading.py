@@ -18,8 +18,7 @@ from topiarist.reconcile import read_cluster
 from topiarist.runs import inputs
 from topiarist.runs.listener import SILENT, RunListener
 from topiarist.runs.sessions import ClusterSessions
-from topiarist.runs.setting_checks import check_settings
-from topiarist.runs.settings import RunSettings
+from topiarist.runs.settings import RunSettings, check_settings
 
 
 class Manifests(Struct, frozen=True):
@@ -37,7 +36,7 @@ def load_manifests(settings: RunSettings, listener: RunListener = SILENT) -> Man
 
     Raises ``InvalidManifests`` with every error, or ``TopiaristError``.
     """
-    check_settings(settings)
+    check_settings(settings, needs_paths=True)
     desired = inputs.load_manifests(settings, listener, offline=True).desired
     return Manifests(
         {name: _topic_names(desired.specs[name]) for name in sorted(desired.clusters)}, tuple(desired.warnings)

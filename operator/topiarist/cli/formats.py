@@ -6,15 +6,17 @@ are imported when they are used, to keep the start of a command fast.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topiarist.cli import terminal
 from topiarist.cli.settings import Settings
 from topiarist.errors import Diagnostic
-from topiarist.model.plan import Plan
+
+if TYPE_CHECKING:
+    from topiarist.model.plan import Plan
 
 
 class Shown(NamedTuple):
@@ -129,4 +131,4 @@ def format_diagnostics(form: str, *found: Any) -> str:
 
 
 def _root() -> str:
-    return str(Path.cwd())
+    return os.getcwd()  # noqa: PTH109 - pathlib is slow to import, and most runs need no path

@@ -17,7 +17,6 @@ import click
 from topiarist import __version__
 from topiarist.cli import streams, terminal
 from topiarist.errors import Exit, TopiaristError
-from topiarist.model.outcome import worst_exit_code
 from topiarist.text import quote
 
 COMMANDS = {
@@ -49,6 +48,7 @@ COMMANDS = {
 
 _COMMAND_MODULES = {
     "apply": ("apply.command", "command"),
+    "export": ("commands.init", "export_command"),
     "import": ("commands.import_", "command"),
     "move-records": ("commands.move_records", "command"),
     "moves clear": ("commands.moves", "clear_command"),
@@ -142,10 +142,11 @@ class LazyGroup(click.Group):
 
 def _describe_project() -> str:
     """Return the project file of the working folder as a line; empty if there is none."""
+    given = os.environ.get("TOPIARIST_PROJECT") or None
     from topiarist.cli.project import Project, load_project
 
     try:
-        project = load_project(os.environ.get("TOPIARIST_PROJECT") or None)
+        project = load_project(given)
     except TopiaristError as error:
         return f"Project file, with an error:\n{terminal.sanitize_lines(str(error))}"
     return f"Project file: {project.file.name}" if isinstance(project, Project) else ""
@@ -223,6 +224,8 @@ def main() -> None:
     guarded = streams.replace_standard_streams()
     code = run(sys.argv[1:])
     if any(stream.failure for stream in guarded) and code <= max(Exit):
+        from topiarist.model.outcome import worst_exit_code
+
         code = int(worst_exit_code([Exit(code), Exit.ERROR]))
     gc.freeze()  # the exit of the process frees all memory at once
     sys.exit(code)

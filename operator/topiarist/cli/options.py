@@ -19,12 +19,10 @@ from click.core import ParameterSource
 from topiarist.cli.name_completion import complete_cluster, complete_topic
 from topiarist.cli.parameters import ClusterCommand, Command, NonBlankArgument, NonBlankOption, TopicCommand
 from topiarist.cli.settings import Settings
-from topiarist.desired.parse import parse_throttle
-from topiarist.desired.selection import parse_label_selector
 from topiarist.kafka.names import topic_name_problem
 from topiarist.kafka.types import KafkaVersion
 from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval
-from topiarist.runs import setting_checks
+from topiarist.runs import settings as run_settings
 from topiarist.text import quote
 
 __all__ = ["ClusterCommand", "Command", "NonBlankArgument", "NonBlankOption", "TopicCommand"]
@@ -50,22 +48,22 @@ def _convert(parse: Callable[[str], T], value: str) -> T:
 
 def parse_kafka_version(_ctx: click.Context, _param: click.Parameter, value: str | None) -> KafkaVersion | None:
     """Return a supported Kafka version; raise ``click.BadParameter`` for other text."""
-    return None if value is None else _convert(setting_checks.parse_kafka_version, value)
+    return None if value is None else _convert(run_settings.parse_kafka_version, value)
 
 
 def _check_bootstrap_servers(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     if value:
-        _convert(setting_checks.check_bootstrap_servers, value)
+        _convert(run_settings.check_bootstrap_servers, value)
     return value
 
 
 def _check_any_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    _convert(setting_checks.check_any_owner, value)
+    _convert(run_settings.check_any_owner, value)
     return value
 
 
 def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    _convert(setting_checks.check_owner, value)
+    _convert(run_settings.check_owner, value)
     return value
 
 
@@ -81,13 +79,15 @@ def _parse_throttle(_ctx: click.Context, _param: click.Parameter, value: str | N
         return None
     if not THROTTLE_REGEX.fullmatch(value):
         raise click.BadParameter(f"found {quote(value)}, wanted a rate in whole KiB, MiB or GiB, or Unlimited")
+    from topiarist.desired.parse import parse_throttle
+
     return parse_throttle(value)
 
 
 def _parse_risk_approvals(
     _ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]
 ) -> tuple[RiskApproval, ...]:
-    return tuple(_convert(setting_checks.parse_risk_approval, value) for value in values)
+    return tuple(_convert(run_settings.parse_risk_approval, value) for value in values)
 
 
 def _check_patterns(_ctx: click.Context, param: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
@@ -96,7 +96,7 @@ def _check_patterns(_ctx: click.Context, param: click.Parameter, values: tuple[s
     Such a value was probably meant for another option.
     """
     for value in values:
-        _convert(lambda text: setting_checks.check_pattern(text, param.opts[0]), value)
+        _convert(lambda text: run_settings.check_pattern(text, param.opts[0]), value)
     return values
 
 
@@ -109,7 +109,7 @@ def _check_names(_ctx: click.Context, _param: click.Parameter, values: tuple[str
 
 
 def _check_selector(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    _convert(parse_label_selector, value)
+    _convert(run_settings.check_selector, value)
     return value
 
 
@@ -157,7 +157,7 @@ def _pattern_option(name: str, help_text: str) -> Callable[[F], F]:
 
 
 def _seconds_option(name: str, default: float, help_text: str) -> Callable[[F], F]:
-    kind = click.FloatRange(*setting_checks.TIME_LIMITS[name.removeprefix("--").replace("-", "_")])
+    kind = click.FloatRange(*run_settings.TIME_LIMITS[name.removeprefix("--").replace("-", "_")])
     return _env_option(name, help_text, type=kind, default=default, metavar="SECONDS", show_default=True)
 
 
@@ -192,7 +192,7 @@ verbosity = _combine_options(
 
 kafka_version = _env_option(
     "--kafka-version",
-    f"Kafka version of the brokers, {setting_checks.RELEASES}. Overrides spec.kafkaVersion of the Cluster.",
+    f"Kafka version of the brokers, {run_settings.RELEASES}. Overrides spec.kafkaVersion of the Cluster.",
     callback=parse_kafka_version,
     metavar="X.Y",
 )
@@ -302,7 +302,7 @@ planning = _combine_options(
     _env_option(
         "--max-moves",
         "Copy at most this many replicas to other brokers: the first ones by topic and partition.",
-        type=click.IntRange(*setting_checks.COUNT_LIMITS["max_moves"]),
+        type=click.IntRange(*run_settings.COUNT_LIMITS["max_moves"]),
         metavar="N",
     ),
     _env_option(
@@ -321,7 +321,7 @@ waiting = _combine_options(
     _env_option(
         "--max-inflight-replicas",
         "With --wait: limit of written replicas per broker that the controller has not initialized yet.",
-        type=click.IntRange(*setting_checks.COUNT_LIMITS["max_inflight_replicas"]),
+        type=click.IntRange(*run_settings.COUNT_LIMITS["max_inflight_replicas"]),
         default=MAX_INFLIGHT_REPLICAS_PER_BROKER,
         metavar="N",
         show_default=True,

@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from topiarist.cli import terminal
-from topiarist.cli.project import NO_PROJECT, Project, UnusedFile, load_project
 from topiarist.errors import Diagnostic, InvalidManifests
+from topiarist.runs.settings import WrongSettings
+
+if TYPE_CHECKING:
+    from topiarist.cli.project import Project
 
 EXPLICIT_SOURCES = (ParameterSource.COMMANDLINE, ParameterSource.ENVIRONMENT)
 
@@ -64,6 +67,15 @@ class NonBlankArgument(click.Argument):
 
 class Command(click.Command):
     """A command that explains in its help PATH and the environment variables."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; an error of its settings is a usage error, which says how to leave out a project file."""
+        try:
+            return super().invoke(ctx)
+        except WrongSettings as error:
+            project = ctx.meta.get(_META_KEY)
+            without = f"; --project none leaves out the values of {project.file.name}" if project else ""
+            raise click.UsageError(f"{error}{without}", ctx) from None
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the argument PATH, the options, and one sentence about environment variables.
@@ -132,6 +144,8 @@ def apply_project(ctx: click.Context, given: str | None) -> None:
     Their source is then ``DEFAULT_MAP``. Raises ``InvalidManifests`` for an invalid file, or an invalid value of it,
     with its location, and ``click.UsageError`` for options that exclude a value of it.
     """
+    from topiarist.cli.project import UnusedFile, load_project
+
     assert isinstance(ctx.command, ClusterCommand)
     if ctx.params.get("demo") is not None:  # drift --demo makes its own inputs
         return
@@ -153,12 +167,6 @@ def apply_project(ctx: click.Context, given: str | None) -> None:
 _META_KEY = "topiarist.project"
 
 
-def used_project(ctx: click.Context | None) -> Project | None:
-    """Return the project of a run; None if there is none."""
-    found: Project | None = ctx.meta.get(_META_KEY) if ctx else None
-    return found
-
-
 def _choose_values(ctx: click.Context, project: Project) -> list[str]:
     """Set the parameters that the project file gives, and return the names of the fields that were used."""
     assert isinstance(ctx.command, ClusterCommand)
@@ -167,7 +175,7 @@ def _choose_values(ctx: click.Context, project: Project) -> list[str]:
         if _is_given(ctx, "clusters") and not given_platform and "platform" in project.file.fields:
             raise click.UsageError(
                 f"--clusters cannot be combined with platform in {project.locate('platform')}: "
-                f"give its files with --platform, or --project {NO_PROJECT}",
+                f"give its files with --platform, or --project none",
                 ctx,
             )
         used = [

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from topiarist.adapters.manifests.files import file_location, read_files
-from topiarist.adapters.manifests.project_file import PROJECT_FILE, ProjectFile, is_project_file, parse_project_file
-from topiarist.adapters.manifests.source import File
 from topiarist.errors import Diagnostic, InvalidManifests, Location
 from topiarist.text import printable, quote
+
+if TYPE_CHECKING:
+    from topiarist.adapters.manifests.project_file import ProjectFile
+    from topiarist.adapters.manifests.source import File
+
+PROJECT_FILE = "topiarist.yaml"
+"""The name of ``adapters.manifests.project_file``, which imports the YAML library: most folders have no such file."""
 
 NO_PROJECT = "none"
 """The value of ``--project`` for a run without a project file."""
@@ -80,6 +84,8 @@ def load_project(given: str | None = None) -> Project | UnusedFile | None:
     for prefix in _search_folders():
         path = prefix + PROJECT_FILE
         if os.path.lexists(path):
+            from topiarist.adapters.manifests.project_file import is_project_file, parse_project_file
+
             file = _read_file(path, prefix)
             if is_project_file(file):
                 return Project(parse_project_file(file), prefix)
@@ -112,6 +118,9 @@ def _search_folders() -> Iterator[str]:
 
 
 def _load_file(path: str) -> Project:
+    from topiarist.adapters.manifests.files import file_location
+    from topiarist.adapters.manifests.project_file import is_project_file, parse_project_file
+
     prefix = path[: path.rfind("/") + 1]
     file = _read_file(path, prefix)
     if not is_project_file(file._replace(name=PROJECT_FILE)):
@@ -125,6 +134,9 @@ def _read_file(path: str, prefix: str) -> File:
 
     A link is followed only inside its git repository: another file would show in error messages.
     """
+    from topiarist.adapters.manifests.files import file_location, read_files
+    from topiarist.adapters.manifests.source import File
+
     root = find_repository(prefix or ".")
     if _leads_out(root, path):
         message = f"found a symbolic link to a target outside the git repository {printable(root, 200)}"

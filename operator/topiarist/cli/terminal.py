@@ -8,18 +8,18 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TextIO
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from topiarist.cli.settings import Settings
-from topiarist.errors import Diagnostic, Exit, InvalidManifests, Reason, TopiaristError
-from topiarist.output.diagnostics import to_text
-from topiarist.output.text.layout import TextLayout, format_progress_bar, sanitize
+from topiarist.errors import Diagnostic, Exit, InvalidManifests, TopiaristError
 from topiarist.runs.listener import RunListener
 from topiarist.text import format_count
+
+if TYPE_CHECKING:
+    from topiarist.cli.settings import Settings
+    from topiarist.output.text.layout import TextLayout
 
 _MAX_WIDTH = 100
 """Columns of running text: longer lines are hard to read."""
@@ -81,6 +81,8 @@ def confirm(question: str, expected: str = "yes") -> None:
 def print_error(error: TopiaristError, cluster: str = "") -> None:
     """Print an error with the name of its cluster, if any; print errors of manifests with their number."""
     if isinstance(error, InvalidManifests):
+        from topiarist.output.diagnostics import to_text
+
         click.echo(to_text(error.errors, suppressed_count=error.suppressed_count), nl=False, err=True)
         log(format_count(len(error.errors) + error.suppressed_count, "error"))
     else:
@@ -89,11 +91,15 @@ def print_error(error: TopiaristError, cluster: str = "") -> None:
 
 def sanitize_lines(text: str) -> str:
     """Return ``text`` without characters that a terminal interprets, except line ends."""
+    from topiarist.output.text.layout import sanitize
+
     return "\n".join(map(sanitize, text.split("\n")))
 
 
 def print_warnings(warnings: Sequence[Diagnostic]) -> None:
     """Print warnings in order of location; at most the first hundred, and how many more there are."""
+    from topiarist.output.diagnostics import to_text
+
     click.echo(to_text(warnings, "warning"), nl=False, err=True)
 
 
@@ -131,17 +137,6 @@ class TerminalListener(RunListener):
             print_warnings(warnings)
 
 
-@contextmanager
-def as_usage_errors() -> Iterator[None]:
-    """Turn a ``TopiaristError`` about settings (WrongUsage) into a ``click.UsageError``."""
-    try:
-        yield
-    except TopiaristError as error:
-        if error.reason is Reason.WRONG_USAGE:
-            raise click.UsageError(str(error)) from None
-        raise
-
-
 def require_interactive(yes: bool, verb: str) -> None:
     """Raise ``click.UsageError`` if a command must ask before it may ``verb`` and cannot."""
     if not yes and not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -153,6 +148,8 @@ def make_layout(stream: TextIO, settings: Settings) -> TextLayout:
 
     The option ``--color`` decides, if it is given; the environment turns color off with ``NO_COLOR`` or ``TERM=dumb``.
     """
+    from topiarist.output.text.layout import TextLayout
+
     context = click.get_current_context(silent=True)
     use_color = context.color if context else None
     if use_color is None:
@@ -188,6 +185,8 @@ class ProgressBar:
         self._done = min(self._done + 1, self._total)
         if self._is_visible and not self._has_text and (now := time.monotonic()) >= self._next_draw:
             self._next_draw = now + 0.1
+            from topiarist.output.text.layout import format_progress_bar
+
             width = min(terminal_columns(sys.stderr) or 80, _MAX_WIDTH)
             click.echo("\r" + format_progress_bar(self._done, self._total, width), nl=False, err=True)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import IntEnum
 from itertools import chain
 from typing import NamedTuple
 
@@ -23,22 +22,10 @@ from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion, Repli
 from topiarist.model.limits import LimitUsage, TopicSize
 from topiarist.model.moves import NO_MOVES, BatchRecord, LeaderChange, MoveSettings, ReplicaMove
 from topiarist.model.ownership_record import build_applied_spec
+from topiarist.model.run_options import Risk as Risk
 from topiarist.model.spec import TopicSpec, ValueOrigin
 from topiarist.model.state import NO_MEMORY, OwnershipRecord, TopicState, WriteBlock
 from topiarist.model.usage import Evidence, TopicUsage
-
-
-class Risk(IntEnum):
-    """The risk of a change, ordered: reviewers look for the highest risk of a plan."""
-
-    SAFE = 0
-    DISRUPTIVE = 1
-    DATA_LOSS = 2
-
-    @property
-    def label(self) -> str:
-        """Return the name used in every output and in ``--allow-risk``."""
-        return ("Safe", "Disruptive", "DataLoss")[self]
 
 
 class RiskAssessment(NamedTuple):

@@ -7,10 +7,11 @@ log directories far more slowly than the controller initializes partitions.
 
 from __future__ import annotations
 
+from enum import IntEnum
+
 from msgspec import Struct
 
 from topiarist.kafka.names import matches_any
-from topiarist.model.plan import Risk
 
 MAX_INFLIGHT_REPLICAS_PER_BROKER = 250
 """The default limit of replicas per broker that are written and not yet initialized by the controller."""
@@ -20,7 +21,7 @@ ALL_TOPICS = ("*",)
 """The patterns that match every topic."""
 
 
-class RunOptions(Struct, frozen=True):
+class Permissions(Struct, frozen=True, kw_only=True):
     """The owner and the permissions of a run.
 
     ``adopt`` are glob patterns of existing topics that may be adopted even if they differ from their specs.
@@ -28,8 +29,6 @@ class RunOptions(Struct, frozen=True):
     be recreated after another client deleted them. ``without_brokers`` get no new replicas. ``allow_unknown_brokers``
     permits explicit replica lists with brokers that are not registered. ``drain_brokers`` are drained in addition to
     those of the cluster. ``max_moves`` is the largest number of replicas that moves may copy; None is no limit.
-    ``selection`` is the selection of topics as the user wrote it. ``unselected`` are the topics of the cluster that
-    have manifests and are not selected.
     """
 
     owner: str = "default"
@@ -40,8 +39,6 @@ class RunOptions(Struct, frozen=True):
     allow_unknown_brokers: bool = False
     drain_brokers: frozenset[int] = frozenset()
     max_moves: int | None = None
-    selection: str = ""
-    unselected: frozenset[str] = frozenset()
 
     def may_adopt(self, topic: str) -> bool:
         return matches_any(topic, self.adopt)
@@ -51,6 +48,30 @@ class RunOptions(Struct, frozen=True):
 
     def may_recreate(self, topic: str) -> bool:
         return matches_any(topic, self.recreate)
+
+
+class RunOptions(Permissions, frozen=True, kw_only=True):
+    """The permissions of a run, and the topics of one cluster that it selects.
+
+    ``selection`` is the selection of topics as the user wrote it. ``unselected`` are the topics of the cluster that
+    have manifests and are not selected.
+    """
+
+    selection: str = ""
+    unselected: frozenset[str] = frozenset()
+
+
+class Risk(IntEnum):
+    """The risk of a change, ordered: reviewers look for the highest risk of a plan."""
+
+    SAFE = 0
+    DISRUPTIVE = 1
+    DATA_LOSS = 2
+
+    @property
+    def label(self) -> str:
+        """Return the name used in every output and in ``--allow-risk``."""
+        return ("Safe", "Disruptive", "DataLoss")[self]
 
 
 class RiskApproval(Struct, frozen=True):

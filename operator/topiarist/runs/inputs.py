@@ -9,8 +9,10 @@ ignored with a log line and are no error, so one repository may hold both.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, BinaryIO
+from enum import Enum
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,26 +23,26 @@ from topiarist.desired import parse
 from topiarist.desired.duplicates import duplicate_document_errors, index_clusters
 from topiarist.desired.resolve import Desired, resolve, unknown_cluster_hint
 from topiarist.desired.selection import select_with_groups
-from topiarist.errors import Diagnostic, InvalidManifests, Reason, TopiaristError
+from topiarist.errors import Diagnostic, InvalidManifests, Reason
 from topiarist.filters.chain import apply_filters
 from topiarist.filters.limits import NO_LIMITS, LimitFilter
 from topiarist.filters.move_limit import limit_moves
 from topiarist.filters.permissions import PlanFilter, keep_all
-from topiarist.filters.policies import PolicyEvaluator, PolicyResult, evaluate_policies
 from topiarist.kafka.names import matches_any
 from topiarist.model.access import KafkaAccess, Via, ZooKeeperAccess
 from topiarist.model.plan import Plan
 from topiarist.model.policy import Policy
 from topiarist.model.run_options import ALL_TOPICS
 from topiarist.model.spec import ClusterSpec, Manifest
-from topiarist.runs.invalid_documents import ValidDocuments, select_valid_documents
+from topiarist.runs.invalid_documents import Documents
 from topiarist.runs.listener import SILENT, RunListener
-from topiarist.runs.settings import RunSettings
+from topiarist.runs.settings import RunSettings, WrongSettings
 from topiarist.schema import load as load_
 from topiarist.text import format_count
 
 if TYPE_CHECKING:
     from topiarist.drift.findings.exceptions import DriftException
+    from topiarist.filters.policies import PolicyResult
 
 
 class RunInputs(Struct, frozen=True):
@@ -91,77 +93,101 @@ def _filter_by_usage(plan: Plan, spec: ClusterSpec, settings: RunSettings) -> Pl
     return filter_usage(plan, spec.evidence, settings.allows_in_use)
 
 
-def usage_error(message: str) -> TopiaristError:
-    """Return the error of settings that are missing, or that exclude each other."""
-    return TopiaristError(Reason.WRONG_USAGE, message)
-
-
 def load_manifests(
     settings: RunSettings,
     listener: RunListener = SILENT,
-    stdin: BinaryIO | None = None,
     *,
     offline: bool = False,
     with_policies: bool = True,
     skip_invalid: bool = False,
 ) -> RunInputs:
-    """Return the specs of a run, and the plan filter of its policies.
+    """Return the specs of a run, and the plan filter of its policies: load the documents, resolve them, judge both.
 
     With ``offline``, no cluster is needed and no address is required. Policies are evaluated only ``with_policies``.
-    With ``skip_invalid``, invalid documents are left out, and their errors are reported and returned. ``stdin`` is read
-    for the path ``-``.
+    With ``skip_invalid``, invalid documents are left out, and their errors are reported and returned.
 
     ``listener`` gets the warnings, and which documents and topics are ignored. Raises ``InvalidManifests`` with every
-    error, or ``TopiaristError`` (WrongUsage).
+    error, or ``WrongSettings``.
     """
     if not settings.paths:
-        raise usage_error("give at least one file or folder with manifests")
-    loaded, clusters, duplicate_errors = _read_manifests(settings, listener, stdin, offline=offline)
-    topics: Sequence[Manifest] = [manifest for manifest in loaded.manifests if manifest.kind == "Topic"]
-    policies = [parse.parse_policy(each) for each in loaded.manifests if with_policies and each.kind == "Policy"]
-    invalid_clusters = frozenset(name for kind, name in loaded.invalid_documents if kind == "Cluster")
+        raise WrongSettings(
+            "give at least one file or folder with manifests, or - for standard input; or name them in topiarist.yaml"
+        )
+    documents = _load(settings, listener, offline=offline)
+    loaded = documents.loaded
     exceptions, exception_errors = _parse_exceptions(loaded.manifests)
-    document_errors: Sequence[Diagnostic] = [*duplicate_errors, *exception_errors]
-    skipped: Sequence[InvalidDocument] = ()
-    unassigned: frozenset[str] = frozenset()
+    documents.errors.update(exception_errors)
     if skip_invalid:
-        valid = _select_valid_documents(loaded, clusters, document_errors, settings, listener)
-        topics, clusters, invalid_clusters = valid.topics, valid.clusters, valid.invalid_clusters
-        skipped, unassigned = valid.invalid, valid.unassigned_topics
-        loaded, document_errors = loaded._replace(errors=()), ()
+        _leave_out_invalid(documents, settings, listener)
+    policies = [parse.parse_policy(each) for each in loaded.manifests if with_policies and each.kind == "Policy"]
     desired = resolve(
-        topics,
-        clusters,
+        documents.topics,
+        documents.clusters,
         only_cluster=settings.cluster,
-        require_cluster_documents=not offline or _has_all_clusters(settings, clusters),
-        invalid_clusters=invalid_clusters,
+        require_cluster_documents=not offline or _has_all_clusters(settings, documents.clusters),
+        invalid_clusters=documents.invalid_clusters,
         unchecked_parts="defaults and policies" if policies else "defaults",
     )
-    result = _evaluate_policies(policies, desired, clusters, validate_only=offline) if policies else PolicyResult()
+    result = _evaluate_policies(policies, desired, documents.clusters, validate_only=offline) if policies else None
     limits = LimitFilter(policies, desired)  # all topics count, also those that the run does not select
-    excess = [*limits.find_declared_excess()] if offline else []
-    errors = {*loaded.errors, *document_errors, *desired.errors, *result.errors}
-    errors.update(each for each in excess if each.reason == Reason.LIMIT_EXCEEDED.value)
-    if not offline and not settings.snapshot:
-        errors.update(_find_missing_addresses(desired.targeted_clusters))
-    no_topic = [] if topics or loaded.invalid_documents else [_make_no_topic_warning(settings.paths)]
-    if settings.require_topics:
-        errors.update(no_topic)
-    file_warnings = [each for each in loaded.warnings if each.location not in {found.location for found in no_topic}]
-    if loaded.foreign:
-        listener.on_message(f"ignored {format_count(len(loaded.foreign), 'document')} of other API groups")
-        for document in loaded.foreign:
-            listener.on_detail(f"ignored {document}")
-    if errors:
-        listener.on_warnings(file_warnings)
-        raise InvalidManifests(list(errors), loaded.suppressed_count)
-    warnings = sorted({*desired.warnings, *result.warnings}) if policies else desired.warnings
-    limit_warnings = [each for each in excess if each.reason != Reason.LIMIT_EXCEEDED.value]
-    desired = replace(desired, warnings=(*no_topic, *file_warnings, *warnings, *limit_warnings))
+    found = [*_judge(documents, desired, settings, offline=offline)]
+    found += _judge_limits(limits) if offline else ()
+    found += [(_Level.ERROR, each) for each in (result.errors if result else ())]
+    found += [(_Level.WARNING, each) for each in (result.warnings if result else ())]
+    _report_foreign(loaded, listener)
+    if errors := {each for level, each in found if level is _Level.ERROR}:
+        listener.on_warnings([each for level, each in found if level is _Level.FILE])
+        raise InvalidManifests([*errors], loaded.suppressed_count)
+    desired = replace(desired, warnings=tuple(sorted({each for _, each in found})))
     _report_desired(desired, settings, listener)
     if settings.selection.text:
         desired = _select_topics(desired, settings, listener)
-    return RunInputs(desired, result.plan_filter, limits, exceptions, skipped, unassigned, len(loaded.foreign))
+    return RunInputs(
+        desired,
+        result.plan_filter if result else keep_all,
+        limits,
+        exceptions,
+        documents.invalid,
+        documents.unassigned_topics if skip_invalid else frozenset(),
+        len(loaded.foreign),
+    )
+
+
+class _Level(Enum):
+    """The weight of a diagnostic of the inputs; those of ``FILE`` are warnings that are shown beside errors too."""
+
+    ERROR = "error"
+    FILE = "file"
+    WARNING = "warning"
+
+
+_Judged = tuple[_Level, Diagnostic]
+
+
+def _judge(documents: Documents, desired: Desired, settings: RunSettings, *, offline: bool) -> Iterator[_Judged]:
+    """Yield what is wrong in the documents of a run, alone and together."""
+    yield from ((_Level.ERROR, each) for each in (*documents.errors, *desired.errors))
+    yield from ((_Level.WARNING, each) for each in desired.warnings)
+    if not offline and not settings.snapshot:
+        yield from ((_Level.ERROR, each) for each in _find_missing_addresses(desired.targeted_clusters))
+    place = None
+    if not documents.topics and not documents.loaded.invalid_documents:
+        no_topic = _make_no_topic_warning(settings.paths)
+        place = no_topic.location
+        yield (_Level.ERROR if settings.require_topics else _Level.WARNING), no_topic
+    yield from ((_Level.FILE, each) for each in documents.loaded.warnings if each.location != place)
+
+
+def _judge_limits(limits: LimitFilter) -> Iterator[_Judged]:
+    for each in limits.find_declared_excess():
+        yield (_Level.ERROR if each.reason == Reason.LIMIT_EXCEEDED.value else _Level.WARNING), each
+
+
+def _report_foreign(loaded: loader.Loaded, listener: RunListener) -> None:
+    if loaded.foreign:
+        listener.on_message(f"ignored {format_count(len(loaded.foreign), 'document')} of other API groups")
+    for document in loaded.foreign:
+        listener.on_detail(f"ignored {document}")
 
 
 def _has_all_clusters(settings: RunSettings, clusters: Mapping[str, ClusterSpec]) -> bool:
@@ -189,38 +215,37 @@ def _parse_exceptions(manifests: Sequence[Manifest]) -> tuple[Sequence[DriftExce
     return exceptions, [*errors, *duplicate_document_errors(documents)]
 
 
-def _select_valid_documents(
-    loaded: loader.Loaded,
-    clusters: Mapping[str, ClusterSpec],
-    cluster_errors: Sequence[Diagnostic],
-    settings: RunSettings,
-    listener: RunListener,
-) -> ValidDocuments:
-    """Return the documents without the invalid ones, and report the errors of these."""
+def _leave_out_invalid(documents: Documents, settings: RunSettings, listener: RunListener) -> None:
+    """Leave out the invalid documents, and report their errors."""
 
-    def find_errors(valid: ValidDocuments) -> Iterator[Diagnostic]:
-        if settings.cluster is not None and settings.cluster not in valid.clusters:
+    def find_errors() -> Iterator[Diagnostic]:
+        if settings.cluster is not None and settings.cluster not in documents.clusters:
             return
         resolved = resolve(
-            valid.topics, valid.clusters, only_cluster=settings.cluster, invalid_clusters=valid.invalid_clusters
+            documents.topics,
+            documents.clusters,
+            only_cluster=settings.cluster,
+            invalid_clusters=documents.invalid_clusters,
         )
         yield from resolved.errors
         yield from () if settings.snapshot else _find_missing_addresses(resolved.targeted_clusters)
 
-    valid = select_valid_documents(loaded, clusters, cluster_errors, find_errors)
-    errors = [error for document in valid.invalid for error in document.errors]
-    if settings.cluster is not None and settings.cluster not in valid.clusters:
-        raise InvalidManifests(errors, loaded.suppressed_count)
-    if errors:
-        listener.on_error(InvalidManifests(errors, loaded.suppressed_count))
-    return valid
+    documents.leave_out_invalid(find_errors)
+    errors = InvalidManifests(
+        [error for document in documents.invalid for error in document.errors], documents.loaded.suppressed_count
+    )
+    if settings.cluster is not None and settings.cluster not in documents.clusters:
+        raise errors
+    if errors.errors:
+        listener.on_error(errors)
 
 
 def _evaluate_policies(
     policies: Sequence[Policy], desired: Desired, clusters: Mapping[str, ClusterSpec], *, validate_only: bool
 ) -> PolicyResult:
-    # Importing the CEL library takes 40 ms: a run without policies skips it.
+    # A run without policies needs none of this; importing the CEL library takes 40 ms.
     from topiarist.adapters import cel
+    from topiarist.filters.policies import PolicyEvaluator, evaluate_policies
 
     rule_evaluator = cel.CelRuleEvaluator(rule for policy in policies for rule in policy.rules)
     return evaluate_policies(
@@ -239,38 +264,32 @@ def _make_no_topic_warning(paths: Sequence[str]) -> Diagnostic:
     return Diagnostic(files.file_location(paths[0]), f"found no Topic {where}: there is nothing to do", hint)
 
 
-def load_clusters(
-    settings: RunSettings, listener: RunListener = SILENT, stdin: BinaryIO | None = None
-) -> Mapping[str, ClusterSpec]:
+def load_clusters(settings: RunSettings, listener: RunListener = SILENT) -> Mapping[str, ClusterSpec]:
     """Return the clusters of a run without topics, by name: from the paths, or from an address option.
 
-    Topics in the paths are ignored. Raises ``InvalidManifests`` with every error, or ``TopiaristError`` (WrongUsage).
+    Topics in the paths are ignored. Raises ``InvalidManifests`` with every error, or ``WrongSettings``.
     """
-    loaded, clusters, duplicate_errors = _read_manifests(settings, listener, stdin, offline=False)
+    documents = _load(settings, listener, offline=False)
+    clusters = documents.clusters
     chosen = clusters if settings.cluster is None else {settings.cluster: clusters[settings.cluster]}
     missing_addresses = () if settings.snapshot else _find_missing_addresses(chosen)
-    if errors := {*loaded.errors, *duplicate_errors, *missing_addresses}:
-        raise InvalidManifests(list(errors), loaded.suppressed_count)
-    listener.on_warnings(loaded.warnings)
+    if errors := {*documents.errors, *missing_addresses}:
+        raise InvalidManifests([*errors], documents.loaded.suppressed_count)
+    listener.on_warnings(documents.loaded.warnings)
     return chosen
 
 
-def load_if_given(
-    settings: RunSettings,
-    listener: RunListener = SILENT,
-    stdin: BinaryIO | None = None,
-    *,
-    with_policies: bool = True,
-) -> RunInputs:
+def load_if_given(settings: RunSettings, listener: RunListener, *, with_policies: bool = True) -> RunInputs:
     """Return the specs of a run's manifests; without manifests, no specs for every cluster of the run.
 
     See ``load_manifests`` for ``with_policies``. ``listener`` gets nothing about manifests of topics: warnings about a
     whole folder do not concern a command that only shows.
     """
-    if settings.paths:
-        return load_manifests(settings, stdin=stdin, with_policies=with_policies)
-    clusters = load_clusters(settings, listener, stdin)
-    return RunInputs.without_topics(clusters)
+    if not settings.paths:
+        return RunInputs.without_topics(load_clusters(settings, listener))
+    silent = RunListener()
+    silent.owns_process = listener.owns_process
+    return load_manifests(settings, silent, with_policies=with_policies)
 
 
 def require_addresses(clusters: Mapping[str, ClusterSpec], settings: RunSettings) -> None:
@@ -279,20 +298,20 @@ def require_addresses(clusters: Mapping[str, ClusterSpec], settings: RunSettings
         raise InvalidManifests(found)
 
 
-def _read_manifests(
-    settings: RunSettings, listener: RunListener, stdin: BinaryIO | None, *, offline: bool
-) -> tuple[loader.Loaded, Mapping[str, ClusterSpec], Sequence[Diagnostic]]:
-    """Return the documents of the paths, the clusters by name, and the errors of the clusters."""
+def _load(settings: RunSettings, listener: RunListener, *, offline: bool) -> Documents:
+    """Return the documents of the paths, and the clusters of the run."""
     paths = (*settings.paths, *settings.clusters)
-    loaded = loader.load_manifests(paths, stdin if "-" in settings.paths else None, may_fork=listener.owns_process)
+    stdin = sys.stdin.buffer if listener.owns_process and "-" in settings.paths else None
+    loaded = loader.load_manifests(paths, stdin, may_fork=listener.owns_process)
     loaded = load_with_platform(loaded, settings, listener)
     try:
-        return loaded, *_build_clusters(loaded.manifests, settings, offline)
-    except TopiaristError:
+        clusters, errors = _build_clusters(loaded.manifests, settings, offline)
+    except WrongSettings:
         # The missing Cluster may be one of the invalid documents: report their errors first.
         if loaded.errors:
             raise InvalidManifests(loaded.errors, loaded.suppressed_count) from None
         raise
+    return Documents.of(loaded, clusters, errors)
 
 
 def _find_missing_addresses(clusters: Mapping[str, ClusterSpec]) -> Iterator[Diagnostic]:
@@ -328,17 +347,17 @@ def _build_clusters(
 ) -> tuple[Mapping[str, ClusterSpec], Sequence[Diagnostic]]:
     """Return the clusters of the run by name, with the values of flags applied, and their errors.
 
-    Raises ``TopiaristError`` (WrongUsage) if there is no cluster, if ``--cluster`` is not one of them, or if an address
+    Raises ``WrongSettings`` if there is no cluster, if ``--cluster`` is not one of them, or if an address
     is given for several.
     """
     documents = [parse.parse_cluster_spec(manifest) for manifest in manifests if manifest.kind == "Cluster"]
     clusters, errors = index_clusters(documents)
     if settings.address_option and len(clusters) > 1:
         names = ", ".join(sorted(clusters))
-        raise usage_error(f"{settings.address_option} is for a single cluster, found {len(clusters)}: {names}")
+        raise WrongSettings(f"{settings.address_option} is for a single cluster, found {len(clusters)}: {names}")
     if not clusters:
         if not settings.address_option and not settings.snapshot and not offline:
-            raise usage_error(
+            raise WrongSettings(
                 "found no cluster: add a Cluster document, or give --clusters, --bootstrap-servers or --zookeeper"
             )
         clusters = {"": ClusterSpec()}
@@ -353,7 +372,7 @@ def _build_clusters(
         }
     if settings.cluster is not None and settings.cluster not in clusters:
         hint = unknown_cluster_hint(settings.cluster, clusters)
-        raise usage_error(f"--cluster {settings.cluster}: there is no such Cluster; {hint}")
+        raise WrongSettings(f"--cluster {settings.cluster}: there is no such Cluster; {hint}")
     return clusters, errors
 
 
@@ -394,20 +413,20 @@ def _report_unmatched_patterns(desired: Desired, settings: RunSettings, listener
 def load_with_platform(loaded: loader.Loaded, settings: RunSettings, listener: RunListener = SILENT) -> loader.Loaded:
     """Return ``loaded`` combined with the documents of ``--platform``.
 
-    Returns ``loaded`` itself if ``--platform`` is not given. Raises ``TopiaristError`` (WrongUsage) if its paths hold
+    Returns ``loaded`` itself if ``--platform`` is not given. Raises ``WrongSettings`` if its paths hold
     neither a ``Cluster`` nor a ``Policy``: then nothing would restrict the run.
     """
     if not settings.platform:
         return loaded
     if settings.clusters:
-        raise usage_error("--clusters cannot be combined with --platform: give its files with --platform")
+        raise WrongSettings("--clusters cannot be combined with --platform: give its files with --platform")
     if "-" in settings.platform:
-        raise usage_error("--platform: wanted a file or a folder, not standard input")
+        raise WrongSettings("--platform: wanted a file or a folder, not standard input")
     platform = loader.load_manifests(settings.platform)
     platform_documents = [manifest for manifest in platform.manifests if manifest.kind != "Topic"]
     restricts = any(manifest.kind in ("Cluster", "Policy") for manifest in platform_documents)
     if not restricts and not platform.errors:
-        raise usage_error("--platform: found no Cluster and no Policy: nothing would restrict this run")
+        raise WrongSettings("--platform: found no Cluster and no Policy: nothing would restrict this run")
     _report_ignored_documents(loaded.manifests, platform_documents, listener)
     return loader.Loaded(
         manifests=(*(manifest for manifest in loaded.manifests if manifest.kind == "Topic"), *platform_documents),

@@ -15,16 +15,26 @@ from topiarist.errors import Diagnostic, InvalidManifests
 from topiarist.model.spec import ClusterSpec, Manifest, topic_name
 
 
-class ValidDocuments(Struct):
-    """The topics and clusters of a run without the invalid ones.
+class Documents(Struct):
+    """The documents of a run: those that count, and the errors of the others.
 
-    ``invalid_clusters`` are the names of Cluster documents that were left out, ``invalid`` all documents that were.
+    ``invalid_clusters`` are the names of Cluster documents that do not count, ``invalid`` all documents that were left
+    out.
     """
 
+    loaded: Loaded
     topics: Sequence[Manifest]
     clusters: Mapping[str, ClusterSpec]
     invalid_clusters: frozenset[str]
+    errors: set[Diagnostic]
     invalid: Sequence[InvalidDocument] = ()
+
+    @classmethod
+    def of(cls, loaded: Loaded, clusters: Mapping[str, ClusterSpec], errors: Iterable[Diagnostic]) -> Documents:
+        """Return all documents that could be read; ``clusters`` are the clusters of the run, ``errors`` theirs."""
+        topics = [manifest for manifest in loaded.manifests if manifest.kind == "Topic"]
+        invalid = frozenset(name for kind, name in loaded.invalid_documents if kind == "Cluster")
+        return cls(loaded, topics, clusters, invalid, {*loaded.errors, *errors})
 
     @property
     def unassigned_topics(self) -> frozenset[str]:
@@ -37,37 +47,28 @@ class ValidDocuments(Struct):
             if "clusters" not in each.spec and "clusterSelector" not in each.spec
         )
 
+    def leave_out_invalid(self, find_errors: Callable[[], Iterable[Diagnostic]]) -> None:
+        """Leave out the documents that have errors, alone or together with others; their errors are then ``invalid``.
 
-def select_valid_documents(
-    loaded: Loaded,
-    clusters: Mapping[str, ClusterSpec],
-    cluster_errors: Iterable[Diagnostic],
-    find_errors: Callable[[ValidDocuments], Iterable[Diagnostic]],
-) -> ValidDocuments:
-    """Return the documents without those that have errors, alone or together with others.
-
-    ``find_errors`` validates documents together. Raises ``InvalidManifests`` with every error if no Cluster document is
-    left, or for an error that is in no document.
-    """
-    names = frozenset(name for kind, name in loaded.invalid_documents if kind == "Cluster")
-    topics = [manifest for manifest in loaded.manifests if manifest.kind == "Topic"]
-    valid = ValidDocuments(topics, clusters, names - clusters.keys())
-    errors = {*loaded.errors, *cluster_errors}
-    left_out = dict(_find_by_source(loaded, errors))
-    while found := {*find_errors(valid)}:
-        errors |= found
-        documents = dict(_find_by_source(loaded, found))
-        remaining = [each for each in valid.topics if id(each.source) not in documents]
-        kept = {name: each for name, each in valid.clusters.items() if id(each.source) not in documents}
-        if len(remaining) == len(valid.topics) and len(kept) == len(valid.clusters):
-            raise InvalidManifests([*errors], loaded.suppressed_count)
-        valid.invalid_clusters |= valid.clusters.keys() - kept.keys()
-        valid.topics, valid.clusters = remaining, kept
-        left_out |= documents
-    if valid.invalid_clusters and not {*valid.clusters} - {""}:
-        raise InvalidManifests([*errors], loaded.suppressed_count)
-    valid.invalid = _add_errors([*loaded.invalid_parts, *left_out.values()], sorted(errors))
-    return valid
+        ``find_errors`` validates together the documents that are left. Raises ``InvalidManifests`` with every error if
+        no Cluster document is left, or for an error that is in no document.
+        """
+        self.invalid_clusters -= self.clusters.keys()
+        left_out = dict(_find_by_source(self.loaded, self.errors))
+        while found := {*find_errors()}:
+            self.errors |= found
+            documents = dict(_find_by_source(self.loaded, found))
+            topics = [each for each in self.topics if id(each.source) not in documents]
+            kept = {name: each for name, each in self.clusters.items() if id(each.source) not in documents}
+            if len(topics) == len(self.topics) and len(kept) == len(self.clusters):
+                raise InvalidManifests([*self.errors], self.loaded.suppressed_count)
+            self.invalid_clusters |= self.clusters.keys() - kept.keys()
+            self.topics, self.clusters = topics, kept
+            left_out |= documents
+        if self.invalid_clusters and not {*self.clusters} - {""}:
+            raise InvalidManifests([*self.errors], self.loaded.suppressed_count)
+        self.invalid = _add_errors([*self.loaded.invalid_parts, *left_out.values()], sorted(self.errors))
+        self.errors = set()
 
 
 def _find_by_source(loaded: Loaded, errors: Iterable[Diagnostic]) -> Iterable[tuple[int, InvalidDocument]]:

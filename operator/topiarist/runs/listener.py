@@ -7,19 +7,22 @@ of the interface may collect the messages.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from topiarist.errors import Diagnostic, TopiaristError
-from topiarist.model.moves import MoveProgress
-from topiarist.model.outcome import Outcome
-from topiarist.model.plan import Plan, TopicPlan
+
+if TYPE_CHECKING:
+    from topiarist.model.moves import MoveProgress
+    from topiarist.model.outcome import Outcome
+    from topiarist.model.plan import Plan, TopicPlan
 
 
 class RunListener:
     """A receiver of the messages of a run; each method does nothing.
 
     Texts may contain characters of manifests and servers that a terminal interprets. Methods may be called from several
-    threads. ``owns_process`` is true if the process does nothing beside the run, which may then fork it to parse many
-    files on two processors.
+    threads. ``owns_process`` is true if the process does nothing beside the run. The run may then read standard input,
+    and fork the process to parse many files on two processors.
     """
 
     owns_process = False

@@ -24,16 +24,16 @@ from topiarist.filters.review import already_satisfied, filter_unreviewed, reche
 from topiarist.model.access import via_of
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import Plan, TopicPlan
-from topiarist.model.run_options import RunOptions
+from topiarist.model.run_options import Permissions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.implied_topics import find_implied_topics
 from topiarist.planning.preconditions import RevalidatedPlan, revalidate
 from topiarist.ports import NO_CONTROL, NO_MOVE_OPTIONS, Cluster, MoveOptions, WriteControl
-from topiarist.runs.inputs import RunInputs, load_clusters, usage_error
+from topiarist.runs.inputs import RunInputs, load_clusters
 from topiarist.runs.listener import SILENT, RunListener
 from topiarist.runs.sessions import ClusterSessions
-from topiarist.runs.settings import RunSettings
+from topiarist.runs.settings import RunSettings, WrongSettings
 from topiarist.text import format_count, quote
 
 _MAX_SHOWN_TOPICS = 12
@@ -298,13 +298,12 @@ def load_saved_plan(saved: PlanFile, owner: str) -> tuple[tuple[Plan, ...], str]
 def require_no_planning_settings(settings: RunSettings) -> None:
     """Raise ``TopiaristError`` (WrongUsage) for settings that have an effect only while a plan is made."""
     if flags := _planning_flags(settings):
-        raise usage_error(f"--plan applies the plan as saved: give {', '.join(flags)} when the plan is made")
+        raise WrongSettings(f"--plan applies the plan as saved: give {', '.join(flags)} when the plan is made")
 
 
 def _planning_flags(settings: RunSettings) -> list[str]:
-    given = settings.run_options
-    default = RunOptions(owner=settings.owner, allow_unknown_brokers=settings.allow_unknown_brokers)
-    fields = [field for field in RunOptions.__struct_fields__ if getattr(given, field) != getattr(default, field)]
+    allowed = Permissions(owner=settings.owner, allow_unknown_brokers=settings.allow_unknown_brokers)
+    fields = [name for name in Permissions.__struct_fields__ if getattr(settings, name) != getattr(allowed, name)]
     if settings.require_topics:
         fields.append("require_topics")
     return [f"--{field.replace('_', '-')}" for field in fields]
@@ -323,7 +322,7 @@ def match_clusters(
     elif settings.address_option and len(names) > 1:
         listed = ", ".join(names)
         address = f"{settings.address_option} is the address of one cluster"
-        raise usage_error(f"{address}, and {source} has {len(names)}: {listed}")
+        raise WrongSettings(f"{address}, and {source} has {len(names)}: {listed}")
     require_known_clusters(names, clusters, source)
     if not names:
         if settings.cluster is not None:

@@ -18,8 +18,10 @@ __all__ = ["BaseProcess", "ForkedRuns", "kill", "pid", "wait_for_exit", "wait_fo
 PRELOAD = [
     "topiarist.cli.main",
     "topiarist.cli.apply.command",
+    "topiarist.cli.apply.execute",
+    "topiarist.runs.modes",
     "topiarist.cli.commands.plan",
-    "topiarist.cli.commands.export",
+    "topiarist.cli.repository",
     "topiarist.cli.commands.snapshot",
     "topiarist.adapters.manifests.loader",
     "topiarist.adapters.zookeeper.cluster",

@@ -33,11 +33,10 @@ def _describe_members(kind: type) -> Iterator[str]:
     if issubclass(kind, Enum):
         yield from (f"{member.name} = {member.value!r}" for member in kind)
     elif issubclass(kind, Struct):
+        annotations = {name: kind for base in kind.__mro__ for name, kind in inspect.get_annotations(base).items()}
         for each in inspect.signature(kind).parameters.values():
             default = "..." if repr(each.default) == "<factory>" else repr(each.default)
-            yield f"{each.name}: {kind.__annotations__[each.name]}" + (
-                "" if each.default is each.empty else f" = {default}"
-            )
+            yield f"{each.name}: {annotations[each.name]}" + ("" if each.default is each.empty else f" = {default}")
     else:
         yield from (f"{each}: {inspect.get_annotations(kind)[each]}" for each in getattr(kind, "_fields", ()))
     for name, member in sorted(vars(kind).items()):

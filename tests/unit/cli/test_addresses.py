@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from topiarist.cli.load import load_clusters
 from topiarist.cli.main import run
 from topiarist.cli.settings import Settings
 from topiarist.errors import Exit, InvalidManifests, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, SaslPassword, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
 from topiarist.runs import sessions
+from topiarist.runs.inputs import load_clusters
 
 SERVERS, CONNECT = "b1:9092,[::1]:9092", "zk1:2181/kafka"
 BY_OPTION = ["--bootstrap-servers", SERVERS], ["--zookeeper", CONNECT]

@@ -5,17 +5,16 @@ The mode (``runs.modes``) makes the plans, and ``execute`` applies them; ``repor
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from topiarist.adapters import atomic_files
-from topiarist.cli import formats, load, options, terminal
-from topiarist.cli.apply.execute import apply_plans, confirm_plans
-from topiarist.cli.apply.report_file import ReportFile
-from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli import formats, options, terminal
 from topiarist.cli.settings import Settings
-from topiarist.runs.modes import ApplyManifests, ApplyReviewed, ApplySavedPlan, PlanFile, require_no_planning_settings
+
+if TYPE_CHECKING:
+    from topiarist.cli.terminal import TerminalListener
+    from topiarist.runs.modes import ApplyManifests
 
 
 @click.command(
@@ -62,14 +61,19 @@ def command(yes: bool, report: str | None, **values: Any) -> None:
     With --plan, a saved plan is applied, as far as the clusters have not changed since. With --reviewed, a new plan is
     made, and only the changes that the reviewed plan contains too are applied.
     """
+    from topiarist.cli.apply.execute import apply_plans, confirm_plans
+    from topiarist.cli.apply.report_file import ReportFile
+    from topiarist.runs.sessions import ClusterSessions
+
     terminal.require_interactive(yes, "apply")
     if values["summary"] and not yes:
         raise click.UsageError("--summary shows too little for a confirmation: add --yes to apply without confirmation")
     settings = options.build_settings(values)
     if settings.wait and settings.no_wait:
         raise click.UsageError("--wait and --no-wait exclude each other: --no-wait ends the run while brokers copy")
-    mode = _select_mode(settings, values["plan_file"], values["reviewed"], non_interactive=yes)
-    with ReportFile(report) as report_file, ClusterSessions(mode.clusters, settings) as sessions:
+    listener = terminal.TerminalListener(settings)
+    mode = _select_mode(settings, listener, values["plan_file"], values["reviewed"], non_interactive=yes)
+    with ReportFile(report) as report_file, ClusterSessions(mode.clusters, settings, listener) as sessions:
         plans = mode.make_plans(sessions)
         terminal.print_result(formats.format_plans(plans, settings, applying=True))
         terminal.print_result("".join(f"{remark}\n" for remark in map(terminal.sanitize_lines, mode.remarks)))
@@ -82,22 +86,27 @@ def command(yes: bool, report: str | None, **values: Any) -> None:
 
 
 def _select_mode(
-    settings: Settings, plan: str | None, reviewed: str | None, *, non_interactive: bool
-) -> ApplyManifests | ApplySavedPlan:
+    settings: Settings, listener: TerminalListener, plan: str | None, reviewed: str | None, *, non_interactive: bool
+) -> ApplyManifests:
     """Return the mode that the options select; raise ``click.UsageError`` for options that exclude each other."""
+    from topiarist.adapters.atomic_files import read_file
+    from topiarist.runs.inputs import load_manifests
+    from topiarist.runs.modes import (
+        ApplyManifests,
+        ApplyReviewed,
+        ApplySavedPlan,
+        PlanFile,
+        require_no_planning_settings,
+    )
+
     if plan is not None:
         if reviewed is not None or settings.paths or settings.selection.text:
             other = "--reviewed" if reviewed is not None else settings.selection.text or "paths of manifests"
             raise click.UsageError(f"--plan applies the plan as saved: it cannot be combined with {other}")
-        with terminal.as_usage_errors():
-            require_no_planning_settings(settings)  # before the file is read
-            listener = terminal.TerminalListener(settings)
-            return ApplySavedPlan(settings, _read_plan(plan), listener, non_interactive=non_interactive)
-    inputs = load.load_manifests(settings)
+        require_no_planning_settings(settings)  # before the file is read
+        return ApplySavedPlan(settings, PlanFile(read_file(plan), plan), listener, non_interactive=non_interactive)
+    inputs = load_manifests(settings, listener)
     if reviewed is not None:
-        return ApplyReviewed(settings, inputs, _read_plan(reviewed), non_interactive=non_interactive)
+        file = PlanFile(read_file(reviewed), reviewed)
+        return ApplyReviewed(settings, inputs, file, non_interactive=non_interactive)
     return ApplyManifests(settings, inputs, non_interactive=non_interactive)
-
-
-def _read_plan(path: str) -> PlanFile:
-    return PlanFile(atomic_files.read_file(path), path)

@@ -13,7 +13,6 @@ from functools import partial
 from topiarist.cli import terminal
 from topiarist.cli.apply.move_progress import MoveProgressLog
 from topiarist.cli.apply.report_file import ReportFile
-from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.interrupt import Interrupt
 from topiarist.cli.settings import Settings
 from topiarist.model.moves import MoveProgress
@@ -22,6 +21,7 @@ from topiarist.model.plan import Plan, Risk, TopicPlan
 from topiarist.output.text.apply import format_report, format_report_summary
 from topiarist.reconcile import ApplyPlan, apply_plan
 from topiarist.runs import execute, wait
+from topiarist.runs.sessions import ClusterSessions
 from topiarist.text import format_count
 
 

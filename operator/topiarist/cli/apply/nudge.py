@@ -7,21 +7,19 @@ as any other plan and waits for the controller.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
 
-from topiarist.cli import formats, load, options, terminal
-from topiarist.cli.apply.execute import apply_plans, confirm_plans
-from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli import formats, options, terminal
 from topiarist.cli.name_completion import complete_topic
 from topiarist.cli.settings import Settings
 from topiarist.errors import Exit
-from topiarist.model.outcome import Result, worst_exit_code
-from topiarist.planning.nudge import NudgePlan, parse_topic_names, plan_nudge
-from topiarist.ports import OpenCluster
-from topiarist.reconcile import read_cluster
+
+if TYPE_CHECKING:
+    from topiarist.planning.nudge import NudgePlan
+    from topiarist.ports import OpenCluster
 
 _NO_PROGRESS_TIMEOUT_S = 10.0
 """Seconds without progress after which the nudge is reported as failed.
@@ -64,6 +62,13 @@ def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
     the same data, under the lock and with all checks of apply, and waits until the controller has initialized the
     partitions. Nothing else changes. Initialized topics are skipped.
     """
+    from topiarist.cli.apply.execute import apply_plans, confirm_plans
+    from topiarist.model.outcome import Result, worst_exit_code
+    from topiarist.planning.nudge import parse_topic_names, plan_nudge
+    from topiarist.reconcile import read_cluster
+    from topiarist.runs.inputs import load_clusters
+    from topiarist.runs.sessions import ClusterSessions
+
     # Only the controller's reaction shows whether the nudge helped, so the run always waits.
     settings = replace(options.build_settings(values), wait=True, wait_timeout=_NO_PROGRESS_TIMEOUT_S)
     try:
@@ -71,13 +76,14 @@ def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
     except ValueError as error:
         raise click.UsageError(f"{error}. Manifests of clusters are given with --clusters") from None
     terminal.require_interactive(yes, "nudge")
-    specs = load.load_clusters(settings)
+    listener = terminal.TerminalListener(settings)
+    specs = load_clusters(settings, listener)
 
     def make_plan(name: str, cluster: OpenCluster) -> NudgePlan:
         state = read_cluster(cluster, specs[name].cluster_id)
         return plan_nudge(state, name, {topic: cluster.inspect(topic) for topic in names}, settings.owner)
 
-    with ClusterSessions(specs, settings) as sessions:
+    with ClusterSessions(specs, settings, listener) as sessions:
         found = sessions.map_sessions(make_plan)
         plans = [each.plan for each in found.values() if each.plan.topics]
         terminal.print_result(formats.format_plans(plans, settings, applying=True))

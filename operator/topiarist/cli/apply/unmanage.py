@@ -6,19 +6,18 @@ The plan is ``plan_unmanage``; ``execute`` writes it under the cluster's lock. N
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from topiarist.cli import formats, load, options, terminal
-from topiarist.cli.apply.execute import apply_plans, confirm_plans
-from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli import formats, options, terminal
 from topiarist.cli.name_completion import complete_topic
 from topiarist.cli.settings import Settings
-from topiarist.model.plan import Plan
-from topiarist.planning.unmanage import UnmanageRequest, parse_unmanage_request, plan_unmanage
-from topiarist.ports import Cluster
-from topiarist.reconcile import read_cluster
+
+if TYPE_CHECKING:
+    from topiarist.model.plan import Plan
+    from topiarist.planning.unmanage import UnmanageRequest
+    from topiarist.ports import Cluster
 
 
 @click.command(
@@ -48,18 +47,25 @@ def command(topics: Sequence[str], yes: bool, **values: Any) -> None:
     TOPIC is a name, or a pattern such as 'legacy-*', which matches only topics of this run's owner (--owner). Deletion
     records, and records of earlier topics of the same name, are removed too. Give Cluster documents with --clusters.
     """
+    from topiarist.cli.apply.execute import apply_plans, confirm_plans
+    from topiarist.planning.unmanage import parse_unmanage_request, plan_unmanage
+    from topiarist.reconcile import read_cluster
+    from topiarist.runs.inputs import load_clusters
+    from topiarist.runs.sessions import ClusterSessions
+
     settings = options.build_settings(values)
     try:
         request = parse_unmanage_request(topics)
     except ValueError as error:
         raise click.UsageError(f"{error}. Manifests of clusters are given with --clusters") from None
     terminal.require_interactive(yes, "unmanage")
-    specs = load.load_clusters(settings)
+    listener = terminal.TerminalListener(settings)
+    specs = load_clusters(settings, listener)
 
     def make_plan(name: str, cluster: Cluster) -> tuple[Plan, Sequence[str]]:
         return plan_unmanage(read_cluster(cluster, specs[name].cluster_id), name, request, settings.run_options)
 
-    with ClusterSessions(specs, settings) as sessions:
+    with ClusterSessions(specs, settings, listener) as sessions:
         found = sessions.map_sessions(make_plan)
         plans = [plan for plan, _ in found.values() if plan.topics]
         terminal.print_result(formats.format_plans(plans, settings, applying=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import click
-from click.shell_completion import get_completion_class
 
 from topiarist.cli import options, terminal
 
@@ -26,6 +25,8 @@ def command(context: click.Context, shell: str) -> None:
     The shell then completes commands, options, and the names of clusters and topics: from the manifests of the command
     line, or else below the current folder, never from a cluster.
     """
+    from click.shell_completion import get_completion_class
+
     kind = get_completion_class(shell)
     assert kind is not None
     terminal.print_result(kind(context.find_root().command, {}, "topiarist", "_TOPIARIST_COMPLETE").source())

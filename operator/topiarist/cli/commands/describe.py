@@ -8,34 +8,23 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from topiarist.cli import load, options, terminal
-from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli import options, terminal
 from topiarist.cli.name_completion import complete_topic
 from topiarist.cli.settings import Settings
-from topiarist.desired.resolve import Desired
 from topiarist.errors import Exit
-from topiarist.inspection.describe import (
-    Description,
-    ResolvedTopic,
-    describe,
-    is_pattern,
-    select_topics,
-    similar_names,
-    split_patterns,
-)
-from topiarist.inspection.topic_phase import Phase
 from topiarist.kafka.names import topic_name_problem
-from topiarist.model.state import ClusterState, TopicInspection, is_same_topic
-from topiarist.planning.moves.leaders import add_elections, find_candidates
-from topiarist.planning.planner import make_plan
-from topiarist.ports import PartitionInspector
-from topiarist.reconcile import read_cluster, require_all_topics_planned
-from topiarist.runs.inputs import RunInputs, require_addresses
 from topiarist.text import format_count, quote
+
+if TYPE_CHECKING:
+    from topiarist.desired.resolve import Desired
+    from topiarist.inspection.describe import Description, ResolvedTopic
+    from topiarist.model.state import ClusterState
+    from topiarist.ports import PartitionInspector
+    from topiarist.runs.inputs import RunInputs
 
 _MAX_READS = 3
 """Maximum number of reads until cluster and topics are from one moment.
@@ -83,11 +72,17 @@ def command(topic: str, form: str, **values: Any) -> None:
     manifest names; a pattern, or a topic without a manifest, on all clusters. Writes nothing: read-only credentials are
     enough. Also works on a frozen cluster, and without a controller.
     """
+    from topiarist.inspection.describe import split_patterns
+    from topiarist.inspection.topic_phase import Phase
+    from topiarist.runs.inputs import load_if_given, require_addresses
+    from topiarist.runs.sessions import ClusterSessions
+
     words = split_patterns(topic)
     if "/" in topic or not words:
         raise click.UsageError(f"found {quote(topic)}, wanted names of topics first, then the paths of manifests")
     settings = options.build_settings(values)
-    inputs = load.load_if_given(settings)
+    listener = terminal.TerminalListener(settings)
+    inputs = load_if_given(settings, listener)
     desired = inputs.desired
     clusters_by_query = {word: _select_clusters(word, desired) for word in words}
     clusters = {
@@ -101,7 +96,7 @@ def command(topic: str, form: str, **values: Any) -> None:
         queries = [word for word in words if name in clusters_by_query[word]]
         return _read_topics(cluster, name, queries, inputs, settings)
 
-    with ClusterSessions(clusters, settings, keep_open=False) as sessions:
+    with ClusterSessions(clusters, settings, listener, keep_open=False) as sessions:
         results = sessions.map_clusters(look)
     descriptions = [each for found in results.values() for each in found.topics]
     known_queries = {
@@ -135,6 +130,8 @@ def _format(form: str, topic: str, descriptions: Sequence[Description], settings
 
 def _select_clusters(query: str, desired: Desired) -> frozenset[str]:
     """Return the clusters that declare a topic; all clusters of the run for a pattern or an undeclared topic."""
+    from topiarist.inspection.describe import is_pattern
+
     if is_pattern(query):
         return frozenset(desired.clusters)
     named = {
@@ -151,6 +148,12 @@ def _read_topics(
     Reads the whole cluster, although few topics are requested: colliding names, brokers, budgets and policies concern
     all of it, and reading 10,000 topics takes less time than starting the process.
     """
+    from topiarist.inspection.describe import describe, select_topics
+    from topiarist.model.state import TopicInspection, is_same_topic
+    from topiarist.planning.moves.leaders import add_elections, find_candidates
+    from topiarist.planning.planner import make_plan
+    from topiarist.reconcile import read_cluster, require_all_topics_planned
+
     spec, specs = inputs.desired.clusters[name], inputs.desired.specs[name]
     for _ in range(_MAX_READS):
         state = read_cluster(cluster, spec.cluster_id)
@@ -185,6 +188,8 @@ def _read_topics(
 
 def _log_absent(query: str, desired: Desired, states: Mapping[str, ClusterState], clusters: int) -> None:
     """Log that none of the ``clusters`` selected for the query has it, and suggest similar names."""
+    from topiarist.inspection.describe import is_pattern, similar_names
+
     if not states:
         return  # the read errors are logged already
     similar = (similar_names(query, state, desired.specs[name]) for name, state in states.items())

@@ -6,16 +6,10 @@ ZooKeeper is real (``EmbeddedZooKeeper``); ``adapters.devcluster`` simulates the
 from __future__ import annotations
 
 import re
-import signal
-import tempfile
-import threading
 from pathlib import Path
 
 import click
 
-from topiarist.adapters.atomic_files import write_folder
-from topiarist.adapters.devcluster import demo, seed
-from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.cli import options, terminal
 from topiarist.text import quote
 
@@ -70,9 +64,7 @@ Examples:
     metavar="DIR",
     help="New folder for the sample manifests. Default: a folder that is removed at the end.",
 )
-@options.option(
-    "--name", default=demo.CLUSTER_NAME, callback=_check_name, show_default=True, help="Name of the Cluster document."
-)
+@options.option("--name", default="demo", callback=_check_name, show_default=True, help="Name of the Cluster document.")
 @options.option(
     "--port", type=click.IntRange(1, 65_535), metavar="PORT", help="Port of ZooKeeper. Default: any free port."
 )
@@ -81,6 +73,14 @@ def command(manifests: Path | None, name: str, port: int | None) -> None:
 
     Needs Java 17 or later, and PySpark with ZooKeeper among its jars (the extra drift).
     """
+    import signal
+    import tempfile
+    import threading
+
+    from topiarist.adapters.atomic_files import write_folder
+    from topiarist.adapters.devcluster import demo, seed
+    from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+
     if manifests is not None and manifests.exists():
         raise click.UsageError(f"{manifests} already exists: give a folder that does not exist")
     with tempfile.TemporaryDirectory(prefix="topiarist-dev-") as temporary, EmbeddedZooKeeper(port=port) as server:

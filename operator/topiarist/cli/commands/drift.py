@@ -16,8 +16,7 @@ import click
 from msgspec import Struct
 from msgspec.structs import replace
 
-from topiarist.cli import load, options, terminal
-from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli import options, terminal
 from topiarist.cli.settings import Settings
 from topiarist.drift.findings.finding import DriftClass
 from topiarist.errors import Exit, TopiaristError
@@ -190,11 +189,13 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
     from topiarist.drift.findings.rows import RowOptions
     from topiarist.drift.report import ReportJob
     from topiarist.drift.snapshots import UnusedInput
+    from topiarist.runs.inputs import load_manifests
 
     # With snapshots no cluster needs an address: a value in ``snapshot`` turns off the loader's check for it.
     # The report selects by itself, so that findings of the other topics do not count as resolved.
     offline_settings = replace(settings, snapshot="".join(given.snapshots[:1]), topic=(), selector="")
-    run_inputs = load.load_manifests(offline_settings, with_policies=False, skip_invalid=True)
+    listener = terminal.TerminalListener(settings)
+    run_inputs = load_manifests(offline_settings, listener, with_policies=False, skip_invalid=True)
     desired = run_inputs.desired
     run = _choose_engine(given, settings)
     now = datetime.now(UTC).replace(microsecond=0)
@@ -315,8 +316,10 @@ def _read_live(desired: Desired, settings: Settings, now: datetime) -> Iterator[
     from topiarist.drift.live import describe_read_failure
     from topiarist.drift.snapshots import ClusterInput
     from topiarist.reconcile import read_cluster
+    from topiarist.runs.sessions import ClusterSessions
 
-    with ClusterSessions(desired.clusters, settings, keep_open=False) as fleet:
+    listener = terminal.TerminalListener(settings)
+    with ClusterSessions(desired.clusters, settings, listener, keep_open=False) as fleet:
         for name, result in fleet.stream_sessions(
             lambda name, cluster: read_cluster(cluster, desired.clusters[name].cluster_id)
         ):

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from topiarist.cli import options, terminal
 from topiarist.cli.settings import Settings
-from topiarist.inspection.explanation import explain, list_words
-from topiarist.output.text.explanation import format_explanation
-from topiarist.schema.messages import did_you_mean
 from topiarist.text import quote
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 
 def _complete_word(_context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    from topiarist.inspection.explanation import list_words
+
     return [CompletionItem(word) for word in list_words() if word.lower().startswith(incomplete.lower())]
 
 
@@ -42,6 +46,9 @@ def command(word: str, form: str) -> None:
     A field is given by its path, or by the end of its path: moves.allow. Those of the project file begin with Project,
     such as Project.owner. Needs neither manifests nor a cluster.
     """
+    from topiarist.inspection.explanation import explain, list_words
+    from topiarist.schema.messages import did_you_mean
+
     found = explain(word)
     if not found:
         hint = did_you_mean(word, list_words())
@@ -51,5 +58,7 @@ def command(word: str, form: str) -> None:
         documents = [{"title": each.title, "meaning": each.meaning, "facts": dict(each.facts)} for each in found]
         terminal.print_result(json.dumps(documents, indent=2, ensure_ascii=False) + "\n")
         return
+    from topiarist.output.text.explanation import format_explanation
+
     layout = terminal.make_layout(sys.stdout, Settings())
     terminal.print_result("\n".join(format_explanation(layout, each) for each in found))

@@ -7,19 +7,18 @@ a run in progress.
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from topiarist.cli import load, options, terminal
-from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli import options, terminal
 from topiarist.cli.settings import Settings
 from topiarist.errors import Exit
-from topiarist.model.moved_records import is_closed_by_move
-from topiarist.model.outcome import FreezeResult, Result, worst_exit_code
-from topiarist.model.state import Freeze
-from topiarist.ports import OpenCluster
-from topiarist.reconcile import require_cluster_id
+
+if TYPE_CHECKING:
+    from topiarist.model.outcome import FreezeResult
+    from topiarist.model.state import Freeze
+    from topiarist.ports import OpenCluster
 
 
 @click.command(
@@ -47,6 +46,8 @@ def command(reason: str, user: str, force: bool, **values: Any) -> None:
     Takes no lock: a run in progress ends before its next topic. Plans still work, and every refused run shows the user,
     the reason and the time of the freeze. Kafka and its own tools are not affected.
     """
+    from topiarist.model.state import Freeze
+
     since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     set_freeze(options.build_settings(values), Freeze(reason, user, since), user=user, force=force)
 
@@ -56,14 +57,20 @@ def set_freeze(settings: Settings, freeze: Freeze | None, *, user: str, force: b
 
     Ends the command with its exit code.
     """
-    specs = load.load_clusters(settings)
+    from topiarist.model.outcome import Result, worst_exit_code
+    from topiarist.reconcile import require_cluster_id
+    from topiarist.runs.inputs import load_clusters
+    from topiarist.runs.sessions import ClusterSessions
+
+    listener = terminal.TerminalListener(settings)
+    specs = load_clusters(settings, listener)
 
     def work(name: str, cluster: OpenCluster) -> FreezeResult:
         require_cluster_id(specs[name].cluster_id, cluster.read_cluster_id())
         return cluster.set_freeze(freeze, by=user, force=force)
 
     try:
-        with ClusterSessions(specs, settings) as fleet:
+        with ClusterSessions(specs, settings, listener) as fleet:
             results = fleet.map_sessions(work)
     except KeyboardInterrupt:
         terminal.log("interrupted: some clusters may not be changed yet; run the command again")
@@ -78,6 +85,8 @@ def set_freeze(settings: Settings, freeze: Freeze | None, *, user: str, force: b
 
 def _describe_result(result: FreezeResult, freeze: Freeze | None) -> str:
     """Return the result of setting the freeze of one cluster as text."""
+    from topiarist.model.outcome import Result
+
     if result.result is Result.REFUSED:
         return f"refused: {result.before}\n    {_explain_refusal(result)}"
     if result.result is Result.UNCHANGED:
@@ -87,6 +96,8 @@ def _describe_result(result: FreezeResult, freeze: Freeze | None) -> str:
 
 
 def _explain_refusal(result: FreezeResult) -> str:
+    from topiarist.model.moved_records import is_closed_by_move
+
     if is_closed_by_move(result.before):
         return (
             "its records were moved to Kafka, where runs continue: freeze and unfreeze it through its brokers"

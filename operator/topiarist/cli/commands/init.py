@@ -1,48 +1,16 @@
-"""The ``topiarist init`` command: write the project file, the CI configuration, and the manifests if there are none.
+"""The commands that write manifests of a cluster: ``topiarist init`` for a new repository, ``topiarist export``.
 
-The manifests are those of ``export`` for an address, or a copy of a folder of manifests. ``adapters.forges`` has the CI
-configuration. Files that exist are never replaced: all paths are checked before the first file is written.
+``cli.repository`` does the work of both. They send no write to the cluster.
 """
 
 from __future__ import annotations
 
-import os
-import sys
-from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import click
 
-from topiarist.adapters import atomic_files
-from topiarist.adapters.forges import FORGES, Forge, detect_forge, read_sample
-from topiarist.adapters.manifests import dump, loader
-from topiarist.adapters.manifests.files import SUFFIXES
-from topiarist.adapters.manifests.project_file import PROJECT_FILE
-from topiarist.adapters.manifests.source import Document
-from topiarist.cli import options, terminal
-from topiarist.cli.clusters import ClusterSessions
-from topiarist.cli.commands.export import select_cluster
-from topiarist.cli.project import find_repository
-from topiarist.cli.settings import Settings
-from topiarist.desired.export import CLUSTER_FILE, TOPICS_FOLDER, export_cluster
-from topiarist.errors import InvalidManifests, Reason, TopiaristError
-from topiarist.output.text import export as rendering
-from topiarist.reconcile import read_cluster
-from topiarist.text import format_count, printable
-
-_PLATFORM_FOLDER = "platform/"
-"""The folder of Cluster and Policy documents, as the CI configurations expect it."""
-
-_AUTO = "auto"
-_NO_CI = "none"
-
-
-class _CiFile(NamedTuple):
-    """The CI file to write, with the reason for its forge; or a note why there is none."""
-
-    forge: Forge | None
-    note: str
+from topiarist.cli import options
 
 
 @click.command(
@@ -69,8 +37,8 @@ Exit codes: 0 written, or nothing to write; 1 error, or a file exists with other
 @options.option("--units", "use_units", is_flag=True, help="Write times and sizes with units, such as 7d and 1GiB.")
 @options.option(
     "--ci",
-    type=click.Choice([_AUTO, *FORGES, _NO_CI]),
-    default=_AUTO,
+    type=click.Choice(["auto", "github", "gitlab", "atlantis", "none"]),
+    default="auto",
     show_default=True,
     help="CI configuration to write; auto: that of the forge of the git repository.",
 )
@@ -84,186 +52,50 @@ def command(folder: str | None, use_units: bool, ci: str, dry_run: bool, **value
 
     A file that exists is never replaced. Writes nothing to the cluster: read-only credentials are enough.
     """
+    from topiarist.cli.repository import write_repository
+
     settings = options.build_settings(values)
     if folder is not None and settings.address_option:
         raise click.UsageError(f"give either FOLDER or {settings.address_from}: both have the manifests")
-    ci_file = _choose_ci(ci)
-    files, summary = _export(settings, use_units=use_units) if settings.address_option else (_copy(folder), "")
-    if ci_file.forge:
-        files[ci_file.forge.path] = read_sample(ci_file.forge)
-    if files.keys() - {ci_file.forge.path if ci_file.forge else ""} or not os.path.lexists(PROJECT_FILE):
-        files[PROJECT_FILE] = _project_text(files, settings.owner)
-    problems = [*_find_conflicts(files)]
-    new_files = {path: text for path, text in files.items() if not _has_text(path, text)}
-    if dry_run:
-        terminal.print_result(_format_preview(new_files))
-    if problems:
-        lines = "\n    ".join(problems)
-        raise TopiaristError(Reason.UNWRITABLE, f"nothing was written, because init replaces no file\n    {lines}")
-    if not dry_run:
-        _write(new_files)
-        terminal.print_result("".join(f"wrote {line}\n" for line in _list_files(new_files)))
-    if settings.verbosity >= 0:
-        if summary:
-            terminal.log(summary)
-        if not new_files:
-            terminal.log("nothing to write: all files exist")
-        for line in _describe_next_steps(files, ci_file, written=not dry_run):
-            terminal.log(terminal.sanitize_lines(line))
+    write_repository(settings, folder, ci, use_units=use_units, dry_run=dry_run)
 
 
-def _export(settings: Settings, *, use_units: bool) -> tuple[dict[str, str], str]:
-    """Return the manifests of a cluster by path, and the summary that names what they leave out."""
-    cluster = select_cluster(settings)
-    with ClusterSessions({cluster.name: cluster}, settings) as sessions:
-        states = sessions.map_sessions(lambda _, connected: read_cluster(connected, cluster.cluster_id))
-    if not states:  # the error is printed
-        raise click.exceptions.Exit(int(sessions.error_code))
-    (state,) = states.values()
-    export = export_cluster(state, cluster, settings.owner, use_units=use_units)
-    summary = rendering.format_summary(
-        export,
-        state,
-        cluster,
-        folder=TOPICS_FOLDER.rstrip("/"),
-        layout=terminal.make_layout(sys.stderr, settings),
-        cluster_file=_PLATFORM_FOLDER + CLUSTER_FILE,
-    )
-    files = {
-        (path if path.startswith(TOPICS_FOLDER) else _PLATFORM_FOLDER + path): dump.dump_file(body)
-        for path, body in export.files.items()
-    }
-    return files, summary
+@click.command(
+    "export",
+    cls=options.ClusterCommand,
+    epilog="""\b
+Examples:
+  topiarist export --bootstrap-servers localhost:9092 --cluster prod --out prod
+  topiarist export clusters.yaml --cluster prod --out prod
+  topiarist plan prod
 
+\b
+Exit codes: 0 written; 1 error, nothing was written; 2 usage error.
+""",
+)
+@options.manifests
+@options.connection
+@options.owner
+@options.option(
+    "--out",
+    "folder",
+    required=True,
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Folder to write to; it must not exist, or be empty.",
+)
+@options.option("--units", "use_units", is_flag=True, help="Write times and sizes with units, such as 7d and 1GiB.")
+def export_command(folder: Path, *, use_units: bool, **values: Any) -> None:
+    """Write the topics of one cluster as manifests: one file per topic, and a Cluster with defaults.
 
-def _copy(folder: str | None) -> dict[str, str]:
-    """Return the files of a folder of manifests by their new path: Topics in one folder, all else in the other.
+    A plan of the written manifests has no changes; applying them writes ownership records. Omitted are internal topics,
+    topics of other software, and values that a manifest cannot express; the summary lists them. Writes nothing to the
+    cluster: read-only credentials are enough.
 
-    Without a folder there is nothing to copy, and the working folder must have topics or a project file. Raises
-    ``click.UsageError``, or ``InvalidManifests``.
+    With an address alone, --cluster is the name of the new Cluster (default: by the address). If PATH has the Cluster
+    document, only Topics are written, and they name that Cluster.
     """
-    if folder is None:
-        if Path(TOPICS_FOLDER).is_dir() or os.path.lexists(PROJECT_FILE):
-            return {}
-        raise click.UsageError(
-            f"found no folder {TOPICS_FOLDER} here: give --bootstrap-servers or --zookeeper to export the topics of a"
-            " cluster, or a folder with manifests"
-        )
-    if not Path(folder).is_dir():
-        raise click.UsageError(f"found no folder {printable(folder, 200)}, wanted a folder with manifests")
-    loaded = loader.load_manifests([folder])
-    if loaded.errors:
-        raise InvalidManifests(loaded.errors, loaded.suppressed_count)
-    kinds: dict[str, set[bool]] = {}
-    texts: dict[str, str] = {}
-    for manifest in loaded.manifests:
-        assert isinstance(manifest.source, Document)
-        name = os.path.relpath(manifest.source.file.name, folder)
-        kinds.setdefault(name, set()).add(manifest.kind == "Topic")
-        texts[name] = manifest.source.file.data.decode()
-    if not any(True in found for found in kinds.values()):
-        raise click.UsageError(f"found no Topic in {printable(folder, 200)}")
-    files: dict[str, str] = {}
-    for name, found in kinds.items():
-        if len(found) > 1:
-            raise click.UsageError(f"{name} has Topics and other documents: move the Topics to a file of their own")
-        start = TOPICS_FOLDER if True in found else _PLATFORM_FOLDER
-        path = start + name.removeprefix(start)
-        if files.setdefault(path, texts[name]) != texts[name]:
-            raise click.UsageError(f"two files of {printable(folder, 200)} would be {path}: rename one of them")
-    return files
+    from topiarist.cli.repository import export_to_folder
 
-
-def _project_text(files: Mapping[str, str], owner: str) -> str:
-    """Return the text of the project file."""
-    fields: dict[str, Any] = {"manifests": [TOPICS_FOLDER.rstrip("/")]}
-    if Path(_PLATFORM_FOLDER).is_dir() or any(path.startswith(_PLATFORM_FOLDER) for path in files):
-        fields["platform"] = [_PLATFORM_FOLDER.rstrip("/")]
-    if owner != "default":
-        fields["owner"] = owner
-    return dump.dump_file(fields, "Project")
-
-
-def _choose_ci(choice: str) -> _CiFile:
-    """Return the CI file of an option, or that of the repository's forge.
-
-    Raises ``click.UsageError`` for a forge in a folder that is not the root of its repository.
-    """
-    if choice == _NO_CI:
-        return _CiFile(None, "")
-    root, here = find_repository("."), os.path.realpath(".")
-    if root and root != here:
-        message = f"a CI configuration belongs to the root of the repository, {printable(root, 200)}"
-        if choice != _AUTO:
-            raise click.UsageError(f"--ci {choice}: {message}: run topiarist init there, or with --ci {_NO_CI}")
-        return _CiFile(None, f"no CI configuration: {message}")
-    if choice != _AUTO:
-        return _CiFile(FORGES[choice], "")
-    name, shown_by = detect_forge(Path())
-    if not name:
-        return _CiFile(None, f"no CI configuration: the forge is unknown; --ci takes {', '.join(FORGES)}")
-    forge = FORGES[name]
-    if os.path.lexists(forge.path) and not _has_text(forge.path, read_sample(forge)):
-        note = f"{forge.path} exists and stays as it is: topiarist init --ci {name} --dry-run prints the jobs to add"
-        return _CiFile(None, note)
-    return _CiFile(forge, f"{forge.title}, by {shown_by}")
-
-
-def _find_conflicts(files: Mapping[str, str]) -> Iterator[str]:
-    """Yield a line for each path that exists with other content, and for other manifests beside new ones."""
-    for path, text in files.items():
-        if os.path.lexists(path) and not _has_text(path, text):
-            yield f"{printable(path, 200)}: exists with other content; compare it with --dry-run, or move it away"
-    topics = {path for path in files if path.startswith(TOPICS_FOLDER)}
-    existing = (os.path.join(folder, name) for folder, _, names in os.walk(TOPICS_FOLDER) for name in names)  # noqa: PTH118
-    other = next((path for path in sorted(existing) if path.endswith(SUFFIXES) and path not in topics), None)
-    if topics and other:
-        hint = "to use them, give no address and no FOLDER"
-        yield f"{TOPICS_FOLDER}: has other manifests, such as {printable(other, 200)}; {hint}"
-
-
-def _has_text(path: str, text: str) -> bool:
-    try:
-        return Path(path).is_file() and Path(path).read_bytes() == text.encode()
-    except OSError:
-        return False
-
-
-def _write(files: Mapping[str, str]) -> None:
-    """Write new files in their order; an error names those that were written before it."""
-    for written, (path, text) in enumerate(files.items()):
-        try:
-            atomic_files.create_file(path, text)
-        except TopiaristError as error:
-            if written:
-                hint = f"written before it: {format_count(written, 'file')}; run the command again to continue"
-                raise TopiaristError(error.reason, str(error.args[0]), hint) from error
-            raise
-
-
-def _list_files(files: Mapping[str, str]) -> Iterator[str]:
-    """Yield the paths of files; those of topics as one line."""
-    topics = [path for path in files if path.startswith(TOPICS_FOLDER)]
-    if topics:
-        yield f"{TOPICS_FOLDER} ({format_count(len(topics), 'file')})"
-    yield from (path for path in files if not path.startswith(TOPICS_FOLDER))
-
-
-def _format_preview(files: Mapping[str, str]) -> str:
-    """Return the files that would be written, with their text; of topics the paths alone."""
-    parts = [f"==> {path} <==\n" for path in files if path.startswith(TOPICS_FOLDER)]
-    parts += [f"==> {path} <==\n{text}" for path, text in files.items() if not path.startswith(TOPICS_FOLDER)]
-    return "\n".join(parts)
-
-
-def _describe_next_steps(files: Mapping[str, str], ci_file: _CiFile, *, written: bool) -> Iterator[str]:
-    if ci_file.note and not ci_file.forge:
-        yield ci_file.note
-    if ci_file.forge:
-        by = f" ({ci_file.note})" if ci_file.note else ""
-        yield f"{ci_file.forge.path}{by}: replace OWNER, and set up what its first lines name: docs/pull-requests.md"
-    has_platform = Path(_PLATFORM_FOLDER).is_dir() or any(path.startswith(_PLATFORM_FOLDER) for path in files)
-    if PROJECT_FILE in files and not has_platform:
-        yield f"found no Cluster document: add one in {_PLATFORM_FOLDER}, and platform: [platform] to {PROJECT_FILE}"
-    if written:
-        yield "next: topiarist validate, then topiarist plan"
+    settings = options.build_settings(values)
+    raise click.exceptions.Exit(export_to_folder(settings, folder, use_units=use_units))

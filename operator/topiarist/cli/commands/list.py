@@ -8,12 +8,11 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from topiarist.cli import load, options, terminal
-from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli import options, terminal
 from topiarist.cli.settings import Settings
 from topiarist.errors import Reason, TopiaristError
 from topiarist.inspection.list import (
@@ -24,12 +23,12 @@ from topiarist.inspection.list import (
     all_topic_names,
     build_rows,
 )
-from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.usage import DAY_S
-from topiarist.ports import PartitionInspector
-from topiarist.reconcile import read_cluster
-from topiarist.runs.inputs import require_addresses
 from topiarist.text import quote
+
+if TYPE_CHECKING:
+    from topiarist.model.spec import ClusterSpec, TopicSpec
+    from topiarist.ports import PartitionInspector
 
 
 def _parse_states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
@@ -113,6 +112,9 @@ def command(
     too. A topic is listed if it matches one value of each given option. Writes nothing: read-only credentials are
     enough. A snapshot has no leaders and ISRs.
     """
+    from topiarist.runs.inputs import load_if_given, require_addresses
+    from topiarist.runs.sessions import ClusterSessions
+
     if dormant_for is not None:
         states |= {TopicFlag.DORMANT.value}
     chosen = RowFilter(patterns, frozenset(owners), _parse_labels(labels), states, dormant_for)
@@ -121,14 +123,15 @@ def command(
         raise click.UsageError("dormant topics are found in snapshots with usage: snapshot --evidence, then --snapshot")
     if chosen.labels and not settings.paths:
         raise click.UsageError("--label selects by labels of manifests: give the files or folders with the manifests")
-    desired = load.load_if_given(settings, with_policies=False).desired
+    listener = terminal.TerminalListener(settings)
+    desired = load_if_given(settings, listener, with_policies=False).desired
     clusters = desired.clusters
     require_addresses(clusters, settings)
 
     def look(name: str, cluster: PartitionInspector) -> TopicList:
         return _list_topics(cluster, clusters[name], desired.specs[name] if settings.paths else None, chosen)
 
-    with ClusterSessions(clusters, settings, keep_open=False) as fleet:
+    with ClusterSessions(clusters, settings, listener, keep_open=False) as fleet:
         found = fleet.map_clusters(look)
     if found or form != "text":
         terminal.print_result(_format(form, list(found.values()), settings))
@@ -139,6 +142,8 @@ def _list_topics(
     cluster: PartitionInspector, spec: ClusterSpec, specs: Sequence[TopicSpec] | None, topic_filter: RowFilter
 ) -> TopicList:
     """Read a cluster and the partition states of topics with a matching name; return the matching rows."""
+    from topiarist.reconcile import read_cluster
+
     state = read_cluster(cluster, spec.cluster_id)
     names = frozenset(filter(topic_filter.matches_name, all_topic_names(state, specs)))
     inspections = cluster.inspect_all([topic for name, topic in state.topics.items() if name in names])

@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 import click
 
 from topiarist.adapters.move_records import MovePreview, RecordsMove
-from topiarist.cli import load, options, terminal
+from topiarist.cli import options, terminal
 from topiarist.cli.settings import Settings
 from topiarist.errors import Diagnostic, Exit, InvalidManifests, Location
 from topiarist.model.moved_records import MovedRecords
 from topiarist.model.outcome import worst_exit_code
 from topiarist.model.spec import ClusterSpec
+from topiarist.runs.inputs import load_clusters
 from topiarist.runs.sessions import MAX_PARALLEL_CLUSTERS, map_parallel, run_all
 from topiarist.text import format_count, printable
 
@@ -56,7 +57,7 @@ def command(yes: bool, **values: Any) -> None:
     """
     terminal.require_interactive(yes, "move-records")
     settings = options.build_settings(values)
-    specs = _select_clusters(load.load_clusters(settings), settings)
+    specs = _select_clusters(load_clusters(settings, terminal.TerminalListener(settings)), settings)
     moves = _Moves(specs, settings)
     try:
         previews = moves.map(specs, RecordsMove.preview)

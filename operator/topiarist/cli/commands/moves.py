@@ -8,26 +8,27 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
-from click.shell_completion import CompletionItem
 
-from topiarist.cli import load, options, terminal
-from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli import options, terminal
 from topiarist.cli.settings import Settings
 from topiarist.errors import Exit, TopiaristError
-from topiarist.inspection.moves import MoveStatus, inspect_moves, inspected_topics
-from topiarist.model.moves import BatchRecord, ClearedMoves
-from topiarist.model.outcome import worst_exit_code
-from topiarist.output.text.moves import format_recorded_throttles, format_statuses
-from topiarist.ports import OpenCluster
-from topiarist.reconcile import read_cluster
 from topiarist.text import format_count, printable
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
+    from topiarist.inspection.moves import MoveStatus
+    from topiarist.model.moves import BatchRecord, ClearedMoves
+    from topiarist.ports import OpenCluster
 
 
 def _complete_paths(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Return the words that may follow ``moves``, and the mark of the shell for files."""
+    from click.shell_completion import CompletionItem
+
     words = [word for word in ("status", "clear", "revert") if word.startswith(incomplete)]
     return [*map(CompletionItem, words), CompletionItem(incomplete, type="file")]
 
@@ -57,15 +58,22 @@ def command(form: str, **values: Any) -> None:
     Shows moves of other clients too, entries of the reassignment request that block it, and throttles that no batch of
     topiarist explains. Also: topiarist moves status. Writes nothing: read-only credentials are enough.
     """
+    from topiarist.inspection.moves import inspect_moves, inspected_topics
+    from topiarist.model.outcome import worst_exit_code
+    from topiarist.reconcile import read_cluster
+    from topiarist.runs.inputs import load_clusters
+    from topiarist.runs.sessions import ClusterSessions
+
     settings = options.build_settings(values)
-    specs = load.load_clusters(settings)
+    listener = terminal.TerminalListener(settings)
+    specs = load_clusters(settings, listener)
 
     def look(name: str, cluster: OpenCluster) -> MoveStatus:
         state = read_cluster(cluster, specs[name].cluster_id)
         topics = [state.topics[topic] for topic in sorted(inspected_topics(state))]
         return inspect_moves(name, state, cluster.inspect_all(topics), cluster.read_broker_throttles())
 
-    with ClusterSessions(specs, settings, keep_open=False) as fleet:
+    with ClusterSessions(specs, settings, listener, keep_open=False) as fleet:
         statuses = list(fleet.map_sessions(look).values())
     if statuses:
         terminal.print_result(_format(form, statuses, settings))
@@ -79,6 +87,8 @@ def _format(form: str, statuses: list[MoveStatus], settings: Settings) -> str:
         from topiarist.output.json.moves import encode_statuses
 
         return dumps(encode_statuses(statuses))
+    from topiarist.output.text.moves import format_statuses
+
     return format_statuses(statuses, time.time_ns() // 1_000_000, terminal.make_layout(sys.stdout, settings))
 
 
@@ -108,14 +118,20 @@ def clear_command(yes: bool, **values: Any) -> None:
     Only values that topiarist's record names are put back, and only where they are still those of topiarist. The next
     apply of the same owner does this by itself. Refused while a reassignment request exists: brokers may still copy.
     """
+    from topiarist.model.outcome import worst_exit_code
+    from topiarist.reconcile import read_cluster
+    from topiarist.runs.inputs import load_clusters
+    from topiarist.runs.sessions import ClusterSessions
+
     terminal.require_interactive(yes, "clear")
     settings = options.build_settings(values)
-    specs = load.load_clusters(settings)
+    listener = terminal.TerminalListener(settings)
+    specs = load_clusters(settings, listener)
 
     def find(name: str, cluster: OpenCluster) -> BatchRecord | None:
         return read_cluster(cluster, specs[name].cluster_id).batch
 
-    with ClusterSessions(specs, settings) as fleet:
+    with ClusterSessions(specs, settings, listener) as fleet:
         found = fleet.map_sessions(find)
         records = {name: record for name, record in found.items() if record}
         _show_records(records, settings)
@@ -130,6 +146,8 @@ def clear_command(yes: bool, **values: Any) -> None:
 
 
 def _show_records(records: Mapping[str, BatchRecord], settings: Settings) -> None:
+    from topiarist.output.text.moves import format_recorded_throttles
+
     layout = terminal.make_layout(sys.stdout, settings)
     for name, record in records.items():
         count = sum(map(len, record.throttles.values()))

@@ -5,24 +5,19 @@ Sends no write. The plan has the form of any other: it is reviewed, and applied 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from topiarist.adapters import atomic_files
-from topiarist.adapters.saved_plans.encode import dumps, encode_plans
-from topiarist.adapters.saved_plans.report_moves import ReportMoves, parse_report
 from topiarist.cli import formats, options, terminal
-from topiarist.cli.clusters import ClusterSessions
 from topiarist.errors import Exit
-from topiarist.model.plan import Plan
-from topiarist.model.state import ClusterState
-from topiarist.planning.moves.revert import plan_revert
-from topiarist.ports import PartitionInspector
-from topiarist.reconcile import refuse_unhealthy_moves, require_cluster_id
-from topiarist.runs.inputs import RunInputs
-from topiarist.runs.modes import match_clusters
 from topiarist.text import shorten_list
+
+if TYPE_CHECKING:
+    from topiarist.adapters.saved_plans.report_moves import ReportMoves
+    from topiarist.model.plan import Plan
+    from topiarist.model.state import ClusterState
+    from topiarist.ports import PartitionInspector
 
 
 @click.command(
@@ -53,14 +48,23 @@ def command(report: str, form: str, out: str | None, **values: Any) -> None:
     must be declared, and budgets count, as for any other plan. Policies are not evaluated: they judge manifests. Writes
     nothing: read-only credentials are enough.
     """
+    from topiarist.adapters import atomic_files
+    from topiarist.adapters.saved_plans.encode import dumps, encode_plans
+    from topiarist.adapters.saved_plans.report_moves import parse_report
+    from topiarist.planning.moves.revert import plan_revert
+    from topiarist.reconcile import refuse_unhealthy_moves, require_cluster_id
+    from topiarist.runs.inputs import RunInputs
+    from topiarist.runs.modes import match_clusters
+    from topiarist.runs.sessions import ClusterSessions
+
     settings = options.build_settings(values)
     if settings.summary and form != "text":
         raise click.UsageError("--summary cannot be combined with --format: it is for text output")
     moved = parse_report(atomic_files.read_file(report), report)
     _log_omissions(moved, report)
     names = [name for name in moved.clusters if settings.cluster in (None, name)]
-    with terminal.as_usage_errors():
-        specs = match_clusters(names, settings, "the report", terminal.TerminalListener(settings))
+    listener = terminal.TerminalListener(settings)
+    specs = match_clusters(names, settings, "the report", listener)
 
     def make(name: str, cluster: PartitionInspector, state: ClusterState) -> Plan:
         found = moved.clusters[name]
@@ -69,7 +73,7 @@ def command(report: str, form: str, out: str | None, **values: Any) -> None:
         return refuse_unhealthy_moves(cluster, made, state)
 
     inputs = RunInputs.without_topics(specs)
-    with ClusterSessions(specs, settings, keep_open=False) as fleet:
+    with ClusterSessions(specs, settings, listener, keep_open=False) as fleet:
         plans = [inputs.filter_plan(plan, settings) for plan in fleet.make_plans(make)]
     if out is not None and (plans or fleet.error_code is Exit.DONE):
         atomic_files.write_file(out, dumps(encode_plans(plans)))

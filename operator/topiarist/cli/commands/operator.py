@@ -13,7 +13,7 @@ import click
 
 from topiarist import extras
 from topiarist.cli import options
-from topiarist.runs import setting_checks
+from topiarist.runs import settings as run_settings
 from topiarist.text import quote
 
 _ADDRESS_REGEX = re.compile(r"(?:\[(?P<ipv6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\s:\[\]]*)):(?P<port>[0-9]{1,5})")
@@ -33,7 +33,7 @@ def _parse_address(_ctx: click.Context, _param: click.Parameter, value: str) -> 
 
 def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
     """Return an owner that starts with ``k8s/``, which no other command accepts for writes."""
-    if value and not (value.startswith("k8s/") and setting_checks.OWNER_REGEX.fullmatch(value)):
+    if value and not (value.startswith("k8s/") and run_settings.OWNER_REGEX.fullmatch(value)):
         wanted = "k8s/ and letters, digits, . _ - /, at most 200 in all"
         raise click.BadParameter(f"found {quote(value)}, wanted {wanted}")
     return value

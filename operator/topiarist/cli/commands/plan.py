@@ -9,9 +9,7 @@ from typing import Any
 
 import click
 
-from topiarist.adapters import atomic_files
-from topiarist.cli import formats, load, options, terminal
-from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli import formats, options, terminal
 from topiarist.errors import Exit, InvalidManifests
 
 
@@ -54,7 +52,12 @@ def command(form: str, out: str | None, page: str | None, exit_code: bool, **val
 
     Reads every cluster once and writes nothing. Read-only credentials are enough.
     """
+    from topiarist.adapters import atomic_files
+    from topiarist.runs.inputs import load_manifests
+    from topiarist.runs.sessions import ClusterSessions
+
     settings = options.build_settings(values)
+    listener = terminal.TerminalListener(settings)
     if settings.summary and form != "text":
         raise click.UsageError("--summary cannot be combined with --format: it is for text output")
     if settings.ask_brokers and settings.snapshot:
@@ -62,13 +65,13 @@ def command(form: str, out: str | None, page: str | None, exit_code: bool, **val
     if settings.evidence and settings.snapshot:
         raise click.UsageError("--evidence cannot be combined with --snapshot: a snapshot has its own usage")
     try:
-        inputs = load.load_manifests(settings)
+        inputs = load_manifests(settings, listener)
     except InvalidManifests as error:
         if form in formats.COMMENT_FORMATS:
             # Reviewers do not see stderr, so print the errors to stdout in the format of the comment.
             terminal.print_result(formats.format_diagnostics(form, error.errors, (), error.suppressed_count))
         raise
-    with ClusterSessions(inputs.desired.targeted_clusters, settings, keep_open=False) as fleet:
+    with ClusterSessions(inputs.desired.targeted_clusters, settings, listener, keep_open=False) as fleet:
         plans = [
             inputs.filter_plan(plan, settings) for plan in fleet.read_and_plan(inputs.desired, settings.run_options)
         ]

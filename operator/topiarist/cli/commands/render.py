@@ -6,9 +6,7 @@ from typing import Any
 
 import click
 
-from topiarist.adapters.manifests import dump
-from topiarist.cli import load, options, terminal
-from topiarist.desired import render as rendering
+from topiarist.cli import options, terminal
 
 
 @click.command(
@@ -23,6 +21,11 @@ Examples:
 @options.manifests
 def command(**values: Any) -> None:
     """Print one manifest per topic and cluster, with defaults and overrides merged."""
-    desired = load.load_manifests(options.build_settings(values), offline=True, with_policies=False).desired
-    documents = [rendering.render_document(spec) for specs in desired.specs.values() for spec in specs]
+    from topiarist.adapters.manifests import dump
+    from topiarist.desired.render import render_document
+    from topiarist.runs.inputs import load_manifests
+
+    settings = options.build_settings(values)
+    desired = load_manifests(settings, terminal.TerminalListener(settings), offline=True, with_policies=False).desired
+    documents = [render_document(spec) for specs in desired.specs.values() for spec in specs]
     terminal.print_result(dump.dump_documents(documents))

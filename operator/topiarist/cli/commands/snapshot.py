@@ -7,26 +7,17 @@ whole history.
 
 from __future__ import annotations
 
-from collections import Counter
-from datetime import UTC, datetime
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from topiarist.adapters.atomic_files import write_file
-from topiarist.adapters.snapshots.files import Snapshot, SnapshotFiles, dump_snapshot, file_name, load_snapshot
-from topiarist.cli import load, options, terminal
-from topiarist.cli.clusters import ClusterSessions
-from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import ClusterState
-from topiarist.model.usage import UsageState
-from topiarist.ports import OpenCluster
-from topiarist.reconcile import read_cluster
-from topiarist.runs.evidence import read_with_usage
+from topiarist.cli import options, terminal
 from topiarist.text import format_count
-from topiarist.usage.describe import describe_missing
-from topiarist.usage.judge import worse_state
+
+if TYPE_CHECKING:
+    from topiarist.model.spec import ClusterSpec
+    from topiarist.model.state import ClusterState
+    from topiarist.ports import OpenCluster
 
 STDOUT, NO_PREVIOUS = "-", "none"
 
@@ -72,10 +63,21 @@ def command(out: str, with_usage: bool, previous: str | None, **values: Any) -> 
     Reads every cluster once and writes nothing to it. Each file is written completely or not at all. A cluster that
     cannot be read is reported and keeps its previous file, and the exit code is 1.
     """
+    from datetime import UTC, datetime
+    from pathlib import Path
+
+    from topiarist.adapters.atomic_files import write_file
+    from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
+    from topiarist.reconcile import read_cluster
+    from topiarist.runs.evidence import read_with_usage
+    from topiarist.runs.inputs import load_clusters
+    from topiarist.runs.sessions import ClusterSessions
+
     if previous is not None and not with_usage:
         raise click.UsageError("--previous is for --evidence")
     settings = options.build_settings(values)
-    specs = load.load_clusters(settings)
+    listener = terminal.TerminalListener(settings)
+    specs = load_clusters(settings, listener)
     if out == STDOUT and len(specs) > 1:
         raise click.UsageError(f"there are {len(specs)} clusters: add --out FOLDER, or choose one with --cluster")
 
@@ -94,7 +96,7 @@ def command(out: str, with_usage: bool, previous: str | None, **values: Any) -> 
         return f"{path}: {format_count(len(state.topics) + len(state.topic_errors), 'topic')}{_describe_usage(state)}"
 
     try:
-        with ClusterSessions(specs, settings, keep_open=False) as fleet:
+        with ClusterSessions(specs, settings, listener, keep_open=False) as fleet:
             written = fleet.map_sessions(write)
     except KeyboardInterrupt:
         if out == STDOUT:
@@ -114,6 +116,10 @@ def _read_previous(spec: ClusterSpec, previous: str | None, out: str) -> Cluster
 
     A file that exists and cannot be used is an error: without it the observation would begin anew, unnoticed.
     """
+    from pathlib import Path
+
+    from topiarist.adapters.snapshots.files import SnapshotFiles, file_name, load_snapshot
+
     if previous == NO_PREVIOUS:
         return None
     if previous is not None:
@@ -126,6 +132,12 @@ def _read_previous(spec: ClusterSpec, previous: str | None, out: str) -> Cluster
 
 def _describe_usage(state: ClusterState) -> str:
     """Return the number of topics of each state of use, and what is missing, as the end of a message."""
+    from collections import Counter
+
+    from topiarist.model.usage import UsageState
+    from topiarist.usage.describe import describe_missing
+    from topiarist.usage.judge import worse_state
+
     evidence = state.evidence
     if evidence is None:
         return ""

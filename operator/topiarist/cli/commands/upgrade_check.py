@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
 
-from topiarist.cli import load, options, terminal
-from topiarist.cli.clusters import ClusterSessions
+from topiarist.cli import options, terminal
 from topiarist.cli.settings import Settings
 from topiarist.errors import Exit
-from topiarist.inspection.upgrade_check import UpgradeReport, check_specs, check_state
 from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, format_version
-from topiarist.ports import PartitionInspector
-from topiarist.reconcile import read_cluster
-from topiarist.runs.inputs import require_addresses
+
+if TYPE_CHECKING:
+    from topiarist.inspection.upgrade_check import UpgradeReport
+    from topiarist.ports import PartitionInspector
 
 
 @click.command(
@@ -75,14 +74,24 @@ def command(target: KafkaVersion, offline: bool, use_exit_code: bool, form: str,
 
 
 def _check_offline(settings: Settings, target: KafkaVersion) -> tuple[list[UpgradeReport], Exit]:
-    desired = load.load_manifests(replace(settings, verbosity=-1), offline=True, with_policies=False).desired
+    from topiarist.inspection.upgrade_check import check_specs
+    from topiarist.runs.inputs import load_manifests
+
+    listener = terminal.TerminalListener(replace(settings, verbosity=-1))
+    desired = load_manifests(settings, listener, offline=True, with_policies=False).desired
     return [
         check_specs(spec, target, desired.specs[name]) for name, spec in sorted(desired.clusters.items())
     ], Exit.DONE
 
 
 def _check_clusters(settings: Settings, target: KafkaVersion) -> tuple[list[UpgradeReport], Exit]:
-    desired = load.load_if_given(settings, with_policies=False).desired
+    from topiarist.inspection.upgrade_check import check_state
+    from topiarist.reconcile import read_cluster
+    from topiarist.runs.inputs import load_if_given, require_addresses
+    from topiarist.runs.sessions import ClusterSessions
+
+    listener = terminal.TerminalListener(settings)
+    desired = load_if_given(settings, listener, with_policies=False).desired
     clusters = desired.clusters
     require_addresses(clusters, settings)
 
@@ -90,7 +99,7 @@ def _check_clusters(settings: Settings, target: KafkaVersion) -> tuple[list[Upgr
         state = read_cluster(cluster, clusters[name].cluster_id)
         return check_state(state, clusters[name], target, desired.specs[name] if settings.paths else ())
 
-    with ClusterSessions(clusters, settings, keep_open=False) as fleet:
+    with ClusterSessions(clusters, settings, listener, keep_open=False) as fleet:
         reports = fleet.map_clusters(check)
     return list(reports.values()), fleet.error_code
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from topiarist.cli import formats, load, options, terminal
+from topiarist.cli import formats, options, terminal
 from topiarist.errors import InvalidManifests
 from topiarist.text import format_count
 
@@ -33,9 +33,11 @@ def command(form: str, **values: Any) -> None:
     A topic may name a cluster without a Cluster document: that is an error with --platform or --clusters, else a
     warning, and the checks that need the document are skipped.
     """
+    from topiarist.runs.inputs import load_manifests
+
     settings = options.build_settings(values)
     try:
-        desired = load.load_manifests(settings, offline=True).desired
+        desired = load_manifests(settings, terminal.TerminalListener(settings), offline=True).desired
     except InvalidManifests as error:
         if form == "text":
             raise

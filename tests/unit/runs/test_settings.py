@@ -11,8 +11,7 @@ from topiarist.api import approve_risk
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.plan import Risk
 from topiarist.model.run_options import RiskApproval
-from topiarist.runs.setting_checks import check_settings
-from topiarist.runs.settings import RunSettings
+from topiarist.runs.settings import RunSettings, check_settings
 
 INVALID: list[tuple[dict[str, Any], str]] = [
     ({"paths": "topics"}, 'paths: found str "topics", wanted a tuple of texts'),
@@ -58,7 +57,7 @@ def test_an_invalid_setting_is_named(given: dict[str, Any], message: str) -> Non
 
 def test_all_problems_come_at_once() -> None:
     """Each problem has a line."""
-    with pytest.raises(TopiaristError, match=r"paths: .*\nowner: .*\nwait_timeout: "):
+    with pytest.raises(TopiaristError, match=r"paths: .*\nwait_timeout: .*\nowner: "):
         check_settings(RunSettings(paths="x", owner="a b", wait_timeout=-1))  # type: ignore[arg-type]
 
 
