@@ -178,8 +178,8 @@ class BrokerValidator(Protocol):
         """
 
 
-class OpenCluster(PartitionInspector, ProgressSource, BrokerValidator, Protocol):
-    """An open session with one cluster. Use as a context manager, or call ``close``."""
+class Session(Protocol):
+    """An open session. Use as a context manager, or call ``close``."""
 
     def __enter__(self) -> Self: ...
 
@@ -190,15 +190,19 @@ class OpenCluster(PartitionInspector, ProgressSource, BrokerValidator, Protocol)
     def close(self) -> None:
         """End the session."""
 
+    def read_cluster_id(self) -> str:
+        """Return the cluster id."""
+
+
+class OpenCluster(PartitionInspector, ProgressSource, BrokerValidator, Session, Protocol):
+    """An open session with one cluster."""
+
     def enable_decode_cache(self) -> Self:
         """Keep decoded topics between reads, for a caller that reads repeatedly; return the cluster itself."""
 
     @property
     def requests(self) -> Mapping[tuple[str, str], int]:
         """Return the number of requests so far, by operation and result."""
-
-    def read_cluster_id(self) -> str:
-        """Return the cluster id."""
 
     def read_broker_throttles(self) -> Mapping[str, Mapping[str, str]]:
         """Return the rates of throttled copies of each entity that has one, such as ``brokers/5``, by config."""
@@ -217,20 +221,8 @@ class OpenCluster(PartitionInspector, ProgressSource, BrokerValidator, Protocol)
         """
 
 
-class UsageReader(Protocol):
-    """A cluster with brokers that can be asked who uses its topics. Use as a context manager, or call ``close``."""
-
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def close(self) -> None:
-        """End the session."""
-
-    def read_cluster_id(self) -> str:
-        """Return the cluster id."""
+class UsageReader(Session, Protocol):
+    """An open session with brokers that can be asked who uses the topics of their cluster."""
 
     def read(self, topics: Collection[str] | None = None) -> UsageRead:
         """Return the usage of topics that exist (None: of all but Kafka's own), and how complete it is.

@@ -51,20 +51,14 @@ def parse_kafka_version(_ctx: click.Context, _param: click.Parameter, value: str
     return None if value is None else _convert(run_settings.parse_kafka_version, value)
 
 
-def _check_bootstrap_servers(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    if value:
-        _convert(run_settings.check_bootstrap_servers, value)
-    return value
+def _checked_by(check: Callable[[str], object]) -> Callable[[click.Context, click.Parameter, str], str]:
+    """Return a callback that accepts a text unless ``check`` raises ``ValueError``."""
 
+    def callback(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
+        _convert(check, value)
+        return value
 
-def _check_any_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    _convert(run_settings.check_any_owner, value)
-    return value
-
-
-def _check_owner(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    _convert(run_settings.check_owner, value)
-    return value
+    return callback
 
 
 def _parse_brokers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> frozenset[int]:
@@ -106,11 +100,6 @@ def _check_names(_ctx: click.Context, _param: click.Parameter, values: tuple[str
         if problem := topic_name_problem(value):
             raise click.BadParameter(f"found {quote(value)}, wanted the exact name of a topic: {problem}")
     return values
-
-
-def _check_selector(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    _convert(run_settings.check_selector, value)
-    return value
 
 
 def _set_color(context: click.Context, _param: click.Parameter, value: str) -> None:
@@ -229,7 +218,7 @@ selection = _combine_options(
         "--selector",
         "Select topics by labels of their manifests, such as team=shop,tier!=test.",
         default="",
-        callback=_check_selector,
+        callback=_checked_by(run_settings.check_selector),
         metavar="LABELS",
     ),
 )
@@ -243,7 +232,7 @@ connection = _combine_options(
         "--bootstrap-servers",
         "Address of the cluster's brokers, as host:port,host:port. For runs with a single cluster.",
         default="",
-        callback=_check_bootstrap_servers,
+        callback=_checked_by(run_settings.check_bootstrap_servers),
         metavar="SERVERS",
     ),
     _env_option(
@@ -269,10 +258,13 @@ ask_brokers = option(
 
 _owner_option = partial(_env_option, "--owner", default="default", metavar="NAME", show_default=True)
 
-owner = _owner_option(callback=_check_owner, help_text="Owner name of this run, as stored in ownership records.")
+owner = _owner_option(
+    callback=_checked_by(run_settings.check_owner), help_text="Owner name of this run, as stored in ownership records."
+)
 
 any_owner = _owner_option(
-    callback=_check_any_owner, help_text="Owner name in ownership records; that of an operator begins with k8s/."
+    callback=_checked_by(run_settings.check_any_owner),
+    help_text="Owner name in ownership records; that of an operator begins with k8s/.",
 )
 """The ``--owner`` of commands that write to no cluster; it accepts an operator's owner (``k8s/...``) too."""
 

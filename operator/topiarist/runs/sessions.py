@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
 from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
@@ -134,6 +133,8 @@ class ClusterSessions:
         path = self._settings.snapshot
         if not path:
             return self.map_sessions(work)
+        from pathlib import Path
+
         from topiarist.adapters.memory import MemoryCluster
         from topiarist.adapters.snapshots.files import SnapshotFiles
 
@@ -205,6 +206,8 @@ class ClusterSessions:
         if not plan.deletes_topics and not settings.evidence:
             return plan
         # Most plans delete nothing, and need none of these packages.
+        from pathlib import Path
+
         from topiarist.adapters.snapshots.files import SnapshotFiles
         from topiarist.deletion_guard import DeletionGuard
 

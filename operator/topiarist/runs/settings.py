@@ -133,8 +133,8 @@ def parse_kafka_version(text: str) -> KafkaVersion:
 
 
 def check_bootstrap_servers(text: str) -> None:
-    """Raise ``ValueError`` unless the text is a list of addresses of brokers, each with its port."""
-    if not _BOOTSTRAP_SERVERS_REGEX.fullmatch(text):
+    """Raise ``ValueError`` unless the text is a list of addresses of brokers, each with its port, or empty."""
+    if text and not _BOOTSTRAP_SERVERS_REGEX.fullmatch(text):
         raise ValueError(f"found {quote(text)}, wanted host:port,host:port without blanks")
 
 
@@ -289,7 +289,7 @@ _CHECKS: dict[str, Callable[[str, Any], None]] = {
 }
 _FURTHER_CHECKS: dict[str, Callable[[str], object]] = {
     **dict.fromkeys(("paths", "clusters", "platform"), _check_no_stdin),
-    "bootstrap_servers": lambda text: check_bootstrap_servers(text) if text else None,
+    "bootstrap_servers": check_bootstrap_servers,
     "owner": check_owner,
     "selector": check_selector,
     **{name: partial(check_pattern, option=name) for name in ("topic", "adopt", "take_ownership", "recreate")},

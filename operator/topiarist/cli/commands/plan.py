@@ -52,7 +52,6 @@ def command(form: str, out: str | None, page: str | None, exit_code: bool, **val
 
     Reads every cluster once and writes nothing. Read-only credentials are enough.
     """
-    from topiarist.adapters import atomic_files
     from topiarist.runs.inputs import load_manifests
     from topiarist.runs.sessions import ClusterSessions
 
@@ -77,12 +76,15 @@ def command(form: str, out: str | None, page: str | None, exit_code: bool, **val
         ]
     code = fleet.error_code
     if out is not None and (plans or code is Exit.DONE):
+        from topiarist.adapters.atomic_files import write_file
         from topiarist.adapters.saved_plans.encode import dumps, encode_plans
 
-        atomic_files.write_file(out, dumps(encode_plans(plans)))
+        write_file(out, dumps(encode_plans(plans)))
     failed = sorted(inputs.desired.targeted_clusters.keys() - {plan.cluster for plan in plans})
     if page is not None:
-        atomic_files.write_file(page, formats.format_plans(plans, settings, "html", failed_clusters=failed))
+        from topiarist.adapters.atomic_files import write_file
+
+        write_file(page, formats.format_plans(plans, settings, "html", failed_clusters=failed))
     terminal.print_result(
         formats.format_plans(plans, settings, form, failed_clusters=failed, foreign_count=inputs.foreign_count)
     )
