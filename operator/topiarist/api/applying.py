@@ -16,8 +16,7 @@ from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.outcome import ReconcileReport, Result, worst_exit_code
 from topiarist.model.plan import Risk
 from topiarist.model.run_options import RiskApproval
-from topiarist.runs import execute
-from topiarist.runs.inputs import load_manifests
+from topiarist.runs import execute, inputs
 from topiarist.runs.listener import SILENT, RunListener
 from topiarist.runs.modes import ApplyManifests, ApplyReviewed, ApplySavedPlan, PlanFile
 from topiarist.runs.sessions import ClusterSessions
@@ -159,12 +158,12 @@ def apply_manifests(
     refusals of single clusters and topics are in the result.
     """
     _check_for_apply(settings, needs_paths=True)
-    inputs = load_manifests(settings, listener)
+    run = inputs.load_manifests(settings, listener)
     if reviewed is None:
-        return _apply(ApplyManifests(settings, inputs, non_interactive=True), settings, listener, stop)
+        return _apply(ApplyManifests(settings, run, non_interactive=True), settings, listener, stop)
     content = reviewed.to_json() if isinstance(reviewed, Plans) else reviewed
     file = PlanFile(to_bytes(content), "the reviewed plan")
-    return _apply(ApplyReviewed(settings, inputs, file, non_interactive=True), settings, listener, stop)
+    return _apply(ApplyReviewed(settings, run, file, non_interactive=True), settings, listener, stop)
 
 
 def _check_for_apply(settings: RunSettings, *, needs_paths: bool) -> None:

@@ -18,7 +18,7 @@ from topiarist.output.html import plan as html
 from topiarist.output.markdown import plan as markdown
 from topiarist.output.text import plan as text
 from topiarist.output.text.layout import TextLayout
-from topiarist.runs.inputs import load_manifests
+from topiarist.runs import inputs
 from topiarist.runs.listener import SILENT, RunListener
 from topiarist.runs.sessions import ClusterSessions
 from topiarist.runs.settings import RunSettings, check_settings
@@ -75,10 +75,10 @@ def make_plans(settings: RunSettings, listener: RunListener = SILENT, *, keep_go
     raised too, after all clusters were read; if ``keep_going``, it is in the result, with the plans of the others.
     """
     check_settings(settings, needs_paths=True)
-    inputs = load_manifests(settings, listener)
-    with ClusterSessions(inputs.desired.targeted_clusters, settings, listener, keep_open=False) as sessions:
-        found = sessions.read_and_plan(inputs.desired, settings.run_options)
-        plans = tuple(inputs.filter_plan(plan, settings) for plan in found)
+    run = inputs.load_manifests(settings, listener)
+    with ClusterSessions(run.desired.targeted_clusters, settings, listener, keep_open=False) as sessions:
+        found = sessions.read_and_plan(run.desired, settings.run_options)
+        plans = tuple(run.filter_plan(plan, settings) for plan in found)
     if sessions.failures and not keep_going:
         raise sessions.failures[0][1]
     return Plans(plans, dict(sessions.failures))

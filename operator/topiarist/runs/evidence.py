@@ -14,7 +14,6 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.model.usage import UsageRead
 from topiarist.reconcile import require_cluster_id
-from topiarist.usage.cluster import add_usage
 
 
 def read_usage(
@@ -40,6 +39,8 @@ def read_with_usage(
     Raises ``TopiaristError``: what ``read_usage`` raises, ``WrongUsage`` without an address of brokers, and
     ``SnapshotUnusable`` if ``previous`` is of another cluster, or newer than this read.
     """
+    from topiarist.usage.cluster import add_usage
+
     read = read_usage(spec, state.cluster_id, connect_timeout)
     if read is None:
         raise TopiaristError(

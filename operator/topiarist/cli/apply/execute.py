@@ -20,8 +20,9 @@ from topiarist.model.outcome import Outcome, ReconcileReport, worst_exit_code
 from topiarist.model.plan import Plan, Risk, TopicPlan
 from topiarist.output.text.apply import format_report, format_report_summary
 from topiarist.reconcile import ApplyPlan, apply_plan
-from topiarist.runs import execute, wait
+from topiarist.runs import execute as running
 from topiarist.runs.sessions import ClusterSessions
+from topiarist.runs.wait import wait_for_controllers
 from topiarist.text import format_count
 
 
@@ -97,9 +98,9 @@ def apply_plans(
 
         with terminal.ProgressBar(sum(1 for plan in plans for _ in plan.actionable_topics()), settings) as progress:
             listener = _ApplyListener(settings, report_file, progress)
-            reports, waits = execute.apply_plans(sessions, plans, settings, listener, stop, apply_one=apply_one)
+            reports, waits = running.apply_plans(sessions, plans, settings, listener, stop, apply_one=apply_one)
         if settings.wait:
-            reports = wait.wait_for_controllers(
+            reports = wait_for_controllers(
                 waits, reports, settings, interrupt.has_happened, listener, partial(_show_progress, settings)
             )
             report_file.write_changed_outcomes(reports)
