@@ -22,7 +22,7 @@ def commands_part() -> str:
     context = click.Context(cli, info_name="topiarist")
     anchors = {name: name.replace(" ", "-") for name in COMMANDS}
     overview = "".join(
-        f"| [`topiarist {name}`](#topiarist-{anchors[name]}) | {text} |\n" for name, text in COMMANDS.items()
+        f"| [`topiarist {name}`](#topiarist-{anchors[name]}) | {each.summary} |\n" for name, each in COMMANDS.items()
     )
     sections = "\n".join(_section(context, name) for name in COMMANDS)
     return f"\n| command | does |\n| --- | --- |\n{overview}\n{sections}\n"

@@ -10,7 +10,7 @@ import sys
 from typing import Any
 
 from topiarist.adapters.snapshots.times import format_time
-from topiarist.cli.settings import Settings
+from topiarist.cli.terminal import Settings
 from topiarist.drift.history.previous import PreviousReport
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.report import ReportJob, make_parts, sources_of

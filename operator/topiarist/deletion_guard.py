@@ -1,7 +1,7 @@
 """Guards the deletions of one run on one cluster: reads who uses the topics, for the plan and again before the write.
 
 ``runs.sessions`` and the operator make a ``DeletionGuard`` for each cluster. ``add_usage`` adds the usage of planned
-topics to a plan, so that ``filters.usage`` can refuse a deletion. ``check`` is called by the adapters directly before a
+topics to a plan, so that ``filters.observed`` can refuse a deletion. The adapters call ``check`` directly before a
 topic is deleted: a consumer may have joined, and a producer may have written, since the plan was made.
 """
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 
 from topiarist.adapters.saved_plans.decode import parse_plan_file
 from topiarist.cli import formats
-from topiarist.cli.settings import Settings
+from topiarist.cli.terminal import Settings
 from topiarist.errors import Reason
 from topiarist.model.moves import NO_MOVES
 from topiarist.model.plan import (

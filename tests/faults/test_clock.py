@@ -20,7 +20,7 @@ SAYS_WHEN = {
     "adapters/kafka_admin/records/transactions.py",
     "adapters/kafka_admin/usage/reader.py",
     "cli/commands/drift.py",
-    "cli/apply/report_file.py",
+    "cli/execute.py",
     "runs/sessions.py",
     "cli/commands/moves.py",
     "cli/commands/snapshot.py",

@@ -21,7 +21,7 @@ from topiarist.adapters.devcluster.zookeeper_server import find_jars, find_java
 from topiarist.adapters.size_limits import MAX_NOTIFICATIONS
 from topiarist.adapters.zookeeper.codec import configs, topics
 from topiarist.errors import Reason
-from topiarist.filters.budgets import enforce_budgets
+from topiarist.filters.chain import enforce_budgets
 from topiarist.model.outcome import Result
 from topiarist.model.spec import Budgets
 

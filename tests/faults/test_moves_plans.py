@@ -28,7 +28,7 @@ from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.saved_plans.decode import parse_plan_file
 from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps, encode_plans
 from topiarist.errors import Reason, TopiaristError
-from topiarist.filters.budgets import enforce_budgets
+from topiarist.filters.chain import enforce_budgets
 from topiarist.kafka.types import Broker, KafkaVersion
 from topiarist.model.outcome import Result
 from topiarist.model.plan import AddPartitions, Plan

@@ -51,7 +51,7 @@ from topiarist.desired import parse
 from topiarist.desired.duplicates import index_clusters
 from topiarist.desired.resolve import resolve
 from topiarist.errors import Diagnostic, Reason, TopiaristError
-from topiarist.filters.cel_variables import bind_change, bind_cluster, bind_topic
+from topiarist.filters.policies import bind_change, bind_cluster, bind_topic
 from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
 from topiarist.model.policy import CelBindings, Rule, RuleSubject
 from topiarist.model.run_options import RunOptions

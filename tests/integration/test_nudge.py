@@ -187,7 +187,7 @@ def test_a_controller_that_does_not_react_is_said(
     lost: SimulatedKafka, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the controller does not react, the run ends with an error that suggests the next step."""
-    monkeypatch.setattr("topiarist.cli.apply.nudge._NO_PROGRESS_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("topiarist.cli.commands.apply._NO_PROGRESS_TIMEOUT_S", 0.2)
     with lost.pause_controller():
         assert run(["nudge", "orders", "--zookeeper", lost.connect, "--yes"]) == 1
     said = capsys.readouterr()

@@ -13,7 +13,7 @@ from support.spec_builders import topic_spec
 from topiarist import deletion_guard
 from topiarist.deletion_guard import DeletionGuard
 from topiarist.errors import Reason, TopiaristError
-from topiarist.filters.usage import filter_usage
+from topiarist.filters.observed import filter_usage
 from topiarist.kafka.types import Broker
 from topiarist.model.outcome import Result
 from topiarist.model.plan import DeleteTopic, Plan

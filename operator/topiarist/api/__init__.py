@@ -8,9 +8,19 @@ Only the names in ``__all__`` are public. They keep their meaning as long as ``P
 """
 
 from topiarist.adapters.saved_plans.encode import FORMAT_VERSION as PLAN_FORMAT_VERSION
-from topiarist.api.applying import ApplyResult, apply_manifests, apply_plans, approve_risk
-from topiarist.api.planning import Plans, make_plans, parse_plans
-from topiarist.api.reading import ClusterStates, Manifests, load_manifests, read_clusters
+from topiarist.api.functions import (
+    ApplyResult,
+    ClusterStates,
+    Manifests,
+    Plans,
+    apply_manifests,
+    apply_plans,
+    approve_risk,
+    load_manifests,
+    make_plans,
+    parse_plans,
+    read_clusters,
+)
 from topiarist.errors import Diagnostic, Exit, InvalidManifests, Location, Reason, TopiaristError
 from topiarist.kafka.types import Broker
 from topiarist.model.moves import LeaderChange, ReplicaMove
@@ -32,8 +42,7 @@ from topiarist.model.plan import (
 )
 from topiarist.model.run_options import RiskApproval
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
-from topiarist.runs.listener import RunListener
-from topiarist.runs.settings import RunSettings
+from topiarist.runs.settings import RunListener, RunSettings
 
 __all__ = [
     "PLAN_FORMAT_VERSION",

@@ -1,1 +1,1 @@
-"""The command line. `main` lists the commands; each command is a module of `commands`, or `apply`."""
+"""The command line: ``main`` lists the commands, and the modules of ``commands`` have them."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topiarist.cli import terminal
-from topiarist.cli.settings import Settings
+from topiarist.cli.terminal import Settings
 from topiarist.errors import Diagnostic
 
 if TYPE_CHECKING:

@@ -9,56 +9,66 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from collections.abc import Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 
 from topiarist import __version__
-from topiarist.cli import streams, terminal
+from topiarist.cli import terminal
 from topiarist.errors import Exit, TopiaristError
 from topiarist.text import quote
 
-COMMANDS = {
-    "init": "Start a repository of topics: project file, manifests, CI.",
-    "validate": "Check manifests, without a cluster.",
-    "render": "Print manifests with defaults and overrides merged.",
-    "plan": "Show the changes that apply would make.",
-    "apply": "Make the clusters match the manifests.",
-    "describe": "Show topics in detail: values, partitions, pending changes.",
-    "explain": "Explain a reason, a topic config, or a field of a manifest.",
-    "list": "List topics with size, owner and state (alias: get).",
-    "export": "Write the topics of a cluster as manifests.",
-    "import": "Write the topics of another tool's files as manifests.",
-    "snapshot": "Save the state of clusters, for plans without a connection.",
-    "drift": "Report differences between many clusters and their manifests.",
-    "upgrade-check": "Find topic configs that a newer Kafka refuses, drops or changes.",
-    "unmanage": "Remove ownership records; the topics stay.",
-    "move-records": "Move ownership records from ZooKeeper to Kafka.",
-    "moves": "Show the moves of replicas that are in progress, and throttles.",
-    "moves clear": "Put back the throttles of moves that no run continues.",
-    "moves revert": "Make a plan that moves replicas back, from the report of an apply.",
-    "nudge": "Make the controller initialize topics that it has missed.",
-    "freeze": "Stop topiarist from writing to clusters.",
-    "unfreeze": "Allow writes again.",
-    "operator": "Run the Kubernetes operator.",
-    "dev": "Run a local test cluster: a real ZooKeeper, simulated brokers.",
-    "completion": "Print a completion script for a shell.",
-}
 
-_COMMAND_MODULES = {
-    "apply": ("apply.command", "command"),
-    "export": ("commands.init", "export_command"),
-    "import": ("commands.import_", "command"),
-    "move-records": ("commands.move_records", "command"),
-    "moves clear": ("commands.moves", "clear_command"),
-    "moves revert": ("commands.moves_revert", "command"),
-    "nudge": ("apply.nudge", "command"),
-    "unmanage": ("apply.unmanage", "command"),
-    "upgrade-check": ("commands.upgrade_check", "command"),
-    "unfreeze": ("commands.freeze", "unfreeze_command"),
+class _Entry(NamedTuple):
+    """A command: its line in the help, its module in ``cli.commands``, and the name of its function there."""
+
+    summary: str
+    module: str
+    attribute: str = "command"
+
+
+COMMANDS: Mapping[str, _Entry] = {
+    "init": _Entry("Start a repository of topics: project file, manifests, CI.", "init"),
+    "validate": _Entry("Check manifests, without a cluster.", "plan", "validate_command"),
+    "render": _Entry("Print manifests with defaults and overrides merged.", "plan", "render_command"),
+    "plan": _Entry("Show the changes that apply would make.", "plan"),
+    "apply": _Entry("Make the clusters match the manifests.", "apply"),
+    "describe": _Entry("Show topics in detail: values, partitions, pending changes.", "describe"),
+    "explain": _Entry("Explain a reason, a topic config, or a field of a manifest.", "describe", "explain_command"),
+    "list": _Entry("List topics with size, owner and state (alias: get).", "list"),
+    "export": _Entry("Write the topics of a cluster as manifests.", "init", "export_command"),
+    "import": _Entry("Write the topics of another tool's files as manifests.", "import_"),
+    "snapshot": _Entry("Save the state of clusters, for plans without a connection.", "snapshot"),
+    "drift": _Entry("Report differences between many clusters and their manifests.", "drift"),
+    "upgrade-check": _Entry(
+        "Find topic configs that a newer Kafka refuses, drops or changes.", "list", "upgrade_check_command"
+    ),
+    "unmanage": _Entry("Remove ownership records; the topics stay.", "apply", "unmanage_command"),
+    "move-records": _Entry("Move ownership records from ZooKeeper to Kafka.", "move_records"),
+    "moves": _Entry("Show the moves of replicas that are in progress, and throttles.", "moves"),
+    "moves clear": _Entry("Put back the throttles of moves that no run continues.", "moves", "clear_command"),
+    "moves revert": _Entry(
+        "Make a plan that moves replicas back, from the report of an apply.", "moves", "revert_command"
+    ),
+    "nudge": _Entry("Make the controller initialize topics that it has missed.", "apply", "nudge_command"),
+    "freeze": _Entry("Stop topiarist from writing to clusters.", "freeze"),
+    "unfreeze": _Entry("Allow writes again.", "freeze", "unfreeze_command"),
+    "operator": _Entry("Run the Kubernetes operator.", "operator"),
+    "dev": _Entry("Run a local test cluster: a real ZooKeeper, simulated brokers.", "dev"),
+    "completion": _Entry("Print a completion script for a shell.", "dev", "completion_command"),
 }
-"""Module and attribute of each command that is not ``command`` in the module of its name."""
+"""The commands in the order in which users need them.
+
+To add a command:
+
+1. Write it in a module of ``cli.commands``, with the groups of ``cli.options`` and the class that says what it takes
+   from the project file. Import its machinery inside of its functions: the help of a command imports none.
+2. Add its row here, and its required arguments to ``REQUIRED`` in ``tests/unit/cli/test_options.py``.
+3. Add a case to ``tests/examples`` and run ``make golden``.
+4. Run ``make generate``, which writes its options to ``docs/cli.md``. Run ``make check``.
+"""
 
 ALIASES = {"get": "list", "moves status": "moves"}
 """Other names of commands, not listed separately."""
@@ -106,9 +116,9 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Resolve a command as click does; suggest a similar name for an unknown command."""
-        if (two_words := " ".join(args[:2])) in COMMANDS | ALIASES:
+        if (two_words := " ".join(args[:2])) in {**COMMANDS, **ALIASES}:
             args = [two_words, *args[2:]]
-        if args and args[0] not in COMMANDS | ALIASES:
+        if args and args[0] not in {**COMMANDS, **ALIASES}:
             from difflib import get_close_matches
 
             close = get_close_matches(args[0], COMMANDS, n=1)
@@ -122,15 +132,15 @@ class LazyGroup(click.Group):
         name = ALIASES.get(cmd_name, cmd_name)
         if name not in COMMANDS:
             return None
-        module, attribute = _COMMAND_MODULES.get(name, (f"commands.{name}", "command"))
-        command = getattr(import_module(f"topiarist.cli.{module}"), attribute)
+        entry = COMMANDS[name]
+        command = getattr(import_module(f"topiarist.cli.commands.{entry.module}"), entry.attribute)
         assert isinstance(command, click.Command)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands from ``COMMANDS``, without importing any."""
         with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write examples and exit codes, and the project file that commands would use here."""
@@ -221,7 +231,7 @@ def main() -> None:
     """Run the command line of the process and exit; the entry point of ``topiarist`` and ``python -m topiarist``."""
     # A command is a short process: garbage collection among the objects of a large plan costs a third of its time.
     gc.disable()
-    guarded = streams.replace_standard_streams()
+    guarded = terminal.replace_standard_streams()
     code = run(sys.argv[1:])
     if any(stream.failure for stream in guarded) and code <= max(Exit):
         from topiarist.model.outcome import worst_exit_code

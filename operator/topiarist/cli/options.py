@@ -16,9 +16,16 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from topiarist.cli.name_completion import complete_cluster, complete_topic
-from topiarist.cli.parameters import ClusterCommand, Command, NonBlankArgument, NonBlankOption, TopicCommand
-from topiarist.cli.settings import Settings
+from topiarist.cli.parameters import (
+    ClusterCommand,
+    Command,
+    NonBlankArgument,
+    NonBlankOption,
+    TopicCommand,
+    complete_cluster,
+    complete_topic,
+)
+from topiarist.cli.terminal import Settings
 from topiarist.kafka.names import topic_name_problem
 from topiarist.kafka.types import KafkaVersion
 from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval

@@ -22,7 +22,7 @@ from topiarist.adapters.manifests.files import SUFFIXES
 from topiarist.adapters.manifests.source import Document
 from topiarist.cli import terminal
 from topiarist.cli.project import PROJECT_FILE, find_repository
-from topiarist.cli.settings import Settings
+from topiarist.cli.terminal import Settings
 from topiarist.desired.export import (
     CLUSTER_FILE,
     TOPICS_FOLDER,

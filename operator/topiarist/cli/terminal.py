@@ -1,25 +1,162 @@
-"""Terminal output: results to stdout, messages to stderr, color and progress only on terminals.
+"""The process of a command line: its settings, standard streams, signals, and all output.
 
-Every command prints through this module. It also asks for confirmation and draws the progress bar.
+Results go to stdout, messages to stderr; color and progress are only on terminals. Every command prints through this
+module. It also asks for confirmation and draws the progress bar.
 """
 
 from __future__ import annotations
 
+import errno
+import io
 import os
+import signal
 import sys
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TextIO
+from contextlib import suppress
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from topiarist.errors import Diagnostic, Exit, InvalidManifests, TopiaristError
-from topiarist.runs.listener import RunListener
+from topiarist.errors import Diagnostic, Exit, InvalidManifests, Reason, TopiaristError
+from topiarist.runs.settings import RunListener, RunSettings
 from topiarist.text import format_count
 
 if TYPE_CHECKING:
-    from topiarist.cli.settings import Settings
+    from _typeshed import ReadableBuffer
+
     from topiarist.output.text.layout import TextLayout
+
+
+# The settings of one command line: those of its run, and those of what it prints.
+#
+# ``options.build_settings`` makes it. Packages below the command line read neither options nor environment.
+
+
+class Settings(RunSettings, frozen=True):
+    """The settings of one command line.
+
+    ``address_from`` names the option or variable that gave the address. ``verbosity`` is -1 with ``-q``, else the
+    number of ``-v``.
+    """
+
+    address_from: str = ""
+    verbosity: int = 0
+    summary: bool = False
+
+    @property
+    def address_source(self) -> str:
+        """The option or variable that gave the address; empty if there is none."""
+        return self.address_from
+
+
+# Standard streams that report failures: a full disk, a closed descriptor, an ended reader.
+#
+# ``main`` replaces stdout and stderr with them. A stream fails once, and text written after its failure is discarded. A
+# failure of standard output is an error of the run, raised where the text was written. A failure of standard error
+# cannot be reported: nothing is raised, the run continues, and only its exit code shows it.
+
+_BUFFER_BYTES = 1 << 16
+
+
+class StandardStream(io.FileIO):
+    """The bytes of a standard stream; ``failure`` is the operating system's error of its first failed write.
+
+    The first failed write of standard output raises ``TopiaristError`` (Unwritable). ``BrokenPipeError`` is raised as
+    it is: the reader needs no more output.
+    """
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number, "w", closefd=False)
+        self.is_output = number == 1
+        self.failure: OSError | None = None
+
+    def write(self, data: ReadableBuffer, /) -> int:
+        """Write, or discard if the stream has failed."""
+        if self.failure is None:
+            try:
+                return super().write(data)
+            except OSError as error:
+                self.failure = error
+                if self.is_output:
+                    if isinstance(error, BrokenPipeError):
+                        raise
+                    why = "it is closed" if error.errno == errno.EBADF else error.strerror
+                    raise TopiaristError(Reason.UNWRITABLE, f"standard output cannot be written: {why}") from error
+        return memoryview(data).nbytes
+
+
+def replace_standard_streams() -> tuple[StandardStream, StandardStream]:
+    """Replace standard output and standard error with ``StandardStream``s, and return both.
+
+    A closed descriptor is first opened on the null device, in a mode that fails for its use. Otherwise the next file or
+    connection would get its number, and messages for the user would be written into it.
+    """
+    for number, mode in ((0, os.O_WRONLY), (1, os.O_RDONLY), (2, os.O_RDONLY)):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, mode)  # returns the lowest free number, which is this one
+    if sys.stdin is None:
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    output, errors = StandardStream(1), StandardStream(2)
+    sys.stdout = _open_text_stream(output, sys.stdout)
+    sys.stderr = _open_text_stream(errors, sys.stderr, "backslashreplace")
+    return output, errors
+
+
+def _open_text_stream(stream: StandardStream, previous: TextIO | None, errors: str = "strict") -> TextIO:
+    """Return the stream for text, encoded as the previous stream."""
+    encoding = previous.encoding if previous is not None else "utf-8"
+    lines = stream.isatty() or not stream.is_output
+    errors = (previous.errors if previous is not None else None) or errors
+    return io.TextIOWrapper(io.BufferedWriter(stream, _BUFFER_BYTES), encoding, errors, line_buffering=lines)
+
+
+# Ctrl-C and SIGTERM during writes: the first ends the run in order, the second at once.
+#
+# The commands that write enter an ``Interrupt`` and pass ``has_happened`` to the run as its stop condition.
+
+_STDERR_FD = 2
+
+
+class Interrupt:
+    """A context manager that handles SIGINT and SIGTERM.
+
+    ``exit_code`` is 0 until a signal arrives, then 128 plus its number. Restores the previous handlers on exit.
+    """
+
+    def __init__(self) -> None:
+        self.exit_code = 0
+        self._previous_handlers: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> Interrupt:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self._previous_handlers[number] = signal.signal(number, self._on_signal)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number, handler in self._previous_handlers.items():
+            signal.signal(number, handler)
+
+    def has_happened(self) -> bool:
+        """Return whether the run should end."""
+        return self.exit_code != 0
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if self.exit_code:
+            os._exit(self.exit_code)
+        self.exit_code = 128 + number
+        # Not through a Python stream: the signal may interrupt its write, and a reentrant write raises.
+        with suppress(OSError):
+            os.write(
+                _STDERR_FD,
+                b"\nstopping: writes in progress are finished, nothing more is sent (repeat to stop at once)\n",
+            )
+
 
 _MAX_WIDTH = 100
 """Columns of running text: longer lines are hard to read."""

@@ -1,7 +1,7 @@
 """Errors of topics in one ``coPartitionGroup``: they must ask for equal numbers of partitions on each cluster.
 
 ``resolve`` calls it with the specs of all manifests, so that the topics of a group may be in different files.
-``filters.co_partitions`` keeps the numbers equal when a run may not make the growth of every topic.
+``filters.chain`` keeps the numbers equal when a run may not make the growth of every topic.
 """
 
 from __future__ import annotations

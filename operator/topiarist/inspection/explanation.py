@@ -1,7 +1,7 @@
 """Explanations of a word that a user meets: a reason, a topic config, or a field of a manifest.
 
-``cli.commands.explain`` shows them. The texts are those of the documentation: ``reasons.json``, which is generated from
-``docs/reasons.md``, the table of configs, and the schemas of manifests.
+``cli.commands.describe`` shows them. The texts are those of the documentation: ``reasons.json``, which is generated
+from ``docs/reasons.md``, the table of configs, and the schemas of manifests.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from topiarist.errors import Reason
-from topiarist.filters.permissions import filter_changes
+from topiarist.filters.chain import filter_changes
 from topiarist.kubernetes.api.resources import APPLIED_TO, Resource
 from topiarist.model.plan import Change, DeleteTopic, Issue, Plan, Risk, TopicPlan, UpdateConfig
 from topiarist.model.spec import ClusterSpec

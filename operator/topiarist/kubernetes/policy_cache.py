@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Diagnostic, Reason
+from topiarist.filters.chain import PlanFilter, filter_changes, keep_all
 from topiarist.filters.limits import LimitFilter
-from topiarist.filters.permissions import PlanFilter, filter_changes, keep_all
 from topiarist.filters.policies import EvaluationErrors, PolicyEvaluator
 from topiarist.kubernetes.api.resources import manifest_annotations
 from topiarist.kubernetes.candidates import Candidate

@@ -20,11 +20,9 @@ from msgspec.structs import replace
 
 from topiarist.deletion_guard import DeletionGuard
 from topiarist.errors import Reason, TopiaristError
-from topiarist.filters.chain import apply_filters
-from topiarist.filters.external_changes import split_external_changes, withhold_external_changes
+from topiarist.filters.chain import PlanFilter, apply_filters, keep_all
 from topiarist.filters.limits import NO_LIMITS, LimitFilter
-from topiarist.filters.permissions import PlanFilter, keep_all
-from topiarist.filters.usage import filter_usage
+from topiarist.filters.observed import filter_usage, split_external_changes, withhold_external_changes
 from topiarist.kubernetes import approval
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource

@@ -1,7 +1,7 @@
 """The applied spec in an ownership record: build it, compare it, describe external changes.
 
 Only the record distinguishes external changes from changes of the spec: it is written together with the spec, and it
-outlives the data of a run and of the API server. ``filters/external_changes.py`` and ``planning/planner.py`` read it.
+outlives the data of a run and of the API server. ``filters/observed.py`` and ``planning/planner.py`` read it.
 Its size is bounded: a long value is stored as its digest.
 """
 

@@ -26,7 +26,7 @@ from topiarist.model.usage import DEFAULT_USAGE_SETTINGS, UsageSettings
 
 
 class Budgets(Struct, frozen=True):
-    """The limits of one run on one cluster; None is no limit. ``filters/budgets.py`` enforces them.
+    """The limits of one run on one cluster; None is no limit. ``filters/chain.py`` enforces them.
 
     ``topics`` counts changed topics, ``new_partitions`` the partitions of creations and growth together, and
     ``partitions_per_topic`` the partitions of a topic after the run. ``deletions`` counts deleted topics,

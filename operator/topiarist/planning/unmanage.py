@@ -2,7 +2,7 @@
 
 The result is an ordinary ``Plan``, so a write block applies to it, ``simulate`` can apply it in memory, and it is
 printed and written like every plan. Deletion records and stale records are removed too, because a record needs no topic
-to be released. ``cli.apply.unmanage`` calls this module.
+to be released. ``cli.commands.apply`` calls this module.
 """
 
 from __future__ import annotations

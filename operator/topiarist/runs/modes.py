@@ -1,7 +1,7 @@
 """The modes of ``apply``: from manifests, from a saved plan, from a reviewed plan.
 
 A mode defines the clusters of the run, the changes that the run allows on each, and how a plan is applied.
-``cli.apply.command`` and ``api`` make one; the command also shows the plans, asks for confirmation and reports.
+``cli.commands.apply`` and ``api`` make one; the command also shows the plans, asks for confirmation and reports.
 ``ApplyManifests`` is the base of ``ApplyReviewed``, which plans from the merged manifests and applies only changes that
 the reviewed plan has too. ``ApplySavedPlan`` (``--plan``) applies a plan file without reading Topic manifests. A
 reviewed plan (``--reviewed``) from a branch is not trusted: it can only restrict a run, never add to it.
@@ -18,8 +18,7 @@ from topiarist import reconcile
 from topiarist.adapters.saved_plans import decode
 from topiarist.adapters.saved_plans.encode import encode_plans
 from topiarist.errors import Reason, TopiaristError
-from topiarist.filters.co_partitions import withhold_split_groups
-from topiarist.filters.permissions import filter_unapproved
+from topiarist.filters.chain import filter_unapproved, withhold_split_groups
 from topiarist.filters.review import already_satisfied, filter_unreviewed, recheck_saved_plan
 from topiarist.model.access import via_of
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
@@ -31,9 +30,8 @@ from topiarist.planning.implied_topics import find_implied_topics
 from topiarist.planning.preconditions import RevalidatedPlan, revalidate
 from topiarist.ports import NO_CONTROL, NO_MOVE_OPTIONS, Cluster, MoveOptions, WriteControl
 from topiarist.runs.inputs import RunInputs, load_clusters
-from topiarist.runs.listener import SILENT, RunListener
 from topiarist.runs.sessions import ClusterSessions
-from topiarist.runs.settings import RunSettings, WrongSettings
+from topiarist.runs.settings import SILENT, RunListener, RunSettings, WrongSettings
 from topiarist.text import format_count, quote
 
 _MAX_SHOWN_TOPICS = 12

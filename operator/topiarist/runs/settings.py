@@ -1,20 +1,28 @@
-"""The settings of a run in one value, and the checks of their values.
+"""The settings of a run in one value, the checks of their values, and the listener that gets the messages of the run.
 
-The command line builds the value from options and environment, and callers of ``topiarist.api`` build it themselves;
-nothing below reads options or environment. Both accept the same values: the callbacks of ``cli.options`` and
-``check_settings`` call the same functions, which raise ``ValueError`` with the found and the wanted value.
+The command line builds the settings from options and environment, and callers of ``topiarist.api`` build them
+themselves; nothing below reads options or environment. Both accept the same values: the callbacks of ``cli.options``
+and ``check_settings`` call the same functions, which raise ``ValueError`` with the found and the wanted value.
 
 The help of every command needs this module, so it imports little.
+
+To add a setting of a run, and the option of it:
+
+1. Add a field to ``RunSettings``, with its meaning in the docstring; one that planning reads is a field of
+   ``Permissions`` in ``model/run_options.py``. ``check_settings`` checks it by its type; a type that is new needs a row
+   in ``_CHECKS``, a value with a form of its own one in ``_FURTHER_CHECKS``.
+2. Add the option of the same name to a group of ``cli.options``, with a callback that calls the same check.
+3. Run ``make golden`` and ``make generate``, which write the Python interface and ``docs/cli.md``. Run ``make check``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from topiarist.errors import Reason, TopiaristError
+from topiarist.errors import Diagnostic, Reason, TopiaristError
 from topiarist.kafka.names import topic_name_problem
 from topiarist.kafka.types import KAFKA_VERSIONS, KafkaVersion, format_version
 from topiarist.model.run_options import (
@@ -29,6 +37,57 @@ from topiarist.text import quote
 
 if TYPE_CHECKING:
     from topiarist.desired.selection import TopicSelection
+    from topiarist.model.moves import MoveProgress
+    from topiarist.model.outcome import Outcome
+    from topiarist.model.plan import Plan, TopicPlan
+
+
+# Messages and outcomes of a run: a listener gets them while the run works.
+#
+# Nothing in ``topiarist.runs`` prints or logs. The command line implements the listener with its terminal, and a caller
+# of the interface may collect the messages.
+
+
+class RunListener:
+    """A receiver of the messages of a run; each method does nothing.
+
+    Texts may contain characters of manifests and servers that a terminal interprets. Methods may be called from several
+    threads. ``owns_process`` is true if the process does nothing beside the run. The run may then read standard input,
+    and fork the process to parse many files on two processors.
+    """
+
+    owns_process = False
+
+    def on_message(self, text: str, *, important: bool = False) -> None:
+        """Receive a message of one or more lines; one that is not ``important`` may be left out."""
+
+    def on_detail(self, text: str) -> None:
+        """Receive a message of one line that only a verbose caller needs."""
+
+    def on_pause(self, text: str) -> None:
+        """Receive why the run makes no progress now: an address that does not answer yet, or a throttled cluster."""
+
+    def on_error(self, error: TopiaristError, cluster: str = "") -> None:
+        """Receive an error that does not end the run: that of one cluster, or of documents that are left out."""
+
+    def on_warnings(self, warnings: Sequence[Diagnostic]) -> None:
+        """Receive the warnings about manifests, sorted by location."""
+
+    def on_outcome(self, plan: Plan, topic: TopicPlan, outcome: Outcome) -> None:
+        """Receive the outcome of a topic of ``plan``."""
+
+    def on_late_outcome(self, plan: Plan, topic: TopicPlan, outcome: Outcome) -> None:
+        """Receive an outcome that replaces an earlier one: the run has waited for the controller."""
+
+    def on_move_progress(self, plan: Plan, progress: MoveProgress) -> None:
+        """Receive how far the moves and elections of ``plan`` are."""
+
+    def on_cluster_finished(self, plan: Plan) -> None:
+        """Receive that nothing more is sent to the cluster of ``plan``."""
+
+
+SILENT = RunListener()
+"""A listener that ignores all messages."""
 
 
 class WrongSettings(TopiaristError):

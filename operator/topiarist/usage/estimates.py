@@ -1,6 +1,6 @@
 """Estimates the bytes that a change copies or deletes, as bounds.
 
-``usage.describe`` and ``filters.cel_variables`` call it. Sizes are those of ``.log`` files: without indexes and without
+``usage.describe`` and ``filters.policies`` call it. Sizes are those of ``.log`` files: without indexes and without
 what is in remote storage. Kafka deletes whole segments, so that a cut of retention may free one segment of each
 partition less than it says.
 """

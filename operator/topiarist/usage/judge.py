@@ -1,7 +1,7 @@
 """Judges usage: may a topic be deleted, and is it dormant?
 
-``filters.usage`` and drift reports call it. What is not known never counts as not used. The time of a judgement is that
-of the read, not of a clock.
+``filters.observed`` and drift reports call it. What is not known never counts as not used. The time of a judgement is
+that of the read, not of a clock.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ __all__ = ["BaseProcess", "ForkedRuns", "kill", "pid", "wait_for_exit", "wait_fo
 
 PRELOAD = [
     "topiarist.cli.main",
-    "topiarist.cli.apply.command",
-    "topiarist.cli.apply.execute",
+    "topiarist.cli.commands.apply",
+    "topiarist.cli.execute",
     "topiarist.runs.modes",
     "topiarist.cli.commands.plan",
     "topiarist.cli.repository",

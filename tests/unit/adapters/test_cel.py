@@ -10,7 +10,7 @@ from support.builders import PROD_CLUSTER, plan, state
 from support.policy_builders import labelled_spec, rule
 from topiarist.adapters import cel
 from topiarist.adapters.cel import CelRuleEvaluator
-from topiarist.filters.cel_variables import bind_change, bind_cluster, bind_topic
+from topiarist.filters.policies import bind_change, bind_cluster, bind_topic
 from topiarist.model.policy import RuleError
 from topiarist.model.spec import TopicSpec
 

@@ -11,7 +11,7 @@ import pytest
 
 from support.network.certificates import Authority
 from support.secret_scanner import register_secret
-from topiarist.adapters import secrets
+from topiarist.adapters import tls as secrets
 from topiarist.adapters.zookeeper.connection.authentication import check_credentials
 from topiarist.desired import parse
 from topiarist.errors import FieldPath as DocumentPath

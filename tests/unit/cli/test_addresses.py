@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from topiarist.cli.main import run
-from topiarist.cli.settings import Settings
+from topiarist.cli.terminal import Settings
 from topiarist.errors import Exit, InvalidManifests, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, SaslPassword, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec

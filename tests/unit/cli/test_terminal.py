@@ -7,7 +7,7 @@ import io
 import pytest
 
 from topiarist.cli import terminal
-from topiarist.cli.settings import Settings
+from topiarist.cli.terminal import Settings
 
 
 class _Stream(io.StringIO):

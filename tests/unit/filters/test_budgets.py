@@ -11,7 +11,7 @@ from support.builders import PROD_CLUSTER, change_kinds, plan, refusal_reasons, 
 from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
-from topiarist.filters.budgets import enforce_budgets
+from topiarist.filters.chain import enforce_budgets
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import Plan, TakeOwnership, UpdateConfig
 from topiarist.model.run_options import RunOptions

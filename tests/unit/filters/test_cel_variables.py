@@ -10,7 +10,7 @@ from support.builders import PROD_CLUSTER, RACKLESS_BROKERS, plan, refusal_reaso
 from support.examples import examples
 from support.policy_builders import evaluate_rules, labelled_spec, policy
 from support.strategies import PlanInput, plan_inputs
-from topiarist.filters.cel_variables import UsageAt, bind_change, bind_cluster, bind_topic
+from topiarist.filters.policies import UsageAt, bind_change, bind_cluster, bind_topic
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import CreateTopic, DeleteTopic, MoveReplicas
 from topiarist.model.policy import CHANGE_VARIABLES, TOPIC_VARIABLES, CelBindings, CelType

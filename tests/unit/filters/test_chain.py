@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, plan, spec, state, topic
 from support.policy_builders import evaluate_rules, make_desired, policy
-from topiarist.cli.settings import Settings
-from topiarist.filters.permissions import PlanFilter, filter_unapproved
+from topiarist.cli.terminal import Settings
+from topiarist.filters.chain import PlanFilter, filter_unapproved
 from topiarist.model.plan import Plan, Risk
 from topiarist.model.run_options import ALL_TOPICS, RiskApproval
 from topiarist.model.spec import Budgets, ClusterSpec

@@ -13,9 +13,7 @@ from support.builders import change_kinds, plan, refusal_reasons, replica_lists,
 from topiarist.adapters.saved_plans.decode import parse_plan_file
 from topiarist.adapters.saved_plans.encode import dumps, encode_plans
 from topiarist.errors import Reason
-from topiarist.filters.budgets import enforce_budgets
-from topiarist.filters.chain import apply_filters
-from topiarist.filters.co_partitions import withhold_split_groups
+from topiarist.filters.chain import apply_filters, enforce_budgets, withhold_split_groups
 from topiarist.model.plan import Issue, Plan, TopicPlan, withhold
 from topiarist.model.spec import Budgets, TopicSpec
 from topiarist.model.state import ReadError

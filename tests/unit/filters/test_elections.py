@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, change_kinds, cluster, plan, spec, state, topic
 from topiarist.errors import Reason
-from topiarist.filters.budgets import enforce_budgets
-from topiarist.filters.cel_variables import bind_change
+from topiarist.filters.chain import enforce_budgets
+from topiarist.filters.policies import bind_change
 from topiarist.filters.review import filter_unreviewed, recheck_saved_plan
 from topiarist.model.moves import LeaderChange, MoveKind, MoveSettings
 from topiarist.model.plan import ElectLeaders, Plan, TopicPlan

@@ -6,10 +6,10 @@ import pytest
 from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, RACKLESS_BROKERS, plan, replica_lists, spec, state, topic
-from topiarist.cli.settings import Settings
+from topiarist.cli.terminal import Settings
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Exit, Reason
-from topiarist.filters.move_limit import limit_moves
+from topiarist.filters.chain import limit_moves
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import Plan
 from topiarist.model.spec import Budgets

@@ -22,9 +22,7 @@ from support.builders import (
     with_topic,
 )
 from topiarist.errors import Reason
-from topiarist.filters.move_review import review_moves
-from topiarist.filters.review import filter_unreviewed, recheck_saved_plan
-from topiarist.filters.reviewed_lists import BrokerSets
+from topiarist.filters.review import BrokerSets, filter_unreviewed, recheck_saved_plan, review_moves
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings, ReplicaMove
 from topiarist.model.plan import MoveReplicas, Plan, Risk, TopicPlan

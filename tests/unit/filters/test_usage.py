@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from support.builders import change_kinds, plan, refusal_reasons, spec, state, topic
-from topiarist.filters.usage import filter_usage
+from topiarist.filters.observed import filter_usage
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.usage import (
     DAY_S,

@@ -12,7 +12,7 @@ from support import states
 from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason, TopiaristError
-from topiarist.filters.permissions import filter_changes
+from topiarist.filters.chain import filter_changes
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.reconciler import PlanCache, SyncState, reconcile_cluster
 from topiarist.model.outcome import Outcome, Result

@@ -12,8 +12,7 @@ from topiarist.errors import TopiaristError
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.spec import Budgets, TopicSpec
 from topiarist.runs.inputs import load_manifests, load_with_platform
-from topiarist.runs.listener import RunListener
-from topiarist.runs.settings import RunSettings
+from topiarist.runs.settings import RunListener, RunSettings
 
 HEAD = "apiVersion: topiarist.dev/v1\nkind: {kind}\nmetadata: {{name: {name}}}\n"
 TOPIC = HEAD.format(kind="Topic", name="orders") + "spec: {partitions: 1, replicationFactor: 1}\n"

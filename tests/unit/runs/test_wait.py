@@ -9,8 +9,7 @@ import pytest
 
 from support.states import cluster, spec, topic
 from topiarist import throttle
-from topiarist.cli.settings import Settings
-from topiarist.cli.terminal import TerminalListener
+from topiarist.cli.terminal import Settings, TerminalListener
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import AddPartitions, Plan, TopicPlan
@@ -19,7 +18,7 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan
-from topiarist.runs import wait
+from topiarist.runs import execute
 
 SEEN = cluster(topic("orders"), topic("clicks", identity="2"))
 
@@ -60,8 +59,8 @@ def report(*names: str, result: Result = Result.DONE) -> ReconcileReport:
 def waited(played: Played, found: ReconcileReport, *, seconds: float = 30.0, stop: bool = False) -> ReconcileReport:
     """Return the report after ``apply --wait``."""
     settings = Settings(wait_timeout=seconds)
-    (after,) = wait.wait_for_controllers(
-        {"": wait.make_controller_wait(played, settings, lambda: stop, untold)}, [found], settings, lambda: stop
+    (after,) = execute.wait_for_controllers(
+        {"": execute.make_controller_wait(played, settings, lambda: stop, untold)}, [found], settings, lambda: stop
     )
     return after
 
@@ -100,14 +99,14 @@ def test_the_id_of_a_created_topic_is_told_as_soon_as_it_is_known() -> None:
     played = Played(first, {"late": sight("late", taken=True, topic_id="L")})
     told: list[tuple[str, str | None, int]] = []
     settings = Settings(wait_timeout=30.0)
-    watch = wait.make_controller_wait(
+    watch = execute.make_controller_wait(
         played,
         settings,
         lambda: False,
         lambda topic, outcome: told.append((outcome.topic, outcome.topic_id, len(played.asked))),
     )
     run = ReconcileReport(made, tuple(Outcome(name, Result.DONE) for name in lists))
-    (after,) = wait.wait_for_controllers({"": watch}, [run], settings, lambda: False)
+    (after,) = execute.wait_for_controllers({"": watch}, [run], settings, lambda: False)
     assert told == [("early", "E", 1), ("other", None, 1), ("late", "L", 2)]
     assert {outcome.topic: (outcome.result, outcome.topic_id) for outcome in after.outcomes} == {
         "early": (Result.DONE, "E"),
@@ -281,7 +280,7 @@ def test_progress_gives_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
         everything = {"new": new("new", 0, 1), "orders": new("orders", 3, 4)}
         return waited(Slow(*looks, everything), written(), seconds=30).exit_code
 
-    for module in (throttle, wait):
+    for module in (throttle, execute):
         monkeypatch.setattr(module, "time", clock)
     assert ended((), (3,), (), (4,), ()) is Exit.DONE
     assert clock.now > 60
@@ -292,7 +291,7 @@ def test_progress_gives_more_time(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_end_is_noticed_soon_after_it_has_come(comes: float, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The wait detects the end after at most a quarter of the elapsed time and at most two seconds, with few polls."""
     clock = Clock()
-    for module in (throttle, wait):
+    for module in (throttle, execute):
         monkeypatch.setattr(module, "time", clock)
 
     class Slow(Played):
@@ -316,7 +315,7 @@ def test_zookeeper_is_left_alone_most_of_the_time(monkeypatch: pytest.MonkeyPatc
             clock.now += 0.25
             return super().poll(topics)
 
-    for module in (throttle, wait):
+    for module in (throttle, execute):
         monkeypatch.setattr(module, "time", clock)
     first, second = GROWN.topics
     watch = paced(Slow({"new": new("new", 0)}, {"new": new("new", 1), "orders": new("orders")}))
@@ -332,7 +331,7 @@ def paced(
 ) -> throttle.ControllerWait:
     """Return the controller wait of a run."""
     settings = Settings(wait_timeout=seconds, max_inflight_replicas=ahead, verbosity=loud)
-    return wait.make_controller_wait(played, settings, stop, untold, TerminalListener(settings))
+    return execute.make_controller_wait(played, settings, stop, untold, TerminalListener(settings))
 
 
 def test_a_run_is_held_back_until_the_controller_has_gone_on(capsys: pytest.CaptureFixture[str]) -> None:
@@ -368,7 +367,7 @@ def test_a_controller_that_does_nothing_ends_the_run() -> None:
         watch.wait()
     outcomes = (Outcome("new", Result.DONE), Outcome("orders", Result.SKIPPED))
     found = ReconcileReport(GROWN, outcomes, raised.value)
-    (after,) = wait.wait_for_controllers({"": watch}, [found], Settings(wait_timeout=30.0), lambda: False)
+    (after,) = execute.wait_for_controllers({"": watch}, [found], Settings(wait_timeout=30.0), lambda: False)
     assert [outcome.result for outcome in after.outcomes] == [Result.PENDING, Result.SKIPPED]
     assert "no controller" in after.outcomes[0].message
     assert (after.error, after.exit_code) == (raised.value, Exit.ERROR)
@@ -392,7 +391,7 @@ def test_what_was_seen_while_writing_counts_if_the_run_ends_early() -> None:
         watch.on_outcome(topic_plan, Outcome(topic_plan.topic, Result.DONE))
     watch.wait()
     ended = ReconcileReport(GROWN, written().outcomes, TopiaristError(Reason.FROZEN, "frozen"))
-    (after,) = wait.wait_for_controllers({"": watch}, [ended], Settings(verbosity=-1), lambda: False)
+    (after,) = execute.wait_for_controllers({"": watch}, [ended], Settings(verbosity=-1), lambda: False)
     assert [outcome.result for outcome in after.outcomes] == [Result.FAILED, Result.DONE]
 
 
@@ -405,8 +404,8 @@ def test_what_is_waited_for_is_said_before_and_after(capsys: pytest.CaptureFixtu
     for verbosity in (0, -1):
         settings = Settings(verbosity=verbosity)
         run = ReconcileReport(found, tuple(Outcome(topic.topic, Result.DONE) for topic in found.topics))
-        wait.wait_for_controllers(
-            {"": wait.make_controller_wait(Played(sights), settings, lambda: False, untold)},
+        execute.wait_for_controllers(
+            {"": execute.make_controller_wait(Played(sights), settings, lambda: False, untold)},
             [run],
             settings,
             lambda: False,

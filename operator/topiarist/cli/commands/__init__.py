@@ -1,1 +1,1 @@
-"""The commands except `apply`, one module each; `freeze` holds `unfreeze` too."""
+"""The commands: each module has those that are read together, with their options; ``cli.main`` has the table."""

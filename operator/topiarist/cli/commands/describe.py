@@ -1,11 +1,12 @@
-"""The ``topiarist describe`` command: show topics as clusters hold and manifests declare them.
+"""The commands that explain: ``topiarist describe`` for topics, ``topiarist explain`` for words that a user meets.
 
-Reads each cluster and its topics from one moment (``_read_topics``), plans the manifests if there are any, and prints
-the result in the chosen format. Sends no write.
+``describe`` reads each cluster and its topics from one moment (``_read_topics``), plans the manifests if there are any,
+and prints the result in the chosen format. Sends no write.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,18 +14,72 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from topiarist.cli import options, terminal
-from topiarist.cli.name_completion import complete_topic
-from topiarist.cli.settings import Settings
+from topiarist.cli.parameters import complete_topic
+from topiarist.cli.terminal import Settings
 from topiarist.errors import Exit
 from topiarist.kafka.names import topic_name_problem
 from topiarist.text import format_count, quote
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from topiarist.desired.resolve import Desired
     from topiarist.inspection.describe import Description, ResolvedTopic
     from topiarist.model.state import ClusterState
     from topiarist.ports import PartitionInspector
     from topiarist.runs.inputs import RunInputs
+
+
+# The ``topiarist explain`` command: what a reason, a topic config or a field of a manifest means.
+
+
+def _complete_word(_context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from click.shell_completion import CompletionItem
+
+    from topiarist.inspection.explanation import list_words
+
+    return [CompletionItem(word) for word in list_words() if word.lower().startswith(incomplete.lower())]
+
+
+@click.command(
+    "explain",
+    cls=options.Command,
+    epilog="""\b
+Examples:
+  topiarist explain MoveNotAllowed
+  topiarist explain retention.ms
+  topiarist explain Topic.spec.moves
+
+\b
+Exit codes: 0 explained; 2 usage error, also for an unknown word.
+""",
+)
+@options.argument("word", metavar="REASON|CONFIG|FIELD", shell_complete=_complete_word)
+@options.format_option(("text", "json"))
+@options.color
+def explain_command(word: str, form: str) -> None:
+    """Explain a reason of an error or refusal, a topic config, or a field of a manifest.
+
+    A field is given by its path, or by the end of its path: moves.allow. Those of the project file begin with Project,
+    such as Project.owner. Needs neither manifests nor a cluster.
+    """
+    from topiarist.inspection.explanation import explain, list_words
+    from topiarist.schema.messages import did_you_mean
+
+    found = explain(word)
+    if not found:
+        hint = did_you_mean(word, list_words())
+        message = f"{quote(word)} is no reason, no topic config and no field of a manifest"
+        raise click.UsageError(f"{message}; {hint}" if hint else message)
+    if form == "json":
+        documents = [{"title": each.title, "meaning": each.meaning, "facts": dict(each.facts)} for each in found]
+        terminal.print_result(json.dumps(documents, indent=2, ensure_ascii=False) + "\n")
+        return
+    from topiarist.output.text.explanation import format_explanation
+
+    layout = terminal.make_layout(sys.stdout, Settings())
+    terminal.print_result("\n".join(format_explanation(layout, each) for each in found))
+
 
 _MAX_READS = 3
 """Maximum number of reads until cluster and topics are from one moment.

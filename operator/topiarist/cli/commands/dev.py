@@ -1,6 +1,7 @@
-"""The ``topiarist dev`` command: run a playground cluster until Ctrl-C.
+"""The commands for a user's own machine: ``topiarist dev``, a playground cluster, and ``topiarist completion``.
 
-ZooKeeper is real (``EmbeddedZooKeeper``); ``adapters.devcluster`` simulates the brokers and the controller.
+In the playground ZooKeeper is real (``EmbeddedZooKeeper``); ``adapters.devcluster`` simulates the brokers and the
+controller.
 """
 
 from __future__ import annotations
@@ -12,6 +13,34 @@ import click
 
 from topiarist.cli import options, terminal
 from topiarist.text import quote
+
+# The ``topiarist completion`` command: print a shell's completion script.
+
+
+@click.command(
+    "completion",
+    cls=options.Command,
+    epilog="""\b
+Examples:
+  topiarist completion bash > /etc/bash_completion.d/topiarist
+  eval "$(topiarist completion zsh)"
+  topiarist completion fish > ~/.config/fish/completions/topiarist.fish
+""",
+)
+@options.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion_command(context: click.Context, shell: str) -> None:
+    """Print a completion script for a shell.
+
+    The shell then completes commands, options, and the names of clusters and topics: from the manifests of the command
+    line, or else below the current folder, never from a cluster.
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    terminal.print_result(kind(context.find_root().command, {}, "topiarist", "_TOPIARIST_COMPLETE").source())
+
 
 _WELCOME_TEXT = """
 The test cluster is running at   {connect}

@@ -17,7 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.cli import options, terminal
-from topiarist.cli.settings import Settings
+from topiarist.cli.terminal import Settings
 from topiarist.drift.findings.finding import DriftClass
 from topiarist.errors import Exit, TopiaristError
 from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion, format_version

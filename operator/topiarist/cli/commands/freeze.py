@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from topiarist.cli import options, terminal
-from topiarist.cli.settings import Settings
+from topiarist.cli.terminal import Settings
 from topiarist.errors import Exit
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import click
 
 from topiarist.adapters.move_records import MovePreview, RecordsMove
 from topiarist.cli import options, terminal
-from topiarist.cli.settings import Settings
+from topiarist.cli.terminal import Settings
 from topiarist.errors import Diagnostic, Exit, InvalidManifests, Location
 from topiarist.model.moved_records import MovedRecords
 from topiarist.model.outcome import worst_exit_code

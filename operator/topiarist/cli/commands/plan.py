@@ -1,6 +1,6 @@
-"""The ``topiarist plan`` command: show the difference between manifests and clusters.
+"""The commands that check manifests: ``topiarist validate``, ``render`` and ``plan``.
 
-Sends no write. With ``--out`` it saves the plans for ``apply --plan`` and ``apply --reviewed``.
+They send no write. With ``--out``, ``plan`` saves the plans for ``apply --plan`` and ``apply --reviewed``.
 """
 
 from __future__ import annotations
@@ -11,6 +11,72 @@ import click
 
 from topiarist.cli import formats, options, terminal
 from topiarist.errors import Exit, InvalidManifests
+from topiarist.text import format_count
+
+# The ``topiarist validate`` command: check manifests without a cluster.
+
+
+@click.command(
+    "validate",
+    cls=options.TopicCommand,
+    epilog="""\b
+Examples:
+  topiarist validate topics/
+  topiarist validate topics/ --clusters clusters.yaml
+  git diff --name-only main -- '*.yaml' | xargs topiarist validate
+  topiarist validate topics/ --format sarif >topiarist.sarif
+  topiarist validate - < orders.yaml
+""",
+)
+@options.manifests
+@options.require_topics
+@options.format_option(["text", *formats.DIAGNOSTIC_FORMATS])
+def validate_command(form: str, **values: Any) -> None:
+    """Check manifests: syntax, schema, names, config values, and rules between fields.
+
+    Prints all errors, each with file, line and column, and ends with exit code 1 if there are any. Connects to nothing.
+    A topic may name a cluster without a Cluster document: that is an error with --platform or --clusters, else a
+    warning, and the checks that need the document are skipped.
+    """
+    from topiarist.runs.inputs import load_manifests
+
+    settings = options.build_settings(values)
+    try:
+        desired = load_manifests(settings, terminal.TerminalListener(settings), offline=True).desired
+    except InvalidManifests as error:
+        if form == "text":
+            raise
+        terminal.print_result(formats.format_diagnostics(form, error.errors, (), error.suppressed_count))
+        raise click.exceptions.Exit(int(error.reason.exit_code)) from None
+    if form != "text":
+        terminal.print_result(formats.format_diagnostics(form, (), desired.warnings))
+    elif settings.verbosity >= 0:
+        terminal.log(f"{format_count(desired.validated_count, 'topic')} valid")
+
+
+# The ``topiarist render`` command: print the specs after defaults and overrides are merged.
+
+
+@click.command(
+    "render",
+    cls=options.TopicCommand,
+    epilog="""\b
+Examples:
+  topiarist render topics/ --clusters clusters.yaml
+  topiarist render topics/ --cluster prod-eu
+""",
+)
+@options.manifests
+def render_command(**values: Any) -> None:
+    """Print one manifest per topic and cluster, with defaults and overrides merged."""
+    from topiarist.adapters.manifests import dump
+    from topiarist.desired.render import render_document
+    from topiarist.runs.inputs import load_manifests
+
+    settings = options.build_settings(values)
+    desired = load_manifests(settings, terminal.TerminalListener(settings), offline=True, with_policies=False).desired
+    documents = [render_document(spec) for specs in desired.specs.values() for spec in specs]
+    terminal.print_result(dump.dump_documents(documents))
 
 
 @click.command(

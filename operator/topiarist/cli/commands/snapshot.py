@@ -1,7 +1,7 @@
 """The ``topiarist snapshot`` command: write the state of clusters to files.
 
 Reads each cluster once and sends no write. ``plan``, ``describe``, ``list`` and ``drift`` read the files in place of
-the clusters. With ``--evidence`` a file has the usage of topics too (``runs.evidence``), and the newest file holds its
+the clusters. With ``--evidence`` a file has the usage of topics too (``runs.sessions``), and the newest file holds its
 whole history.
 """
 
@@ -69,9 +69,8 @@ def command(out: str, with_usage: bool, previous: str | None, **values: Any) -> 
     from topiarist.adapters.atomic_files import write_file
     from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
     from topiarist.reconcile import read_cluster
-    from topiarist.runs.evidence import read_with_usage
     from topiarist.runs.inputs import load_clusters
-    from topiarist.runs.sessions import ClusterSessions
+    from topiarist.runs.sessions import ClusterSessions, read_with_usage
 
     if previous is not None and not with_usage:
         raise click.UsageError("--previous is for --evidence")

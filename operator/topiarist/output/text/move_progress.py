@@ -1,6 +1,6 @@
 """The progress of moves as one line of text, for a terminal or a log.
 
-``cli.apply.move_progress`` has the clock and decides when a line is printed.
+``cli.execute`` has the clock and decides when a line is printed.
 """
 
 from __future__ import annotations

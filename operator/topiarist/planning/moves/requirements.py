@@ -1,6 +1,6 @@
 """Requirements of moves that a plan checks when it is made, and again when a saved plan is applied.
 
-``topic`` beside this module calls the functions for a new plan, ``filters/move_review.py`` for a saved one.
+``topic`` beside this module calls the functions for a new plan, ``filters/review.py`` for a saved one.
 """
 
 from __future__ import annotations

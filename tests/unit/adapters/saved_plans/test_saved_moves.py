@@ -13,7 +13,7 @@ from support.builders import PROD_CLUSTER, RACKLESS_BROKERS, plan, replica_lists
 from topiarist.adapters.saved_plans.decode import parse_plan_file
 from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps, encode_plans
 from topiarist.errors import Reason, TopiaristError
-from topiarist.filters.move_limit import limit_moves
+from topiarist.filters.chain import limit_moves
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import MoveReplicas, Plan
 from topiarist.model.spec import ClusterSpec

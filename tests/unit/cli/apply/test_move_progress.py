@@ -9,8 +9,8 @@ import pytest
 
 from support.states import cluster
 from topiarist.cli import terminal
-from topiarist.cli.apply.move_progress import MovePace, MoveProgressLog
-from topiarist.cli.settings import Settings
+from topiarist.cli.execute import MovePace, MoveProgressLog
+from topiarist.cli.terminal import Settings
 from topiarist.model.moves import MoveProgress, ReplicaMove
 from topiarist.model.plan import Plan
 

@@ -9,7 +9,7 @@ import pytest
 
 from support.builders import state, topic
 from topiarist.adapters import atomic_files
-from topiarist.cli.apply.report_file import ReportFile
+from topiarist.cli.execute import ReportFile
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import MoveKind, MoveProgress, ReplicaMove
 from topiarist.model.plan import MoveReplicas, Plan, Risk, RiskAssessment, TopicPlan

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kafka.protocol.sasl import SaslAuthenticateRequest, SaslHandshakeRequest
 
-from topiarist.adapters import secrets
+from topiarist.adapters import tls
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Connection
 from topiarist.adapters.tls import AuthRejected
@@ -43,11 +43,11 @@ class Authenticator:
     def check(self) -> None:
         """Read all secrets once, to report a missing one before connecting; raise ``CredentialsInvalid``."""
         if isinstance(self._access.sasl, SaslPassword):
-            secrets.read_secret(self._access.sasl.password)
+            tls.read_secret(self._access.sasl.password)
         if self._tokens:
             self._tokens.check()
         if self._access.tls:
-            secrets.build_ssl_context(self._access.tls)
+            tls.build_ssl_context(self._access.tls)
 
     def log_in(self, connection: Connection, deadline: float) -> float | None:
         """Log in if the access has a login; return the time of the monotonic clock to log in again, or None.
@@ -83,7 +83,7 @@ class Authenticator:
         from topiarist.adapters.kafka_admin.connection.mechanisms import make_exchange
 
         if isinstance(login, SaslPassword):
-            return make_exchange(login, secrets.read_secret(login.password))
+            return make_exchange(login, tls.read_secret(login.password))
         assert self._tokens
         return make_exchange(login, self._tokens.token(deadline))
 

@@ -15,7 +15,7 @@ import urllib.parse
 import urllib.request
 from typing import Any, NamedTuple
 
-from topiarist.adapters import secrets
+from topiarist.adapters import tls
 from topiarist.adapters.kafka_admin.connection.addresses import run_with_deadline
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import SaslOAuth
@@ -50,7 +50,7 @@ class TokenEndpoint:
     def check(self) -> None:
         """Check the address and read the secret and the CA once; raise ``CredentialsInvalid``."""
         self._build_opener()
-        secrets.read_secret(self._login.client_secret)
+        tls.read_secret(self._login.client_secret)
 
     def token(self, deadline: float) -> str:
         """Return a valid token. Raises ``AuthenticationFailed``, ``Unreachable`` and ``CredentialsInvalid``."""
@@ -64,7 +64,7 @@ class TokenEndpoint:
 
     def _fetch(self, deadline: float) -> _Token:
         opener = self._build_opener()
-        secret = secrets.read_secret(self._login.client_secret)
+        secret = tls.read_secret(self._login.client_secret)
         asked_at = time.monotonic()
         request = self._build_request(secret)
 
@@ -104,7 +104,7 @@ class TokenEndpoint:
         scheme = self._check_address()
         if scheme == "http":  # loopback only: a proxy would be another host
             return urllib.request.build_opener(_NoRedirect, urllib.request.ProxyHandler({}))
-        context = secrets.build_ssl_context(Tls(ca=self._login.ca))
+        context = tls.build_ssl_context(Tls(ca=self._login.ca))
         return urllib.request.build_opener(_NoRedirect, urllib.request.HTTPSHandler(context=context))
 
     def _check_address(self) -> str:

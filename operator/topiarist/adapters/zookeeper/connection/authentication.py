@@ -20,7 +20,7 @@ from kazoo.protocol.serialization import SASL, Auth
 from kazoo.retry import RetryFailedError
 
 from topiarist.adapters import tls
-from topiarist.adapters.secrets import build_ssl_context, read_secret
+from topiarist.adapters.tls import build_ssl_context, read_secret
 from topiarist.adapters.zookeeper.connection import sasl
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.credentials import Credentials, UserPassword

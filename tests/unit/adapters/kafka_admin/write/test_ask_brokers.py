@@ -10,7 +10,7 @@ from support.kafka.fake_cluster import answer_code, leave_out, lose_request, vet
 from support.kafka.write_bench import Bench
 from topiarist.adapters.kafka_admin.write.ask_brokers import ask_brokers
 from topiarist.cli.formats import format_plans
-from topiarist.cli.settings import Settings
+from topiarist.cli.terminal import Settings
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.plan import AddPartitions, CreateTopic, Plan, TopicPlan, UpdateConfig
 from topiarist.reconcile import withhold_vetoed_changes

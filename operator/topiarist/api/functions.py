@@ -1,7 +1,7 @@
-"""Applies plans and manifests for a caller in Python; no person is asked, so risky changes need approvals.
+"""The functions for a caller in Python: load manifests, read clusters, make, parse and apply plans.
 
-``planning`` makes the plans. ``runs.modes`` and ``runs.execute`` have the guards and the writes, as for the command
-line with ``--yes``.
+``runs.modes`` and ``runs.execute`` have the guards and the writes, as for the command line with ``--yes``; no person is
+asked, so risky changes need approvals.
 """
 
 from __future__ import annotations
@@ -9,19 +9,152 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from topiarist.api.planning import Plans, to_bytes
-from topiarist.errors import Exit, Reason, TopiaristError
+from topiarist.adapters.saved_plans.decode import parse_plan_file
+from topiarist.adapters.saved_plans.encode import dumps, encode_plans
+from topiarist.errors import Diagnostic, Exit, Reason, TopiaristError
 from topiarist.model.outcome import ReconcileReport, Result, worst_exit_code
-from topiarist.model.plan import Risk
+from topiarist.model.plan import Plan, Risk
 from topiarist.model.run_options import RiskApproval
+from topiarist.model.spec import TopicSpec
+from topiarist.model.state import ClusterState
+from topiarist.output.html import plan as html
+from topiarist.output.markdown import plan as markdown
+from topiarist.output.text import plan as text
+from topiarist.output.text.layout import TextLayout
+from topiarist.ports import PartitionInspector
+from topiarist.reconcile import read_cluster
 from topiarist.runs import execute, inputs
-from topiarist.runs.listener import SILENT, RunListener
+from topiarist.runs.execute import wait_for_controllers
 from topiarist.runs.modes import ApplyManifests, ApplyReviewed, ApplySavedPlan, PlanFile
 from topiarist.runs.sessions import ClusterSessions
-from topiarist.runs.settings import RunSettings, check_settings, parse_risk_approval
-from topiarist.runs.wait import wait_for_controllers
+from topiarist.runs.settings import SILENT, RunListener, RunSettings, check_settings, parse_risk_approval
+
+
+class Manifests(Struct, frozen=True):
+    """Valid manifests: the names of the topics of each cluster, sorted, and the warnings about the documents.
+
+    The name of the cluster of an address without a Cluster document is empty.
+    """
+
+    topics: Mapping[str, tuple[str, ...]]
+    warnings: tuple[Diagnostic, ...]
+
+
+def load_manifests(settings: RunSettings, listener: RunListener = SILENT) -> Manifests:
+    """Load and check the manifests of a run as ``topiarist validate`` does: together, without any cluster.
+
+    Raises ``InvalidManifests`` with every error, or ``TopiaristError``.
+    """
+    check_settings(settings, needs_paths=True)
+    desired = inputs.load_manifests(settings, listener, offline=True).desired
+    return Manifests(
+        {name: _topic_names(desired.specs[name]) for name in sorted(desired.clusters)}, tuple(desired.warnings)
+    )
+
+
+def _topic_names(specs: Sequence[TopicSpec]) -> tuple[str, ...]:
+    return tuple(spec.topic for spec in specs)
+
+
+class ClusterStates(Struct, frozen=True):
+    """The states of clusters by name, and the error of each cluster that could not be read."""
+
+    states: Mapping[str, ClusterState]
+    errors: Mapping[str, TopiaristError]
+
+
+def read_clusters(settings: RunSettings, listener: RunListener = SILENT) -> ClusterStates:
+    """Read the clusters of a run, or their snapshots; write nothing.
+
+    The clusters are those of the Cluster documents in the paths, or that of the address. Topics are not read.
+
+    Raises ``InvalidManifests`` with every error of the documents, or ``TopiaristError``. The error of one cluster is in
+    the result.
+    """
+    check_settings(settings)
+    specs = inputs.load_clusters(settings, listener)
+
+    def read(name: str, cluster: PartitionInspector) -> ClusterState:
+        return read_cluster(cluster, specs[name].cluster_id)
+
+    with ClusterSessions(specs, settings, listener, keep_open=False) as sessions:
+        states = sessions.map_clusters(read)
+    return ClusterStates(states, dict(sessions.errors))
+
+
+class Plans(Struct, frozen=True):
+    """The plans of a run, in order of the names of their clusters.
+
+    ``errors`` has the error of each cluster that could not be planned, by name; an empty name stands for an error of
+    several clusters. It is empty unless ``make_plans`` was told to keep going.
+    """
+
+    plans: tuple[Plan, ...]
+    errors: Mapping[str, TopiaristError] = field(default_factory=dict)
+
+    @property
+    def has_changes(self) -> bool:
+        """Return whether applying the plans would write anything."""
+        return any(plan.has_changes for plan in self.plans)
+
+    @property
+    def has_refusals(self) -> bool:
+        """Return whether anything was refused."""
+        return any(plan.has_refusals for plan in self.plans)
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of the plans, in hex; equal plans have equal fingerprints."""
+        return str(encode_plans(self.plans)["fingerprint"])
+
+    def to_json(self) -> str:
+        """Return the content of a plan file: ASCII text for ``apply_plans``, ``parse_plans`` and ``apply --plan``."""
+        return dumps(encode_plans(self.plans))
+
+    def to_text(self) -> str:
+        """Return the plans as ``topiarist plan`` prints them, in 80 columns, without color."""
+        return text.format_plans(self.plans, TextLayout())
+
+    def to_html(self, root: str) -> str:
+        """Return the plans as one HTML page; file locations are relative to the folder ``root``."""
+        return html.format_plans(self.plans, sorted(self.errors), root)
+
+    def to_markdown(self, root: str) -> str:
+        """Return the comment of a pull request; file locations are relative to the folder ``root``."""
+        return markdown.format_plans(self.plans, sorted(self.errors), root)
+
+
+def make_plans(settings: RunSettings, listener: RunListener = SILENT, *, keep_going: bool = False) -> Plans:
+    """Plan the manifests of a run on their clusters, or on snapshots, without the changes that the run may not make.
+
+    Policies are evaluated, and budgets and refusals count, as in ``topiarist plan``. Nothing is written.
+
+    Raises ``InvalidManifests`` with every error of the manifests, or ``TopiaristError``. The error of one cluster is
+    raised too, after all clusters were read; if ``keep_going``, it is in the result, with the plans of the others.
+    """
+    check_settings(settings, needs_paths=True)
+    run = inputs.load_manifests(settings, listener)
+    with ClusterSessions(run.desired.targeted_clusters, settings, listener, keep_open=False) as sessions:
+        found = sessions.read_and_plan(run.desired, settings.run_options)
+        plans = tuple(run.filter_plan(plan, settings) for plan in found)
+    if sessions.failures and not keep_going:
+        raise sessions.failures[0][1]
+    return Plans(plans, dict(sessions.failures))
+
+
+def parse_plans(content: str | bytes, name: str = "the plan") -> Plans:
+    """Return the plans in JSON of ``Plans.to_json``; ``name`` is for messages.
+
+    Raises ``TopiaristError``: ``NotAPlan``, ``PlanTooNew`` or ``PlanEdited``, also for a changed byte.
+    """
+    return Plans(parse_plan_file(to_bytes(content), name))
+
+
+def to_bytes(content: str | bytes) -> bytes:
+    """Return the content of a plan file as bytes; what is no ASCII text is no plan, and is refused as one."""
+    return content.encode(errors="surrogatepass") if isinstance(content, str) else content
 
 
 def approve_risk(risk: Risk, topics: Sequence[str]) -> RiskApproval:
