@@ -7,7 +7,6 @@ manifest. Durations and sizes are in units for people: ``604800000`` ms is ``7 d
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 
@@ -39,6 +38,8 @@ def escape(text: str) -> str:
 
     For text with characters that look like other characters.
     """
+    import json  # not above: most runs need neither this text nor JSON
+
     return json.dumps(text if len(text) <= 60 else f"{text[:57]}...")
 
 

@@ -7,7 +7,6 @@ a ``Settings`` value.
 
 from __future__ import annotations
 
-import getpass
 import re
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -124,6 +123,8 @@ def _user_name() -> str:
 
     Returns an empty string if the system has no name for the user; no option accepts an empty value.
     """
+    import getpass
+
     try:
         return getpass.getuser()
     except (KeyError, OSError):
