@@ -1,4 +1,4 @@
-"""What a start imports: help needs no machinery, a plan only what it uses. Modules are counted, and no time is measured.
+"""What a start imports: help needs no machinery, a plan only what it uses. Modules are counted; no time is measured.
 
 The last test holds the recipes of ``cli.main`` and ``runs.settings``: no command and no option is forgotten.
 """
