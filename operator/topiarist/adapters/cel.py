@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from topiarist import extras
+from topiarist.errors import missing_packages_error
 from topiarist.model.policy import (
     CHANGE_VARIABLES,
     TOPIC_VARIABLES,
@@ -33,7 +33,7 @@ try:
     from cel_expr_python import cel
     from cel_expr_python.ext import ext_optional
 except ImportError as missing:  # not every system has a wheel; without the library, policies must not be skipped
-    raise extras.missing_packages_error("policy", "the evaluation of Policy documents") from missing
+    raise missing_packages_error("policy", "the evaluation of Policy documents") from missing
 
 MAX_LOOPS = 4
 """Calls of all, exists, exists_one, map, filter and optMap in one expression: nested calls multiply their cost."""

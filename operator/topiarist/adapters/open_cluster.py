@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from topiarist.errors import Reason, TopiaristError
-from topiarist.extras import missing_packages_error
+from topiarist.errors import Reason, TopiaristError, missing_packages_error
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.moved_records import LeftRecords
 from topiarist.model.spec import ClusterSpec

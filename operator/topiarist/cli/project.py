@@ -1,6 +1,6 @@
 """The project file of a run: found above the working folder, or named by ``--project``.
 
-``parameters.apply_project`` takes values from it for the options and arguments that are not given. ``name_completion``
+``parameters.apply_project`` takes values from it for the options and arguments that are not given. ``parameters`` also
 completes names from the same manifests. ``adapters.manifests.project_file`` parses the file.
 """
 

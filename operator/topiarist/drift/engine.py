@@ -13,7 +13,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from topiarist import extras
 from topiarist.adapters.devcluster.zookeeper_server import find_java
 from topiarist.drift.history.previous import PreviousReport, load_previous
 from topiarist.drift.outputs.folder import ReportFolder
@@ -22,7 +21,7 @@ from topiarist.drift.report import ReportJob, Runner, compare_and_write, run_her
 from topiarist.drift.snapshots import SnapshotInventory
 from topiarist.drift.task import LiveCluster, local_snapshot
 from topiarist.drift.uris import REMOTE_REASON, is_remote, spark_required_reason
-from topiarist.errors import Reason, TopiaristError
+from topiarist.errors import Reason, TopiaristError, missing_packages_error
 from topiarist.model.spec import ClusterSpec
 from topiarist.text import format_count, printable
 
@@ -96,7 +95,7 @@ def require_spark(hint: str = _HINT_PYTHON_ENGINE) -> None:
     if is_spark_submit():
         return
     if importlib.util.find_spec("pyspark") is None:
-        raise extras.missing_packages_error("drift", "comparing by Spark", hint)
+        raise missing_packages_error("drift", "comparing by Spark", hint)
     try:
         find_java("compare by Spark")
     except TopiaristError as error:
@@ -124,7 +123,7 @@ class Engine(ABC):
     def open_history(self, path: str) -> RunHistory:
         """Return the history in a folder. Raises ``PrerequisiteMissing`` if pyarrow is missing."""
         if importlib.util.find_spec("pyarrow") is None:
-            raise extras.missing_packages_error("history", "--history")
+            raise missing_packages_error("history", "--history")
         from topiarist.drift.history.parquet import ParquetHistory
 
         return ParquetHistory(path)

@@ -23,7 +23,7 @@ None for a version that no level tells apart: ZooKeeper mode alone, or KRaft mod
 
 To support a new Kafka version, such as 4.5:
 
-1. Add a row: 4.5 with the lowest level of ``IBP_4_5`` in Kafka's ``MetadataVersion``. All other code, help texts and
+1. Add a row: 4.5 with the lowest level of IBP 4.5 in Kafka's class MetadataVersion. All other code, help texts and
    messages take the versions from this table.
 2. Add its topic configs, and what it changes of others: ``kafka/config_table.py`` has the recipe.
 3. Run ``make generate``, which writes the version to ``schemas/cluster.json`` and what is made from it, and

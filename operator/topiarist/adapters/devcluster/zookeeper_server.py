@@ -18,9 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from topiarist import extras
 from topiarist.adapters.devcluster.child_process import SupervisedProcess, free_port
-from topiarist.errors import Reason, TopiaristError
+from topiarist.errors import Reason, TopiaristError, missing_packages_error
 
 MIN_JAVA_VERSION = 17
 
@@ -211,7 +210,7 @@ def find_jars() -> list[Path]:
     """
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
-        raise extras.missing_packages_error("drift", "the embedded ZooKeeper, which runs from the jars of PySpark,")
+        raise missing_packages_error("drift", "the embedded ZooKeeper, which runs from the jars of PySpark,")
     folder = Path(spec.origin).parent / "jars"
     jars_by_pattern = {pattern: sorted(folder.glob(pattern)) for pattern in _JAR_PATTERNS}
     missing = [pattern for pattern, jars in jars_by_pattern.items() if not jars]

@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from topiarist import extras
 from topiarist.cli import options
+from topiarist.errors import missing_packages_error
 from topiarist.runs import settings as run_settings
 from topiarist.text import quote
 
@@ -136,7 +136,7 @@ def command(namespace: str | None, namespaces: tuple[str, ...], listen: tuple[st
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith("topiarist"):
             raise
-        raise extras.missing_packages_error("operator", "topiarist operator") from error
+        raise missing_packages_error("operator", "topiarist operator") from error
 
     home = namespace or (_NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else "")
     if not home:

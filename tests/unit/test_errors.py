@@ -12,7 +12,7 @@ import pytest
 
 import topiarist
 from support.checkout import ROOT
-from topiarist import extras
+from topiarist import errors
 from topiarist.cli.main import run
 from topiarist.errors import Exit
 
@@ -40,7 +40,7 @@ def without(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
 @pytest.mark.parametrize("extra", [name for name in EXTRAS if name != "dev"])
 def test_requirements_are_those_of_the_project(extra: str) -> None:
     """The requirements equal those of ``pyproject.toml``, so pip accepts them."""
-    assert sorted(extras.read_requirements(extra).values()) == sorted(EXTRAS[extra])
+    assert sorted(errors.read_requirements(extra).values()) == sorted(EXTRAS[extra])
 
 
 def test_the_operator_without_its_extra(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,7 +55,7 @@ def test_the_operator_without_its_extra(monkeypatch: pytest.MonkeyPatch, capsys:
 def test_the_operator_without_all_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The error names every package if none is installed, and never the extra on a registry."""
     without(monkeypatch, *(re.split("[><=]", requirement)[0] for requirement in EXTRAS["operator"]))
-    said = str(extras.missing_packages_error("operator", "this"))
+    said = str(errors.missing_packages_error("operator", "this"))
     assert all(f"'{requirement}'" in said for requirement in EXTRAS["operator"])
     assert "topiarist[" not in said
 
@@ -78,7 +78,7 @@ def test_where_the_project_is_only_unpacked(monkeypatch: pytest.MonkeyPatch) -> 
         raise metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(metadata, "requires", requires)
-    assert str(extras.missing_packages_error("operator", "this")) == (
+    assert str(errors.missing_packages_error("operator", "this")) == (
         "this needs packages that are not installed: install topiarist with its extra operator (extra operator)"
     )
 
