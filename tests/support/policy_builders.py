@@ -11,7 +11,8 @@ from topiarist.adapters.manifests.loader import read_annotations
 from topiarist.desired import parse
 from topiarist.desired.merge import merge
 from topiarist.desired.resolve import Desired
-from topiarist.filters.policies import PolicyEvaluator, PolicyResult, evaluate_policies
+from topiarist.filters.chain import PolicyResult
+from topiarist.filters.policies import PolicyEvaluator, evaluate_policies
 from topiarist.model import spec as spec_
 from topiarist.model.policy import Policy, Rule
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec

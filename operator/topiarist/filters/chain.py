@@ -22,9 +22,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
-from topiarist.errors import Reason
+from topiarist.errors import Diagnostic, Reason
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import (
     AddPartitions,
@@ -53,6 +54,17 @@ PlanFilter = Callable[[Plan], Plan]
 def keep_all(plan: Plan) -> Plan:
     """Return the plan unchanged."""
     return plan
+
+
+class PolicyResult(Struct, frozen=True):
+    """The result of the policies of a run.
+
+    ``errors`` and ``warnings`` are known before any connection is made; ``plan_filter`` is for the plans.
+    """
+
+    errors: Sequence[Diagnostic] = ()
+    warnings: Sequence[Diagnostic] = ()
+    plan_filter: PlanFilter = keep_all
 
 
 def filter_changes(plan: Plan, find_issue: Callable[[TopicPlan, Change], Issue | None]) -> Plan:

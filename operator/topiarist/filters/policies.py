@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from topiarist.desired.limits import limit_errors
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Diagnostic, InvalidManifests, Location, Reason
-from topiarist.filters.chain import PlanFilter, keep_all
+from topiarist.filters.chain import PolicyResult
 from topiarist.kafka.types import format_version
 from topiarist.model.moves import MoveKind
 from topiarist.model.plan import (
@@ -245,17 +245,6 @@ _MAX_SHOWN_CLUSTERS = 3
 
 AnnotationLookup = Callable[[Manifest], Mapping[str, str]]
 """Returns ``metadata.annotations`` of a topic's document; called only if a rule uses annotations."""
-
-
-class PolicyResult(Struct, frozen=True):
-    """The result of the policies of a run.
-
-    ``errors`` and ``warnings`` are known before any connection is made; ``plan_filter`` is for the plans.
-    """
-
-    errors: Sequence[Diagnostic] = ()
-    warnings: Sequence[Diagnostic] = ()
-    plan_filter: PlanFilter = keep_all
 
 
 def evaluate_policies(

@@ -25,7 +25,7 @@ from topiarist.desired.duplicates import duplicate_document_errors, index_cluste
 from topiarist.desired.resolve import Desired, resolve, unknown_cluster_hint
 from topiarist.desired.selection import select_with_groups
 from topiarist.errors import Diagnostic, InvalidManifests, Reason
-from topiarist.filters.chain import PlanFilter, apply_filters, keep_all, limit_moves
+from topiarist.filters.chain import PlanFilter, PolicyResult, apply_filters, keep_all, limit_moves
 from topiarist.filters.limits import NO_LIMITS, LimitFilter
 from topiarist.kafka.names import matches_any
 from topiarist.model.access import KafkaAccess, Via, ZooKeeperAccess
@@ -39,7 +39,6 @@ from topiarist.text import format_count
 
 if TYPE_CHECKING:
     from topiarist.drift.findings.exceptions import DriftException
-    from topiarist.filters.policies import PolicyResult
 
 
 # Documents that are left out of a run because they are invalid, so that the rest of the manifests can be used.
@@ -210,12 +209,11 @@ def load_manifests(
         invalid_clusters=documents.invalid_clusters,
         unchecked_parts="defaults and policies" if policies else "defaults",
     )
-    result = _evaluate_policies(policies, desired, documents.clusters, validate_only=offline) if policies else None
+    result = _evaluate_policies(policies, desired, documents.clusters, validate_only=offline)
     limits = LimitFilter(policies, desired)  # all topics count, also those that the run does not select
     found = [*_judge(documents, desired, settings, offline=offline)]
+    found += [*_at(_Level.ERROR, result.errors), *_at(_Level.WARNING, result.warnings)]
     found += _judge_limits(limits) if offline else ()
-    found += [(_Level.ERROR, each) for each in (result.errors if result else ())]
-    found += [(_Level.WARNING, each) for each in (result.warnings if result else ())]
     _report_foreign(loaded, listener)
     if errors := {each for level, each in found if level is _Level.ERROR}:
         listener.on_warnings([each for level, each in found if level is _Level.FILE])
@@ -226,7 +224,7 @@ def load_manifests(
         desired = _select_topics(desired, settings, listener)
     return RunInputs(
         desired,
-        result.plan_filter if result else keep_all,
+        result.plan_filter,
         limits,
         exceptions,
         documents.invalid,
@@ -246,18 +244,22 @@ class _Level(Enum):
 _Judged = tuple[_Level, Diagnostic]
 
 
+def _at(level: _Level, diagnostics: Iterable[Diagnostic]) -> Iterator[_Judged]:
+    return ((level, each) for each in diagnostics)
+
+
 def _judge(documents: Documents, desired: Desired, settings: RunSettings, *, offline: bool) -> Iterator[_Judged]:
     """Yield what is wrong in the documents of a run, alone and together."""
-    yield from ((_Level.ERROR, each) for each in (*documents.errors, *desired.errors))
-    yield from ((_Level.WARNING, each) for each in desired.warnings)
+    yield from _at(_Level.ERROR, (*documents.errors, *desired.errors))
+    yield from _at(_Level.WARNING, desired.warnings)
     if not offline and not settings.snapshot:
-        yield from ((_Level.ERROR, each) for each in _find_missing_addresses(desired.targeted_clusters))
+        yield from _at(_Level.ERROR, _find_missing_addresses(desired.targeted_clusters))
     place = None
     if not documents.topics and not documents.loaded.invalid_documents:
         no_topic = _make_no_topic_warning(settings.paths)
         place = no_topic.location
         yield (_Level.ERROR if settings.require_topics else _Level.WARNING), no_topic
-    yield from ((_Level.FILE, each) for each in documents.loaded.warnings if each.location != place)
+    yield from _at(_Level.FILE, (each for each in documents.loaded.warnings if each.location != place))
 
 
 def _judge_limits(limits: LimitFilter) -> Iterator[_Judged]:
@@ -325,6 +327,8 @@ def _leave_out_invalid(documents: Documents, settings: RunSettings, listener: Ru
 def _evaluate_policies(
     policies: Sequence[Policy], desired: Desired, clusters: Mapping[str, ClusterSpec], *, validate_only: bool
 ) -> PolicyResult:
+    if not policies:
+        return PolicyResult()
     # A run without policies needs none of this; importing the CEL library takes 40 ms.
     from topiarist.adapters import cel
     from topiarist.filters.policies import PolicyEvaluator, evaluate_policies

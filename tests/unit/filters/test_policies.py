@@ -37,9 +37,9 @@ from topiarist.adapters.manifests.loader import load_manifests
 from topiarist.desired import parse
 from topiarist.desired.merge import merge
 from topiarist.errors import InvalidManifests, Location, Reason
+from topiarist.filters.chain import PolicyResult
 from topiarist.filters.policies import (
     EvaluationErrors,
-    PolicyResult,
     UsageAt,
     bind_change,
     bind_cluster,
