@@ -8,12 +8,14 @@ texts as the file has them. The account converts them only where Kafka has a num
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, NamedTuple
 
+from topiarist.errors import FieldPath
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_table import MAX_BY_TYPE, THROTTLE_CONFIGS, TOPIC_CONFIGS
+from topiarist.model.spec import Source
 from topiarist.text import LOOKS_LIKE_TEMPLATE, RENDER_HINT, TEMPLATE_MARKER
 
 NO_COUNTERPART = "topiarist has no counterpart"
@@ -25,15 +27,17 @@ _NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,18})(?:\.[0-9]{1,30})?(?:[eE][-+]?[0-
 _FREE_TEXT = {"annotations", "description"}
 """Fields with text for people, in which braces are no template."""
 
-Path = tuple[str | int, ...]
-
 
 class ForeignDocument(NamedTuple):
-    """A document of another tool: mappings, lists, texts and None; its file, and the line of each path (0: unknown)."""
+    """A document of another tool: mappings, lists, texts and None; its file, and the source with its positions."""
 
     body: Any
     file: str
-    line_of: Callable[[Path], int] = lambda path: 0
+    source: Source
+
+    def line_of(self, path: FieldPath) -> int:
+        """Return the line of the value at a path, or of its nearest ancestor with a place, from 1."""
+        return self.source.locate(path).line
 
 
 class LeftOut(NamedTuple):
@@ -58,7 +62,9 @@ class LeftOut(NamedTuple):
 class Fields:
     """One mapping of a document. ``left_out`` collects what has no counterpart; all mappings of a run share it."""
 
-    def __init__(self, document: ForeignDocument, left_out: list[LeftOut], body: Any = None, path: Path = ()) -> None:
+    def __init__(
+        self, document: ForeignDocument, left_out: list[LeftOut], body: Any = None, path: FieldPath = ()
+    ) -> None:
         self._document = document
         self._left_out = left_out
         self._path = path
@@ -188,7 +194,7 @@ class Fields:
             if name not in self._taken:
                 self.leave_out(name, reason)
 
-    def _add(self, below: Path, value: Any, reason: str, *, is_expected: bool = False) -> None:
+    def _add(self, below: FieldPath, value: Any, reason: str, *, is_expected: bool = False) -> None:
         path = (*self._path, *below)
         field = ".".join(map(str, path))
         shown = "" if value is None else _shorten(value)
@@ -213,7 +219,7 @@ def template_reason(text: str) -> str:
     return f"{LOOKS_LIKE_TEMPLATE} ({found[0]}): {RENDER_HINT}" if found else ""
 
 
-def _find_texts(value: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+def _find_texts(value: Any, path: FieldPath = ()) -> Iterator[tuple[FieldPath, str]]:
     """Yield each text of a value with its path; fields with text for people are left out."""
     if isinstance(value, str):
         yield path, value

@@ -215,8 +215,7 @@ def diagnose_documents(file: File) -> Iterator[DiagnosedDocument | Diagnostic]:
     Yields a ``Diagnostic`` where a document or the whole file is unreadable.
     """
     has_own_document = False
-    for found in compose_file(file):
-        document = found if isinstance(found, Diagnostic) else _diagnose_document(file, found)
+    for document in read_documents(file):
         # Ambiguous characters may be why a document is unreadable: some editors count lines differently than YAML.
         has_own_document = has_own_document or isinstance(document, Diagnostic) or is_topiarist_document(document.body)
         yield document
@@ -225,16 +224,18 @@ def diagnose_documents(file: File) -> Iterator[DiagnosedDocument | Diagnostic]:
             yield _make_diagnostic(file, flaw)
 
 
-def compose_file(file: File, composer: type[Composer] = Composer) -> Iterator[ComposedDocument | Diagnostic]:
-    """Yield the node tree of each document of a file, with its place in the file.
+def read_documents(
+    file: File, composer: type[Composer] = Composer, reader: type[DocumentReader] | None = None
+) -> Iterator[DiagnosedDocument | Diagnostic]:
+    """Yield the documents of a file as ``reader`` reads their node trees, which ``composer`` builds.
 
     Yields a ``Diagnostic`` where a document or the whole file is unreadable, one for a file that is a template.
     """
     flaws = _find_flaws(file)
     for flaw in flaws:
         yield _make_diagnostic(file, flaw)
-    if not flaws:
-        yield from _compose_text(file, file.data.decode("utf-8-sig"), composer)
+    for found in () if flaws else _compose_text(file, file.data.decode("utf-8-sig"), composer):
+        yield found if isinstance(found, Diagnostic) else _read_document(file, found, reader or DocumentReader)
 
 
 def _find_flaws(file: File) -> list[SyntaxIssue]:
@@ -285,27 +286,30 @@ def _find_template(text: str, index: int) -> SyntaxIssue | None:
     return SyntaxIssue(len(lines), len(last), f"found {found[1]}: {LOOKS_LIKE_TEMPLATE}", RENDER_HINT)
 
 
-def _diagnose_document(file: File, composed: ComposedDocument) -> DiagnosedDocument:
+def _read_document(file: File, composed: ComposedDocument, reader: type[DocumentReader]) -> DiagnosedDocument:
     line = composed.line_offset
     source = Document(file, composed.start, composed.end, line + composed.line)
     source.root = composed.root, composed.line
     if composed.root.is_scalar and composed.root.is_plain and not composed.root.text and not composed.root.issues:
         return DiagnosedDocument(None, source, [], 0)
-    diagnoser = _DocumentDiagnoser(file.name, line + 1)
-    return DiagnosedDocument(
-        diagnoser.build_value(composed.root, ()), source, diagnoser.issues, diagnoser.suppressed_count
-    )
+    reading = reader(file.name, line + 1)
+    return DiagnosedDocument(reading.read_document(composed.root), source, reading.issues, reading.suppressed_count)
 
 
-def describe_key_of_no_text(key: Node) -> tuple[str, str]:
+def _describe_key_of_no_text(key: Node) -> tuple[str, str]:
     """Return message and hint for a list or a mapping as a key: ``{{ name }}`` without quotes is one."""
     if key.pairs and all(value.is_scalar and not value.text for _, value in key.pairs):
         return f"found {{{{: {LOOKS_LIKE_TEMPLATE}", RENDER_HINT
     return "found a list or a mapping as a key, wanted text", ""
 
 
-class _DocumentDiagnoser:
-    """A builder of plain values from the nodes of one document, which collects their issues."""
+class DocumentReader:
+    """A reader of the node tree of one document as plain values, which collects its issues.
+
+    This one reads manifests. ``texts`` has the one for documents of other tools.
+    """
+
+    max_errors = MAX_ERRORS
 
     def __init__(self, name: str, line: int) -> None:
         self._name = name
@@ -315,17 +319,22 @@ class _DocumentDiagnoser:
         self.issues: list[LocatedIssue] = []
         self.suppressed_count = 0
 
-    def build_value(self, node: Node, path: FieldPath) -> Any:
+    def read_document(self, root: Node) -> Any:
+        """Return the plain content of a document."""
+        return self.read_node(root, ())
+
+    def read_node(self, node: Node, path: FieldPath) -> Any:
         """Return the plain content of a node; the text of a scalar without one meaning."""
         for fault in node.issues:
-            self._add_issue(node, path, *fault)
+            self.add_issue(node, path, *fault)
         if node.pairs is not None:
-            return self._build_mapping(node.pairs, path)
+            return self.read_mapping(node.pairs, path)
         if node.items is not None:
-            return [self.build_value(item, (*path, index)) for index, item in enumerate(node.items)]
-        return node.text if node.issues else self._build_scalar(node, path)
+            return [self.read_node(item, (*path, index)) for index, item in enumerate(node.items)]
+        return self.read_scalar(node, path)
 
-    def _build_mapping(self, pairs: list[tuple[Node, Node]], path: FieldPath) -> dict[str, Any]:
+    def read_mapping(self, pairs: list[tuple[Node, Node]], path: FieldPath) -> dict[str, Any]:
+        """Return the fields of a mapping; of a repeated field the first."""
         mapping: dict[str, Any] = {}
         first: dict[str, Node] = {}
         for key, child in pairs:
@@ -334,41 +343,44 @@ class _DocumentDiagnoser:
                 continue
             if name in first:
                 hint = f"keep one of them; the first is on line {first[name].line + self._line}"
-                self._add_issue(key, (*path, FieldKey(name)), f"found the field {printable(name)} twice", hint)
+                self.add_issue(key, (*path, FieldKey(name)), f"found the field {printable(name)} twice", hint)
                 # A document with topiarist's API group in either field is validated and not skipped as foreign.
                 if path == () and name == "apiVersion" and is_topiarist_document({name: child.text}):
                     mapping[name] = child.text
                 continue
             first[name] = key
-            mapping[name] = self.build_value(child, (*path, name))
+            mapping[name] = self.read_node(child, (*path, name))
         return mapping
 
     def _read_key(self, key: Node, path: FieldPath) -> str | None:
         if not key.is_scalar:
-            self._add_issue(key, path, *describe_key_of_no_text(key))
+            self.add_issue(key, path, *_describe_key_of_no_text(key))
             return None
         path = (*path, FieldKey(key.text))
         for fault in key.issues:
-            self._add_issue(key, path, *fault)
-        if not key.issues:
-            self._build_scalar(key, path, is_key=True)
+            self.add_issue(key, path, *fault)
+        self.read_scalar(key, path, is_key=True)
         return key.text
 
-    def _build_scalar(self, node: Node, path: FieldPath, *, is_key: bool = False) -> Any:
+    def read_scalar(self, node: Node, path: FieldPath, *, is_key: bool = False) -> Any:
+        """Return the value of a scalar; its text if it has issues, or without one meaning."""
+        if node.issues:
+            return node.text
         if not node.is_plain:
             if found := CONTROL_CHARACTERS.search(node.text):
-                self._add_issue(node, path, f"found the control character U+{ord(found[0]):04X} in text", "remove it")
+                self.add_issue(node, path, f"found the control character U+{ord(found[0]):04X} in text", "remove it")
             return node.text
         try:
             return self._keys[node.text] if is_key else self._scalars[node.text]
         except AmbiguousScalar as error:
             # A key is never a boolean, so the hint must not suggest one: only quotes solve this.
             hint = error.hint.removesuffix(", or write true or false") if is_key else error.hint
-            self._add_issue(node, path, error.message, hint, text=node.text)
+            self.add_issue(node, path, error.message, hint, text=node.text)
             return node.text
 
-    def _add_issue(self, node: Node, path: FieldPath, message: str, hint: str = "", *, text: str | None = None) -> None:
-        if len(self.issues) >= MAX_ERRORS:
+    def add_issue(self, node: Node, path: FieldPath, message: str, hint: str = "", *, text: str | None = None) -> None:
+        """Add an issue of a node; count it only, if there are too many."""
+        if len(self.issues) >= self.max_errors:
             self.suppressed_count += 1
             return
         place = Location(self._name, node.line + self._line, node.column + 1)

@@ -108,9 +108,6 @@ class NodeIssue(NamedTuple):
     hint: str = ""
 
 
-DIRECTIVE_ISSUE = NodeIssue("found a % directive", "remove it: YAML parsers differ on it")
-
-
 class LimitExceeded(Exception):
     """A document that is too large or too deep to continue with its file.
 
@@ -186,6 +183,9 @@ class Composer:
 
     max_depth = MAX_DEPTH
     max_entries = MAX_ENTRIES
+    directive_issues: tuple[NodeIssue, ...] = (
+        NodeIssue("found a % directive", "remove it: YAML parsers differ on it"),
+    )
 
     def __init__(self, text: str | bytes) -> None:
         self._next_event = make_event_reader(text)
@@ -199,7 +199,7 @@ class Composer:
                 self._entry_count = 0
                 root = self._compose_node(self._next_event(), 0)
                 if event.version or event.tags:
-                    root.issues += (DIRECTIVE_ISSUE,)
+                    root.issues += self.directive_issues
                 end = self._next_event().end_mark.index
                 yield ComposedDocument(root, mark.index - mark.column, end, mark.line)
 
