@@ -25,7 +25,7 @@ from crd import definition_files, policy_files
 from topiarist.adapters.manifests.loader import load_manifests
 from topiarist.desired.parse import parse_policy
 from topiarist.kafka.config_table import TOPIC_CONFIGS, ConfigDef
-from topiarist.kafka.types import MIN_KAFKA_VERSION
+from topiarist.kafka.types import KAFKA_VERSIONS, MIN_KAFKA_VERSION, format_version
 from topiarist.model.policy import Policy
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -87,6 +87,9 @@ def generate_schema(path: Path) -> str:
     definitions["config"]["properties"] = {
         name: config_schema(definition) for name, definition in TOPIC_CONFIGS.items()
     }
+    spec = schema["properties"]["spec"]["properties"]
+    if "kafkaVersion" in spec:
+        spec["kafkaVersion"]["enum"] = [*map(format_version, KAFKA_VERSIONS)]
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -22,7 +22,7 @@ from topiarist.cli.settings import Settings
 from topiarist.desired.parse import parse_throttle
 from topiarist.desired.selection import parse_label_selector
 from topiarist.kafka.names import topic_name_problem
-from topiarist.kafka.types import KafkaVersion
+from topiarist.kafka.types import MAX_KAFKA_VERSION, MIN_KAFKA_VERSION, KafkaVersion, format_version
 from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval
 from topiarist.runs import setting_checks
 from topiarist.text import quote
@@ -192,7 +192,8 @@ verbosity = _combine_options(
 
 kafka_version = _env_option(
     "--kafka-version",
-    "Kafka version of the brokers, 2.4 to 4.4. Overrides spec.kafkaVersion of the Cluster.",
+    f"Kafka version of the brokers, {format_version(MIN_KAFKA_VERSION)} to {format_version(MAX_KAFKA_VERSION)}. "
+    "Overrides spec.kafkaVersion of the Cluster.",
     callback=parse_kafka_version,
     metavar="X.Y",
 )

@@ -1,31 +1,45 @@
 """Types that all modules share, and the Kafka versions that topiarist supports.
 
 They are in a module of their own, since the rules for configs, the placement and ``model`` all need them.
+
+To support a new Kafka version, such as 4.5:
+
+1. Add a row to ``METADATA_LEVELS``, with the first level of ``metadata.version`` that is for production in this
+   version (``MetadataVersion`` in Kafka's source). Brokers of a version without a row count as the version before.
+2. Add its topic configs, and those that it drops: the recipe is in ``kafka/config_table.py``. A version without any
+   change of configs needs only its row in ``tests/unit/kafka/test_config_table.py``.
+3. Run ``make generate``, which writes the version to ``schemas/cluster.json``, the resource definitions and the pages,
+   then ``make check``. The help of the options follows by itself.
+4. Set ``NEWEST`` in ``tests/support/kafka/releases.py``, and run ``make test-kafka``: it compares the brokers in memory
+   and topiarist's rules with real ones.
+5. Name it where pages name the newest version in prose: ``git grep "to 4\\.4"``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
 KafkaVersion = tuple[int, int]
 """A Kafka version as major and minor number: ``(3, 9)``."""
 
-MIN_KAFKA_VERSION: KafkaVersion = (2, 4)
-"""The oldest supported Kafka version."""
+METADATA_LEVELS: Mapping[KafkaVersion, int | None] = {
+    **dict.fromkeys(((2, 4), (2, 5), (2, 6), (2, 7), (2, 8))),
+    **{(3, 0): 1, (3, 1): None, (3, 2): None, (3, 3): 7, (3, 4): 8, (3, 5): 9, (3, 6): 12, (3, 7): 15, (3, 8): 20},
+    **{(3, 9): 21, (4, 0): 22, (4, 1): 26, (4, 2): 28, (4, 3): 30, (4, 4): 31},
+}
+"""All supported Kafka versions, ascending, each with the first level of ``metadata.version`` that tells it from others.
 
-MAX_KAFKA_VERSION: KafkaVersion = (4, 4)
-"""The newest supported Kafka version."""
+None: brokers of the version do not give a level of their own.
+"""
+
+KAFKA_VERSIONS = tuple(METADATA_LEVELS)
+MIN_KAFKA_VERSION, MAX_KAFKA_VERSION = KAFKA_VERSIONS[0], KAFKA_VERSIONS[-1]
+"""The oldest and the newest supported Kafka version."""
 
 LAST_ZOOKEEPER_VERSION: KafkaVersion = (3, 9)
 """The newest Kafka version with ZooKeeper mode."""
-
-KAFKA_VERSIONS: tuple[KafkaVersion, ...] = (
-    *((2, minor) for minor in range(4, 9)),
-    *((3, minor) for minor in range(10)),
-    *((4, minor) for minor in range(5)),
-)
-"""All supported Kafka versions, ascending."""
 
 Replicas = tuple[int, ...]
 """The broker ids of one partition; the first is the preferred leader."""

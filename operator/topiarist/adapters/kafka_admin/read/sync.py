@@ -21,7 +21,7 @@ from topiarist.adapters.kafka_admin.connection.connection import Connection, Dis
 from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest, offers
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.types import ClusterMode, KafkaVersion
+from topiarist.kafka.types import METADATA_LEVELS, ClusterMode, KafkaVersion
 
 SYNC_TIMEOUT_S = 60.0
 """Seconds to wait for a broker; 47 were measured on a machine that made 30,000 logs."""
@@ -41,12 +41,6 @@ WARNING_MIGRATING = "the metadata may be some seconds old: brokers in ZooKeeper 
 
 MIN_VERSION: KafkaVersion = (2, 8)
 """The oldest Kafka version that is reached this way: older brokers have no topic ids."""
-
-_VERSIONS_BY_LEVEL: tuple[tuple[int, KafkaVersion], ...] = (
-    *((1, (3, 0)), (7, (3, 3)), (8, (3, 4)), (9, (3, 5)), (12, (3, 6)), (15, (3, 7)), (20, (3, 8)), (21, (3, 9))),
-    *((22, (4, 0)), (26, (4, 1)), (28, (4, 2)), (30, (4, 3)), (31, (4, 4))),
-)
-"""The first level of ``metadata.version`` of each Kafka version."""
 
 _METADATA_TOPIC = "__cluster_metadata"
 _LATEST_METADATA_LAG = 1  # the high watermark is the offset after the last record
@@ -230,4 +224,5 @@ def find_version(versions: Message) -> KafkaVersion:
     """Return the Kafka version of the broker that gave this ApiVersions answer, by the metadata that it can read."""
     features = versions.supported_features or []
     level = next((each.max_version for each in features if each.name == _METADATA_VERSION), 0)
-    return max((version for first, version in _VERSIONS_BY_LEVEL if first <= level), default=MIN_VERSION)
+    known = (version for version, first in METADATA_LEVELS.items() if first is not None and first <= level)
+    return max(known, default=MIN_VERSION)
