@@ -8,8 +8,8 @@ To add a reason:
 
 1. Add a row to ``Reason``, in the group of its use, with its exit code; True if a retry without other input may help.
 2. Use it in a ``TopiaristError``, an ``Issue`` or a ``WriteBlock``, with a hint that says what to do.
-3. Add its row to the table of ``docs/reasons.md``, with cause and remedy. Where the operator gives other advice than the
-   row, add the advice to ``_HINTS`` in ``kubernetes/approval.py``.
+3. Add its row to the table of ``docs/reasons.md``, with cause and remedy. Where the operator advises otherwise, add its
+   advice to ``_HINTS`` in ``kubernetes/approval.py``.
 4. Run ``make generate``, which writes ``reasons.json`` (the texts of ``topiarist explain``) and the reference of the
    Python interface, and ``make golden``, which writes ``tests/unit/api/interface.txt``.
 5. Run ``make check``: its tests compare all of these with the table below.

@@ -23,7 +23,7 @@ def parse_limits(
         Limit(
             title=f"{title}, limit {fields['name']}",
             scope=LimitScope(fields["per"]),
-            allowed={each: _parse_amount(fields[each.value]) for each in LimitedResource if each.value in fields},
+            allowed={each: parse_bytes(fields[each.value]) for each in LimitedResource if each.value in fields},
             label=fields.get("label", ""),
             deny=fields.get("action", "Deny") == "Deny",
             counts_all=counts_all,
@@ -34,7 +34,8 @@ def parse_limits(
     )
 
 
-def _parse_amount(value: str | int) -> int:
+def parse_bytes(value: str | int) -> int:
+    """Return the bytes of a size that the schema accepts: a number, or text such as ``50 MiB``."""
     amount = value if isinstance(value, int) else parse_amount(value.replace(" ", ""), BYTES_BY_SIZE_UNIT)
     assert amount is not None, "the schema accepts amounts only"
     return amount

@@ -7,12 +7,12 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from topiarist.importers.fields import Fields, ForeignDocument, LeftOut
+from topiarist.schema.identity import IMPORTERS
 from topiarist.schema.load import API_GROUP
 from topiarist.text import LOOKS_LIKE_TEMPLATE
 
 TOPIC_KIND = "KafkaTopic"
 
-_FORMAT_OF_GROUP = {"kafka.strimzi.io": "strimzi", "kafka.jikkou.io": "jikkou"}
 _SERVER_SET = (
     "creationTimestamp",
     "deletionGracePeriodSeconds",
@@ -103,8 +103,8 @@ def describe_other(kind: str, version: str, group: str = "") -> str:
         return ""
     if found == API_GROUP:
         return f"a {kind} of {found}, which needs no import"
-    if found in _FORMAT_OF_GROUP:
-        return f"a {kind} of {found}: import it as {_FORMAT_OF_GROUP[found]}"
+    if found in IMPORTERS:
+        return f"a {kind} of {found}: import it as {IMPORTERS[found]}"
     return f"a {kind} of {found}, which is not imported"
 
 

@@ -237,8 +237,9 @@ def has_equivalent_value(stored: Mapping[str, str], key: str, text: str) -> bool
 Scalar = str | int | bool | Decimal
 """A config value in a manifest; a fraction is a ``Decimal`` so that it keeps its digits."""
 
-_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
-_FRACTION = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+")
+PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+PLAIN_FRACTION = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+")
+_MAX_INTEGER_LENGTH = len(str(-(2**63)))
 
 
 def to_config_text(name: str, value: Scalar) -> str:
@@ -264,8 +265,13 @@ def to_scalar(text: str) -> Scalar:
     """
     if text in ("true", "false"):
         return text == "true"
-    if _INTEGER.fullmatch(text):
-        return int(text) if -(2**63) <= int(text) < 2**63 else text
-    if _FRACTION.fullmatch(text) and Decimal(repr(float(text))) == Decimal(text):
-        return text if text.startswith("-") and not float(text) else Decimal(text)
+    if PLAIN_INTEGER.fullmatch(text):
+        return int(text) if len(text) <= _MAX_INTEGER_LENGTH and is_kept_number(int(text)) else text
+    if PLAIN_FRACTION.fullmatch(text) and is_kept_number(value := Decimal(text)):
+        return text if text.startswith("-") and not value else value
     return text
+
+
+def is_kept_number(value: int | Decimal) -> bool:
+    """Return whether every reader of YAML and JSON keeps a number: 64 bits, or a fraction that a float can hold."""
+    return -(2**63) <= value < 2**63 if isinstance(value, int) else value == Decimal(repr(float(value)))

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.model.credentials import ANONYMOUS, Credentials, SecretReference, Tls
+
+T = TypeVar("T")
 
 
 class Via(str, Enum):
@@ -102,15 +104,6 @@ class KafkaAccess(Struct, frozen=True):
             return "the subject of topiarist's TLS certificate"
         return "User:ANONYMOUS (no Cluster document names a login)"
 
-    def map_references(self, convert: Callable[[SecretReference], SecretReference]) -> KafkaAccess:
-        """Return this access with each reference to a secret or a file converted."""
-        login = self.sasl
-        if isinstance(login, SaslPassword):
-            login = replace(login, password=convert(login.password))
-        elif login is not None:
-            login = replace(login, client_secret=convert(login.client_secret), ca=login.ca and convert(login.ca))
-        return replace(self, sasl=login, tls=_map_tls(self.tls, convert))
-
 
 class ZooKeeperAccess(Struct, frozen=True):
     """The access to a cluster through the ZooKeeper that holds its metadata.
@@ -128,26 +121,15 @@ class ZooKeeperAccess(Struct, frozen=True):
         """Return the addresses without the chroot, for messages."""
         return self.connect.partition("/")[0]
 
-    def map_references(self, convert: Callable[[SecretReference], SecretReference]) -> ZooKeeperAccess:
-        """Return this access with each reference to a secret or a file converted."""
-        sasl, digest = self.credentials.sasl, self.credentials.digest
-        credentials = Credentials(
-            sasl=sasl and replace(sasl, password=convert(sasl.password)),
-            digest=digest and replace(digest, password=convert(digest.password)),
-            tls=_map_tls(self.credentials.tls, convert),
-        )
-        return replace(self, credentials=credentials)
-
 
 Access = KafkaAccess | ZooKeeperAccess
 """An access of either kind."""
 
 
-def _map_tls(tls: Tls | None, convert: Callable[[SecretReference], SecretReference]) -> Tls | None:
-    return tls and replace(
-        tls,
-        ca=tls.ca and convert(tls.ca),
-        certificate=tls.certificate and convert(tls.certificate),
-        key=tls.key and convert(tls.key),
-        key_password=tls.key_password and convert(tls.key_password),
-    )
+def map_references(value: T, convert: Callable[[SecretReference], SecretReference]) -> T:
+    """Return an access, or a part of one, with each reference to a secret or a file converted."""
+    if isinstance(value, SecretReference):
+        return cast("T", convert(value))
+    if not isinstance(value, Struct):
+        return value
+    return replace(value, **{name: map_references(getattr(value, name), convert) for name in value.__struct_fields__})

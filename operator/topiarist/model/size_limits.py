@@ -14,7 +14,7 @@ from msgspec import Struct
 from topiarist.errors import Reason
 
 
-class LimitScope(Enum):
+class SizeScope(Enum):
     """The changes that share a limit."""
 
     CLUSTER = auto()
@@ -58,7 +58,7 @@ class SizeLimit(Struct, frozen=True):
     weights: SizeWeights
     refusal: str
     hint: str
-    scope: LimitScope = LimitScope.CLUSTER
+    scope: SizeScope = SizeScope.CLUSTER
     used: int = 0
     refused_share: float = 1.0
     warned_share: float | None = None

@@ -23,7 +23,9 @@ _OTHER_OWNERS = frozenset({"kyverno.io"})
 """API groups with a kind and fields of the same names as topiarist's."""
 
 _TOPIC_KINDS = ("KafkaTopic", "KafkaTopicList")
-_IMPORTERS = {"kafka.strimzi.io": "strimzi", "kafka.jikkou.io": "jikkou"}
+IMPORTERS = {"kafka.strimzi.io": "strimzi", "kafka.jikkou.io": "jikkou"}
+"""The formats of ``topiarist import`` for the API groups of topics of other tools."""
+
 _WITHOUT_API_VERSION = (
     ({"context", "projects"}, "julie"),
     ({"meta", "spec"}, "topicctl"),
@@ -98,7 +100,7 @@ def close_kind(kind: object) -> str:
 
 
 def _topic_error(path: FieldPath, version: str, kind: str) -> SchemaError:
-    form = _IMPORTERS.get(version.partition("/")[0], "")
+    form = IMPORTERS.get(version.partition("/")[0], "")
     hint = _import_hint(form) if form else f"write it as kind: Topic of apiVersion: {load.API_VERSION}"
     message = f"{path[0]}: found a {kind} of {quote(version)}, which topiarist does not apply"
     return SchemaError(path, message, f"{hint}, or keep it outside of the given paths")

@@ -16,7 +16,7 @@ from jsonschema_rs import Draft7Validator
 from topiarist.errors import FieldKey, FieldPath
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_table import TOPIC_CONFIGS
-from topiarist.kafka.config_values import to_config_text
+from topiarist.kafka.config_values import is_kept_number, to_config_text
 from topiarist.schema import load, messages
 from topiarist.text import quote
 
@@ -43,7 +43,7 @@ def scalar_hint(kind: object, path: FieldPath, text: str, general: str) -> str:
         is_valid = validator.is_valid(float(value) if isinstance(value, Decimal) else value)
         return is_valid and not (config_key and _config_problem(config_key, value))
 
-    readings = dict.fromkeys(value for value in _readings(text) if _is_plain(value))
+    readings = dict.fromkeys(value for value in _readings(text) if is_kept_number(value))
     values = [messages.format_value(value) for value in readings if accepts(value)]
     options = [f"write {messages.join_with_or(values)}"] if values else []
     if accepts(text):
@@ -83,11 +83,6 @@ def find_schema(kind: object, path: FieldPath) -> Mapping[str, Any] | None:
         name = str(schema.get("$ref", "")).rpartition("/")[2]
         schema = load.load_schema(str(kind))["definitions"][name] if name else schema
     return schema if isinstance(schema, Mapping) else None
-
-
-def _is_plain(value: int | Decimal) -> bool:
-    """Return whether a number is the same in each YAML version."""
-    return -(2**63) <= value < 2**63 and (isinstance(value, int) or Decimal(repr(float(value))) == value)
 
 
 def _readings(text: str) -> Iterator[int | Decimal | bool]:

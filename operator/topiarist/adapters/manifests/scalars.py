@@ -13,14 +13,11 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Generic, TypeVar
 
-from topiarist.kafka.config_values import Scalar
+from topiarist.kafka.config_values import PLAIN_FRACTION, PLAIN_INTEGER, Scalar, to_scalar
 from topiarist.text import quote
 
 T = TypeVar("T")
 
-_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
-_FRACTION = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+")
-_MAX_INTEGER_LENGTH = len(str(-(2**63)))
 _NUMERIC_STARTS = frozenset("+-.0123456789")
 
 
@@ -86,17 +83,14 @@ def parse_plain_key(text: str) -> str:
 
 
 def _parse_number(text: str) -> Scalar:
-    if _INTEGER.fullmatch(text):
-        if len(text) > _MAX_INTEGER_LENGTH or not -(2**63) <= int(text) < 2**63:
-            raise _quoting_error(text, "a number of more than 64 bits, which kubectl rounds")
-        return int(text)
-    if _FRACTION.fullmatch(text):
-        value = Decimal(text)
-        if value != Decimal(repr(float(text))):
-            raise _quoting_error(text, "a number of more digits than kubectl keeps")
-        if not value and text.startswith("-"):
-            raise _quoting_error(text, "a negative zero")
+    value = to_scalar(text)
+    if not isinstance(value, str):
         return value
+    if PLAIN_INTEGER.fullmatch(text):
+        raise _quoting_error(text, "a number of more than 64 bits, which kubectl rounds")
+    if PLAIN_FRACTION.fullmatch(text):
+        is_zero = text.startswith("-") and not Decimal(text)
+        raise _quoting_error(text, "a negative zero" if is_zero else "a number of more digits than kubectl keeps")
     bare = text.replace("_", "")
     if _ANY_NUMBER.fullmatch(bare):
         description = next(description for pattern, description in _NUMBER_FORMS if pattern.fullmatch(bare))
