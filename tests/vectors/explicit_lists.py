@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from topiarist.kafka.java_numbers import INT_MAX, java_split, java_trim, parse_integer
+from topiarist.kafka.java_numbers import java_split, java_trim, parse_integer
 from topiarist.kafka.placement import AssignmentError, prepare_brokers
-from topiarist.kafka.types import Broker, Replicas
+from topiarist.kafka.types import INT_MAX, Broker, Replicas
 
 
 def check_create(assignment: Mapping[int, Replicas]) -> None:

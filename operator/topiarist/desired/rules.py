@@ -13,10 +13,10 @@ from topiarist.desired.limits import limit_errors
 from topiarist.errors import Diagnostic, FieldPath, Location, Reason
 from topiarist.kafka import config_rules, config_table, explicit_assignment
 from topiarist.kafka.config_rules import describe_unknown_key, is_min_isr_above, printable_key
-from topiarist.kafka.java_numbers import INT_MAX, java_trim
+from topiarist.kafka.java_numbers import java_trim
 from topiarist.kafka.names import topic_name_problem
 from topiarist.kafka.placement import MAX_REPLICATION_FACTOR
-from topiarist.kafka.types import LAST_ZOOKEEPER_VERSION, format_version
+from topiarist.kafka.types import INT_MAX, LAST_ZOOKEEPER_VERSION, format_version
 from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.spec import (
     BROKER_SIZE_SETTINGS,

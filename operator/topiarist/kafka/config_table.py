@@ -26,8 +26,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from topiarist.kafka.java_numbers import INT_MAX, LONG_MAX
-from topiarist.kafka.types import MIN_KAFKA_VERSION, KafkaVersion
+from topiarist.kafka.types import INT_MAX, LONG_MAX, MIN_KAFKA_VERSION, KafkaVersion
 
 ConfigType = Literal["boolean", "int", "long", "double", "word", "words", "throttle", "version"]
 """The type of a value: ``word`` is one of a list, ``words`` any of them, ``throttle`` is ``*`` or ``P:B,P:B``."""

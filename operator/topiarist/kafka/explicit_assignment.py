@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from topiarist.kafka.java_numbers import INT_MAX
-from topiarist.kafka.types import Replicas
+from topiarist.kafka.types import INT_MAX, Replicas
 from topiarist.text import shorten_list
 
 

@@ -14,9 +14,6 @@ from math import inf, isnan
 
 from topiarist.text import escape
 
-INT_MAX = 2**31 - 1
-LONG_MAX = 2**63 - 1
-
 _ASCII_INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")

@@ -22,8 +22,7 @@ from itertools import zip_longest
 from math import gcd
 from typing import Literal
 
-from topiarist.kafka.java_numbers import INT_MAX
-from topiarist.kafka.types import Broker, Replicas
+from topiarist.kafka.types import INT_MAX, Broker, Replicas
 from topiarist.text import format_count
 
 MAX_REPLICATION_FACTOR = 32767

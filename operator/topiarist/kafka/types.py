@@ -21,6 +21,9 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
+INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
+"""The largest numbers of Java's integer types."""
+
 KafkaVersion = tuple[int, int]
 """A Kafka version as major and minor number: ``(3, 9)``."""
 

@@ -12,8 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topiarist.kafka.java_numbers import (
-    INT_MAX,
-    LONG_MAX,
     format_double,
     java_split,
     java_trim,
@@ -21,6 +19,7 @@ from topiarist.kafka.java_numbers import (
     parse_double,
     parse_integer,
 )
+from topiarist.kafka.types import INT_MAX, LONG_MAX
 
 
 @pytest.mark.parametrize(
