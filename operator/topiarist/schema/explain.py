@@ -170,9 +170,9 @@ def _unknown_field_hint(name: str, error: Violation) -> str:
 
 def _right_place(name: str, known_fields: Mapping[str, Any], path: FieldPath) -> str:
     """Return where a field belongs that is right elsewhere: in metadata, in the spec or in config; empty if nowhere."""
-    fields = load.load_schema(load.KINDS[0])["properties"]
-    inner = synonyms.find_field(name, fields["spec"]["properties"])
-    if path in ((), ("spec",)) and name in fields["metadata"]["properties"] and (not path or name != "name"):
+    topic = load.load_schema(load.KINDS[0])["properties"]
+    inner = synonyms.find_field(name, topic["spec"]["properties"])
+    if path in ((), ("spec",)) and name in topic["metadata"]["properties"] and (not path or name != "name"):
         return f"move it below metadata: {name}" if path else "move it below metadata:"
     if path == () and inner:
         return "move it below spec:" if name == inner else f"did you mean spec.{inner}?"
