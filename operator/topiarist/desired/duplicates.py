@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from topiarist.errors import Diagnostic, Location, Reason
-from topiarist.kafka.names import metric_name
+from topiarist.kafka.types import metric_name
 from topiarist.model.spec import ClusterSpec, Manifest, Source, TopicSpec, name_path
 
 

@@ -34,11 +34,8 @@ from msgspec.structs import replace
 from topiarist.kafka import config_rules, config_values
 from topiarist.kafka.config_rules import is_min_isr_above
 from topiarist.kafka.config_table import THROTTLE_CONFIGS, TOPIC_CONFIGS
-from topiarist.kafka.config_values import Scalar, to_scalar
-from topiarist.kafka.java_numbers import java_trim
-from topiarist.kafka.names import metric_name, topic_name_problem
-from topiarist.kafka.types import count_replicas, format_version
-from topiarist.kafka.units import add_unit
+from topiarist.kafka.config_values import Scalar, add_unit, java_trim, to_scalar
+from topiarist.kafka.types import count_replicas, format_version, metric_name, topic_name_problem
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, TopicState, describe_unequal_replication_factors

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from topiarist.errors import Diagnostic, FieldPath, Location
-from topiarist.kafka.units import BYTES_BY_SIZE_UNIT, parse_amount
+from topiarist.kafka.config_values import BYTES_BY_SIZE_UNIT, parse_amount
 from topiarist.model.limits import Limit, LimitedResource, LimitScope
 from topiarist.model.spec import Source
 

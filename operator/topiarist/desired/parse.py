@@ -12,9 +12,8 @@ from typing import Any
 
 from topiarist.desired.limits import parse_bytes, parse_limits
 from topiarist.errors import FieldPath
-from topiarist.kafka.config_values import to_config_text
+from topiarist.kafka.config_values import MS_BY_TIME_UNIT, parse_amount, to_config_text
 from topiarist.kafka.types import parse_version
-from topiarist.kafka.units import MS_BY_TIME_UNIT, parse_amount
 from topiarist.model.access import (
     KafkaAccess,
     RecordsTopic,

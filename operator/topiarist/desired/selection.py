@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from topiarist.kafka.names import matches_any
+from topiarist.kafka.types import matches_any
 from topiarist.model.spec import TopicSpec
 from topiarist.model.tenancy import LabelSelectorRequirement, SelectorOperator
 from topiarist.text import quote

@@ -20,7 +20,7 @@ from topiarist.desired.duplicates import topic_collision_errors
 from topiarist.desired.merge import merge
 from topiarist.desired.rules import spec_errors, spec_warnings
 from topiarist.errors import Diagnostic
-from topiarist.kafka.names import metric_name
+from topiarist.kafka.types import metric_name
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, selects_cluster, topic_name
 
 _IGNORED_FIELDS = frozenset({"name", "labels", "zookeeper", "kafka", "via", "cluster_id", "source", "budgets"})

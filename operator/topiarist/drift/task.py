@@ -46,8 +46,7 @@ from topiarist.drift.live import MAX_PARALLEL_CLUSTERS, ConnectOptions, read_liv
 from topiarist.drift.results import INVALID_ROWS_FILE, ClusterResult
 from topiarist.drift.snapshots import ClusterInput, SnapshotFile, read_snapshot
 from topiarist.drift.upgrade import check_cluster
-from topiarist.kafka.names import matches_any
-from topiarist.kafka.types import KafkaVersion
+from topiarist.kafka.types import KafkaVersion, matches_any
 from topiarist.model.run_options import RunOptions
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode

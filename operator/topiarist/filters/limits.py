@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Diagnostic, Location, Reason
 from topiarist.kafka.config_rules import server_default
-from topiarist.kafka.java_numbers import parse_integer
+from topiarist.kafka.config_values import parse_integer
 from topiarist.kafka.types import LONG_MAX
 from topiarist.model.limits import Limit, LimitedResource, LimitScope, LimitUsage, TopicSize
 from topiarist.model.plan import (

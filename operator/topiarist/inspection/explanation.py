@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_table import TOPIC_CONFIGS, ConfigDef
+from topiarist.kafka.config_values import units_of
 from topiarist.kafka.types import MIN_KAFKA_VERSION, format_version
-from topiarist.kafka.units import units_of
 from topiarist.schema.fields import Field, FieldTable
 from topiarist.schema.load import MANIFEST_KINDS, load_schema
 

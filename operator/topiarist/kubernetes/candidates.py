@@ -17,7 +17,7 @@ from typing import NamedTuple
 from topiarist.desired.merge import merge
 from topiarist.desired.rules import spec_errors
 from topiarist.errors import Reason
-from topiarist.kafka.names import matches_any, metric_name
+from topiarist.kafka.types import matches_any, metric_name
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.model.plan import Issue
 from topiarist.model.spec import ClusterSpec, TopicSpec, has_labels

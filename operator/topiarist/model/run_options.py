@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from topiarist.kafka.names import matches_any
+from topiarist.kafka.types import matches_any
 from topiarist.model.plan import Risk
 
 MAX_INFLIGHT_REPLICAS_PER_BROKER = 250

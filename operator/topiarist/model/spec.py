@@ -15,9 +15,16 @@ from msgspec import Struct, field
 
 from topiarist.errors import FieldPath, Location
 from topiarist.kafka.config_rules import ConfigRules
-from topiarist.kafka.java_numbers import java_trim, parse_integer
-from topiarist.kafka.names import INTERNAL_TOPICS, PROTECTED_TOPIC_PATTERNS, matches_any
-from topiarist.kafka.types import INT_MAX, ClusterMode, KafkaVersion, Replicas
+from topiarist.kafka.config_values import java_trim, parse_integer
+from topiarist.kafka.types import (
+    INT_MAX,
+    INTERNAL_TOPICS,
+    PROTECTED_TOPIC_PATTERNS,
+    ClusterMode,
+    KafkaVersion,
+    Replicas,
+    matches_any,
+)
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC, Access, KafkaAccess, Via, ZooKeeperAccess
 from topiarist.model.limits import Limit
 from topiarist.model.moves import NO_MOVES, MoveKind, MoveSettings

@@ -27,8 +27,7 @@ from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules, server_default
-from topiarist.kafka.names import STATE_TOPIC_ENDINGS, index_by_metric_name
-from topiarist.kafka.types import format_version
+from topiarist.kafka.types import STATE_TOPIC_ENDINGS, format_version, index_by_metric_name
 from topiarist.model.limits import TopicSize
 from topiarist.model.ownership_record import describe_external_changes
 from topiarist.model.plan import (

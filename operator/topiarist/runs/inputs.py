@@ -27,7 +27,7 @@ from topiarist.filters.limits import NO_LIMITS, LimitFilter
 from topiarist.filters.move_limit import limit_moves
 from topiarist.filters.permissions import PlanFilter, keep_all
 from topiarist.filters.policies import PolicyEvaluator, PolicyResult, evaluate_policies
-from topiarist.kafka.names import matches_any
+from topiarist.kafka.types import matches_any
 from topiarist.model.access import KafkaAccess, Via, ZooKeeperAccess
 from topiarist.model.plan import Plan
 from topiarist.model.policy import Policy

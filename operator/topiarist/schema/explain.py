@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from topiarist.errors import FieldKey, FieldPath, SchemaError
 from topiarist.kafka.config_rules import suggest_config_name
 from topiarist.kafka.config_table import TOPIC_CONFIGS
-from topiarist.kafka.names import topic_name_problem
+from topiarist.kafka.types import topic_name_problem
 from topiarist.schema import load, messages, synonyms
 from topiarist.text import format_count, printable
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from topiarist.kafka.explicit_assignment import find_errors
 from topiarist.kafka.types import Replicas
 
 

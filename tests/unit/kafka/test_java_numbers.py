@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topiarist.kafka.java_numbers import (
+from topiarist.kafka.config_values import (
     format_double,
     java_split,
     java_trim,

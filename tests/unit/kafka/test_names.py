@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topiarist.kafka.names import (
+from topiarist.kafka.types import (
     INTERNAL_TOPICS,
     PROTECTED_TOPIC_PATTERNS,
     has_collision_chars,

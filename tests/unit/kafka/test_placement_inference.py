@@ -8,8 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topiarist.kafka.placement import assign_replicas, expand_assignment
-from topiarist.kafka.placement_inference import InferredPlacement, infer_nearest_placement, infer_placement
+from topiarist.kafka.placement import (
+    InferredPlacement,
+    assign_replicas,
+    expand_assignment,
+    infer_nearest_placement,
+    infer_placement,
+)
 from topiarist.kafka.types import Broker, Replicas
 from unit.kafka.test_placement import FIVE, RACKED, clusters
 

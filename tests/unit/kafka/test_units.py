@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 from topiarist.adapters.manifests.scalars import parse_plain_scalar
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_table import TOPIC_CONFIGS
-from topiarist.kafka.config_values import to_config_text
-from topiarist.kafka.units import BYTES_BY_SIZE_UNIT, MS_BY_TIME_UNIT, add_unit, replace_unit, units_of
+from topiarist.kafka.config_values import (
+    BYTES_BY_SIZE_UNIT,
+    MS_BY_TIME_UNIT,
+    add_unit,
+    replace_unit,
+    to_config_text,
+    units_of,
+)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from support.states import cluster, spec, topic
 from topiarist.errors import Reason
-from topiarist.kafka.names import topic_name_problem
+from topiarist.kafka.types import topic_name_problem
 from topiarist.model.plan import ReleaseOwnership, Risk
 from topiarist.model.run_options import ALL_TOPICS, RunOptions
 from topiarist.model.spec import ClusterSpec

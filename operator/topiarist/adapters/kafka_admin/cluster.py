@@ -34,8 +34,7 @@ from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
 from topiarist.adapters.kafka_admin.write.ask_brokers import ask_brokers
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.names import TRANSACTIONS_TOPIC
-from topiarist.kafka.types import ClusterMode
+from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
 from topiarist.model.access import KafkaAccess
 from topiarist.model.moved_records import (
     ClosedRecords,

@@ -28,7 +28,7 @@ from topiarist.inspection.describe import (
     split_patterns,
 )
 from topiarist.inspection.topic_phase import Phase
-from topiarist.kafka.names import topic_name_problem
+from topiarist.kafka.types import topic_name_problem
 from topiarist.model.state import ClusterState, TopicInspection, is_same_topic
 from topiarist.planning.moves.leaders import add_elections, find_candidates
 from topiarist.planning.planner import make_plan

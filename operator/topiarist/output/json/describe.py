@@ -16,7 +16,7 @@ from topiarist.inspection.describe import Description
 from topiarist.inspection.partition_health import Partition
 from topiarist.inspection.topic_phase import count_issues
 from topiarist.inspection.value_sources import ValueSource
-from topiarist.kafka.placement_inference import InferredPlacement
+from topiarist.kafka.placement import InferredPlacement
 from topiarist.model.access import via_of
 from topiarist.model.plan import TopicPlan
 from topiarist.model.progress import build_topic_progress
