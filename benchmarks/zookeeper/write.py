@@ -21,9 +21,8 @@ from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.adapters.zookeeper.codec import configs, paths, topics
 from topiarist.desired.merge import merge
 from topiarist.errors import FieldPath, Location
-from topiarist.model.outcome import Result
+from topiarist.model.outcome import Result, RunOptions
 from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 from topiarist.planning.planner import make_plan
 

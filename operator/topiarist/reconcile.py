@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from msgspec.structs import replace
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.outcome import Outcome, ReconcileReport, Result
+from topiarist.model.outcome import Outcome, ReconcileReport, Result, RunOptions
 from topiarist.model.plan import Issue, Plan, TopicPlan, withhold
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.moves.execution.health import withhold_unhealthy_moves

@@ -28,8 +28,7 @@ from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.write import writer
 from topiarist.errors import Reason
-from topiarist.model.outcome import Result
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import Result, RunOptions
 
 pytestmark = pytest.mark.core
 

@@ -53,8 +53,8 @@ from topiarist.desired.resolve import resolve
 from topiarist.errors import Diagnostic, Reason, TopiaristError
 from topiarist.filters.cel_variables import bind_change, bind_cluster, bind_topic
 from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
+from topiarist.model.outcome import RunOptions
 from topiarist.model.policy import CelBindings, Rule, RuleSubject
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest
 from topiarist.planning.planner import make_plan
 from topiarist.schema import load

@@ -21,9 +21,8 @@ from topiarist.adapters.zookeeper.connection.session import PendingReply, Sessio
 from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchLimits, LeaderChange, MoveKind, MoveProgress, MoveSettings
-from topiarist.model.outcome import Outcome, ReconcileReport, Result
+from topiarist.model.outcome import Outcome, ReconcileReport, Result, RunOptions
 from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan, read_and_plan

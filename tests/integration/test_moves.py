@@ -16,9 +16,8 @@ from topiarist.adapters.devcluster.seed import Topic
 from topiarist.errors import Reason
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import BatchLimits, MoveKind, MoveProgress, MoveSettings, ReplicaMove
-from topiarist.model.outcome import ReconcileReport, Result
+from topiarist.model.outcome import ReconcileReport, Result, RunOptions
 from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan, read_and_plan

@@ -14,7 +14,7 @@ from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveProgress, MoveSettings
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import apply_plan, read_and_plan

@@ -16,9 +16,8 @@ from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.outcome import Result
+from topiarist.model.outcome import ALL_TOPICS, Result, RunOptions
 from topiarist.model.plan import Plan
-from topiarist.model.run_options import ALL_TOPICS, RunOptions
 from topiarist.model.state import Freeze, OwnershipRecord
 from topiarist.planning.unmanage import parse_unmanage_request, plan_unmanage
 

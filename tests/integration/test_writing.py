@@ -26,8 +26,7 @@ from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.write.writer import BATCH_SIZE, MAX_IN_FLIGHT, MIN_IN_FLIGHT
 from topiarist.errors import Reason
-from topiarist.model.outcome import Result
-from topiarist.model.run_options import ALL_TOPICS, RunOptions
+from topiarist.model.outcome import ALL_TOPICS, Result, RunOptions
 
 
 def test_the_independent_reader_sees_what_the_plan_showed(cluster: SimulatedKafka) -> None:

@@ -29,7 +29,7 @@ from topiarist.drift.snapshots import SnapshotInventory
 from topiarist.drift.spark import columns
 from topiarist.drift.spark.engine import SparkEngine
 from topiarist.model.moves import BatchRecord, MoveKind, MoveSettings, ReplicaMove, RequestedReassignment
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import RunOptions
 from topiarist.model.spec import TopicSpec
 from topiarist.schema import load
 

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from topiarist.desired.merge import merge
 from topiarist.errors import FieldPath, Location
 from topiarist.kafka.types import Broker, Replicas, index_by_metric_name
+from topiarist.model.outcome import RunOptions
 from topiarist.model.plan import Plan, TopicPlan, UpdateConfig
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.planner import make_plan

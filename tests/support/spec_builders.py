@@ -6,9 +6,8 @@ from typing import Any
 
 from topiarist.desired.merge import merge
 from topiarist.errors import FieldPath, Location
-from topiarist.model.outcome import Outcome, Result
+from topiarist.model.outcome import Outcome, Result, RunOptions
 from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 from topiarist.planning.planner import make_plan
 from topiarist.ports import Cluster

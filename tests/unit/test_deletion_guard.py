@@ -15,9 +15,8 @@ from topiarist.deletion_guard import DeletionGuard
 from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.usage import filter_usage
 from topiarist.kafka.types import Broker
-from topiarist.model.outcome import Result
+from topiarist.model.outcome import Result, RunOptions
 from topiarist.model.plan import DeleteTopic, Plan
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.model.usage import (

@@ -11,7 +11,7 @@ import ssl
 import stat
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.credentials import SecretReference, Tls
+from topiarist.model.access import SecretReference, Tls
 
 MAX_CERTIFICATE_BYTES = 1 << 20
 """Maximum size of a file with certificates, in bytes."""

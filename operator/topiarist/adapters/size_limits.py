@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from topiarist.errors import Reason
-from topiarist.model.size_limits import SizeLimit, SizeScope, SizeWeights
+from topiarist.model.state import SizeLimit, SizeScope, SizeWeights
 
 _LENGTH_BYTES = 4
 """The length of a list, and of each name in it, as ZooKeeper sends them."""

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from topiarist.adapters import secrets
-from topiarist.model.credentials import Tls
+from topiarist.model.access import Tls
 
 Address = tuple[str, int]
 

@@ -14,7 +14,7 @@ from topiarist.api.reading import ClusterStates, Manifests, load_manifests, read
 from topiarist.errors import Diagnostic, Exit, InvalidManifests, Location, Reason, TopiaristError
 from topiarist.kafka.types import Broker
 from topiarist.model.moves import LeaderChange, ReplicaMove
-from topiarist.model.outcome import Outcome, ReconcileReport, Result
+from topiarist.model.outcome import Outcome, ReconcileReport, Result, RiskApproval
 from topiarist.model.plan import (
     AddPartitions,
     ConfigItem,
@@ -30,7 +30,6 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import RiskApproval
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.runs.listener import RunListener
 from topiarist.runs.settings import RunSettings

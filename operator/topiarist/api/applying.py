@@ -13,9 +13,8 @@ from msgspec import Struct
 
 from topiarist.api.planning import Plans, to_bytes
 from topiarist.errors import Exit, Reason, TopiaristError
-from topiarist.model.outcome import ReconcileReport, Result, worst_exit_code
+from topiarist.model.outcome import ReconcileReport, Result, RiskApproval, worst_exit_code
 from topiarist.model.plan import Risk
-from topiarist.model.run_options import RiskApproval
 from topiarist.runs import execute
 from topiarist.runs.inputs import load_manifests
 from topiarist.runs.listener import SILENT, RunListener

@@ -11,8 +11,7 @@ from typing import Any
 
 from topiarist.errors import Diagnostic, FieldPath, Location
 from topiarist.kafka.config_values import BYTES_BY_SIZE_UNIT, parse_amount
-from topiarist.model.limits import Limit, LimitedResource, LimitScope
-from topiarist.model.spec import Source
+from topiarist.model.spec import Limit, LimitedResource, LimitScope, Source
 
 
 def parse_limits(

@@ -15,24 +15,32 @@ from topiarist.errors import FieldPath
 from topiarist.kafka.config_values import MS_BY_TIME_UNIT, parse_amount, to_config_text
 from topiarist.kafka.types import parse_version
 from topiarist.model.access import (
+    Credentials,
     KafkaAccess,
     RecordsTopic,
     SaslMechanism,
     SaslOAuth,
     SaslPassword,
+    SecretKeyRef,
+    SecretReference,
+    Tls,
+    UserPassword,
     Via,
     ZooKeeperAccess,
 )
-from topiarist.model.credentials import Credentials, SecretKeyRef, SecretReference, Tls, UserPassword
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveSettings
 from topiarist.model.policy import Policy, Rule, RuleSubject
-from topiarist.model.spec import Budgets, ClusterSpec, Manifest, RackAwareness, RetentionStep
-from topiarist.model.tenancy import (
+from topiarist.model.spec import (
     AllowedTopics,
+    Budgets,
+    ClusterSpec,
     DriftPolicy,
     LabelSelector,
     LabelSelectorRequirement,
+    Manifest,
     NamespacesFrom,
+    RackAwareness,
+    RetentionStep,
     SelectorOperator,
 )
 from topiarist.model.usage import DeletionCheck, GroupNames, UsageSettings

@@ -12,8 +12,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 
 from topiarist.kafka.types import matches_any
-from topiarist.model.spec import TopicSpec
-from topiarist.model.tenancy import LabelSelectorRequirement, SelectorOperator
+from topiarist.model.spec import LabelSelectorRequirement, SelectorOperator, TopicSpec
 from topiarist.text import quote
 
 _KEY = r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,315}[A-Za-z0-9])?"

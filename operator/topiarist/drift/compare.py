@@ -31,8 +31,8 @@ from topiarist.drift.findings.finding import (
 )
 from topiarist.drift.findings.rows import make_row, sort_key
 from topiarist.drift.snapshots import ClusterInput
+from topiarist.model.outcome import RunOptions
 from topiarist.model.plan import Load, TakeOwnership, compute_broker_load
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.planning.builder import PlanContext
 from topiarist.planning.planner import make_plan_context, plan_topic

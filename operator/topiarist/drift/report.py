@@ -30,7 +30,7 @@ from topiarist.drift.summary import SummaryBuilder
 from topiarist.drift.task import Caches, Part, Shipped, Source, encode_line, work
 from topiarist.drift.upgrade import UpgradeRisks
 from topiarist.kafka.types import KafkaVersion
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import RunOptions
 
 if TYPE_CHECKING:  # the loader needs compiled packages, and executors import this module before they have them
     from topiarist.adapters.manifests.loader import InvalidDocument

@@ -47,7 +47,7 @@ from topiarist.drift.results import INVALID_ROWS_FILE, ClusterResult
 from topiarist.drift.snapshots import ClusterInput, SnapshotFile, read_snapshot
 from topiarist.drift.upgrade import check_cluster
 from topiarist.kafka.types import KafkaVersion, matches_any
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import RunOptions
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
 

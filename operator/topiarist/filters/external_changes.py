@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 
 from topiarist.errors import Reason
-from topiarist.model.ownership_record import matches_recorded_value
 from topiarist.model.plan import (
     AddPartitions,
     Change,
@@ -24,6 +23,7 @@ from topiarist.model.plan import (
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
+    matches_recorded_value,
     record_after,
     withhold,
 )

@@ -12,8 +12,8 @@ from collections.abc import Callable
 from msgspec.structs import replace
 
 from topiarist.errors import Reason
+from topiarist.model.outcome import RiskApproval
 from topiarist.model.plan import Change, Issue, Plan, Risk, TopicPlan, withhold
-from topiarist.model.run_options import RiskApproval
 
 PlanFilter = Callable[[Plan], Plan]
 """A function from a plan to the same plan with fewer allowed changes."""

@@ -20,8 +20,7 @@ from topiarist.errors import Reason
 from topiarist.kafka.types import matches_any, metric_name
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.model.plan import Issue
-from topiarist.model.spec import ClusterSpec, TopicSpec, has_labels
-from topiarist.model.tenancy import AllowedTopics, LabelSelector, NamespacesFrom
+from topiarist.model.spec import AllowedTopics, ClusterSpec, LabelSelector, NamespacesFrom, TopicSpec, has_labels
 
 Labels = Mapping[str, str]
 

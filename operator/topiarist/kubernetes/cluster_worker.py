@@ -44,8 +44,7 @@ from topiarist.kubernetes.reconciler import (
     ReconcileResult,
     reconcile_cluster,
 )
-from topiarist.model.access import Access, KafkaAccess, Via, map_references
-from topiarist.model.credentials import SecretKeyRef, SecretReference
+from topiarist.model.access import Access, KafkaAccess, SecretKeyRef, SecretReference, Via, map_references
 from topiarist.model.spec import ClusterSpec
 from topiarist.ports import OpenCluster, UsageReader
 from topiarist.schema import load

@@ -14,8 +14,8 @@ from topiarist.errors import Reason
 from topiarist.kafka import config_rules, config_table
 from topiarist.kafka.config_rules import DEPRECATED_CONFIGS, ConfigError, ConfigRules
 from topiarist.kafka.types import KafkaVersion, count_replicas, format_version
+from topiarist.model.outcome import RunOptions
 from topiarist.model.plan import Change, Issue, MoveReplicas
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.moves.planner import MovePlanner

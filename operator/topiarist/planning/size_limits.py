@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from topiarist.kafka.types import Replicas
 from topiarist.model.plan import AddPartitions, Change, CreateTopic, Issue, TopicPlan, UpdateConfig, withhold
-from topiarist.model.size_limits import SizeLimit, SizeScope, SizeWeights
+from topiarist.model.state import SizeLimit, SizeScope, SizeWeights
 
 _CACHE_SIZE = 1 << 14
 """Number of cached sizes; the topics of a cluster share few replica lists."""

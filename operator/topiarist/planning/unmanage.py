@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from topiarist.errors import Reason
 from topiarist.kafka.types import matches_any, topic_name_problem
+from topiarist.model.outcome import RunOptions
 from topiarist.model.plan import Issue, Plan, ReleaseOwnership, TopicPlan
-from topiarist.model.run_options import RunOptions
 from topiarist.model.state import ClusterState, OwnershipRecord
 from topiarist.planning.planner import STALE_RECORD_MESSAGE, plan_without_specs, unreadable_issue
 from topiarist.text import quote

@@ -29,9 +29,9 @@ from topiarist.filters.permissions import PlanFilter, keep_all
 from topiarist.filters.policies import PolicyEvaluator, PolicyResult, evaluate_policies
 from topiarist.kafka.types import matches_any
 from topiarist.model.access import KafkaAccess, Via, ZooKeeperAccess
+from topiarist.model.outcome import ALL_TOPICS
 from topiarist.model.plan import Plan
 from topiarist.model.policy import Policy
-from topiarist.model.run_options import ALL_TOPICS
 from topiarist.model.spec import ClusterSpec, Manifest
 from topiarist.runs.invalid_documents import ValidDocuments, select_valid_documents
 from topiarist.runs.listener import SILENT, RunListener

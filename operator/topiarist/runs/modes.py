@@ -23,9 +23,8 @@ from topiarist.filters.co_partitions import withhold_split_groups
 from topiarist.filters.permissions import filter_unapproved
 from topiarist.filters.review import already_satisfied, filter_unreviewed, recheck_saved_plan
 from topiarist.model.access import via_of
-from topiarist.model.outcome import Outcome, ReconcileReport, Result
+from topiarist.model.outcome import Outcome, ReconcileReport, Result, RunOptions
 from topiarist.model.plan import Plan, TopicPlan
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.implied_topics import find_implied_topics

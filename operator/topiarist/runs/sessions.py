@@ -25,9 +25,8 @@ from topiarist.adapters.open_cluster import open_cluster, open_usage_reader
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess
-from topiarist.model.outcome import worst_exit_code
+from topiarist.model.outcome import RunOptions, worst_exit_code
 from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import BOOTSTRAP_SERVERS, CONNECT, ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.ports import OpenCluster, PartitionInspector, WriteGuard, write_all

@@ -14,8 +14,8 @@ from typing import Any
 from topiarist.desired.selection import parse_label_selector
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import MAX_KAFKA_VERSION, MIN_KAFKA_VERSION, KafkaVersion, format_version, topic_name_problem
+from topiarist.model.outcome import ALL_TOPICS, RiskApproval
 from topiarist.model.plan import Risk
-from topiarist.model.run_options import ALL_TOPICS, RiskApproval
 from topiarist.runs.settings import RunSettings
 from topiarist.text import quote
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from topiarist.desired.selection import TopicSelection, parse_label_selector
 from topiarist.kafka.types import KafkaVersion
-from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval, RunOptions
+from topiarist.model.outcome import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval, RunOptions
 
 
 class RunSettings(Struct, frozen=True):

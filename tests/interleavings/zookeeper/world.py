@@ -20,7 +20,7 @@ from topiarist.adapters.zookeeper.codec import own_znodes, paths
 from topiarist.adapters.zookeeper.codec.strict_json import dump_object
 from topiarist.desired.merge import merge
 from topiarist.model.moves import DEFAULT_BATCH_LIMITS, NO_MOVES, BatchLimits, MoveKind, MoveSettings
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest
 from topiarist.model.state import OwnershipRecord
 

@@ -28,9 +28,8 @@ from topiarist.adapters.kafka_admin.records import codec
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.adapters.kafka_admin.records.values import Records
 from topiarist.model.access import KafkaAccess
-from topiarist.model.outcome import Outcome
+from topiarist.model.outcome import Outcome, RunOptions
 from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState
 

@@ -16,9 +16,8 @@ from topiarist.adapters.kafka_admin.records.values import TopicRecord
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.errors import TopiaristError
 from topiarist.kafka.types import Replicas
-from topiarist.model.outcome import Outcome, Result
+from topiarist.model.outcome import Outcome, Result, RunOptions
 from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState
 from topiarist.ports import Throttle, WriteControl

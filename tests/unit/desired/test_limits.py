@@ -8,7 +8,7 @@ import pytest
 
 from support.builders import DocumentSource
 from topiarist.desired.limits import limit_errors, parse_limits
-from topiarist.model.limits import Limit
+from topiarist.model.spec import Limit
 
 TEAM = {"name": "a", "per": "Label", "label": "team", "topics": 1}
 OWNER = {"name": "b", "per": "Owner", "partitions": 1}

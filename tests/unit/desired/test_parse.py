@@ -9,17 +9,23 @@ import pytest
 from support.builders import DocumentSource
 from topiarist.desired import parse
 from topiarist.errors import Location
-from topiarist.model.limits import Limit, LimitedResource, LimitScope
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveSettings
 from topiarist.model.policy import Policy, RuleSubject
-from topiarist.model.spec import Budgets, ClusterSpec, RackAwareness, RetentionStep, make_manifest
-from topiarist.model.tenancy import (
+from topiarist.model.spec import (
     AllowedTopics,
+    Budgets,
+    ClusterSpec,
     DriftPolicy,
     LabelSelector,
     LabelSelectorRequirement,
+    Limit,
+    LimitedResource,
+    LimitScope,
     NamespacesFrom,
+    RackAwareness,
+    RetentionStep,
     SelectorOperator,
+    make_manifest,
 )
 from topiarist.model.usage import DAY_S, DeletionCheck, GroupNames, UsageSettings
 from topiarist.schema import check

@@ -7,15 +7,19 @@ from typing import Any
 from topiarist.desired import parse
 from topiarist.errors import FieldPath, Location
 from topiarist.model.access import (
+    Credentials,
     KafkaAccess,
     RecordsTopic,
     SaslMechanism,
     SaslOAuth,
     SaslPassword,
+    SecretKeyRef,
+    SecretReference,
+    Tls,
+    UserPassword,
     Via,
     ZooKeeperAccess,
 )
-from topiarist.model.credentials import Credentials, SecretKeyRef, SecretReference, Tls, UserPassword
 from topiarist.model.spec import ClusterSpec, make_manifest
 from topiarist.schema import check
 

@@ -27,7 +27,7 @@ from topiarist.drift.results import ClusterResult
 from topiarist.drift.snapshots import SnapshotFile
 from topiarist.drift.task import Part, Shipped, local_snapshot
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import RunOptions
 from topiarist.model.spec import ClusterSpec
 
 NAMES = ("ap", "eu", "us")

@@ -34,7 +34,7 @@ from topiarist.drift.history.previous import EndedFinding, PreviousReport
 from topiarist.drift.report import ReportJob, make_parts
 from topiarist.drift.snapshots import ClusterInput, UnusedInput
 from topiarist.errors import Location, Reason
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import RunOptions
 from topiarist.model.state import OwnershipRecord, TopicState, WriteBlock
 from topiarist.schema import load
 

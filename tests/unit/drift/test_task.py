@@ -19,7 +19,7 @@ from topiarist.drift.live import ConnectOptions
 from topiarist.drift.results import ClusterResult
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.drift.task import Caches, LiveCluster, Part, Shipped, Source, encode_line, work
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import RunOptions
 from topiarist.model.spec import ClusterSpec
 
 AS_OF, EARLIER = "2026-01-31T12:00:00Z", "2026-01-30T12:00:00Z"

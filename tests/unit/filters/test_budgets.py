@@ -13,8 +13,8 @@ from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
 from topiarist.filters.budgets import enforce_budgets
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
+from topiarist.model.outcome import RunOptions
 from topiarist.model.plan import Plan, TakeOwnership, UpdateConfig
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import Budgets, ClusterSpec
 from topiarist.planning.planner import make_plan
 

@@ -8,8 +8,8 @@ from support.builders import PROD_CLUSTER, plan, spec, state, topic
 from support.policy_builders import evaluate_rules, make_desired, policy
 from topiarist.cli.settings import Settings
 from topiarist.filters.permissions import PlanFilter, filter_unapproved
+from topiarist.model.outcome import ALL_TOPICS, RiskApproval
 from topiarist.model.plan import Plan, Risk
-from topiarist.model.run_options import ALL_TOPICS, RiskApproval
 from topiarist.model.spec import Budgets, ClusterSpec
 from topiarist.runs.inputs import RunInputs
 

@@ -12,8 +12,8 @@ from support.states import cluster, spec, topic
 from topiarist.adapters.zookeeper.codec.own_znodes import encode_record
 from topiarist.errors import Reason
 from topiarist.filters.external_changes import withhold_external_changes
+from topiarist.model.outcome import ALL_TOPICS, RunOptions
 from topiarist.model.plan import AddPartitions, CreateTopic, Plan, TakeOwnership, UpdateConfig
-from topiarist.model.run_options import ALL_TOPICS, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import AppliedSpec, OwnershipRecord, TopicState
 from topiarist.planning.planner import make_plan

@@ -19,8 +19,8 @@ from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Reason
 from topiarist.filters.permissions import filter_changes, filter_unapproved
+from topiarist.model.outcome import ALL_TOPICS, RiskApproval, RunOptions
 from topiarist.model.plan import Change, Issue, Plan, Risk, TopicPlan, withhold
-from topiarist.model.run_options import ALL_TOPICS, RiskApproval, RunOptions
 from topiarist.model.state import OwnershipRecord
 from topiarist.planning.simulate import simulate
 

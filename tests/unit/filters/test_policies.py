@@ -17,10 +17,9 @@ from support.states import PositionedSource
 from support.strategies import PlanInput, plan_inputs
 from topiarist.errors import Location, Reason
 from topiarist.filters.policies import EvaluationErrors, deny_changes, find_duplicate_names
-from topiarist.model.limits import Limit, LimitScope
 from topiarist.model.plan import Change, Issue, TopicPlan
 from topiarist.model.policy import RuleError
-from topiarist.model.spec import ClusterSpec
+from topiarist.model.spec import ClusterSpec, Limit, LimitScope
 
 DENY = policy({"message": "never"}).rules[0].make_issue(spec("a"))
 WARN = policy({"message": "mind", "action": "Warn"}).rules[0].make_issue(spec("a"))

@@ -34,6 +34,7 @@ from topiarist.filters.review import (
 )
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import MoveKind
+from topiarist.model.outcome import ALL_TOPICS, RiskApproval, RunOptions
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -48,7 +49,6 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import ALL_TOPICS, RiskApproval, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord
 from topiarist.planning.preconditions import APPLICABLE, check_plan

@@ -25,6 +25,7 @@ from topiarist.kubernetes.approval import (
     recreation_digest,
 )
 from topiarist.kubernetes.reconciler import TopicResult, reconcile_cluster
+from topiarist.model.outcome import RunOptions
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -36,7 +37,6 @@ from topiarist.model.plan import (
     RiskAssessment,
     TopicPlan,
 )
-from topiarist.model.run_options import RunOptions
 from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord, TopicState
 from topiarist.planning.planner import make_plan
 from unit.kubernetes.reconcile_requests import make_request

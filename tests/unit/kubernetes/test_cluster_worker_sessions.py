@@ -24,8 +24,7 @@ from topiarist.kubernetes.cluster_worker import (
     write_secret_files,
 )
 from topiarist.model import spec as spec_
-from topiarist.model.access import KafkaAccess, map_references
-from topiarist.model.credentials import SecretKeyRef, SecretReference
+from topiarist.model.access import KafkaAccess, SecretKeyRef, SecretReference, map_references
 from topiarist.model.spec import ClusterSpec
 from unit.kubernetes.topic_results import spec_of
 

@@ -11,9 +11,8 @@ from support.kubernetes import resource_bodies
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.current_topic import check_current_topic
-from topiarist.model.outcome import Result
+from topiarist.model.outcome import Result, RunOptions
 from topiarist.model.plan import TopicPlan
-from topiarist.model.run_options import RunOptions
 from topiarist.model.state import OwnershipRecord
 
 DELETION = builders.plan_single_topic(builders.state(builders.topic()), builders.spec(ensure="Absent"))

@@ -17,9 +17,9 @@ from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.candidates import Candidate, build_candidate
 from topiarist.kubernetes.policy_cache import PolicyCache, errors_of_policy
+from topiarist.model.outcome import RunOptions
 from topiarist.model.plan import Issue, Plan
 from topiarist.model.policy import Policy, Rule
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.planning.planner import make_plan
 from unit.kubernetes.topic_results import spec_of

@@ -14,7 +14,7 @@ from topiarist.desired import parse
 from topiarist.desired.merge import merge
 from topiarist.kafka.types import Broker
 from topiarist.kubernetes.reconciler import PlanCache
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
 

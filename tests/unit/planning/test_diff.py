@@ -31,8 +31,8 @@ from support.builders import (
     topic,
 )
 from topiarist.kafka.types import KafkaVersion
+from topiarist.model.outcome import ALL_TOPICS, RunOptions
 from topiarist.model.plan import UpdateConfig
-from topiarist.model.run_options import ALL_TOPICS, RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import OwnershipRecord
 

@@ -18,7 +18,7 @@ from support.builders import (
 )
 from topiarist.adapters.size_limits import ListSizes, build_list_limits
 from topiarist.errors import Reason
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import OwnershipRecord, WriteBlock
 

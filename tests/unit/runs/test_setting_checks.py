@@ -9,8 +9,8 @@ import pytest
 
 from topiarist.api import approve_risk
 from topiarist.errors import Reason, TopiaristError
+from topiarist.model.outcome import RiskApproval
 from topiarist.model.plan import Risk
-from topiarist.model.run_options import RiskApproval
 from topiarist.runs.setting_checks import check_settings
 from topiarist.runs.settings import RunSettings
 

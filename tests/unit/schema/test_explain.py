@@ -17,13 +17,15 @@ from topiarist.errors import FieldPath as DocumentPath
 from topiarist.kafka.config_values import to_config_text
 from topiarist.model import spec as spec_
 from topiarist.model.access import ZooKeeperAccess
-from topiarist.model.spec import Budgets, ClusterSpec, RackAwareness
-from topiarist.model.tenancy import (
+from topiarist.model.spec import (
     AllowedTopics,
+    Budgets,
+    ClusterSpec,
     DriftPolicy,
     LabelSelector,
     LabelSelectorRequirement,
     NamespacesFrom,
+    RackAwareness,
     SelectorOperator,
 )
 from topiarist.schema import check, explain, load

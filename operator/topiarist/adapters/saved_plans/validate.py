@@ -16,7 +16,6 @@ from topiarist.kafka import types
 from topiarist.kafka.types import INTERNAL_TOPICS, Replicas, metric_name, topic_name_problem
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC
 from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
-from topiarist.model.ownership_record import matches_recorded_value
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -32,6 +31,7 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
     config_after,
+    matches_recorded_value,
 )
 from topiarist.planning.risk import UNKEYED_GROWTH, assess_deletion, assess_elections, assess_moves
 from topiarist.text import quote

@@ -15,9 +15,8 @@ from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
 from topiarist.errors import Exit
-from topiarist.model.moved_records import is_closed_by_move
 from topiarist.model.outcome import FreezeResult, Result, worst_exit_code
-from topiarist.model.state import Freeze
+from topiarist.model.state import Freeze, is_closed_by_move
 from topiarist.ports import OpenCluster
 from topiarist.reconcile import require_cluster_id
 

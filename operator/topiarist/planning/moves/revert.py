@@ -22,8 +22,8 @@ from msgspec.structs import replace
 from topiarist.errors import Reason
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import MoveKind, ReplicaMove
+from topiarist.model.outcome import RunOptions
 from topiarist.model.plan import Issue, MoveReplicas, Plan, TopicPlan
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, TopicState
 from topiarist.planning.builder import PlanContext

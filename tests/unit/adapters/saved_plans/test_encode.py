@@ -19,6 +19,7 @@ from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps, en
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker
 from topiarist.model.access import ZooKeeperAccess
+from topiarist.model.outcome import RunOptions
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -35,7 +36,6 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import OwnershipRecord, WriteBlock
 from topiarist.planning.planner import make_plan

@@ -27,7 +27,7 @@ from topiarist.drift.checks.placement import find_checker
 from topiarist.drift.compare import Comparison, compare_cluster
 from topiarist.drift.findings.finding import make_findings
 from topiarist.drift.snapshots import ClusterInput, SnapshotFile, read_snapshot
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState
 from topiarist.planning.planner import make_plan_context, plan_topic

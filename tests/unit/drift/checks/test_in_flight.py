@@ -15,7 +15,7 @@ from topiarist.drift.findings.finding import FindingRow
 from topiarist.drift.snapshots import ClusterInput
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import RunOptions
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, TopicState
 

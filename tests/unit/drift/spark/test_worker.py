@@ -17,7 +17,7 @@ from topiarist.drift.spark import worker
 from topiarist.drift.spark.worker import DEVIATION, FAILURE, RESULT, load_job, run_task, split_lines
 from topiarist.drift.task import Caches, Shipped
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import RunOptions
 
 SHIPPED = Shipped(Desired({}, {}), RunOptions(), "2025-01-31T12:00:00Z")
 

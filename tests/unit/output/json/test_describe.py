@@ -20,8 +20,8 @@ from topiarist.inspection.describe import Description, ResolvedTopic, describe, 
 from topiarist.inspection.partition_health import IssueType
 from topiarist.inspection.topic_phase import Phase
 from topiarist.inspection.value_sources import ActualSource, DesiredSource
+from topiarist.model.outcome import RunOptions
 from topiarist.model.plan import Plan
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, PartitionState, ReadError, Reassignment, TopicInspection
 from topiarist.output.json.describe import encode_descriptions

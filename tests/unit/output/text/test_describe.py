@@ -12,7 +12,7 @@ from topiarist.errors import Reason
 from topiarist.inspection.describe import Description, ResolvedTopic, describe
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import BatchRecord, ReplicaMove
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import (
     ClusterState,

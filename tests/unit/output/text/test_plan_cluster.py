@@ -15,6 +15,7 @@ from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.moves import ReplicaMove
+from topiarist.model.outcome import RunOptions
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -31,7 +32,6 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import WriteBlock
 from topiarist.output.text import summary

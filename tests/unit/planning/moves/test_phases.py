@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from support.builders import cluster, plan, replica_lists, spec, state, topic
 from topiarist.model.moves import MoveKind, MoveSettings
+from topiarist.model.outcome import RunOptions
 from topiarist.model.plan import MoveReplicas, Plan, TakeOwnership, UpdateConfig
-from topiarist.model.run_options import RunOptions
 from topiarist.planning.moves.phases import only_moves, without_moves
 from topiarist.planning.simulate import simulate
 

@@ -18,8 +18,8 @@ from topiarist.adapters.zookeeper.write.transaction import (
     build_fence,
     build_operations,
 )
+from topiarist.model.outcome import RunOptions
 from topiarist.model.plan import Nudge, TopicPlan
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan

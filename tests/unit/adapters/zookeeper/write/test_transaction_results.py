@@ -22,9 +22,8 @@ from topiarist.adapters.zookeeper.read.topic import TopicZnodes
 from topiarist.adapters.zookeeper.write import transaction
 from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType, TransactionTemplate, build_fence
 from topiarist.errors import Reason
-from topiarist.model.outcome import Outcome, Result
+from topiarist.model.outcome import Outcome, Result, RunOptions
 from topiarist.model.plan import TopicPlan
-from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.planning.planner import make_plan
 from topiarist.planning.unmanage import UnmanageRequest, plan_unmanage
