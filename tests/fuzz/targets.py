@@ -48,8 +48,8 @@ from topiarist.adapters.snapshots import files
 from topiarist.adapters.zookeeper.codec import configs, own_znodes, strict_json, topics
 from topiarist.adapters.zookeeper.codec.strict_json import load_object
 from topiarist.desired import parse
-from topiarist.desired.duplicates import index_clusters
 from topiarist.desired.resolve import resolve
+from topiarist.desired.shared_specs import index_clusters
 from topiarist.errors import Diagnostic, Reason, TopiaristError
 from topiarist.filters.cel_variables import bind_change, bind_cluster, bind_topic
 from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS

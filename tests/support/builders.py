@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import FieldPath, Location
 from topiarist.kafka.types import Broker, Replicas, index_by_metric_name
 from topiarist.model.outcome import RunOptions

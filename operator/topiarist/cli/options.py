@@ -20,7 +20,7 @@ from topiarist.cli.name_completion import complete_cluster, complete_topic
 from topiarist.cli.parameters import ClusterCommand, Command, NonBlankArgument, NonBlankOption, TopicCommand
 from topiarist.cli.settings import Settings
 from topiarist.desired.parse import parse_throttle
-from topiarist.desired.selection import parse_label_selector
+from topiarist.desired.resolve import parse_label_selector
 from topiarist.kafka.types import MAX_KAFKA_VERSION, MIN_KAFKA_VERSION, KafkaVersion, format_version, topic_name_problem
 from topiarist.model.outcome import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval
 from topiarist.runs import setting_checks

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from topiarist.desired.limits import limit_errors
+from topiarist.desired.parse import limit_errors
 from topiarist.errors import Diagnostic, FieldPath, Location, Reason
 from topiarist.kafka import config_rules, config_table, types
 from topiarist.kafka.config_rules import describe_unknown_key, is_min_isr_above, printable_key

@@ -22,8 +22,7 @@ from msgspec.structs import replace
 from topiarist.adapters.snapshots.caching_reader import CachingReader
 from topiarist.adapters.snapshots.files import read_lines
 from topiarist.adapters.snapshots.times import format_time, parse_time
-from topiarist.desired.resolve import Desired
-from topiarist.desired.selection import NO_SELECTION, TopicSelection
+from topiarist.desired.resolve import NO_SELECTION, Desired, TopicSelection
 from topiarist.drift.checks.cross_cluster import SpecGroups, find_imbalances, make_deviation
 from topiarist.drift.checks.equality import EqualityIndex
 from topiarist.drift.compare import Comparison, compare_cluster

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from topiarist.desired.limits import limit_errors
+from topiarist.desired.parse import limit_errors
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Diagnostic, InvalidManifests, Location, Reason
 from topiarist.filters import cel_variables

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from topiarist.desired.merge import merge
 from topiarist.desired.rules import spec_errors
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
 from topiarist.kafka.types import matches_any, metric_name
 from topiarist.kubernetes.api.resources import Resource

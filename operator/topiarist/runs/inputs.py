@@ -18,9 +18,8 @@ from msgspec.structs import replace
 from topiarist.adapters.manifests import files, loader
 from topiarist.adapters.manifests.loader import InvalidDocument
 from topiarist.desired import parse
-from topiarist.desired.duplicates import duplicate_document_errors, index_clusters
-from topiarist.desired.resolve import Desired, resolve, unknown_cluster_hint
-from topiarist.desired.selection import select_with_groups
+from topiarist.desired.resolve import Desired, resolve, select_with_groups, unknown_cluster_hint
+from topiarist.desired.shared_specs import duplicate_document_errors, index_clusters
 from topiarist.errors import Diagnostic, InvalidManifests, Reason, TopiaristError
 from topiarist.filters.chain import apply_filters
 from topiarist.filters.limits import NO_LIMITS, LimitFilter

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from topiarist.desired.selection import parse_label_selector
+from topiarist.desired.resolve import parse_label_selector
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import MAX_KAFKA_VERSION, MIN_KAFKA_VERSION, KafkaVersion, format_version, topic_name_problem
 from topiarist.model.outcome import ALL_TOPICS, RiskApproval

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from topiarist.desired.selection import TopicSelection, parse_label_selector
+from topiarist.desired.resolve import TopicSelection, parse_label_selector
 from topiarist.kafka.types import KafkaVersion
 from topiarist.model.outcome import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval, RunOptions
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from support.states import PositionedSource, spec
-from topiarist.desired.duplicates import duplicate_document_errors, index_clusters, topic_collision_errors
+from topiarist.desired.shared_specs import duplicate_document_errors, index_clusters, topic_collision_errors
 from topiarist.errors import Diagnostic, FieldPath, Location, Reason
 from topiarist.model.spec import ClusterSpec, TopicSpec
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.builders import DocumentSource
-from topiarist.desired.limits import limit_errors, parse_limits
+from topiarist.desired.parse import limit_errors, parse_limits
 from topiarist.model.spec import Limit
 
 TEAM = {"name": "a", "per": "Label", "label": "team", "topics": 1}

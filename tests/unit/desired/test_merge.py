@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from support.builders import cluster, manifest, spec
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.model.moves import MoveKind, MoveSettings
 from topiarist.model.spec import ClusterSpec, ValueOrigin, find_origin, selects_cluster, topic_name
 

@@ -6,8 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from support.states import PositionedSource, spec
-from topiarist.desired.merge import merge
-from topiarist.desired.render import render_document
+from topiarist.desired.export import render_document
+from topiarist.desired.shared_specs import merge
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 
 EU = ClusterSpec(

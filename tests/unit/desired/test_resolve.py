@@ -8,8 +8,8 @@ import pytest
 
 from support.builders import cluster, manifest
 from support.states import PositionedSource
-from topiarist.desired.duplicates import index_clusters
 from topiarist.desired.resolve import Desired, resolve, unknown_cluster_hint
+from topiarist.desired.shared_specs import index_clusters
 from topiarist.model.spec import ClusterSpec, Manifest
 
 SIZE = {"partitions": 1, "replicationFactor": 1}

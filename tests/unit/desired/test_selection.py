@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from support.builders import spec
-from topiarist.desired.selection import TopicSelection, parse_label_selector, select_with_groups
+from topiarist.desired.resolve import TopicSelection, parse_label_selector, select_with_groups
 from topiarist.model.spec import TopicSpec
 
 

@@ -14,9 +14,8 @@ from support.builders import DocumentSource, cluster, manifest
 from support.examples import examples
 from topiarist.desired import resolve as resolve_
 from topiarist.desired import shared_specs
-from topiarist.desired.merge import merge
 from topiarist.desired.resolve import Desired, resolve
-from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup, SpecGrouper
+from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup, SpecGrouper, merge
 from topiarist.errors import Reason
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC, KafkaAccess, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec

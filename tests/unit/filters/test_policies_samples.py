@@ -14,7 +14,7 @@ from support.checkout import ROOT
 from support.policy_builders import evaluate_rules, labelled_spec
 from topiarist.adapters.manifests.loader import load_manifests
 from topiarist.desired import parse
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.filters.policies import PolicyResult
 from topiarist.model.plan import Issue, Plan
 from topiarist.model.policy import Policy

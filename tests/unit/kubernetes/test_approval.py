@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from support import states
 from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.approval import (

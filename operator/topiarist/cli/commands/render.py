@@ -8,7 +8,7 @@ import click
 
 from topiarist.adapters.manifests import dump
 from topiarist.cli import load, options, terminal
-from topiarist.desired import render as rendering
+from topiarist.desired import export as rendering
 
 
 @click.command(
