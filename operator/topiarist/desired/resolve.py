@@ -35,7 +35,7 @@ from topiarist.model.spec import (
     find_item_origin,
     find_origin,
 )
-from topiarist.schema.messages import did_you_mean
+from topiarist.schema.check import did_you_mean
 from topiarist.text import format_count, quote
 
 # Errors of topics in one ``coPartitionGroup``: they must ask for equal numbers of partitions on each cluster.

@@ -28,8 +28,7 @@ from topiarist.model.spec import (
     name_path,
     parse_replica_assignment,
 )
-from topiarist.schema.check import key_step
-from topiarist.schema.messages import did_you_mean
+from topiarist.schema.check import did_you_mean, key_step
 from topiarist.text import quote
 
 AUTO_CREATE = "auto.create.topics.enable"

@@ -23,7 +23,7 @@ from topiarist.model.plan import Change, Issue, Plan, TopicPlan, withhold
 from topiarist.model.policy import CelBindings, Policy, Rule, RuleError, RuleSubject
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, find_origin
 from topiarist.ports import RuleEvaluator
-from topiarist.schema.messages import did_you_mean
+from topiarist.schema.check import did_you_mean
 from topiarist.text import format_count
 
 

@@ -34,7 +34,7 @@ from topiarist.output.change_details import (
     list_field_changes,
 )
 from topiarist.schema import load
-from topiarist.schema.messages import did_you_mean
+from topiarist.schema.check import did_you_mean
 from topiarist.text import quote
 
 ALLOW_RISK, RECREATE, TAKE_OWNERSHIP = "allow-risk", "recreate", "take-ownership"

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from topiarist.adapters.manifests.loader import load_manifests
-from topiarist.schema.scalar_hints import find_schema
+from topiarist.schema.explain import find_schema
 
 TOPIC = """apiVersion: topiarist.dev/v1
 kind: Topic

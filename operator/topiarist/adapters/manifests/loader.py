@@ -307,7 +307,7 @@ def _fit_hint(issue: LocatedIssue, body: Mapping[str, Any]) -> Diagnostic:
     """Return the diagnostic of an issue with a hint that its field accepts."""
     if issue.text is None:
         return issue.diagnostic
-    from topiarist.schema.scalar_hints import scalar_hint
+    from topiarist.schema.explain import scalar_hint
 
     return issue.diagnostic._replace(hint=scalar_hint(body.get("kind"), issue.path, issue.text, issue.diagnostic.hint))
 

@@ -12,7 +12,7 @@ from topiarist.cli import options, terminal
 from topiarist.cli.settings import Settings
 from topiarist.inspection.explanation import explain, list_words
 from topiarist.output.text.explanation import format_explanation
-from topiarist.schema.messages import did_you_mean
+from topiarist.schema.check import did_you_mean
 from topiarist.text import quote
 
 
