@@ -19,7 +19,7 @@ from topiarist.adapters.manifests.project_file import is_project_file
 from topiarist.adapters.manifests.scalars import NULL_WORDS
 from topiarist.adapters.manifests.source import Composer, File, LimitExceeded, Node
 from topiarist.errors import Diagnostic, FieldPath
-from topiarist.importers.fields import ForeignDocument
+from topiarist.importers.topic import ForeignDocument
 from topiarist.text import RENDER_HINT
 
 _TEXT_TAGS = {"!", "tag:yaml.org,2002:str"}

@@ -16,8 +16,8 @@ from topiarist.adapters.manifests import dump
 from topiarist.adapters.manifests.texts import read_documents
 from topiarist.cli import options, terminal
 from topiarist.errors import Diagnostic, Exit, InvalidManifests, Reason, TopiaristError
-from topiarist.importers.fields import ForeignDocument
 from topiarist.importers.formats import FORMATS, ImportResult, import_documents
+from topiarist.importers.topic import ForeignDocument
 from topiarist.text import format_count, printable
 
 _ITEM = re.compile(r"^(?:items\.)?[0-9]+\.")
