@@ -1,7 +1,7 @@
 """The project file of a run: found above the working folder, or named by ``--project``.
 
 ``parameters.apply_project`` takes values from it for the options and arguments that are not given. ``name_completion``
-completes names from the same manifests. ``adapters.manifests.project_file`` parses the file.
+completes names from the same manifests. ``adapters.manifests.files`` parses the file.
 """
 
 from __future__ import annotations
@@ -12,8 +12,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from topiarist.adapters.manifests.files import file_location, read_files
-from topiarist.adapters.manifests.project_file import PROJECT_FILE, ProjectFile, is_project_file, parse_project_file
+from topiarist.adapters.manifests.files import (
+    PROJECT_FILE,
+    ProjectFile,
+    file_location,
+    is_project_file,
+    parse_project_file,
+    read_files,
+)
 from topiarist.adapters.manifests.source import File
 from topiarist.errors import Diagnostic, InvalidManifests, Location
 from topiarist.text import printable, quote

@@ -44,7 +44,7 @@ from topiarist.text import format_count
 
 # A merged spec as a ``Topic`` document, as ``topiarist render`` shows it.
 #
-# Plain values only; ``adapters.manifests.dump`` writes them as YAML. The documents can be applied: together with their
+# Plain values only; ``adapters.manifests.yaml_text`` writes them as YAML. The documents can be applied: together with their
 # cluster they mean the same as the originals, except that sizes from the cluster's defaults, and all values of
 # profiles, are now set in the topic.
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topiarist.adapters.manifests.scalars import parse_plain_scalar
+from topiarist.adapters.manifests.yaml_text import parse_plain_scalar
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.config_values import (

@@ -13,11 +13,16 @@ from yaml.events import AliasEvent, CollectionStartEvent, Event, ScalarEvent
 
 from topiarist.adapters.manifests.diagnose import DocumentReader
 from topiarist.adapters.manifests.diagnose import read_documents as read_trees
-from topiarist.adapters.manifests.files import IgnoredPath, read_files
-from topiarist.adapters.manifests.limits import MAX_FOREIGN_DEPTH, MAX_FOREIGN_ENTRIES
-from topiarist.adapters.manifests.project_file import is_project_file
-from topiarist.adapters.manifests.scalars import NULL_WORDS
-from topiarist.adapters.manifests.source import Composer, File, LimitExceeded, Node
+from topiarist.adapters.manifests.files import IgnoredPath, is_project_file, read_files
+from topiarist.adapters.manifests.source import (
+    MAX_FOREIGN_DEPTH,
+    MAX_FOREIGN_ENTRIES,
+    Composer,
+    File,
+    LimitExceeded,
+    Node,
+)
+from topiarist.adapters.manifests.yaml_text import NULL_WORDS
 from topiarist.errors import Diagnostic, FieldPath
 from topiarist.importers.topic import ForeignDocument
 from topiarist.text import RENDER_HINT

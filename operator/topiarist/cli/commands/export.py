@@ -14,7 +14,7 @@ import click
 from msgspec.structs import replace
 
 from topiarist.adapters import atomic_files
-from topiarist.adapters.manifests import dump
+from topiarist.adapters.manifests import yaml_text
 from topiarist.cli import load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
@@ -67,7 +67,7 @@ def command(folder: Path, *, use_units: bool, **values: Any) -> None:
         states = fleet.map_sessions(lambda _, connected: read_cluster(connected, cluster.cluster_id))
     for state in states.values():
         export = export_cluster(state, cluster, settings.owner, use_units=use_units)
-        atomic_files.write_folder(folder, {name: dump.dump_file(body) for name, body in export.files.items()})
+        atomic_files.write_folder(folder, {name: yaml_text.dump_file(body) for name, body in export.files.items()})
         if settings.verbosity >= 0:
             page = terminal.make_layout(sys.stderr, settings)
             terminal.log(rendering.format_summary(export, state, cluster, folder=str(folder), layout=page))

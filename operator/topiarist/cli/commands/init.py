@@ -16,9 +16,8 @@ import click
 
 from topiarist.adapters import atomic_files
 from topiarist.adapters.forges import FORGES, Forge, detect_forge, read_sample
-from topiarist.adapters.manifests import dump, loader
-from topiarist.adapters.manifests.files import SUFFIXES
-from topiarist.adapters.manifests.project_file import PROJECT_FILE
+from topiarist.adapters.manifests import loader, yaml_text
+from topiarist.adapters.manifests.files import PROJECT_FILE, SUFFIXES
 from topiarist.adapters.manifests.source import Document
 from topiarist.cli import options, terminal
 from topiarist.cli.clusters import ClusterSessions
@@ -130,7 +129,7 @@ def _export(settings: Settings, *, use_units: bool) -> tuple[dict[str, str], str
         cluster_file=_PLATFORM_FOLDER + CLUSTER_FILE,
     )
     files = {
-        (path if path.startswith(TOPICS_FOLDER) else _PLATFORM_FOLDER + path): dump.dump_file(body)
+        (path if path.startswith(TOPICS_FOLDER) else _PLATFORM_FOLDER + path): yaml_text.dump_file(body)
         for path, body in export.files.items()
     }
     return files, summary
@@ -181,7 +180,7 @@ def _project_text(files: Mapping[str, str], owner: str) -> str:
         fields["platform"] = [_PLATFORM_FOLDER.rstrip("/")]
     if owner != "default":
         fields["owner"] = owner
-    return dump.dump_file(fields, "Project")
+    return yaml_text.dump_file(fields, "Project")
 
 
 def _choose_ci(choice: str) -> _CiFile:

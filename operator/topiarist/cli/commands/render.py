@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from topiarist.adapters.manifests import dump
+from topiarist.adapters.manifests import yaml_text
 from topiarist.cli import load, options, terminal
 from topiarist.desired import export as rendering
 
@@ -25,4 +25,4 @@ def command(**values: Any) -> None:
     """Print one manifest per topic and cluster, with defaults and overrides merged."""
     desired = load.load_manifests(options.build_settings(values), offline=True, with_policies=False).desired
     documents = [rendering.render_document(spec) for specs in desired.specs.values() for spec in specs]
-    terminal.print_result(dump.dump_documents(documents))
+    terminal.print_result(yaml_text.dump_documents(documents))

@@ -15,10 +15,9 @@ from typing import Any
 import pytest
 
 from topiarist.adapters.manifests import diagnose, source
-from topiarist.adapters.manifests.limits import MAX_ERRORS, MAX_GUESSES, MAX_TAG_DIRECTIVES
 from topiarist.adapters.manifests.loader import Loaded, load_manifests
-from topiarist.adapters.manifests.scalars import parse_plain_scalar
-from topiarist.adapters.manifests.source import make_event_reader
+from topiarist.adapters.manifests.source import MAX_ERRORS, MAX_GUESSES, MAX_TAG_DIRECTIVES, make_event_reader
+from topiarist.adapters.manifests.yaml_text import parse_plain_scalar
 from topiarist.kafka import config_rules
 from topiarist.schema import check, explain
 from topiarist.schema import load as load_

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from topiarist.adapters.manifests import fork, loader
+from topiarist.adapters.manifests import loader
+from topiarist.adapters.manifests import loader as fork
 from topiarist.adapters.manifests.loader import Loaded, load_manifests
 from topiarist.adapters.manifests.source import Document, File
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from topiarist.adapters.manifests import files, limits
+from topiarist.adapters.manifests import files, source
 from topiarist.adapters.manifests.loader import Loaded, load_manifests, read_annotations
-from topiarist.adapters.manifests.parser import StrictParser
 from topiarist.adapters.manifests.source import Document, File
+from topiarist.adapters.manifests.yaml_text import StrictParser
 from topiarist.errors import FieldKey, Location
 
 SPEC = "spec: {partitions: 1, replicationFactor: 1}"
@@ -342,10 +342,10 @@ def last_source(content: str) -> Document:
 def test_errors_of_a_file_are_limited_and_counted() -> None:
     """A file with very many errors gives the first hundred errors and the number of the other errors."""
     loaded = text("---\nx: 1\n" * 500)
-    assert (len(loaded.errors), loaded.suppressed_count) == (limits.MAX_ERRORS, 400)
+    assert (len(loaded.errors), loaded.suppressed_count) == (source.MAX_ERRORS, 400)
     assert loaded.errors[-1].location.line == 200
     many = text((TOPIC % "a").replace("spec: {", "spec: {ignore: [" + "~," * 300 + "], "))
-    assert (len(many.errors), many.suppressed_count) == (limits.MAX_ERRORS, 200)
+    assert (len(many.errors), many.suppressed_count) == (source.MAX_ERRORS, 200)
 
 
 def test_a_changed_file_does_not_matter(folder: Path) -> None:

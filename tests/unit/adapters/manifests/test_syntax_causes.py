@@ -6,8 +6,8 @@ import io
 
 import pytest
 
+from topiarist.adapters.manifests.diagnose import find_cause
 from topiarist.adapters.manifests.loader import load_manifests
-from topiarist.adapters.manifests.syntax_causes import find_cause
 
 TOPIC = """apiVersion: topiarist.dev/v1
 kind: Topic
