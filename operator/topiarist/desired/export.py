@@ -1,8 +1,9 @@
-"""Export of a cluster: its state as one ``Cluster`` document and one ``Topic`` document per topic.
+"""Documents from values: the state of a cluster, exported, and one merged spec, rendered.
 
-``topiarist export`` uses it to bring existing topics under management. The exported documents describe each topic as it
-is, so the plan of these documents contains no changes. A cluster that has a document keeps that document, and only
-topics are exported. The folder is written by ``adapters.atomic_files``.
+The export has one ``Cluster`` document and one ``Topic`` document per topic. ``topiarist export`` uses it to bring
+existing topics under management. The exported documents describe each topic as it is, so the plan of these documents
+contains no changes. A cluster that has a document keeps that document, and only topics are exported. The folder is
+written by ``adapters.atomic_files``.
 
 Defaults: a config that nearly all exported topics share becomes a default of the cluster. Defaults of size apply at
 creation only, so every exported topic still names its own size.
@@ -44,8 +45,8 @@ from topiarist.text import format_count
 
 # A merged spec as a ``Topic`` document, as ``topiarist render`` shows it.
 #
-# Plain values only; ``adapters.manifests.yaml_text`` writes them as YAML. The documents can be applied: together with their
-# cluster they mean the same as the originals, except that sizes from the cluster's defaults, and all values of
+# Plain values only; ``adapters.manifests.yaml_text`` writes them as YAML. The documents can be applied: together with
+# their cluster they mean the same as the originals, except that sizes from the cluster's defaults, and all values of
 # profiles, are now set in the topic.
 
 FROM_DEFAULTS = "topiarist.dev/from-defaults"

@@ -50,8 +50,7 @@ from topiarist.model.usage import DeletionCheck, GroupNames, UsageSettings
 
 # The limits of a ``Policy`` or of the budgets of a ``Cluster``: parsed, and checked together.
 #
-# ``parse`` calls ``parse_limits`` with limits that the schema accepts. ``rules`` and ``filters.policies`` report
-# ``limit_errors``, which no schema can express.
+# ``rules`` and ``filters.policies`` report ``limit_errors``, which no schema can express.
 
 
 def parse_limits(

@@ -40,7 +40,7 @@ from topiarist.text import format_count, quote
 
 # Errors of topics in one ``coPartitionGroup``: they must ask for equal numbers of partitions on each cluster.
 #
-# ``resolve`` calls it with the specs of all manifests, so that the topics of a group may be in different files.
+# The topics of a group may be in different files, so ``resolve`` checks the specs of all manifests.
 # ``filters.co_partitions`` keeps the numbers equal when a run may not make the growth of every topic.
 
 

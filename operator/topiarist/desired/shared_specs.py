@@ -1,4 +1,4 @@
-"""Groups of specs that the same clusters share.
+"""Specs: a manifest merged with its cluster, in groups of specs that the same clusters share.
 
 A fleet has a thousand clusters, but a manifest has few different specs. ``resolve`` merges a manifest once for all
 clusters with equal settings and the same overrides. A group has the specs of one set of clusters, and a cluster refers

@@ -1,4 +1,4 @@
-"""One imported topic, and its ``Topic`` document."""
+"""What all importers share: the account of fields, an imported topic with its document, resources of Kubernetes."""
 
 from __future__ import annotations
 

@@ -5,8 +5,8 @@ values that another client stored must be readable. ``check_manifest_value`` ref
 no manifest should hold.
 
 Manifests may write a config value as text, number or boolean; Kafka stores text. ``to_config_text`` converts a value
-when specs are merged, so that all later comparisons are between texts. Java's number formats are in ``java_numbers``,
-names and bounds in ``config_table``; rules between keys are in ``config_rules``.
+when specs are merged, so that all later comparisons are between texts. Names and bounds are in ``config_table``, rules
+between keys in ``config_rules``.
 """
 
 from __future__ import annotations
@@ -25,8 +25,7 @@ from topiarist.text import escape, quote
 # Java's parsing of numbers and booleans, where Python's own ``int`` and ``float`` differ.
 #
 # Kafka's config values and the replica lists of its command line are text that Java parses. Python would accept
-# ``1_000`` and refuse ``0.5f``; this module accepts exactly what Java accepts (tested against Java 17).
-# ``config_values`` and ``explicit_assignment`` are its main callers.
+# ``1_000`` and refuse ``0.5f``; these functions accept exactly what Java accepts (tested against Java 17).
 
 _ASCII_INTEGER = re.compile(r"[+-]?[0-9]+")
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -134,7 +133,7 @@ def quote_unless_integer(text: str) -> str:
 
 # Units of config values in manifests: ``retention.ms: 7d``, ``segment.bytes: 100MiB``.
 #
-# ``config_values.to_config_text`` replaces a value with a unit by the number that Kafka stores, in milliseconds or
+# ``to_config_text`` replaces a value with a unit by the number that Kafka stores, in milliseconds or
 # bytes, so that no later module meets a unit; ``desired.export`` writes units on request. Each such value is text in
 # every YAML version, so that kubectl reads it as topiarist does. The part of a config's name after the last dot decides
 # whether the value is a time (``ms``) or a size (``bytes``).

@@ -315,7 +315,7 @@ def _require_complete_racks(without_rack: Sequence[int], size: int) -> None:
 
 # Inference of a placement's start, shift and broker order from a topic's replica lists.
 #
-# This is the inverse of ``placement``: Kafka stores replica lists only, not the parameters that gave them.
+# This is the inverse of the placement above: Kafka stores replica lists only, not the parameters that gave them.
 # ``inspection/describe.py`` uses it to report whether a topic still has Kafka's own placement.
 #
 # Three facts make the search short. The leaders of consecutive partitions are consecutive brokers of the order, so the

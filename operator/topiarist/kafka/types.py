@@ -1,6 +1,4 @@
-"""Types that all modules share, and the Kafka versions that topiarist supports.
-
-They are in a module of their own, since the rules for configs, the placement and ``model`` all need them.
+"""Types that all modules share: versions of Kafka, names of topics, replica lists.
 
 To support a new Kafka version, such as 4.5:
 
@@ -108,8 +106,7 @@ def parse_version(text: str) -> KafkaVersion:
 # Rules for topic names: Kafka's syntax, collisions, and the topics of Kafka and other software.
 #
 # Kafka checks names only in its admin code: a controller accepts any name that it finds in ZooKeeper, so topiarist must
-# check them. ``model/spec.py`` and ``desired`` call this module for manifests, ``planning`` for the topics of a
-# cluster.
+# check them: ``desired`` those of manifests, ``planning`` those of the topics of a cluster.
 
 MAX_TOPIC_NAME_LENGTH = 249
 
@@ -179,7 +176,7 @@ def matches_any(name: str, patterns: Iterable[str]) -> bool:
 # Checks of explicit replica lists, for manifests and saved plans.
 #
 # Kafka accepts some lists that no cluster should have: empty lists, unknown brokers, a hole in the partition ids.
-# ``find_errors`` refuses them. ``desired/rules.py`` and ``adapters/saved_plans/validate.py`` call it.
+# ``find_assignment_errors`` refuses them. ``desired/rules.py`` and ``adapters/saved_plans/validate.py`` call it.
 
 
 def find_assignment_errors(

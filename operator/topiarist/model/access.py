@@ -1,7 +1,8 @@
-"""How a cluster is reached: through its brokers, by Kafka's own protocol, or through its ZooKeeper.
+"""How a cluster is reached: through its brokers, by Kafka's own protocol, or through its ZooKeeper; with credentials.
 
-A ``Cluster`` manifest has these values under ``spec.kafka`` and ``spec.zookeeper``. Secrets are references, as in
-``model/credentials.py``.
+A ``Cluster`` manifest has these values under ``spec.kafka`` and ``spec.zookeeper``. It names files, environment
+variables and, in Kubernetes, keys of Secrets: these values are references, never the contents. The adapter reads the
+contents for each connection, so that a replaced secret takes effect, and never stores them.
 """
 
 from __future__ import annotations
@@ -14,11 +15,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.errors import Location
-
-# Credentials for a cluster: references to secrets and certificates, never their contents.
-#
-# A ``Cluster`` manifest names files, environment variables and, in Kubernetes, keys of Secrets. The adapter reads the
-# contents for each connection, so that a replaced secret takes effect, and never stores them.
 
 
 class SecretKeyRef(NamedTuple):

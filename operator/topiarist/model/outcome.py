@@ -1,7 +1,7 @@
-"""The results of a reconciliation and of a freeze, and their exit codes.
+"""A run as values: its options and permissions, its results with their exit codes, the progress of the controller.
 
-``reconcile.py`` and the adapters build the outcomes; ``output``, the command line and the operator's status report
-them.
+The command line and the operator build the options. ``reconcile.py`` and the adapters build the outcomes; ``output``,
+the command line and the operator's status report them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,12 @@ from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Nudge,
 from topiarist.model.state import ClusterState, Freeze
 from topiarist.text import format_count
 
-# Options and permissions of one run: owner, adoption, approved risks, limit of writes in flight.
-#
-# The command line and the operator build these values; ``planning`` and ``filters`` read them. ``throttle.py`` enforces
-# the limit: a controller that receives thousands of topics at once answers no other request meanwhile, and brokers
-# create log directories far more slowly than the controller initializes partitions.
-
 MAX_INFLIGHT_REPLICAS_PER_BROKER = 250
-"""The default limit of replicas per broker that are written and not yet initialized by the controller."""
+"""The default limit of replicas per broker that are written and not yet initialized by the controller.
+
+``throttle.py`` enforces it: a controller that receives thousands of topics at once answers no other request meanwhile,
+and brokers create log directories far more slowly than the controller initializes partitions.
+"""
 
 
 ALL_TOPICS = ("*",)

@@ -31,7 +31,7 @@ from topiarist.text import printable, quote
 
 # Phrases for error messages: values found, values wanted, and suggestions.
 #
-# ``explain`` builds its messages from them; ``desired.resolve`` uses the suggestions.
+# ``explain`` and ``identity`` build their messages from them; ``desired.resolve`` uses the suggestions.
 
 MAX_COMPARED_CHARS = 64
 """Characters of an unknown word that are compared with the known words."""

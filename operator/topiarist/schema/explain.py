@@ -27,7 +27,7 @@ from topiarist.text import format_count, printable, quote
 
 # Other names of fields: those of Kafka's tools, of other tools, and other spellings.
 #
-# ``explain`` and ``identity`` find the field that is meant.
+# The errors of unknown fields, here and in ``identity``, name the field that is meant.
 
 _SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "topicName": ("topic", "topicnames", "fullname"),

@@ -1,4 +1,4 @@
-"""The JSON Schemas in ``schemas/*.json`` and their compiled validators.
+"""The JSON Schemas in ``schemas/*.json``: their compiled validators, and their fields as a table.
 
 The schemas define the fields of manifests, plans and snapshots. Editors, the custom resource definitions and topiarist
 read the same files. ``check`` validates manifests with them; ``first_error`` is for documents that a program wrote.

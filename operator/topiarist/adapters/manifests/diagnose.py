@@ -1,6 +1,6 @@
 """The diagnosing parser: every error of a file as YAML, with its location and a hint.
 
-``loader`` calls ``diagnose_documents`` for a file that the fast ``parser`` rejects. Reported are bytes that are not
+``loader`` calls ``diagnose_documents`` for a file that the fast parser rejects. Reported are bytes that are not
 UTF-8, everything that libyaml rejects, and everything that YAML allows but topiarist does not. ``loader`` ignores the
 issues of a document of another API group. After text that is not YAML, parsing continues at the next ``---``.
 """
@@ -39,7 +39,7 @@ from topiarist.text import LOOKS_LIKE_TEMPLATE, RENDER_HINT, TEMPLATE_MARKER, fo
 
 # Causes of syntax errors: the line where the text goes wrong, which is often above the one where libyaml stops.
 #
-# ``diagnose`` asks for a cause when the structure of the text is not that of YAML.
+# ``locate_error`` asks for a cause when the structure of the text is not that of YAML.
 
 LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 """A line break as libyaml defines it."""

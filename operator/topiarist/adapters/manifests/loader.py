@@ -1,8 +1,8 @@
 """The manifest loader: YAML files in, valid ``Manifest`` values and located errors out.
 
-``files`` reads bytes, ``parser`` parses them fast, ``diagnose`` parses a rejected file again and explains it,
+``files`` reads bytes, ``yaml_text`` parses them fast, ``diagnose`` parses a rejected file again and explains it,
 ``schema`` validates each document; this module combines them. ``runs.inputs`` calls ``load_manifests``. ``desired``
-then validates the documents together. ``dump`` writes documents back as YAML.
+then validates the documents together.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 
 # A forked process that parses files while this process parses others.
 #
-# To parse ten thousand files takes half of a plan's time, and a second processor does half of that. ``loader`` calls
-# ``start_parsing`` for many files, and parses by itself what the process does not return: files with a document that is
-# not valid, since its errors need more than the result, and all files if the process fails in any way.
+# To parse ten thousand files takes half of a plan's time, and a second processor does half of that. ``load_manifests``
+# parses by itself what the process does not return: files with a document that is not valid, since its errors need more
+# than the result, and all files if the process fails in any way.
 
 MIN_FILES = 1000
 """Fewer files are parsed in less time than a fork and the transfer of the result save."""

@@ -1,9 +1,10 @@
 """The source text of manifests: files as read, and documents as node trees with positions.
 
-The fast ``parser`` keeps no positions. A ``Document`` holds the start and end of its text, and ``locate`` parses that
-part again from memory: later changes of the file on disk have no effect. ``diagnose`` builds values from the same node
-trees. ``Composer`` uses libyaml's events, as ``parser`` does, but it accepts all of YAML: documents of other API groups
-may have anchors, tags and duplicate keys. What topiarist does not allow is recorded in the node's ``issues``.
+The fast parser in ``yaml_text`` keeps no positions. A ``Document`` holds the start and end of its text, and ``locate``
+parses that part again from memory: later changes of the file on disk have no effect. ``diagnose`` builds values from
+the same node trees. ``Composer`` uses libyaml's events, as that parser does, but it accepts all of YAML: documents of
+other API groups may have anchors, tags and duplicate keys. What topiarist does not allow is recorded in the node's
+``issues``.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Documents as YAML that every YAML version reads alike, including topiarist's parser and kubectl.
+"""The text of YAML that every YAML version reads alike: what unquoted text means, parsed fast, and written.
 
-``topiarist export`` and ``topiarist render`` write their documents with it.
+``loader`` parses manifests with it. ``topiarist export``, ``render`` and ``import`` write their documents with it.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from topiarist.text import quote
 #
 # YAML 1.1, YAML 1.2 and the Go library inside kubectl read unquoted text differently: ``010`` is 8 or 10, ``yes`` is
 # true or text, ``12:30:45`` is text or 45045. Such text is an ``AmbiguousScalar`` error with the hint to quote it, so
-# that topiarist and kubectl never read one file differently. Used by ``parser`` (fast, stops at the first error) and
-# ``diagnose`` (reports all).
+# that topiarist and kubectl never read one file differently. The fast parser stops at the first such error, and
+# ``diagnose`` reports all.
 
 T = TypeVar("T")
 

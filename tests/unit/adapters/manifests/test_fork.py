@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 
 from topiarist.adapters.manifests import loader
-from topiarist.adapters.manifests import loader as fork
 from topiarist.adapters.manifests.loader import Loaded, load_manifests
 from topiarist.adapters.manifests.source import Document, File
 
@@ -79,14 +78,14 @@ def _describe(loaded: Loaded) -> object:
 def forks(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Fork for any number of files; return a list that gets the numbers of files that a process parsed."""
     started: list[int] = []
-    parse = fork.start_parsing
+    parse = loader.start_parsing
 
     def start(files: Sequence[File]) -> object:
         found = parse(files)
         started.extend([len(files)] if found else [])
         return found
 
-    monkeypatch.setattr(fork, "MIN_FILES", 1)
+    monkeypatch.setattr(loader, "MIN_FILES", 1)
     monkeypatch.setattr(loader, "start_parsing", start)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     monkeypatch.setattr(threading, "active_count", lambda: 1)  # pytest's own threads hold no lock that the parser takes
@@ -108,7 +107,7 @@ def test_files_of_a_process_that_fails_are_parsed_here(
 ) -> None:
     """Whatever ends the process, the result is that of one process."""
     here = os.getpid()
-    parse = fork._parse_valid
+    parse = loader._parse_valid
 
     def fail(*given: object) -> object:
         if os.getpid() == here:
@@ -127,7 +126,7 @@ def test_files_of_a_process_that_fails_are_parsed_here(
         os.waitid(os.P_PID, process, os.WEXITED)
         raise ChildProcessError(10, "No child processes")
 
-    monkeypatch.setattr(fork, "_parse_valid", fail)
+    monkeypatch.setattr(loader, "_parse_valid", fail)
     if way == "no status":
         monkeypatch.setattr(os, "waitpid", find_no_status)
     handlers = signal.getsignal(signal.SIGINT), signal.pthread_sigmask(signal.SIG_BLOCK, ())
@@ -145,7 +144,7 @@ def test_nothing_is_forked_where_it_gains_nothing_or_is_not_safe(
     """The files are parsed here then."""
     match reason:
         case "few files":
-            monkeypatch.setattr(fork, "MIN_FILES", 29)
+            monkeypatch.setattr(loader, "MIN_FILES", 29)
         case "one processor":
             monkeypatch.setattr(os, "sched_getaffinity", lambda _: {3})
         case "threads":
