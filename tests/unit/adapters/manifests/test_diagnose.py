@@ -58,7 +58,7 @@ def test_tag_directives_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     libyaml compares each %TAG with all others.
     """
     read = Remembering(make_event_reader)
-    for module in ("parser", "source"):
+    for module in ("yaml_text", "source"):
         monkeypatch.setattr(f"topiarist.adapters.manifests.{module}.make_event_reader", read)
     directives = [f"%TAG !t{number}! x\n" for number in range(2_000)]
     loaded = text("".join(directives))
