@@ -28,7 +28,7 @@ from topiarist.kubernetes.metrics import Metrics
 from topiarist.model.policy import CHANGE_VARIABLES, TOPIC_VARIABLES
 from topiarist.planning.risk_table import RISK_TABLE as RISKS
 from topiarist.planning.risk_table import ChangeRisk, NumberRisks, WordRisks
-from topiarist.schema.fields import FieldTable, Schema
+from topiarist.schema.load import FieldTable, Schema
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -12,8 +12,8 @@ from benchmarks.cli.clusters import make_manifest
 from benchmarks.common import make_memory_folder, measure_median, measure_seconds
 
 from topiarist.adapters.manifests.loader import load_manifests
-from topiarist.adapters.manifests.parser import StrictParser
 from topiarist.adapters.manifests.source import File
+from topiarist.adapters.manifests.yaml_text import StrictParser
 
 DOCUMENTS = 10_000
 

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.adapters.zookeeper.codec import configs, paths, topics
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import FieldPath, Location
 from topiarist.model.outcome import Result
 from topiarist.model.plan import Plan

@@ -3,6 +3,16 @@
 Every package may import this module; it imports nothing of topiarist. A *refusal* (a requested change that is not made)
 and a *notice* are values and use the same reasons. Exceptions are only for errors that end a run or the work on one
 cluster or topic.
+
+To add a reason:
+
+1. Add a row to ``Reason``, in the group of its use, with its exit code; True if a retry without other input may help.
+2. Use it in a ``TopiaristError``, an ``Issue`` or a ``WriteBlock``, with a hint that says what to do.
+3. Add its row to the table of ``docs/reasons.md``, with cause and remedy. Where the operator advises otherwise, add its
+   advice to ``_HINTS`` in ``kubernetes/approval.py``.
+4. Run ``make generate``, which writes ``reasons.json`` (the texts of ``topiarist explain``) and the reference of the
+   Python interface, and ``make golden``, which writes ``tests/unit/api/interface.txt``.
+5. Run ``make check``: its tests compare all of these with the table below.
 """
 
 from __future__ import annotations

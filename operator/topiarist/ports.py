@@ -14,10 +14,9 @@ from typing import Protocol, Self
 from msgspec import Struct
 
 from topiarist.model.moves import NO_MOVES, ClearedMoves, MoveProgress, MoveSettings
-from topiarist.model.outcome import FreezeResult, Outcome
+from topiarist.model.outcome import FreezeResult, Outcome, TopicProgress
 from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.policy import CelBindings, Rule, RuleError
-from topiarist.model.progress import TopicProgress
 from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
 from topiarist.model.usage import UsageRead
 

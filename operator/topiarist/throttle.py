@@ -21,17 +21,19 @@ from msgspec.structs import replace
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Replicas
-from topiarist.model.outcome import Outcome, ReconcileReport, Result
-from topiarist.model.plan import TopicPlan
-from topiarist.model.progress import (
+from topiarist.model.outcome import (
     FINISHED,
+    Outcome,
     ProgressState,
+    ReconcileReport,
+    Result,
     TopicProgress,
     evaluate_progress,
     is_deletion_pending,
     needs_controller,
     partitions_to_initialize,
 )
+from topiarist.model.plan import TopicPlan
 from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER
 from topiarist.ports import ProgressSource
 

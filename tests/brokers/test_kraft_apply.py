@@ -16,8 +16,7 @@ from support.kafka.kraft_fixture import KraftFixture
 from support.kafka.live_write_bench import LiveBench
 from support.kafka.write_bench import results
 from topiarist.errors import Location, Reason
-from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword
-from topiarist.model.credentials import SecretReference
+from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword, SecretReference
 from topiarist.model.outcome import Result
 from topiarist.reconcile import withhold_vetoed_changes
 

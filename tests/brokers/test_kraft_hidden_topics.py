@@ -19,10 +19,8 @@ from topiarist.adapters.kafka_admin.read.progress import poll_progress
 from topiarist.adapters.kafka_admin.read.state import WARNING_NO_REASSIGNMENTS, RecordsView, read_state
 from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader
 from topiarist.errors import Location, Reason, TopiaristError
-from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword
-from topiarist.model.credentials import SecretReference
-from topiarist.model.moved_records import IdentifiedRecord
-from topiarist.model.state import OwnershipRecord, ReadError, TopicState
+from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword, SecretReference
+from topiarist.model.state import IdentifiedRecord, OwnershipRecord, ReadError, TopicState
 
 RECORD = OwnershipRecord("team", ("retention.ms",))
 TOPICS = ("seen", "hidden", "deleted")

@@ -17,8 +17,7 @@ from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.types import MIN_ISR_CAPPED_SINCE, Broker, ClusterMode
 from topiarist.model.access import KafkaAccess
-from topiarist.model.moved_records import IdentifiedRecord
-from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord, TopicState
+from topiarist.model.state import AppliedSpec, Freeze, IdentifiedRecord, OwnershipRecord, TopicState
 
 
 @pytest.fixture

@@ -25,8 +25,7 @@ from topiarist.adapters.kafka_admin.cluster import KafkaCluster
 from topiarist.adapters.kafka_admin.read.state import WARNING_NO_REASSIGNMENTS
 from topiarist.adapters.kafka_admin.read.sync import WARNING_UNSYNCED
 from topiarist.errors import Location, Reason, TopiaristError
-from topiarist.model.access import KafkaAccess, RecordsTopic, SaslMechanism, SaslPassword
-from topiarist.model.credentials import SecretReference
+from topiarist.model.access import KafkaAccess, RecordsTopic, SaslMechanism, SaslPassword, SecretReference
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Issue, MoveReplicas

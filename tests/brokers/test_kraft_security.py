@@ -16,8 +16,7 @@ from support.network.token_server import TokenServer
 from support.secret_scanner import register_secret
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.errors import Location, Reason, TopiaristError
-from topiarist.model.access import KafkaAccess, SaslMechanism, SaslOAuth, SaslPassword
-from topiarist.model.credentials import SecretReference, Tls
+from topiarist.model.access import KafkaAccess, SaslMechanism, SaslOAuth, SaslPassword, SecretReference, Tls
 
 WRONG_PASSWORD = register_secret("planted-Hedge13-wrong")
 CLIENT_SECRET = register_secret("planted-Hedge14-client")

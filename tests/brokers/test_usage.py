@@ -34,8 +34,7 @@ from topiarist.adapters.open_cluster import open_cluster, open_usage_reader
 from topiarist.deletion_guard import DeletionGuard
 from topiarist.errors import Exit, Location, Reason
 from topiarist.filters.observed import filter_usage
-from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword
-from topiarist.model.credentials import SecretReference
+from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword, SecretReference
 from topiarist.model.outcome import Result
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec

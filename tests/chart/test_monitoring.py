@@ -23,7 +23,7 @@ from topiarist.kubernetes.reconciler import SyncState
 from topiarist.kubernetes.status.conditions import NAMESPACE_UNAVAILABLE, RIGHTS_MISSING
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop
 from topiarist.model.outcome import Result
-from topiarist.model.plan import Risk
+from topiarist.model.run_options import Risk
 
 
 async def nothing() -> Requeue:

@@ -14,10 +14,9 @@ from contract.cluster_fixtures import BROKERS, ClusterFixture, topics_of
 from support.spec_builders import apply_outcomes, apply_results, plan_specs, topic_spec
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
-from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import Risk, TopicPlan
-from topiarist.model.progress import TopicProgress
-from topiarist.model.run_options import RunOptions
+from topiarist.model.outcome import Outcome, Result, TopicProgress
+from topiarist.model.plan import TopicPlan
+from topiarist.model.run_options import Risk, RunOptions
 from topiarist.model.state import is_same_topic
 from topiarist.planning.unmanage import parse_unmanage_request, plan_unmanage
 from topiarist.ports import WriteControl

@@ -9,9 +9,16 @@ import pytest
 from contract.cluster_fixtures import ClusterFixture, topics_of
 from support.spec_builders import apply_results, plan_specs, topic_spec
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.outcome import Outcome, ReconcileReport, Result
+from topiarist.model.outcome import (
+    FINISHED,
+    Outcome,
+    ReconcileReport,
+    Result,
+    TopicProgress,
+    evaluate_progress,
+    partitions_to_initialize,
+)
 from topiarist.model.plan import TopicPlan
-from topiarist.model.progress import FINISHED, TopicProgress, evaluate_progress, partitions_to_initialize
 from topiarist.model.spec import TopicSpec
 from topiarist.ports import WriteControl
 from topiarist.reconcile import apply_plan

@@ -39,17 +39,17 @@ from topiarist.adapters.kafka_admin.read.overrides_decoder import (
 from topiarist.adapters.kafka_admin.records.codec import TOPIC_PREFIX, decode_records, encode_topic
 from topiarist.adapters.kafka_admin.records.log import committed_records
 from topiarist.adapters.kafka_admin.records.values import Records
-from topiarist.adapters.manifests import diagnose, dump, loader
-from topiarist.adapters.manifests.parser import NeedsDiagnosis, StrictParser
+from topiarist.adapters.manifests import diagnose, loader, yaml_text
 from topiarist.adapters.manifests.source import File
+from topiarist.adapters.manifests.yaml_text import NeedsDiagnosis, StrictParser
 from topiarist.adapters.saved_plans import decode as decode_
 from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps, encode_plans
 from topiarist.adapters.snapshots import files
 from topiarist.adapters.zookeeper.codec import configs, own_znodes, strict_json, topics
 from topiarist.adapters.zookeeper.codec.strict_json import load_object
 from topiarist.desired import parse
-from topiarist.desired.duplicates import index_clusters
 from topiarist.desired.resolve import resolve
+from topiarist.desired.shared_specs import index_clusters
 from topiarist.errors import Diagnostic, Reason, TopiaristError
 from topiarist.filters.policies import bind_change, bind_cluster, bind_topic
 from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
@@ -104,7 +104,7 @@ def check_manifests(data: bytes) -> None:
     if loaded.errors:
         return
     bodies = _own_documents(data)
-    text = dump.dump_documents(bodies).encode()
+    text = yaml_text.dump_documents(bodies).encode()
     assert repr(list(_parse_fast(text))) == repr(bodies), "the fast pass reads something else than was written"
     again = _load(text)
     assert not again.errors

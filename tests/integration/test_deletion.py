@@ -18,9 +18,8 @@ from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.errors import Reason
-from topiarist.model.outcome import Outcome, Result
+from topiarist.model.outcome import Outcome, Result, TopicProgress
 from topiarist.model.plan import Plan
-from topiarist.model.progress import TopicProgress
 from topiarist.model.run_options import ALL_TOPICS, RunOptions
 from topiarist.model.state import DeletionRecord, OwnershipRecord
 

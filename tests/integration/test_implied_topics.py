@@ -12,7 +12,7 @@ from support.cli.runs import run_topiarist
 from support.kafka.hidden_requests import WANTED, Bench, HidingKafka
 from topiarist.adapters.saved_plans.decode import parse_plan_file
 from topiarist.cli import execute, terminal
-from topiarist.kafka.names import TRANSACTIONS_TOPIC
+from topiarist.kafka.types import TRANSACTIONS_TOPIC
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC
 from topiarist.model.spec import ClusterSpec
 from topiarist.planning.implied_topics import find_implied_topics

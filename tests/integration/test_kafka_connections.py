@@ -41,8 +41,7 @@ from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.connection.token_endpoint import TokenEndpoint
 from topiarist.errors import Location, Reason, TopiaristError
-from topiarist.model.access import KafkaAccess, SaslMechanism, SaslOAuth, SaslPassword
-from topiarist.model.credentials import SecretReference
+from topiarist.model.access import KafkaAccess, SaslMechanism, SaslOAuth, SaslPassword, SecretReference
 
 HERE = Location("clusters.yaml", 2, 3)
 PASSWORD = register_secret("planted-Hedge15-scripted")

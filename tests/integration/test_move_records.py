@@ -21,10 +21,9 @@ from topiarist.adapters.zookeeper.codec.moves import encode_batch_record
 from topiarist.cli.main import run
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.kafka.types import Broker
-from topiarist.model.moved_records import MOVED, MOVING, ClosedRecords, MovedRecords
 from topiarist.model.moves import BatchRecord
 from topiarist.model.outcome import FreezeResult, Result
-from topiarist.model.state import ClusterState, Freeze, WriteBlock
+from topiarist.model.state import MOVED, MOVING, ClosedRecords, ClusterState, Freeze, MovedRecords, WriteBlock
 
 ADA = Freeze("disks are being moved", "ada", "2026-01-31T12:00:00Z")
 GATE = "/topiarist/gate"

@@ -31,9 +31,8 @@ from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import configs, own_znodes
 from topiarist.adapters.zookeeper.codec import topics as topics_
 from topiarist.adapters.zookeeper.write import write_context
-from topiarist.model.outcome import Outcome, Result
+from topiarist.model.outcome import FINISHED, Outcome, Result, evaluate_progress, partitions_to_initialize
 from topiarist.model.plan import TopicPlan
-from topiarist.model.progress import FINISHED, evaluate_progress, partitions_to_initialize
 from topiarist.model.state import Freeze
 from topiarist.ports import WriteControl
 

@@ -21,7 +21,7 @@ from support.zookeeper.secured_server import KAFKA, PASSWORDS, READER, SecuredZo
 from topiarist.adapters.zookeeper.connection.session import MAX_DISCONNECTS, Session, open_session
 from topiarist.adapters.zookeeper.read.bulk_read import Znode, read_znodes, sync
 from topiarist.errors import Location, Reason, TopiaristError
-from topiarist.model.credentials import Credentials, SecretReference, Tls, UserPassword
+from topiarist.model.access import Credentials, SecretReference, Tls, UserPassword
 
 SIZE, MANY = 60_000, 100
 """Six megabytes in all, sixteen nodes in a reply of one megabyte."""

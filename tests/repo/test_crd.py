@@ -17,7 +17,7 @@ from topiarist.desired import parse
 from topiarist.errors import FieldPath as DocumentPath
 from topiarist.errors import Location
 from topiarist.kafka.config_table import TOPIC_CONFIGS
-from topiarist.kafka.names import INTERNAL_TOPICS
+from topiarist.kafka.types import INTERNAL_TOPICS
 from topiarist.model import spec
 from topiarist.schema import check, load
 

@@ -11,10 +11,9 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import FieldPath, Location
-from topiarist.kafka.names import index_by_metric_name
-from topiarist.kafka.types import Broker, Replicas
+from topiarist.kafka.types import Broker, Replicas, index_by_metric_name
 from topiarist.model.plan import Plan, TopicPlan, UpdateConfig
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec

@@ -11,7 +11,6 @@ from support.plans import KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE
 from support.states import CLUSTER_ID, six_brokers, spec, spread_replicas, topic
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker
-from topiarist.model.limits import LimitedResource, LimitUsage
 from topiarist.model.moves import LeaderChange, MoveKind, MoveSettings, ReplicaMove
 from topiarist.model.plan import (
     AddPartitions,
@@ -24,12 +23,13 @@ from topiarist.model.plan import (
     Load,
     MoveReplicas,
     Plan,
-    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
+from topiarist.model.run_options import Risk
+from topiarist.model.spec import LimitedResource, LimitUsage
 from topiarist.model.state import WriteBlock
 from topiarist.output.html.plan import format_plans
 

@@ -9,8 +9,8 @@ from support.states import PositionedSource
 from topiarist.adapters.cel import CelRuleEvaluator
 from topiarist.adapters.manifests.loader import read_annotations
 from topiarist.desired import parse
-from topiarist.desired.merge import merge
 from topiarist.desired.resolve import Desired
+from topiarist.desired.shared_specs import merge
 from topiarist.filters.chain import PolicyResult
 from topiarist.filters.policies import PolicyEvaluator, evaluate_policies
 from topiarist.model import spec as spec_

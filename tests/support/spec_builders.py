@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import FieldPath, Location
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan

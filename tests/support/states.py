@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import FieldPath, Location
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec

@@ -16,10 +16,9 @@ from msgspec.structs import replace
 
 from support.builders import DocumentSource, manifest
 from topiarist.adapters.size_limits import REQUEST_LIMITS
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
-from topiarist.kafka.names import metric_name
-from topiarist.kafka.types import Broker, Replicas
+from topiarist.kafka.types import Broker, Replicas, metric_name
 from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.moves import NO_MOVES, UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import Plan

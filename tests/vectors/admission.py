@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from topiarist.kafka import config_rules, config_values, explicit_assignment, names
+from topiarist.kafka import config_rules, config_values, types
 from topiarist.kafka.placement import (
     assign_replicas,
     derive_start_and_shift,
@@ -56,13 +56,13 @@ def create(given: Input, release: KafkaVersion) -> VectorResult:
         "partition_count": len(placed),
         "replicas_per_partition": widths.pop(),
         "configs": stored,
-        "we_should": "reject" if any(explicit_assignment.find_errors(placed)) else "accept",
+        "we_should": "reject" if any(types.find_assignment_errors(placed)) else "accept",
     }
 
 
 def grow(given: Input) -> VectorResult:
     """Add partitions to a topic, placed by Kafka or explicitly."""
-    if given.get("topic") in names.INTERNAL_TOPICS:
+    if given.get("topic") in types.INTERNAL_TOPICS:
         raise RefusedError("illegal_argument")
     brokers = prepare_brokers(brokers_of(given), "enforced")
     existing = _existing_assignment(given)
@@ -101,7 +101,7 @@ def expansion_result(existing: Mapping[int, Replicas], added: Sequence[Replicas]
 def delete(given: Input) -> VectorResult:
     """Delete a topic under the checks of Kafka's ZooKeeper command line."""
     topic = given.get("topic", "t")
-    if topic in names.INTERNAL_TOPICS:
+    if topic in types.INTERNAL_TOPICS:
         raise RefusedError("admin_operation")
     if "existing_topics" in given and topic not in given["existing_topics"]:
         raise RefusedError("unknown_topic_or_partition")
@@ -160,16 +160,16 @@ def _place_topic(given: Input, topic: str) -> dict[int, Replicas]:
 
 def _check_name(given: Input, topic: str, release: KafkaVersion) -> None:
     existing: Collection[str] = given.get("existing_topics", ())
-    if names.topic_name_problem(topic):
+    if types.topic_name_problem(topic):
         raise RefusedError("invalid_topic")
     if topic in given.get("marked_for_deletion", ()) and release >= (3, 1):
         raise RefusedError("topic_exists")
     if topic in existing and given.get("exists_check_said", True):
         raise RefusedError("topic_exists")
-    if names.has_collision_chars(topic):
+    if types.has_collision_chars(topic):
         if topic in existing:
             raise RefusedError("topic_exists")
-        if any(names.metric_name(topic) == names.metric_name(other) for other in existing):
+        if any(types.metric_name(topic) == types.metric_name(other) for other in existing):
             raise RefusedError("invalid_topic")
 
 

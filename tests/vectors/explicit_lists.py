@@ -1,15 +1,15 @@
 """Kafka's own checks of explicit replica lists, and the format of its command line, for the vectors.
 
-topiarist itself is stricter: ``kafka/explicit_assignment.py`` has its checks.
+topiarist itself is stricter: ``kafka/types.py`` has its checks.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from topiarist.kafka.java_numbers import INT_MAX, java_split, java_trim, parse_integer
+from topiarist.kafka.config_values import java_split, java_trim, parse_integer
 from topiarist.kafka.placement import AssignmentError, prepare_brokers
-from topiarist.kafka.types import Broker, Replicas
+from topiarist.kafka.types import INT_MAX, Broker, Replicas
 
 
 def check_create(assignment: Mapping[int, Replicas]) -> None:

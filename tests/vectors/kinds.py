@@ -12,7 +12,7 @@ from itertools import product
 from typing import Any, TypeVar
 
 from topiarist.adapters.zookeeper.codec import cluster, configs, own_znodes, paths, strict_json, topics
-from topiarist.kafka import config_rules, config_table, config_values, names
+from topiarist.kafka import config_rules, config_table, config_values, types
 from topiarist.kafka.placement import AssignmentError, alternate_racks, assign_replicas
 from topiarist.kafka.types import KafkaVersion, Replicas
 from vectors import admission, explicit_lists, move_kinds
@@ -125,15 +125,15 @@ def _alternate(given: Input, _release: KafkaVersion) -> VectorResult:
 def _topic_name(given: Input, _release: KafkaVersion) -> VectorResult:
     match given.get("op", "validate"):
         case "validate":
-            if names.topic_name_problem(given["name"]):
+            if types.topic_name_problem(given["name"]):
                 raise RefusedError("invalid_topic")
             return {"valid": True}
         case "has_collision_chars":
-            return {"result": names.has_collision_chars(given["name"])}
+            return {"result": types.has_collision_chars(given["name"])}
         case "unify":
-            return {"result": names.metric_name(given["name"])}
+            return {"result": types.metric_name(given["name"])}
         case "collide":
-            return {"result": names.metric_name(given["a"]) == names.metric_name(given["b"])}
+            return {"result": types.metric_name(given["a"]) == types.metric_name(given["b"])}
     raise KeyError(given["op"])
 
 

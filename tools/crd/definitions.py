@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from crd.structural import JsonObject, structural_schema
-from topiarist.kafka.names import INTERNAL_TOPICS, MAX_TOPIC_NAME_LENGTH, metric_name
+from topiarist.kafka.types import INTERNAL_TOPICS, MAX_TOPIC_NAME_LENGTH, metric_name
 from topiarist.schema import load
 
 SHORT_NAMES = {"Topic": "tpt", "Cluster": "tpc", "Policy": "tpp"}

@@ -12,9 +12,8 @@ from msgspec.structs import replace
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import ClearedMoves, MoveProgress
-from topiarist.model.outcome import Outcome, Result
+from topiarist.model.outcome import Outcome, Result, TopicProgress, build_topic_progress, partitions_to_initialize
 from topiarist.model.plan import Issue, Plan, TopicPlan
-from topiarist.model.progress import TopicProgress, build_topic_progress, partitions_to_initialize
 from topiarist.model.state import ClusterState, TopicInspection, TopicState
 from topiarist.planning.moves.execution.throttle_configs import update_throttles
 from topiarist.planning.preconditions import Validity, check_plan

@@ -12,8 +12,8 @@ from typing import NamedTuple, Self
 from topiarist.adapters.open_cluster import load_kafka_cluster
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moved_records import ClosedRecords, MovedRecords, is_closed_by_move
 from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClosedRecords, MovedRecords, is_closed_by_move
 from topiarist.reconcile import require_cluster_id
 
 HINT_CONTINUE = "run topiarist move-records again: until it ends, runs of either way are refused"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from topiarist.errors import Reason, TopiaristError, missing_packages_error
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
-from topiarist.model.moved_records import LeftRecords
 from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import LeftRecords
 from topiarist.ports import OpenCluster, UsageReader
 
 if TYPE_CHECKING:

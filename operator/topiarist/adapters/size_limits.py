@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from topiarist.errors import Reason
-from topiarist.model.size_limits import LimitScope, SizeLimit, SizeWeights
+from topiarist.model.state import SizeLimit, SizeScope, SizeWeights
 
 _LENGTH_BYTES = 4
 """The length of a list, and of each name in it, as ZooKeeper sends them."""
@@ -83,7 +83,7 @@ def build_list_limits(sizes: ListSizes) -> tuple[SizeLimit, ...]:
             ENTRY_WEIGHTS,
             f"the topic's own entry {_LIST_REFUSAL}",
             _HINT_RAISE_MAX_BUFFER,
-            LimitScope.TOPIC,
+            SizeScope.TOPIC,
             refused_share=0.9,
         ),
         SizeLimit(
@@ -124,7 +124,7 @@ REQUEST_LIMITS = (
         REQUEST_WEIGHTS,
         "its request needs {used} metadata records; a controller writes at most {maximum} for one request",
         "declare fewer partitions now, and raise the number in later runs",
-        LimitScope.CHANGE,
+        SizeScope.CHANGE,
     ),
 )
 """The limits through the brokers."""

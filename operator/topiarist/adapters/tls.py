@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.credentials import SecretReference, Tls
+from topiarist.model.access import SecretReference, Tls
 
 # Read passwords, certificates and keys from the places that credentials refer to.
 #

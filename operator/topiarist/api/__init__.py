@@ -34,13 +34,12 @@ from topiarist.model.plan import (
     Issue,
     MoveReplicas,
     Plan,
-    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import RiskApproval
+from topiarist.model.run_options import Risk, RiskApproval
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.runs.settings import RunListener, RunSettings
 

@@ -15,8 +15,8 @@ from topiarist.adapters.saved_plans.decode import parse_plan_file
 from topiarist.adapters.saved_plans.encode import dumps, encode_plans
 from topiarist.errors import Diagnostic, Exit, Reason, TopiaristError
 from topiarist.model.outcome import ReconcileReport, Result, worst_exit_code
-from topiarist.model.plan import Plan, Risk
-from topiarist.model.run_options import RiskApproval
+from topiarist.model.plan import Plan
+from topiarist.model.run_options import Risk, RiskApproval
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState
 from topiarist.output.html import plan as html

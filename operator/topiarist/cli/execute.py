@@ -20,7 +20,8 @@ from topiarist.cli.terminal import Interrupt, Settings
 from topiarist.errors import Exit, TopiaristError
 from topiarist.model.moves import MoveProgress, ReplicaMove
 from topiarist.model.outcome import Outcome, ReconcileReport, worst_exit_code
-from topiarist.model.plan import Plan, Risk, TopicPlan
+from topiarist.model.plan import Plan, TopicPlan
+from topiarist.model.run_options import Risk
 from topiarist.output.json import report as rendering
 from topiarist.output.text.apply import format_report, format_report_summary
 from topiarist.output.text.move_progress import format_move_progress

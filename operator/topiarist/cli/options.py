@@ -25,8 +25,7 @@ from topiarist.cli.parameters import (
     complete_topic,
 )
 from topiarist.cli.terminal import Settings
-from topiarist.kafka.names import topic_name_problem
-from topiarist.kafka.types import KafkaVersion
+from topiarist.kafka.types import KafkaVersion, topic_name_problem
 from topiarist.model.run_options import MAX_INFLIGHT_REPLICAS_PER_BROKER, RiskApproval
 from topiarist.runs import settings as run_settings
 from topiarist.text import quote

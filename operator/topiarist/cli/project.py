@@ -16,7 +16,7 @@ from topiarist.errors import Diagnostic, InvalidManifests, Location
 from topiarist.text import printable, quote
 
 if TYPE_CHECKING:
-    from topiarist.adapters.manifests.project_file import ProjectFile
+    from topiarist.adapters.manifests.files import ProjectFile
     from topiarist.adapters.manifests.source import File
 
 PROJECT_FILE = "topiarist.yaml"
@@ -84,7 +84,7 @@ def load_project(given: str | None = None) -> Project | UnusedFile | None:
     for prefix in _search_folders():
         path = prefix + PROJECT_FILE
         if os.path.lexists(path):
-            from topiarist.adapters.manifests.project_file import is_project_file, parse_project_file
+            from topiarist.adapters.manifests.files import is_project_file, parse_project_file
 
             file = _read_file(path, prefix)
             if is_project_file(file):
@@ -118,8 +118,7 @@ def _search_folders() -> Iterator[str]:
 
 
 def _load_file(path: str) -> Project:
-    from topiarist.adapters.manifests.files import file_location
-    from topiarist.adapters.manifests.project_file import is_project_file, parse_project_file
+    from topiarist.adapters.manifests.files import file_location, is_project_file, parse_project_file
 
     prefix = path[: path.rfind("/") + 1]
     file = _read_file(path, prefix)

@@ -17,7 +17,8 @@ from msgspec.structs import replace
 
 from topiarist.adapters import atomic_files
 from topiarist.adapters.forges import FORGES, Forge, detect_forge, read_sample
-from topiarist.adapters.manifests import dump, loader
+from topiarist.adapters.manifests import loader
+from topiarist.adapters.manifests import yaml_text as dump
 from topiarist.adapters.manifests.files import SUFFIXES
 from topiarist.adapters.manifests.source import Document
 from topiarist.cli import terminal

@@ -7,86 +7,117 @@ read, so a manifest can be checked on a machine without the secrets.
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from msgspec.structs import replace
-
-from topiarist.desired.limits import parse_limits
-from topiarist.errors import FieldPath
-from topiarist.kafka.config_values import to_config_text
+from topiarist.errors import Diagnostic, FieldPath, Location
+from topiarist.kafka.config_values import BYTES_BY_SIZE_UNIT, MS_BY_TIME_UNIT, parse_amount, to_config_text
 from topiarist.kafka.types import parse_version
-from topiarist.kafka.units import BYTES_BY_SIZE_UNIT, MS_BY_TIME_UNIT, parse_amount
 from topiarist.model.access import (
-    DEFAULT_RECORDS_TOPIC,
+    Credentials,
     KafkaAccess,
     RecordsTopic,
     SaslMechanism,
     SaslOAuth,
     SaslPassword,
+    SecretKeyRef,
+    SecretReference,
+    Tls,
+    UserPassword,
     Via,
     ZooKeeperAccess,
 )
-from topiarist.model.credentials import Credentials, SecretKeyRef, SecretReference, Tls, UserPassword
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveSettings
 from topiarist.model.policy import Policy, Rule, RuleSubject
-from topiarist.model.spec import Budgets, ClusterSpec, Manifest, RackAwareness, RetentionStep
-from topiarist.model.tenancy import (
-    DEFAULT_ALLOWED_RISKS,
-    DEFAULT_ALLOWED_TOPICS,
+from topiarist.model.spec import (
     AllowedTopics,
+    Budgets,
+    ClusterSpec,
     DriftPolicy,
     LabelSelector,
     LabelSelectorRequirement,
+    Limit,
+    LimitedResource,
+    LimitScope,
+    Manifest,
     NamespacesFrom,
+    RackAwareness,
+    RetentionStep,
     SelectorOperator,
+    Source,
 )
-from topiarist.model.usage import DEFAULT_USAGE_SETTINGS, DeletionCheck, GroupNames, UsageSettings
+from topiarist.model.usage import DeletionCheck, GroupNames, UsageSettings
+
+# The limits of a ``Policy`` or of the budgets of a ``Cluster``: parsed, and checked together.
+#
+# ``rules`` and ``filters.policies`` report ``limit_errors``, which no schema can express.
+
+
+def parse_limits(
+    given: Iterable[Mapping[str, Any]], title: str, source: Source, path: FieldPath, *, counts_all: bool = True
+) -> tuple[Limit, ...]:
+    """Parse the limits at ``path`` of a document; ``title`` names the document in messages."""
+    return tuple(
+        Limit(
+            title=f"{title}, limit {fields['name']}",
+            scope=LimitScope(fields["per"]),
+            allowed={each: parse_bytes(fields[each.value]) for each in LimitedResource if each.value in fields},
+            label=fields.get("label", ""),
+            deny=fields.get("action", "Deny") == "Deny",
+            counts_all=counts_all,
+            source=source,
+            path=(*path, index),
+        )
+        for index, fields in enumerate(given)
+    )
+
+
+def parse_bytes(value: str | int) -> int:
+    """Return the bytes of a size that the schema accepts: a number, or text such as ``50 MiB``."""
+    amount = value if isinstance(value, int) else parse_amount(value.replace(" ", ""), BYTES_BY_SIZE_UNIT)
+    assert amount is not None, "the schema accepts amounts only"
+    return amount
+
+
+def limit_errors(limits: Iterable[Limit]) -> Iterator[Diagnostic]:
+    """Yield each limit that has no label although it is per Label, or the other way round, and each duplicate name."""
+    first: dict[str, Limit] = {}
+    for limit in limits:
+        place = limit.locate() or Location("the budgets of the cluster")
+        earlier = first.setdefault(limit.title, limit)
+        if earlier is not limit:
+            yield Diagnostic(place, f"{limit.title}: duplicate name, declared at {earlier.locate()} already")
+        if (limit.scope is LimitScope.LABEL) is not bool(limit.label):
+            found = "no label" if not limit.label else f"label {limit.label}"
+            wanted = "the label with the names of the groups" if not limit.label else "per: Label, or no label"
+            yield Diagnostic(place, f"{limit.title}: found per: {limit.scope.value} and {found}, wanted {wanted}")
+
+
+_Fields = Mapping[str, tuple[str, Callable[[Any], Any]]]
+"""Fields of a document by name, each with its name in ``model`` and its parser."""
+
+
+def _take(table: _Fields, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that a document gives, converted; the other fields keep the defaults of their class."""
+    return {field: convert(given[name]) for name, (field, convert) in table.items() if name in given}
 
 
 def parse_cluster_spec(manifest: Manifest) -> ClusterSpec:
     """Parse a ``Cluster`` manifest; fields that it leaves out have their defaults."""
     spec = manifest.spec
-    defaults = spec.get("defaults", {})
-    given = {
-        "cluster_id": spec.get("clusterId"),
-        "version": parse_version(spec["kafkaVersion"]) if "kafkaVersion" in spec else None,
-        "default_partitions": defaults.get("partitions"),
-        "default_replication_factor": defaults.get("replicationFactor"),
-        "protected": tuple(spec["protected"]) if "protected" in spec else None,
-    }
+    ways: dict[str, Any] = {}
+    if "zookeeper" in spec:
+        ways["zookeeper"] = _parse_zookeeper(manifest, spec["zookeeper"])
+    if "kafka" in spec:
+        ways["kafka"] = _parse_kafka(manifest, spec["kafka"])
     return ClusterSpec(
         name=manifest.name,
         labels=manifest.labels,
-        rack_awareness=RackAwareness(spec.get("rackAwareness", RackAwareness.ENFORCED)),
-        default_config=_config_texts(defaults.get("config", {})),
-        profiles={
-            name: {**profile, "config": _config_texts(profile.get("config", {}))}
-            for name, profile in spec.get("profiles", {}).items()
-        },
-        broker_config=_config_texts(spec.get("brokerConfig", {})),
-        allow_unknown_configs=tuple(spec.get("allowUnknownConfigs", ())),
-        exclude_brokers=frozenset(spec.get("excludeBrokers", ())),
-        drain_brokers=frozenset(spec.get("drainBrokers", ())),
-        moves=_parse_moves(spec.get("moves", {})),
-        retention_step=_parse_retention_step(spec.get("retentionStep")),
-        evidence=_parse_evidence(spec.get("evidence", {})),
         budgets=_parse_budgets(manifest, spec.get("budgets", {})),
-        zookeeper=_parse_zookeeper(manifest, spec["zookeeper"]) if "zookeeper" in spec else None,
-        kafka=_parse_kafka(manifest, spec["kafka"]) if "kafka" in spec else None,
-        via=Via(spec["via"]) if "via" in spec else None,
         source=manifest.source,
-        allowed_topics=(
-            # An empty list allows no topics.
-            tuple(map(_parse_allowed_topics, spec["allowedTopics"]))
-            if "allowedTopics" in spec
-            else DEFAULT_ALLOWED_TOPICS
-        ),
-        adopt=tuple(spec.get("adopt", ())),
-        allow_risk=frozenset(spec.get("allowRisk", DEFAULT_ALLOWED_RISKS)),
-        allow_deletion=spec.get("allowDeletion", False),
-        drift_policy=DriftPolicy(spec.get("driftPolicy", DriftPolicy.REPORT)),
-        **{field: value for field, value in given.items() if value is not None},
+        **ways,
+        **_take(_DEFAULT_FIELDS, spec.get("defaults", {})),
+        **_take(_CLUSTER_FIELDS, spec),
     )
 
 
@@ -133,72 +164,45 @@ def _config_texts(config: Mapping[str, Any]) -> dict[str, str]:
     return {key: to_config_text(key, value) for key, value in config.items()}
 
 
-def _parse_retention_step(given: Mapping[str, str] | None) -> RetentionStep | None:
-    if given is None:
-        return None
-    interval = parse_amount(given.get("interval", "1h"), MS_BY_TIME_UNIT)
-    assert interval is not None, "the schema accepts times only"
-    return RetentionStep(int(given["share"].removesuffix("%")), interval)
+def _parse_profiles(profiles: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    return {name: {**profile, "config": _config_texts(profile.get("config", {}))} for name, profile in profiles.items()}
+
+
+def _parse_milliseconds(text: str) -> int:
+    milliseconds = parse_amount(text, MS_BY_TIME_UNIT)
+    assert milliseconds is not None, "the schema accepts amounts only"
+    return milliseconds
+
+
+def _parse_seconds(text: str) -> int:
+    return _parse_milliseconds(text) // 1000
+
+
+def _parse_percent(text: str) -> int:
+    return int(text.removesuffix("%"))
+
+
+def _parse_retention_step(given: Mapping[str, str]) -> RetentionStep:
+    return RetentionStep(_parse_percent(given["share"]), _parse_milliseconds(given.get("interval", "1h")))
 
 
 def _parse_evidence(given: Mapping[str, Any]) -> UsageSettings:
-    default, oversized = DEFAULT_USAGE_SETTINGS, given.get("oversized", {})
-    rate = parse_amount(oversized["bytesPerDay"], BYTES_BY_SIZE_UNIT) if "bytesPerDay" in oversized else None
-    window = parse_amount(given["window"], MS_BY_TIME_UNIT) if "window" in given else None
-    quiet_for = parse_amount(given["quietFor"], MS_BY_TIME_UNIT) if "quietFor" in given else None
-    return UsageSettings(
-        DeletionCheck(given.get("deletion", default.deletion)),
-        default.window if window is None else window // 1000,
-        default.quiet_for if quiet_for is None else quiet_for // 1000,
-        GroupNames(given.get("groups", default.groups)),
-        oversized.get("partitions", default.min_partitions),
-        default.min_bytes_per_day if rate is None else rate,
-    )
+    return UsageSettings(**_take(_EVIDENCE_FIELDS, given), **_take(_OVERSIZED_FIELDS, given.get("oversized", {})))
 
 
 def _parse_budgets(manifest: Manifest, given: Mapping[str, Any]) -> Budgets:
-    share = given.get("changedShare")
-    limits = {
-        "topics": given.get("topics"),
-        "new_partitions": given.get("newPartitions"),
-        "partitions_per_topic": given.get("partitionsPerTopic"),
-        "deletions": given.get("deletions"),
-        "changed_share": None if share is None else int(share.removesuffix("%")),
-        "notifications": given.get("notifications"),
-        "moved_replicas": given.get("movedReplicas"),
-        "moved_partitions": given.get("movedPartitions"),
-    }
-    counts = {field: limit for field, limit in limits.items() if limit is not None}
     place = ("spec", "budgets", "limits")
-    return Budgets(
-        **counts, limits=parse_limits(given.get("limits", ()), f"Cluster {manifest.name}", manifest.source, place)
-    )
+    limits = parse_limits(given.get("limits", ()), f"Cluster {manifest.name}", manifest.source, place)
+    return Budgets(**_take(_BUDGET_FIELDS, given), limits=limits)
 
 
 def parse_throttle(text: str) -> int:
     """Parse a throttle that the schema accepts (``50MiB`` or ``Unlimited``), in bytes a second."""
-    if text == "Unlimited":
-        return UNLIMITED
-    rate = parse_amount(text, BYTES_BY_SIZE_UNIT)
-    assert rate is not None, "the schema accepts amounts only"
-    return rate
+    return UNLIMITED if text == "Unlimited" else parse_bytes(text)
 
 
 def _parse_moves(given: Mapping[str, Any]) -> MoveSettings:
-    settings: dict[str, Any] = {
-        "allow": frozenset(map(MoveKind, given.get("allow", ()))),
-        "throttle": parse_throttle(given["throttle"]) if "throttle" in given else None,
-        "batch": BatchLimits(**given["batch"]) if "batch" in given else None,
-        "stall_after": _parse_seconds(given["stallAfter"]) if "stallAfter" in given else None,
-        "protected": given.get("protected"),
-    }
-    return MoveSettings(**{field: value for field, value in settings.items() if value is not None})
-
-
-def _parse_seconds(text: str) -> int:
-    milliseconds = parse_amount(text, MS_BY_TIME_UNIT)
-    assert milliseconds is not None, "the schema accepts amounts only"
-    return milliseconds // 1000
+    return MoveSettings(**_take(_MOVE_FIELDS, given))
 
 
 def _parse_allowed_topics(rule: Mapping[str, Any]) -> AllowedTopics:
@@ -225,25 +229,22 @@ def _parse_zookeeper(manifest: Manifest, given: Mapping[str, Any]) -> ZooKeeperA
         if scheme in given
     }
     return ZooKeeperAccess(
-        connect=given.get("connect", ""),
-        jute_max_buffer=given.get("maxBuffer", ZooKeeperAccess().jute_max_buffer),
         credentials=Credentials(**logins, tls=_parse_tls(manifest, given, "zookeeper")),
+        **_take({"connect": ("connect", str), "maxBuffer": ("jute_max_buffer", int)}, given),
     )
 
 
 def _parse_kafka(manifest: Manifest, given: Mapping[str, Any]) -> KafkaAccess:
-    records, default = given.get("records", {}), DEFAULT_RECORDS_TOPIC
-    access = KafkaAccess(
+    return KafkaAccess(
         bootstrap_servers=given.get("bootstrapServers", ""),
         sasl=_parse_sasl(manifest, given["sasl"]) if "sasl" in given else None,
         tls=_parse_tls(manifest, given, "kafka"),
-        records=RecordsTopic(
-            records.get("topic", default.name), records.get("replicationFactor", default.replication_factor)
-        ),
+        **_take({"records": ("records", _parse_records), "requestTimeout": ("request_timeout", _parse_seconds)}, given),
     )
-    if "requestTimeout" in given:
-        access = replace(access, request_timeout=_parse_seconds(given["requestTimeout"]))
-    return access
+
+
+def _parse_records(given: Mapping[str, Any]) -> RecordsTopic:
+    return RecordsTopic(**_take({"topic": ("name", str), "replicationFactor": ("replication_factor", int)}, given))
 
 
 def _parse_sasl(manifest: Manifest, given: Mapping[str, Any]) -> SaslPassword | SaslOAuth:
@@ -281,3 +282,55 @@ def _parse_secret_reference(manifest: Manifest, given: Mapping[str, Any], path: 
     file = posixpath.join(posixpath.dirname(place.file), given["file"]) if kind == "file" else ""
     secret = SecretKeyRef(**given[kind]) if kind == "secretKeyRef" else None
     return SecretReference(file, given.get("env", ""), place, secret)
+
+
+_DEFAULT_FIELDS: _Fields = {
+    "partitions": ("default_partitions", int),
+    "replicationFactor": ("default_replication_factor", int),
+    "config": ("default_config", _config_texts),
+}
+_CLUSTER_FIELDS: _Fields = {
+    "via": ("via", Via),
+    "clusterId": ("cluster_id", str),
+    "kafkaVersion": ("version", parse_version),
+    "rackAwareness": ("rack_awareness", RackAwareness),
+    "profiles": ("profiles", _parse_profiles),
+    "brokerConfig": ("broker_config", _config_texts),
+    "allowUnknownConfigs": ("allow_unknown_configs", tuple),
+    "excludeBrokers": ("exclude_brokers", frozenset),
+    "drainBrokers": ("drain_brokers", frozenset),
+    "moves": ("moves", _parse_moves),
+    "protected": ("protected", tuple),
+    "retentionStep": ("retention_step", _parse_retention_step),
+    "evidence": ("evidence", _parse_evidence),
+    # An empty list allows no topics.
+    "allowedTopics": ("allowed_topics", lambda rules: tuple(map(_parse_allowed_topics, rules))),
+    "adopt": ("adopt", tuple),
+    "allowRisk": ("allow_risk", frozenset),
+    "allowDeletion": ("allow_deletion", bool),
+    "driftPolicy": ("drift_policy", DriftPolicy),
+}
+_EVIDENCE_FIELDS: _Fields = {
+    "deletion": ("deletion", DeletionCheck),
+    "window": ("window", _parse_seconds),
+    "quietFor": ("quiet_for", _parse_seconds),
+    "groups": ("groups", GroupNames),
+}
+_OVERSIZED_FIELDS: _Fields = {"partitions": ("min_partitions", int), "bytesPerDay": ("min_bytes_per_day", parse_bytes)}
+_BUDGET_FIELDS: _Fields = {
+    "topics": ("topics", int),
+    "newPartitions": ("new_partitions", int),
+    "partitionsPerTopic": ("partitions_per_topic", int),
+    "deletions": ("deletions", int),
+    "changedShare": ("changed_share", _parse_percent),
+    "notifications": ("notifications", int),
+    "movedReplicas": ("moved_replicas", int),
+    "movedPartitions": ("moved_partitions", int),
+}
+_MOVE_FIELDS: _Fields = {
+    "allow": ("allow", lambda kinds: frozenset(map(MoveKind, kinds))),
+    "throttle": ("throttle", parse_throttle),
+    "batch": ("batch", lambda limits: BatchLimits(**limits)),
+    "stallAfter": ("stall_after", _parse_seconds),
+    "protected": ("protected", bool),
+}

@@ -8,21 +8,135 @@ which a topic has the same spec.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct, field
 
-from topiarist.desired.co_partitions import co_partition_errors
-from topiarist.desired.duplicates import duplicate_document_errors, topic_collision_errors
-from topiarist.desired.merge import merge
 from topiarist.desired.rules import cluster_errors, cluster_warnings, spec_errors, spec_warnings
-from topiarist.desired.shared_specs import SpecGrouper
+from topiarist.desired.shared_specs import (
+    SpecGroup,
+    SpecGrouper,
+    duplicate_document_errors,
+    merge,
+    topic_collision_errors,
+)
 from topiarist.errors import Diagnostic, FieldPath
-from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, ValueOrigin, find_item_origin
-from topiarist.schema.messages import did_you_mean
-from topiarist.text import format_count
+from topiarist.kafka.types import matches_any
+from topiarist.model.spec import (
+    ClusterSpec,
+    LabelSelectorRequirement,
+    Manifest,
+    SelectorOperator,
+    TopicSpec,
+    ValueOrigin,
+    find_item_origin,
+    find_origin,
+)
+from topiarist.schema.check import did_you_mean
+from topiarist.text import format_count, quote
+
+# Errors of topics in one ``coPartitionGroup``: they must ask for equal numbers of partitions on each cluster.
+#
+# The topics of a group may be in different files, so ``resolve`` checks the specs of all manifests.
+# ``filters.co_partitions`` keeps the numbers equal when a run may not make the growth of every topic.
+
+
+def co_partition_errors(groups: Iterable[SpecGroup], clusters: Mapping[str, ClusterSpec]) -> Iterator[Diagnostic]:
+    """Yield an error for each topic with another number of partitions than the first topic of its group, by name.
+
+    Topics to be absent, and topics without partitions (an error of their own), do not count.
+    """
+    members: defaultdict[str, list[tuple[TopicSpec, SpecGroup]]] = defaultdict(list)
+    for group in groups:
+        for spec in group.specs:
+            if spec.co_partition_group and not spec.absent and spec.partitions is not None:
+                members[spec.co_partition_group].append((spec, group))
+    for name, found in members.items():
+        if len({spec.partitions for spec, _ in found}) > 1:
+            for cluster in clusters:
+                specs = (spec for spec, group in found if cluster in group.clusters)
+                yield from _find_differences(name, cluster, sorted(specs, key=lambda spec: spec.topic))
+
+
+def _find_differences(group: str, cluster: str, specs: list[TopicSpec]) -> Iterator[Diagnostic]:
+    for spec in specs[1:]:
+        if spec.partitions == specs[0].partitions:
+            continue
+        place, first_place = (find_origin(each, _size_field(each)).locate() for each in (spec, specs[0]))
+        where = f" on cluster {cluster}" if cluster else ""
+        message = f"{spec.topic}: found {spec.partitions} partitions{where}, wanted {specs[0].partitions} as for "
+        message += f"{specs[0].topic} at {first_place}: both are in coPartitionGroup {group}"
+        if place:
+            yield Diagnostic(place, message, "give all topics of the group the same number, or take this one out of it")
+
+
+def _size_field(spec: TopicSpec) -> str:
+    return "replicaAssignment" if spec.assignment is not None else "partitions"
+
+
+# Selection of some topics of a run: by patterns of their names, and by labels of their manifests.
+#
+# ``runs.inputs`` selects after all manifests are validated together, so that a selection hides no error. The planner is
+# told that a selection is in effect: a topic that was not selected is neither compared nor missing from the manifests.
+
+_KEY = r"[A-Za-z0-9]([A-Za-z0-9._/-]{0,315}[A-Za-z0-9])?"
+_VALUE = r"([A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?"
+_COMPARISON = re.compile(rf"(?P<key>{_KEY})(?P<operator>==|=|!=)(?P<value>{_VALUE})")
+_EXISTENCE = re.compile(rf"(?P<not>!?)(?P<key>{_KEY})")
+
+
+class TopicSelection(Struct, frozen=True):
+    """The selected topics: those that match one of the patterns, if any, and all requirements of their labels.
+
+    ``text`` is the selection as the user wrote it.
+    """
+
+    patterns: tuple[str, ...] = ()
+    requirements: tuple[LabelSelectorRequirement, ...] = ()
+    text: str = ""
+
+    def matches(self, spec: TopicSpec) -> bool:
+        """Return whether a topic is selected."""
+        if self.patterns and not matches_any(spec.topic, self.patterns):
+            return False
+        return all(requirement.is_met_by(spec.labels) for requirement in self.requirements)
+
+
+NO_SELECTION = TopicSelection()
+"""The selection of all topics."""
+
+
+def select_with_groups(selection: TopicSelection, specs: Iterable[TopicSpec]) -> list[TopicSpec]:
+    """Return the selected specs of one cluster, and all others of their co-partition groups.
+
+    The topics of a group grow together or not at all, so that a run needs all of them.
+    """
+    every = [*specs]
+    groups = {spec.co_partition_group for spec in every if spec.co_partition_group and selection.matches(spec)}
+    return [spec for spec in every if spec.co_partition_group in groups or selection.matches(spec)]
+
+
+def parse_label_selector(text: str) -> tuple[LabelSelectorRequirement, ...]:
+    """Parse a label selector as ``kubectl get --selector`` has it: ``team=shop,tier!=test,owner,!legacy``.
+
+    Empty text has no requirements. Raises ``ValueError`` with the found and the wanted text.
+    """
+    return tuple(_parse_requirement(part.strip()) for part in text.split(",")) if text else ()
+
+
+def _parse_requirement(text: str) -> LabelSelectorRequirement:
+    if found := _COMPARISON.fullmatch(text):
+        operator = SelectorOperator.NOT_IN if found["operator"] == "!=" else SelectorOperator.IN
+        return LabelSelectorRequirement(found["key"], operator, (found["value"],))
+    if found := _EXISTENCE.fullmatch(text):
+        return LabelSelectorRequirement(
+            found["key"], SelectorOperator.DOES_NOT_EXIST if found["not"] else SelectorOperator.EXISTS
+        )
+    raise ValueError(f"found {quote(text)}, wanted KEY=VALUE, KEY!=VALUE, KEY or !KEY, with commas between")
+
 
 SELECTED_BY_LABEL = "(by label)"
 """Placeholder name for the clusters that a selector would match if their documents were known."""

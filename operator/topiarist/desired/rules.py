@@ -9,14 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from topiarist.desired.limits import limit_errors
+from topiarist.desired.parse import limit_errors
 from topiarist.errors import Diagnostic, FieldPath, Location, Reason
-from topiarist.kafka import config_rules, config_table, explicit_assignment
+from topiarist.kafka import config_rules, config_table, types
 from topiarist.kafka.config_rules import describe_unknown_key, is_min_isr_above, printable_key
-from topiarist.kafka.java_numbers import INT_MAX, java_trim
-from topiarist.kafka.names import topic_name_problem
+from topiarist.kafka.config_values import java_trim
 from topiarist.kafka.placement import MAX_REPLICATION_FACTOR
-from topiarist.kafka.types import LAST_ZOOKEEPER_VERSION, format_version
+from topiarist.kafka.types import INT_MAX, LAST_ZOOKEEPER_VERSION, format_version, topic_name_problem
 from topiarist.model.access import ZooKeeperAccess
 from topiarist.model.spec import (
     BROKER_SIZE_SETTINGS,
@@ -29,8 +28,7 @@ from topiarist.model.spec import (
     name_path,
     parse_replica_assignment,
 )
-from topiarist.schema.check import key_step
-from topiarist.schema.messages import did_you_mean
+from topiarist.schema.check import did_you_mean, key_step
 from topiarist.text import quote
 
 AUTO_CREATE = "auto.create.topics.enable"
@@ -171,7 +169,7 @@ _FIELDS_WITH_ASSIGNMENTS = frozenset({"replicaAssignment", "overrides", "profile
 def _assignment_errors(spec: TopicSpec) -> Iterator[Diagnostic]:
     """Yield the errors of the lists in a ``replicaAssignment``, and the sizes beside it that differ."""
     lists = dict(enumerate(spec.assignment or ()))
-    for partition, message in explicit_assignment.find_errors(lists) if lists else ():
+    for partition, message in types.find_assignment_errors(lists) if lists else ():
         where = find_origin(spec, "replicaAssignment", partition)
         # An assignment in text form has one location for all lists, so the message names the partition.
         is_located = where.path[-1] == partition or message.startswith("found different")

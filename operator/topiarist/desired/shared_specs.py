@@ -1,4 +1,4 @@
-"""Groups of specs that the same clusters share.
+"""Specs: a manifest merged with its cluster, in groups of specs that the same clusters share.
 
 A fleet has a thousand clusters, but a manifest has few different specs. ``resolve`` merges a manifest once for all
 clusters with equal settings and the same overrides. A group has the specs of one set of clusters, and a cluster refers
@@ -16,12 +16,147 @@ from typing import Any, overload
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from topiarist.desired.duplicates import topic_collision_errors
-from topiarist.desired.merge import merge
 from topiarist.desired.rules import spec_errors, spec_warnings
-from topiarist.errors import Diagnostic
-from topiarist.kafka.names import metric_name
-from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, selects_cluster, topic_name
+from topiarist.errors import Diagnostic, Location, Reason
+from topiarist.kafka.config_values import to_config_text
+from topiarist.kafka.types import Replicas, metric_name
+from topiarist.model.moves import MoveKind
+from topiarist.model.spec import (
+    ClusterSpec,
+    Manifest,
+    Source,
+    TopicSpec,
+    layers,
+    name_path,
+    parse_replica_assignment,
+    selects_cluster,
+    topic_name,
+)
+
+# Merge of a ``Topic`` manifest and its ``Cluster`` into one ``TopicSpec``: applies overrides and defaults.
+
+
+def merge(manifest: Manifest, cluster: ClusterSpec) -> TopicSpec:
+    """Return the spec of ``manifest`` on ``cluster``.
+
+    Layers: the topic's profiles, its own spec, then each override that selects the cluster. The two forms of size
+    (counts, or ``replicaAssignment``) replace each other as a whole; counts beside lists are redundant. A size that no
+    layer, default or broker setting names is 0 in ``create_partitions`` and ``create_replication_factor``. ``rules``
+    reports both.
+    """
+    partitions: int | None = None
+    factor: int | None = None
+    assignment: tuple[Replicas, ...] | None = None
+    own: dict[str, str] = {}
+    labels: dict[str, str] = {}
+    fields: dict[str, Any] = {}
+    for _, layer in layers(manifest, cluster):
+        fields.update(layer)
+        if "replicaAssignment" in layer:
+            assignment = parse_replica_assignment(layer["replicaAssignment"])
+            partitions = factor = None
+        elif "partitions" in layer or "replicationFactor" in layer:
+            assignment = None
+            partitions = layer.get("partitions", partitions)
+            factor = layer.get("replicationFactor", factor)
+        if "config" in layer:
+            own |= {key: to_config_text(key, value) for key, value in layer["config"].items()}
+        if "labels" in layer:
+            labels |= layer["labels"]
+    if assignment:
+        partitions, factor = len(assignment), len(assignment[0])
+    moves = fields.get("moves", {})
+    unwanted = fields.get("withoutConfig", ())
+    defaults = {key: text for key, text in cluster.default_config.items() if key not in own and key not in unwanted}
+    return TopicSpec(
+        topic=topic_name(manifest),
+        cluster=cluster,
+        manifest=manifest,
+        partitions=partitions,
+        replication_factor=factor,
+        create_partitions=partitions or cluster.default_partitions or cluster.broker_size("partitions") or 0,
+        create_replication_factor=(
+            factor or cluster.default_replication_factor or cluster.broker_size("replicationFactor") or 0
+        ),
+        assignment=assignment,
+        config=defaults | own if defaults else own,
+        inherited_keys=frozenset(defaults),
+        ignored_fields=frozenset(fields.get("ignore", ())),
+        excluded_default_keys=tuple(unwanted),
+        remove_unmanaged=fields.get("unmanagedConfig") == "Remove",
+        absent=fields.get("ensure") == "Absent",
+        observe_only=fields.get("mode") == "Observe",
+        allowed_moves=cluster.moves.allow.intersection(map(MoveKind, moves["allow"]))
+        if "allow" in moves
+        else cluster.moves.allow,
+        spread_within_one=moves.get("spread") == "One",
+        profile_labels=labels,
+        co_partition_group=fields.get("coPartitionGroup", ""),
+        keyed=fields.get("keyed", True),
+    )
+
+
+# Duplicate names: documents with one name, and topics or metric names that collide on one cluster.
+#
+# ``runs/inputs.py`` checks the clusters and ``resolve`` the topics, when all manifests of a run are loaded.
+
+
+def index_clusters(specs: Iterable[ClusterSpec]) -> tuple[dict[str, ClusterSpec], list[Diagnostic]]:
+    """Return clusters by name, and an error with both locations for each duplicate name."""
+    clusters: dict[str, ClusterSpec] = {}
+    errors = []
+    for spec in specs:
+        first = clusters.setdefault(spec.name, spec)
+        if first is not spec and spec.source and first.source:
+            errors.append(_duplicate_error("Cluster", spec.name, spec.source, first.source))
+    return clusters, errors
+
+
+def duplicate_document_errors(manifests: Sequence[Manifest]) -> list[Diagnostic]:
+    """Return an error for each document with a namespace and name used before; all documents are of one kind."""
+    first: dict[tuple[str, str], Manifest] = {}
+    return [
+        _duplicate_error(manifest.kind, manifest.name, manifest.source, earlier.source)
+        for manifest in manifests
+        if (earlier := first.setdefault((manifest.namespace, manifest.name), manifest)) is not manifest
+    ]
+
+
+def _duplicate_error(kind: str, name: str, source: Source, first: Source) -> Diagnostic:
+    path = ("metadata", "name")
+    message = f"{kind} {name}: another {kind} has the same name, at {first.locate(path)}"
+    return _collision(source.locate(path), message, "rename one of them, or remove it")
+
+
+def topic_collision_errors(specs: Iterable[TopicSpec]) -> list[Diagnostic]:
+    """Return the errors of topics that collide on one cluster.
+
+    Two documents declare the same topic, or two topic names have the same metric name in Kafka.
+    """
+    first: dict[str, TopicSpec] = {}
+    errors = []
+    for spec in specs:
+        earlier = first.setdefault(metric_name(spec.topic), spec)
+        if _document_name(earlier) == _document_name(spec):
+            continue  # the spec itself, or a duplicate document name, which is a separate error
+        place, first_place = (each.manifest.source.locate(name_path(each.manifest)) for each in (spec, earlier))
+        cluster = f"on cluster {spec.cluster.name}" if spec.cluster.name else "on the cluster"
+        if earlier.topic == spec.topic:
+            message, hint = f"{spec.topic}: also declared {cluster} at {first_place}", "keep one of the two documents"
+        else:
+            message = f"{spec.topic}: collides {cluster} with {earlier.topic} at {first_place}"
+            hint = "rename one: Kafka does not distinguish . and _ in metric names, and refuses the second topic"
+        errors.append(_collision(place, message, hint))
+    return errors
+
+
+def _document_name(spec: TopicSpec) -> tuple[str, str]:
+    return spec.manifest.namespace, spec.manifest.name
+
+
+def _collision(place: Location, message: str, hint: str) -> Diagnostic:
+    return Diagnostic(place, message, hint, Reason.NAME_COLLISION.value)
+
 
 _IGNORED_FIELDS = frozenset({"name", "labels", "zookeeper", "kafka", "via", "cluster_id", "source", "budgets"})
 """Cluster fields that no spec depends on.

@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from topiarist.adapters.atomic_files import write_folder
-from topiarist.adapters.manifests.dump import dump_documents
+from topiarist.adapters.manifests.yaml_text import dump_documents
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import RequestedReassignment

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from topiarist.desired.resolve import Desired
-from topiarist.desired.selection import NO_SELECTION, TopicSelection
+from topiarist.desired.resolve import NO_SELECTION, Desired, TopicSelection
 from topiarist.drift.checks.cross_cluster import MAX_SHOWN_DIFFERENCES, DeviationIndex, SpecGroups
 from topiarist.drift.findings.exceptions import DriftException, describe_unmatched, make_expired_rows
 from topiarist.drift.findings.finding import FindingKey, FindingRow

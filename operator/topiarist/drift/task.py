@@ -22,8 +22,7 @@ from msgspec.structs import replace
 from topiarist.adapters.snapshots.caching_reader import CachingReader
 from topiarist.adapters.snapshots.files import read_lines
 from topiarist.adapters.snapshots.times import format_time, parse_time
-from topiarist.desired.resolve import Desired
-from topiarist.desired.selection import NO_SELECTION, TopicSelection
+from topiarist.desired.resolve import NO_SELECTION, Desired, TopicSelection
 from topiarist.drift.checks.cross_cluster import SpecGroups, find_imbalances, make_deviation
 from topiarist.drift.checks.equality import EqualityIndex
 from topiarist.drift.compare import Comparison, compare_cluster
@@ -46,8 +45,7 @@ from topiarist.drift.live import MAX_PARALLEL_CLUSTERS, ConnectOptions, read_liv
 from topiarist.drift.results import INVALID_ROWS_FILE, ClusterResult
 from topiarist.drift.snapshots import ClusterInput, SnapshotFile, read_snapshot
 from topiarist.drift.upgrade import check_cluster
-from topiarist.kafka.names import matches_any
-from topiarist.kafka.types import KafkaVersion
+from topiarist.kafka.types import KafkaVersion, matches_any
 from topiarist.model.run_options import RunOptions
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode

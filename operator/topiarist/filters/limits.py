@@ -16,8 +16,8 @@ from msgspec.structs import replace
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Diagnostic, Location, Reason
 from topiarist.kafka.config_rules import server_default
-from topiarist.kafka.java_numbers import LONG_MAX, parse_integer
-from topiarist.model.limits import Limit, LimitedResource, LimitScope, LimitUsage, TopicSize
+from topiarist.kafka.config_values import parse_integer
+from topiarist.kafka.types import LONG_MAX
 from topiarist.model.plan import (
     AddPartitions,
     Change,
@@ -30,7 +30,7 @@ from topiarist.model.plan import (
     withhold,
 )
 from topiarist.model.policy import Policy
-from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.spec import ClusterSpec, Limit, LimitedResource, LimitScope, LimitUsage, TopicSize, TopicSpec
 from topiarist.text import format_count, humanize_bytes
 
 _RETENTION_BYTES = "retention.bytes"

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.filters.chain import filter_changes
-from topiarist.model.ownership_record import matches_recorded_value
 from topiarist.model.plan import (
     AddPartitions,
     Change,
@@ -26,6 +25,7 @@ from topiarist.model.plan import (
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
+    matches_recorded_value,
     record_after,
     withhold,
 )

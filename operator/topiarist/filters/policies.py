@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from topiarist.desired.limits import limit_errors
+from topiarist.desired.parse import limit_errors
 from topiarist.desired.resolve import Desired
 from topiarist.errors import Diagnostic, InvalidManifests, Location, Reason
 from topiarist.filters.chain import PolicyResult
@@ -28,17 +28,17 @@ from topiarist.model.plan import (
     Issue,
     MoveReplicas,
     Plan,
-    Risk,
     TopicPlan,
     UpdateConfig,
     config_after,
     withhold,
 )
 from topiarist.model.policy import CelBindings, Policy, Rule, RuleError, RuleSubject
+from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec, find_origin
 from topiarist.model.usage import DAY_S, TopicSample, TopicUsage
 from topiarist.ports import RuleEvaluator
-from topiarist.schema.messages import did_you_mean
+from topiarist.schema.check import did_you_mean
 from topiarist.text import format_count
 from topiarist.usage.estimates import estimate_copied_bytes, estimate_cut
 

@@ -16,8 +16,8 @@ from msgspec import Struct
 from topiarist.inspection.partition_health import Partition, build_partitions
 from topiarist.inspection.topic_phase import TopicPhase, determine_phase
 from topiarist.inspection.value_sources import ValueSource, find_value_sources
-from topiarist.kafka.names import matches_any
-from topiarist.kafka.placement_inference import InferredPlacement, infer_nearest_placement
+from topiarist.kafka.placement import InferredPlacement, infer_nearest_placement
+from topiarist.kafka.types import matches_any
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicInspection

@@ -14,10 +14,9 @@ from typing import NamedTuple
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_table import TOPIC_CONFIGS, ConfigDef
+from topiarist.kafka.config_values import units_of
 from topiarist.kafka.types import MIN_KAFKA_VERSION, format_version
-from topiarist.kafka.units import units_of
-from topiarist.schema.fields import Field, FieldTable
-from topiarist.schema.load import MANIFEST_KINDS, load_schema
+from topiarist.schema.load import MANIFEST_KINDS, Field, FieldTable, load_schema
 
 EXPLAINED_KINDS = (*MANIFEST_KINDS, "Project")
 """The kinds of documents with fields that ``explain`` knows: manifests, and the project file."""

@@ -18,8 +18,7 @@ from msgspec.structs import replace
 from topiarist.inspection.partition_health import IssueType, build_partitions
 from topiarist.inspection.topic_phase import count_issues
 from topiarist.kafka import config_rules, config_values
-from topiarist.kafka.names import matches_any
-from topiarist.kafka.types import KafkaVersion
+from topiarist.kafka.types import KafkaVersion, matches_any
 from topiarist.model.spec import ClusterSpec, TopicSpec, has_labels
 from topiarist.model.state import ClusterState, TopicInspection, describe_malformed_partitions
 from topiarist.model.usage import TopicUsage

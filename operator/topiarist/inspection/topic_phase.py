@@ -25,7 +25,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from topiarist.inspection.partition_health import IssueType, Partition
-from topiarist.model.progress import DELETION_DISABLED_MESSAGE, blocking_reason, build_topic_progress
+from topiarist.model.outcome import DELETION_DISABLED_MESSAGE, blocking_reason, build_topic_progress
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord
 from topiarist.text import format_count

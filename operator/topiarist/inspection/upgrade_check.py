@@ -27,8 +27,7 @@ from topiarist.kafka.config_rules import (
 )
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.config_values import check_value, is_equivalent
-from topiarist.kafka.java_numbers import LONG_MAX
-from topiarist.kafka.types import LAST_ZOOKEEPER_VERSION, KafkaVersion, format_version
+from topiarist.kafka.types import LAST_ZOOKEEPER_VERSION, LONG_MAX, KafkaVersion, format_version
 from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin, find_origin
 from topiarist.model.state import ClusterState, ReadError
 

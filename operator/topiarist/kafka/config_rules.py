@@ -23,9 +23,14 @@ from topiarist.kafka.config_table import (
     MS_BY_UNIT,
     TOPIC_CONFIGS,
 )
-from topiarist.kafka.config_values import ConfigValue, is_equivalent, try_parse_value
-from topiarist.kafka.java_numbers import java_trim, parse_integer
-from topiarist.kafka.names import matches_any
+from topiarist.kafka.config_values import (
+    ConfigValue,
+    describe_units,
+    is_equivalent,
+    java_trim,
+    parse_integer,
+    try_parse_value,
+)
 from topiarist.kafka.types import (
     KAFKA_VERSIONS,
     LAST_ZOOKEEPER_VERSION,
@@ -36,8 +41,8 @@ from topiarist.kafka.types import (
     KafkaVersion,
     KnownConfig,
     format_version,
+    matches_any,
 )
-from topiarist.kafka.units import describe_units
 from topiarist.text import printable
 
 DEPRECATED_CONFIGS = frozenset(

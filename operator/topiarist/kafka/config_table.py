@@ -1,4 +1,4 @@
-"""Kafka's topic configs as data: all 40 names of Kafka 2.4 to 4.4, with type, range and default.
+"""Kafka's topic configs as data: the 40 names of all supported versions, with type, range and default.
 
 Each entry also has the broker settings of the same meaning. ``config_values`` and ``config_rules`` read values by this
 table. Bounds and defaults are those of Kafka's own ``LogConfig`` (compared with releases from 2.4.1 to 4.4.0). Names
@@ -15,8 +15,8 @@ To add a topic config of a new Kafka version, such as 4.5:
    definitions and the admission policy in ``manifests/`` and ``charts/``, and to ``docs/manifests.md``. Run
    ``make check``.
 
-A manifest may use the config where ``Cluster.spec.kafkaVersion`` has it. To support the new version itself, follow
-the recipe at ``METADATA_LEVELS`` in ``kafka/types.py``.
+A manifest may use the config where ``Cluster.spec.kafkaVersion`` has it. The recipe for a new version is in
+``kafka/types.py``.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from topiarist.kafka.java_numbers import INT_MAX, LONG_MAX
-from topiarist.kafka.types import MIN_KAFKA_VERSION, KafkaVersion
+from topiarist.kafka.types import INT_MAX, LONG_MAX, MIN_KAFKA_VERSION, KafkaVersion
 
 ConfigType = Literal["boolean", "int", "long", "double", "word", "words", "throttle", "version"]
 """The type of a value: ``word`` is one of a list, ``words`` any of them, ``throttle`` is ``*`` or ``P:B,P:B``."""

@@ -5,30 +5,213 @@ values that another client stored must be readable. ``check_manifest_value`` ref
 no manifest should hold.
 
 Manifests may write a config value as text, number or boolean; Kafka stores text. ``to_config_text`` converts a value
-when specs are merged, so that all later comparisons are between texts. Java's number formats are in ``java_numbers``,
-names and bounds in ``config_table``; rules between keys are in ``config_rules``.
+when specs are merged, so that all later comparisons are between texts. Names and bounds are in ``config_table``, rules
+between keys in ``config_rules``.
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from functools import lru_cache
+from math import inf, isnan
 
 from topiarist.kafka.config_table import MAX_BY_TYPE, MESSAGE_FORMAT_VERSIONS, TOPIC_CONFIGS, ConfigDef
-from topiarist.kafka.java_numbers import (
-    format_double,
-    java_split,
-    java_trim,
-    parse_boolean,
-    parse_double,
-    parse_integer,
-    quote_unless_integer,
-)
 from topiarist.kafka.types import KAFKA_VERSIONS, MAX_KAFKA_VERSION, KafkaVersion, format_version, parse_version
-from topiarist.kafka.units import replace_unit
 from topiarist.text import escape, quote
+
+# Java's parsing of numbers and booleans, where Python's own ``int`` and ``float`` differ.
+#
+# Kafka's config values and the replica lists of its command line are text that Java parses. Python would accept
+# ``1_000`` and refuse ``0.5f``; these functions accept exactly what Java accepts (tested against Java 17).
+
+_ASCII_INTEGER = re.compile(r"[+-]?[0-9]+")
+_DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_HEXADECIMAL = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+")
+_NAN_OR_INFINITY = re.compile(r"[+-]?(?:NaN|Infinity)")
+_TRIMMED_CHARACTERS = "".join(map(chr, range(0x21)))
+_TOO_MANY_DIGITS = 20
+"""A number of significant digits that no 64-bit number has."""
+
+
+def java_trim(text: str) -> str:
+    """Trim text as ``String.trim`` does: remove all characters up to U+0020 from both ends, and no other blanks."""
+    return text.strip(_TRIMMED_CHARACTERS)
+
+
+def java_split(text: str, separator: str) -> list[str]:
+    """Split text as ``String.split`` does without a limit.
+
+    Empty parts at the end are dropped, but empty text is one empty part.
+    """
+    parts = text.split(separator)
+    while len(parts) > 1 and not parts[-1]:
+        parts.pop()
+    return [] if parts == [""] and text else parts
+
+
+def parse_integer(text: str, *, limit: int) -> int:
+    """Parse an integer as ``Integer.parseInt`` or ``Long.parseLong`` does: an optional sign and digits of any script.
+
+    The value must be in the range ``-limit - 1`` to ``limit``. Raises ``ValueError`` with the found and the wanted
+    value.
+    """
+    plain = text if _ASCII_INTEGER.fullmatch(text) else _to_ascii_digits(text)
+    digits = plain.lstrip("+-").lstrip("0") or "0"
+    value = int(digits) if len(digits) < _TOO_MANY_DIGITS else limit + 2
+    value = -value if plain.startswith("-") else value
+    if not -limit - 1 <= value <= limit:
+        raise ValueError(f"found {quote_unless_integer(text)}, wanted {-limit - 1} to {limit}")
+    return value
+
+
+def parse_double(text: str) -> float:
+    """Parse a number as ``Double.parseDouble`` does.
+
+    Accepts decimal and hexadecimal numbers with an optional type suffix, ``NaN`` and ``Infinity``. Raises
+    ``ValueError`` with the found value.
+    """
+    plain = java_trim(text)
+    body = plain[:-1] if plain[-1:] in ("f", "F", "d", "D") else plain
+    if _DECIMAL.fullmatch(body) or _NAN_OR_INFINITY.fullmatch(plain):
+        return float(body if _DECIMAL.fullmatch(body) else plain)
+    # The letters f and d are hexadecimal digits too, but never in the exponent, which is mandatory.
+    if _HEXADECIMAL.fullmatch(body):
+        return _parse_hexadecimal(body)
+    raise ValueError(f"found {quote_unless_integer(text)}, wanted a number")
+
+
+def parse_boolean(text: str) -> bool:
+    """Parse ``true`` or ``false`` in any case, as Java does.
+
+    Java converts each character to upper case, then to lower case, so U+017F equals ``s``. Raises ``ValueError`` with
+    the found value.
+    """
+    folded = "".join(character.upper().lower() for character in text)
+    if len(folded) != len(text) or folded not in ("true", "false"):
+        raise ValueError(f"found {quote_unless_integer(text)}, wanted true or false")
+    return folded == "true"
+
+
+def format_double(value: float) -> str:
+    """Format a number as ``Double.toString`` does: ``1.0``, ``0.001``, ``1.0E-4``, ``NaN``."""
+    if isnan(value):
+        return "NaN"
+    if value in (inf, -inf):
+        return "Infinity" if value > 0 else "-Infinity"
+    if value == 0 or 1e-3 <= abs(value) < 1e7:
+        return repr(value)
+    number = Decimal(repr(value)).normalize()
+    first, *others = number.as_tuple().digits
+    return f"{'-' if value < 0 else ''}{first}.{''.join(map(str, others)) or '0'}E{number.adjusted()}"
+
+
+def _to_ascii_digits(text: str) -> str:
+    sign, digits = (text[:1], text[1:]) if text[:1] in ("+", "-") else ("", text)
+    # Java reads 16-bit units, so it does not accept digits beyond the basic plane.
+    values = [unicodedata.decimal(digit, -1) if digit <= "\uffff" else -1 for digit in digits]
+    if not values or -1 in values:
+        raise ValueError(f"found {quote_unless_integer(text)}, wanted a whole number")
+    return sign + "".join(map(str, values))
+
+
+def _parse_hexadecimal(text: str) -> float:
+    try:
+        return float.fromhex(text)
+    except OverflowError:
+        return -inf if text.startswith("-") else inf
+
+
+def quote_unless_integer(text: str) -> str:
+    """Return text for a message: an integer unchanged, other text in quotes, long text shortened."""
+    if len(text) > 60:
+        return f"{escape(text[:40])}... ({len(text)} characters)"
+    return text if _ASCII_INTEGER.fullmatch(text) else escape(text)
+
+
+# Units of config values in manifests: ``retention.ms: 7d``, ``segment.bytes: 100MiB``.
+#
+# ``to_config_text`` replaces a value with a unit by the number that Kafka stores, in milliseconds or
+# bytes, so that no later module meets a unit; ``desired.export`` writes units on request. Each such value is text in
+# every YAML version, so that kubectl reads it as topiarist does. The part of a config's name after the last dot decides
+# whether the value is a time (``ms``) or a size (``bytes``).
+
+MS_BY_TIME_UNIT: Mapping[str, int] = {
+    "ms": 1,
+    "s": 1000,
+    "m": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+    "w": 604_800_000,
+}
+"""Milliseconds of each unit of time, ascending: a day has 24 hours, a week 7 days. Months and years have no length."""
+
+BYTES_BY_SIZE_UNIT: Mapping[str, int] = {
+    "B": 1,
+    "KB": 10**3,
+    "KiB": 1 << 10,
+    "MB": 10**6,
+    "MiB": 1 << 20,
+    "GB": 10**9,
+    "GiB": 1 << 30,
+    "TB": 10**12,
+    "TiB": 1 << 40,
+}
+"""Bytes of each unit of size, ascending."""
+
+_UNITS_BY_SUFFIX = {"ms": MS_BY_TIME_UNIT, "bytes": BYTES_BY_SIZE_UNIT}
+_WRITTEN_UNITS = frozenset({"s", "m", "h", "d", "KiB", "MiB", "GiB", "TiB"})
+_AMOUNT = re.compile(r"([0-9]{1,19})([A-Za-z]{1,3})")
+_CONFIGS_WITH_UNITS = frozenset(
+    name
+    for definition in TOPIC_CONFIGS.values()
+    for name in (definition.name, *definition.server_defaults)
+    if name.rpartition(".")[2] in _UNITS_BY_SUFFIX
+)
+
+
+def units_of(name: str) -> Mapping[str, int]:
+    """Return the units of a topic config or broker setting, ascending; none if it is no time or size that Kafka knows.
+
+    A vendor's own config has no units: what it stores is not known.
+    """
+    return _UNITS_BY_SUFFIX[name.rpartition(".")[2]] if name in _CONFIGS_WITH_UNITS else {}
+
+
+def parse_amount(text: str, units: Mapping[str, int]) -> int | None:
+    """Return the number that a value with a unit means; None for other text."""
+    found = _AMOUNT.fullmatch(text)
+    return int(found[1]) * units[found[2]] if found and found[2] in units else None
+
+
+def replace_unit(name: str, text: str) -> str:
+    """Return the number of milliseconds or bytes of a value with a unit; other text is returned unchanged."""
+    number = parse_amount(text, units_of(name))
+    return text if number is None else str(number)
+
+
+def add_unit(name: str, text: str) -> str:
+    """Return a number with the largest unit that divides it, such as ``7d``; unchanged if digits are as short.
+
+    ``replace_unit`` returns the same number. Weeks and decimal units are not used: two weeks are ``14d``.
+    """
+    if not (text.isascii() and text.isdigit()):
+        return text
+    number = int(text)
+    for unit, size in reversed([*units_of(name).items()]):
+        if number and number % size == 0 and unit in _WRITTEN_UNITS:
+            return min(text, f"{number // size}{unit}", key=len)
+    return text
+
+
+def describe_units(name: str) -> str:
+    """Return the advice for a value that is no number: the units of the config; empty if it has none."""
+    units = units_of(name)
+    example = "7d" if units is MS_BY_TIME_UNIT else "100MiB"
+    return f"a number may have one of the units {', '.join(units)}, such as {example}" if units else ""
+
 
 ConfigValue = bool | int | float | str | frozenset[str]
 """A parsed value: equal values are equal to Kafka. Lists become sets, since Kafka ignores order and repetition."""
@@ -237,8 +420,9 @@ def has_equivalent_value(stored: Mapping[str, str], key: str, text: str) -> bool
 Scalar = str | int | bool | Decimal
 """A config value in a manifest; a fraction is a ``Decimal`` so that it keeps its digits."""
 
-_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,18}")
-_FRACTION = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+")
+PLAIN_INTEGER = re.compile(r"0|-?[1-9][0-9]*")
+PLAIN_FRACTION = re.compile(r"-?(?:0|[1-9][0-9]*)\.[0-9]+")
+_MAX_INTEGER_LENGTH = len(str(-(2**63)))
 
 
 def to_config_text(name: str, value: Scalar) -> str:
@@ -264,8 +448,13 @@ def to_scalar(text: str) -> Scalar:
     """
     if text in ("true", "false"):
         return text == "true"
-    if _INTEGER.fullmatch(text):
-        return int(text) if -(2**63) <= int(text) < 2**63 else text
-    if _FRACTION.fullmatch(text) and Decimal(repr(float(text))) == Decimal(text):
-        return text if text.startswith("-") and not float(text) else Decimal(text)
+    if PLAIN_INTEGER.fullmatch(text):
+        return int(text) if len(text) <= _MAX_INTEGER_LENGTH and is_kept_number(int(text)) else text
+    if PLAIN_FRACTION.fullmatch(text) and is_kept_number(value := Decimal(text)):
+        return text if text.startswith("-") and not value else value
     return text
+
+
+def is_kept_number(value: int | Decimal) -> bool:
+    """Return whether every reader of YAML and JSON keeps a number: 64 bits, or a fraction that a float can hold."""
+    return -(2**63) <= value < 2**63 if isinstance(value, int) else value == Decimal(repr(float(value)))

@@ -1,13 +1,30 @@
-"""Types that all modules share, and the Kafka versions that topiarist supports.
+"""Types that all modules share: versions of Kafka, names of topics, replica lists.
 
-They are in a module of their own, since the rules for configs, the placement and ``model`` all need them.
+To support a new Kafka version, such as 4.5:
+
+1. Add a row to ``METADATA_LEVELS``, with the first level of ``metadata.version`` that is for production in this
+   version (class MetadataVersion in Kafka's source). Brokers of a version without a row count as the version before.
+2. Add its topic configs, and those that it drops: the recipe is in ``kafka/config_table.py``. A version without any
+   change of configs needs only its row in ``tests/unit/kafka/test_config_table.py``.
+3. Run ``make generate``, which writes the version to ``schemas/cluster.json``, the resource definitions and the pages,
+   then ``make check``. The help of the options follows by itself.
+4. Set ``NEWEST`` in ``tests/support/kafka/releases.py``, and run ``make test-kafka``: it compares the brokers in memory
+   and topiarist's rules with real ones.
+5. Name it where pages name the newest version in prose: ``git grep "to 4\\.4"``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import Enum
+from fnmatch import fnmatchcase
 from typing import NamedTuple
+
+from topiarist.text import escape, quote, shorten_list
+
+INT_MAX, LONG_MAX = 2**31 - 1, 2**63 - 1
+"""The largest numbers of Java's integer types."""
 
 KafkaVersion = tuple[int, int]
 """A Kafka version as major and minor number: ``(3, 9)``."""
@@ -17,25 +34,14 @@ METADATA_LEVELS: Mapping[KafkaVersion, int | None] = {
     **{(3, 0): 1, (3, 1): None, (3, 2): None, (3, 3): 7, (3, 4): 8, (3, 5): 9, (3, 6): 12, (3, 7): 15, (3, 8): 20},
     **{(3, 9): 21, (4, 0): 22, (4, 1): 26, (4, 2): 28, (4, 3): 30, (4, 4): 31},
 }
-"""The supported Kafka versions, ascending, each with the first level of ``metadata.version`` that tells it apart.
+"""All supported Kafka versions, ascending, each with the first level of ``metadata.version`` that tells it from others.
 
-None for a version that no level tells apart: ZooKeeper mode alone, or KRaft mode before 3.3, which is not supported.
-
-To support a new Kafka version, such as 4.5:
-
-1. Add a row: 4.5 with the lowest level of IBP 4.5 in Kafka's class MetadataVersion. All other code, help texts and
-   messages take the versions from this table.
-2. Add its topic configs, and what it changes of others: ``kafka/config_table.py`` has the recipe.
-3. Run ``make generate``, which writes the version to ``schemas/cluster.json`` and what is made from it, and
-   ``make check``. Correct the versions in README.md.
-4. Add the release to ``RELEASES`` in ``tests/support/kafka/jars.py`` and run
-   ``make KRAFT_RELEASES=4.5.0 test-kafka``.
+None: brokers of the version do not give a level of their own.
 """
 
-KAFKA_VERSIONS: tuple[KafkaVersion, ...] = tuple(METADATA_LEVELS)
-"""All supported Kafka versions, ascending."""
-
+KAFKA_VERSIONS = tuple(METADATA_LEVELS)
 MIN_KAFKA_VERSION, MAX_KAFKA_VERSION = KAFKA_VERSIONS[0], KAFKA_VERSIONS[-1]
+"""The oldest and the newest supported Kafka version."""
 
 LAST_ZOOKEEPER_VERSION: KafkaVersion = (3, 9)
 """The newest Kafka version with ZooKeeper mode."""
@@ -95,3 +101,107 @@ def parse_version(text: str) -> KafkaVersion:
     """Parse a Kafka version such as ``3.9``; raise ``ValueError`` for other text."""
     major, minor = map(int, text.split("."))
     return major, minor
+
+
+# Rules for topic names: Kafka's syntax, collisions, and the topics of Kafka and other software.
+#
+# Kafka checks names only in its admin code: a controller accepts any name that it finds in ZooKeeper, so topiarist must
+# check them: ``desired`` those of manifests, ``planning`` those of the topics of a cluster.
+
+MAX_TOPIC_NAME_LENGTH = 249
+
+TRANSACTIONS_TOPIC = "__transaction_state"
+"""The topic that Kafka makes when the first client of a cluster begins a transaction."""
+
+INTERNAL_TOPICS = frozenset(
+    {"__consumer_offsets", TRANSACTIONS_TOPIC, "__share_group_state", "__cluster_metadata", "__remote_log_metadata"}
+)
+"""Internal topics of Kafka; ``__remote_log_metadata`` is not in Kafka's own list but must be protected as well."""
+
+PROTECTED_TOPIC_PATTERNS = (
+    *("__*", "_schemas*", "_confluent*", "connect-*", "*-changelog", "*-repartition", "mm2-*"),
+    # The names that the images of Kafka Connect, Debezium and MirrorMaker use unless they are told others.
+    *("*connect-configs", "*connect-offsets", "*connect-status*", "*connect_configs", "*connect_offsets"),
+    *("*connect_status*", "mirrormaker2-*", "heartbeats", "*.heartbeats", "*.checkpoints.internal"),
+    *("schema-changes.*", "schemahistory.*"),
+)
+"""Topics that other software depends on: no growth, deletion or change of cleanup unless a ``Cluster`` allows it."""
+
+STATE_TOPIC_ENDINGS = ("configs", "offsets", "status", "history")
+"""How names of topics end in which Kafka Connect, Debezium and similar software keep their own state."""
+
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_ILLEGAL_CHARACTER = re.compile(r"[^a-zA-Z0-9._-]")
+_LEGAL_CHARACTERS = 'a-z, A-Z, 0-9, ".", "_" and "-"'
+
+
+def topic_name_problem(name: str) -> str:
+    """Return why Kafka does not accept ``name`` as a topic name; empty if it does."""
+    if not name:
+        return f"found an empty topic name, wanted 1 to {MAX_TOPIC_NAME_LENGTH} characters of {_LEGAL_CHARACTERS}"
+    if name in (".", ".."):
+        return f"found topic name {quote(name)}, which Kafka reserves; wanted any other"
+    if len(name) > MAX_TOPIC_NAME_LENGTH:
+        return f"found a topic name of {len(name)} characters, wanted at most {MAX_TOPIC_NAME_LENGTH}"
+    if not _LEGAL_NAME.fullmatch(name):
+        illegal = ", ".join(sorted({escape(character) for character in _ILLEGAL_CHARACTER.findall(name)}))
+        return f"found {illegal} in topic name {quote(name)}, wanted only {_LEGAL_CHARACTERS}"
+    return ""
+
+
+def has_collision_chars(name: str) -> bool:
+    """Return whether ``name`` has a character that Kafka's metrics do not distinguish: ``.`` or ``_``."""
+    return "." in name or "_" in name
+
+
+def metric_name(name: str) -> str:
+    """Convert ``name`` as Kafka's metrics do; no two topics of a cluster may have the same result."""
+    return name.replace(".", "_")
+
+
+def index_by_metric_name(names: Iterable[str]) -> dict[str, str]:
+    """Return the topic names with ``.`` or ``_`` by their metric names.
+
+    If two topics collide already, the result has the first by name.
+    """
+    ambiguous = sorted(filter(has_collision_chars, names), reverse=True)
+    return {metric_name(name): name for name in ambiguous}
+
+
+def matches_any(name: str, patterns: Iterable[str]) -> bool:
+    """Return whether one of these shell patterns matches ``name``; case-sensitive."""
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+
+# Checks of explicit replica lists, for manifests and saved plans.
+#
+# Kafka accepts some lists that no cluster should have: empty lists, unknown brokers, a hole in the partition ids.
+# ``find_assignment_errors`` refuses them. ``desired/rules.py`` and ``adapters/saved_plans/validate.py`` call it.
+
+
+def find_assignment_errors(
+    lists: Mapping[int, Replicas], registered: Collection[int] | None = None
+) -> Iterator[tuple[int, str]]:
+    """Yield all errors of explicit lists, as partition id and message.
+
+    Wanted are lists of equal length, none empty, partition ids without a hole, and in each list different ids from 0 to
+    2**31 - 1 that are in ``registered`` (None: the brokers are not known, or unknown brokers are allowed).
+    """
+    partition_by_length = {len(replicas): partition for partition, replicas in reversed([*lists.items()])}
+    if len(partition_by_length) > 1:
+        found = ", ".join(f"{length} in partition {first}" for length, first in sorted(partition_by_length.items()))
+        yield min(lists), f"found different numbers of replicas ({found}), wanted one number for all partitions"
+    if sorted(lists) != list(range(len(lists))):
+        yield min(lists), f"found partitions {shorten_list(sorted(lists))}, wanted 0 to {len(lists) - 1} without a hole"
+    for partition, replicas in lists.items():
+        if not replicas:
+            yield partition, "found an empty replica list, wanted one or more broker ids"
+        if len(set(replicas)) < len(replicas):
+            duplicate = next(broker for broker in replicas if replicas.count(broker) > 1)
+            yield partition, f"found broker {duplicate} twice, wanted each broker once"
+        if negative := [broker for broker in replicas if broker < 0]:
+            yield partition, f"found broker id {negative[0]}, wanted 0 or more"
+        elif large := [broker for broker in replicas if broker > INT_MAX]:
+            yield partition, f"found broker id {large[0]}, wanted at most {INT_MAX}"
+        elif registered is not None and (unknown := [broker for broker in replicas if broker not in registered]):
+            yield partition, f"found broker {unknown[0]}, which is not registered"

@@ -24,7 +24,8 @@ from typing import Any
 from topiarist.errors import Reason
 from topiarist.filters.chain import filter_changes
 from topiarist.kubernetes.api.resources import APPLIED_TO, Resource
-from topiarist.model.plan import Change, DeleteTopic, Issue, Plan, Risk, TopicPlan, UpdateConfig
+from topiarist.model.plan import Change, DeleteTopic, Issue, Plan, TopicPlan, UpdateConfig
+from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import OwnershipRecord
 from topiarist.output.change_details import (
@@ -34,7 +35,7 @@ from topiarist.output.change_details import (
     list_field_changes,
 )
 from topiarist.schema import load
-from topiarist.schema.messages import did_you_mean
+from topiarist.schema.check import did_you_mean
 from topiarist.text import quote
 
 ALLOW_RISK, RECREATE, TAKE_OWNERSHIP = "allow-risk", "recreate", "take-ownership"

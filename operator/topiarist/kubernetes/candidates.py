@@ -14,14 +14,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from topiarist.desired.merge import merge
 from topiarist.desired.rules import spec_errors
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
-from topiarist.kafka.names import matches_any, metric_name
+from topiarist.kafka.types import matches_any, metric_name
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.model.plan import Issue
-from topiarist.model.spec import ClusterSpec, TopicSpec, has_labels
-from topiarist.model.tenancy import AllowedTopics, LabelSelector, NamespacesFrom
+from topiarist.model.spec import AllowedTopics, ClusterSpec, LabelSelector, NamespacesFrom, TopicSpec, has_labels
 
 Labels = Mapping[str, str]
 

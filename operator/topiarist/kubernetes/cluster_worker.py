@@ -44,8 +44,7 @@ from topiarist.kubernetes.reconciler import (
     ReconcileResult,
     reconcile_cluster,
 )
-from topiarist.model.access import Access, KafkaAccess, Via, ZooKeeperAccess
-from topiarist.model.credentials import SecretKeyRef, SecretReference
+from topiarist.model.access import Access, KafkaAccess, SecretKeyRef, SecretReference, Via, map_references
 from topiarist.model.spec import ClusterSpec
 from topiarist.ports import OpenCluster, UsageReader
 from topiarist.schema import load
@@ -311,8 +310,7 @@ def secret_keys(access: Access | None) -> frozenset[SecretKeyRef]:
             keys.add(reference.secret)
         return reference
 
-    if access is not None:
-        access.map_references(add_key)
+    map_references(access, add_key)
     return frozenset(keys)
 
 
@@ -332,12 +330,8 @@ def write_secret_files(spec: ClusterSpec, secrets: SecretValues, folder: Path) -
     def write(reference: SecretReference) -> SecretReference:
         return _write_secret_file(reference, secrets, folder)
 
-    match spec.access:
-        case KafkaAccess() as access:
-            return replace(spec, kafka=access.map_references(write))
-        case ZooKeeperAccess() as access:
-            return replace(spec, zookeeper=access.map_references(write))
-    return spec
+    field = "kafka" if isinstance(spec.access, KafkaAccess) else "zookeeper"
+    return replace(spec, **{field: map_references(spec.access, write)})
 
 
 def _write_secret_file(reference: SecretReference, secrets: SecretValues, folder: Path) -> SecretReference:

@@ -14,7 +14,8 @@ from collections.abc import Callable
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.model.outcome import Outcome, Result
-from topiarist.model.plan import CreateTopic, DeleteTopic, Risk, TopicPlan
+from topiarist.model.plan import CreateTopic, DeleteTopic, TopicPlan
+from topiarist.model.run_options import Risk
 
 ReadTopic = Callable[[Resource], Resource | None]
 """Reads the present Topic of this namespace and name; None if there is none. Raises ``TopiaristError``."""

@@ -41,13 +41,11 @@ from topiarist.kubernetes.moves import (
 )
 from topiarist.kubernetes.retention import find_next_step, withhold_early_steps
 from topiarist.model.moves import MoveProgress
-from topiarist.model.outcome import Outcome, ReconcileReport, Result
+from topiarist.model.outcome import Outcome, ReconcileReport, Result, has_uninitialized, partitions_to_initialize
 from topiarist.model.plan import Change, Issue, Plan, TopicPlan
-from topiarist.model.progress import has_uninitialized, partitions_to_initialize
 from topiarist.model.run_options import RunOptions
-from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.spec import ClusterSpec, DriftPolicy, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
-from topiarist.model.tenancy import DriftPolicy
 from topiarist.planning.moves.leaders import may_elect_leaders
 from topiarist.ports import MoveOptions, PartitionInspector, ProgressSource, Throttle, UsageReader, WriteControl
 from topiarist.reconcile import (

@@ -1,19 +1,83 @@
-"""How a cluster is reached: through its brokers, by Kafka's own protocol, or through its ZooKeeper.
+"""How a cluster is reached: through its brokers, by Kafka's own protocol, or through its ZooKeeper; with credentials.
 
-A ``Cluster`` manifest has these values under ``spec.kafka`` and ``spec.zookeeper``. Secrets are references, as in
-``model/credentials.py``.
+A ``Cluster`` manifest has these values under ``spec.kafka`` and ``spec.zookeeper``. It names files, environment
+variables and, in Kubernetes, keys of Secrets: these values are references, never the contents. The adapter reads the
+contents for each connection, so that a replaced secret takes effect, and never stores them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from topiarist.model.credentials import ANONYMOUS, Credentials, SecretReference, Tls
+from topiarist.errors import Location
+
+
+class SecretKeyRef(NamedTuple):
+    """A key of a Secret in the operator's own namespace."""
+
+    name: str
+    key: str
+
+
+class SecretReference(Struct, frozen=True):
+    """A reference to one file, one environment variable or one key of a Secret, with its location in the manifest.
+
+    Only the operator can read a key of a Secret; an adapter that connects to ZooKeeper treats it as an error.
+    """
+
+    file: str
+    env: str
+    location: Location
+    secret: SecretKeyRef | None = None
+
+
+class UserPassword(Struct, frozen=True):
+    """A user name and a reference to the password."""
+
+    username: str
+    password: SecretReference
+
+
+class Tls(Struct, frozen=True):
+    """The TLS settings of a connection.
+
+    ``ca`` signs the server's certificate (None: the CAs that the system trusts); ``certificate`` is topiarist's client
+    certificate. If ``key`` is None, the certificate's file has the private key. ``server_name`` replaces the host names
+    of the address when the server's certificate is verified.
+    """
+
+    ca: SecretReference | None = None
+    certificate: SecretReference | None = None
+    key: SecretReference | None = None
+    key_password: SecretReference | None = None
+    server_name: str = ""
+
+
+class Credentials(Struct, frozen=True):
+    """All credentials that a ZooKeeper may require; by default there is no login and no encryption."""
+
+    sasl: UserPassword | None = None
+    digest: UserPassword | None = None
+    tls: Tls | None = None
+
+    @property
+    def principal(self) -> str:
+        """Return the identity that topiarist has in ZooKeeper, for messages."""
+        identities = [f"SASL user {self.sasl.username}"] if self.sasl else []
+        identities += [f"digest user {self.digest.username}"] if self.digest else []
+        identities += ["the subject of topiarist's TLS certificate"] if self.tls and self.tls.certificate else []
+        return " and ".join(identities) or "world:anyone (no Cluster document names credentials)"
+
+
+ANONYMOUS = Credentials()
+
+
+T = TypeVar("T")
 
 
 class Via(str, Enum):
@@ -102,15 +166,6 @@ class KafkaAccess(Struct, frozen=True):
             return "the subject of topiarist's TLS certificate"
         return "User:ANONYMOUS (no Cluster document names a login)"
 
-    def map_references(self, convert: Callable[[SecretReference], SecretReference]) -> KafkaAccess:
-        """Return this access with each reference to a secret or a file converted."""
-        login = self.sasl
-        if isinstance(login, SaslPassword):
-            login = replace(login, password=convert(login.password))
-        elif login is not None:
-            login = replace(login, client_secret=convert(login.client_secret), ca=login.ca and convert(login.ca))
-        return replace(self, sasl=login, tls=_map_tls(self.tls, convert))
-
 
 class ZooKeeperAccess(Struct, frozen=True):
     """The access to a cluster through the ZooKeeper that holds its metadata.
@@ -128,26 +183,15 @@ class ZooKeeperAccess(Struct, frozen=True):
         """Return the addresses without the chroot, for messages."""
         return self.connect.partition("/")[0]
 
-    def map_references(self, convert: Callable[[SecretReference], SecretReference]) -> ZooKeeperAccess:
-        """Return this access with each reference to a secret or a file converted."""
-        sasl, digest = self.credentials.sasl, self.credentials.digest
-        credentials = Credentials(
-            sasl=sasl and replace(sasl, password=convert(sasl.password)),
-            digest=digest and replace(digest, password=convert(digest.password)),
-            tls=_map_tls(self.credentials.tls, convert),
-        )
-        return replace(self, credentials=credentials)
-
 
 Access = KafkaAccess | ZooKeeperAccess
 """An access of either kind."""
 
 
-def _map_tls(tls: Tls | None, convert: Callable[[SecretReference], SecretReference]) -> Tls | None:
-    return tls and replace(
-        tls,
-        ca=tls.ca and convert(tls.ca),
-        certificate=tls.certificate and convert(tls.certificate),
-        key=tls.key and convert(tls.key),
-        key_password=tls.key_password and convert(tls.key_password),
-    )
+def map_references(value: T, convert: Callable[[SecretReference], SecretReference]) -> T:
+    """Return an access, or a part of one, with each reference to a secret or a file converted."""
+    if isinstance(value, SecretReference):
+        return cast("T", convert(value))
+    if not isinstance(value, Struct):
+        return value
+    return replace(value, **{name: map_references(getattr(value, name), convert) for name in value.__struct_fields__})

@@ -14,10 +14,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from topiarist.errors import FieldPath, Location, Reason
-from topiarist.kafka.names import matches_any
-from topiarist.model.limits import Limit
+from topiarist.kafka.types import matches_any
 from topiarist.model.plan import Issue
-from topiarist.model.spec import ClusterSpec, Source, TopicSpec, ValueOrigin, has_labels
+from topiarist.model.spec import ClusterSpec, Limit, Source, TopicSpec, ValueOrigin, has_labels
 
 
 class RuleError(Struct, frozen=True):

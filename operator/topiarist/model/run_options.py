@@ -11,7 +11,7 @@ from enum import IntEnum
 
 from msgspec import Struct
 
-from topiarist.kafka.names import matches_any
+from topiarist.kafka.types import matches_any
 
 MAX_INFLIGHT_REPLICAS_PER_BROKER = 250
 """The default limit of replicas per broker that are written and not yet initialized by the controller."""

@@ -15,14 +15,158 @@ from msgspec import Struct, field
 
 from topiarist.errors import FieldPath, Location
 from topiarist.kafka.config_rules import ConfigRules
-from topiarist.kafka.java_numbers import INT_MAX, java_trim, parse_integer
-from topiarist.kafka.names import INTERNAL_TOPICS, PROTECTED_TOPIC_PATTERNS, matches_any
-from topiarist.kafka.types import ClusterMode, KafkaVersion, Replicas
+from topiarist.kafka.config_values import java_trim, parse_integer
+from topiarist.kafka.types import (
+    INT_MAX,
+    INTERNAL_TOPICS,
+    PROTECTED_TOPIC_PATTERNS,
+    ClusterMode,
+    KafkaVersion,
+    Replicas,
+    matches_any,
+)
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC, Access, KafkaAccess, Via, ZooKeeperAccess
-from topiarist.model.limits import Limit
 from topiarist.model.moves import NO_MOVES, MoveKind, MoveSettings
-from topiarist.model.tenancy import DEFAULT_ALLOWED_RISKS, DEFAULT_ALLOWED_TOPICS, AllowedTopics, DriftPolicy
 from topiarist.model.usage import DEFAULT_USAGE_SETTINGS, UsageSettings
+
+# Permissions of a ``Cluster`` in Kubernetes: namespaces that may declare topics, operator actions.
+#
+# These are only the values; ``kubernetes/candidates.py`` compares them with the namespaces and their labels. The
+# command line reads these fields and ignores them: the options of a run give its permissions.
+
+
+class NamespacesFrom(str, Enum):
+    """The namespaces that a rule applies to; ``SAME`` is the namespace of the ``Cluster``."""
+
+    SAME = "Same"
+    ALL = "All"
+    SELECTOR = "Selector"
+
+
+class SelectorOperator(str, Enum):
+    """The comparison of a label, as in any Kubernetes selector."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+
+
+class LabelSelectorRequirement(Struct, frozen=True):
+    """A requirement of a selector's ``matchExpressions``; ``values`` is empty if only the key is compared."""
+
+    key: str
+    operator: SelectorOperator
+    values: tuple[str, ...] = ()
+
+    def is_met_by(self, labels: Mapping[str, str]) -> bool:
+        """Return whether labels meet the requirement; ``NOT_IN`` is met without the label, too."""
+        match self.operator:
+            case SelectorOperator.IN:
+                return labels.get(self.key) in self.values
+            case SelectorOperator.NOT_IN:
+                return labels.get(self.key) not in self.values
+            case SelectorOperator.EXISTS:
+                return self.key in labels
+            case SelectorOperator.DOES_NOT_EXIST:
+                return self.key not in labels
+
+
+class LabelSelector(Struct, frozen=True):
+    """A label selector: a namespace must meet all of its conditions. Never empty."""
+
+    match_labels: Mapping[str, str] = {}
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+
+
+class AllowedTopics(Struct, frozen=True):
+    """A rule: these namespaces may declare topics with names that match one of ``name_patterns`` (glob patterns).
+
+    ``selector`` is set if and only if ``namespaces`` is ``SELECTOR``.
+    """
+
+    namespaces: NamespacesFrom = NamespacesFrom.SAME
+    selector: LabelSelector | None = None
+    name_patterns: tuple[str, ...] = ("*",)
+
+
+class DriftPolicy(str, Enum):
+    """The operator's action for an external change: report it, or correct it."""
+
+    REPORT = "Report"
+    CORRECT = "Correct"
+
+
+DEFAULT_ALLOWED_RISKS = frozenset({"Disruptive"})
+"""The allowed risks if a ``Cluster`` gives none."""
+
+DEFAULT_ALLOWED_TOPICS = (AllowedTopics(),)
+"""The rules if a ``Cluster`` gives none: its own namespace, and any name."""
+
+
+# Limits on what the topics of a label, a namespace or an owner may use together, as values.
+#
+# ``desired.parse`` builds them from a ``Policy`` or the budgets of a ``Cluster``, and ``filters.limits`` enforces them.
+
+
+class LimitScope(str, Enum):
+    """The property that the topics of one group of a limit have in common."""
+
+    LABEL = "Label"
+    NAMESPACE = "Namespace"
+    OWNER = "Owner"
+
+
+class LimitedResource(str, Enum):
+    """The resource that a limit counts, by its field in a document.
+
+    ``RETAINED_BYTES`` is ``retention.bytes`` times the partitions, for one copy of the data.
+    """
+
+    TOPICS = "topics"
+    PARTITIONS = "partitions"
+    RETAINED_BYTES = "retainedBytes"
+
+
+class Limit(Struct, frozen=True):
+    """The limit of each group of topics on each cluster.
+
+    ``title`` names it in messages. ``label`` is the label with the names of the groups, empty for other scopes.
+    ``allowed`` has the largest allowed total of each limited resource. If ``deny`` is false an excess is only reported.
+    ``counts_all`` is false if the policy selects some of the topics. ``path`` leads to the limit in its document,
+    ``source``.
+    """
+
+    title: str
+    scope: LimitScope
+    allowed: Mapping[LimitedResource, int]
+    label: str = ""
+    deny: bool = True
+    counts_all: bool = True
+    source: Source | None = None
+    path: FieldPath = ()
+
+    def locate(self) -> Location | None:
+        """Return the place of the limit in its document."""
+        return self.source.locate(self.path) if self.source else None
+
+
+class TopicSize(NamedTuple):
+    """The number of partitions of a topic, and its override of ``retention.bytes`` (None: the brokers' default)."""
+
+    partitions: int
+    retention_bytes: str | None = None
+
+
+class LimitUsage(NamedTuple):
+    """The use of a limited resource by a group of topics, before and after a plan; None is without bound."""
+
+    limit: str
+    group: str
+    resource: LimitedResource
+    before: int | None
+    after: int | None
+    allowed: int
 
 
 class Budgets(Struct, frozen=True):

@@ -17,9 +17,9 @@ from topiarist.model.plan import (
     DeleteTopic,
     ElectLeaders,
     MoveReplicas,
-    Risk,
     UpdateConfig,
 )
+from topiarist.model.run_options import Risk
 from topiarist.output.text.changes import list_risk_assessments, summarize_changes
 from topiarist.text import format_count, printable
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from topiarist.model.limits import LimitedResource, LimitUsage
+from topiarist.model.spec import LimitedResource, LimitUsage
 from topiarist.text import humanize_bytes
 
 _NOUNS = {

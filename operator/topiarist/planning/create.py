@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import is_min_isr_above
-from topiarist.kafka.names import has_collision_chars, metric_name
+from topiarist.kafka.types import has_collision_chars, metric_name
 from topiarist.model.plan import CreateTopic, Issue
 from topiarist.model.state import OwnershipRecord
 from topiarist.planning.builder import (

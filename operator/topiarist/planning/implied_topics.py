@@ -6,7 +6,7 @@ when the first client begins one. Both are made once for a cluster, so a plan na
 
 from __future__ import annotations
 
-from topiarist.kafka.names import TRANSACTIONS_TOPIC
+from topiarist.kafka.types import TRANSACTIONS_TOPIC
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC
 from topiarist.model.plan import ImpliedTopic
 from topiarist.model.spec import ClusterSpec

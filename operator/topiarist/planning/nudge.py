@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from topiarist.errors import Reason
-from topiarist.kafka.names import topic_name_problem
+from topiarist.kafka.types import topic_name_problem
 from topiarist.model.plan import Change, Issue, Nudge, Plan, TopicPlan
 from topiarist.model.state import ClusterState, TopicInspection
 from topiarist.planning.existing_problems import NAMED_BY_REQUEST

@@ -27,10 +27,8 @@ from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules, server_default
-from topiarist.kafka.names import STATE_TOPIC_ENDINGS, index_by_metric_name
-from topiarist.kafka.types import format_version
-from topiarist.model.limits import TopicSize
-from topiarist.model.ownership_record import describe_external_changes
+from topiarist.kafka.types import STATE_TOPIC_ENDINGS, format_version, index_by_metric_name
+from topiarist.model.outcome import DELETION_DISABLED_MESSAGE, blocking_reason, build_topic_progress
 from topiarist.model.plan import (
     AddPartitions,
     CreateTopic,
@@ -41,13 +39,13 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
     config_after,
+    describe_external_changes,
     partitions_after,
     record_after,
     withhold,
 )
-from topiarist.model.progress import DELETION_DISABLED_MESSAGE, blocking_reason, build_topic_progress
 from topiarist.model.run_options import RunOptions
-from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.spec import ClusterSpec, TopicSize, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
 from topiarist.planning import diff
 from topiarist.planning.builder import HINT_PROTECTED_TOPIC, PlanContext, TopicPlanBuilder

@@ -17,8 +17,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.kafka.config_rules import is_min_isr_above
-from topiarist.kafka.names import has_collision_chars, index_by_metric_name, metric_name
-from topiarist.kafka.types import Broker, KafkaVersion, Replicas, count_replicas
+from topiarist.kafka.types import (
+    Broker,
+    KafkaVersion,
+    Replicas,
+    count_replicas,
+    has_collision_chars,
+    index_by_metric_name,
+    metric_name,
+)
 from topiarist.model.plan import (
     AddPartitions,
     CreateTopic,

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import server_default
-from topiarist.kafka.java_numbers import LONG_MAX, java_trim, parse_integer
-from topiarist.kafka.units import add_unit
+from topiarist.kafka.config_values import add_unit, java_trim, parse_integer
+from topiarist.kafka.types import LONG_MAX
 from topiarist.model.plan import ConfigItem, Issue, TopicPlan, UpdateConfig
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import TopicState

@@ -13,9 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from topiarist.kafka import config_rules, config_values
-from topiarist.kafka.java_numbers import LONG_MAX
+from topiarist.kafka.types import LONG_MAX
 from topiarist.model.moves import LeaderChange, ReplicaMove
-from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, Change, Risk, RiskAssessment, UpdateConfig
+from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, Change, RiskAssessment, UpdateConfig
+from topiarist.model.run_options import Risk
 from topiarist.planning.risk_table import RISK_TABLE, UNKNOWN_KEY_RISK, ChangeRisk, NumberRisks, WordRisks
 from topiarist.text import format_count, humanize_bytes, humanize_duration
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from topiarist.model.plan import Risk
+from topiarist.model.run_options import Risk
 
 SAFE, DISRUPTIVE, DATA_LOSS = Risk.SAFE, Risk.DISRUPTIVE, Risk.DATA_LOSS
 

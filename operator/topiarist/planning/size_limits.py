@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from topiarist.kafka.types import Replicas
 from topiarist.model.plan import AddPartitions, Change, CreateTopic, Issue, TopicPlan, UpdateConfig, withhold
-from topiarist.model.size_limits import LimitScope, SizeLimit, SizeWeights
+from topiarist.model.state import SizeLimit, SizeScope, SizeWeights
 
 _CACHE_SIZE = 1 << 14
 """Number of cached sizes; the topics of a cluster share few replica lists."""
@@ -80,21 +80,21 @@ def _fit_topic(topic: TopicPlan, limits: Sequence[SizeLimit]) -> tuple[TopicPlan
             if added and used > limit.maximum * limit.refused_share:
                 topic = withhold(topic, (change,), _build_issue(limit, used))
                 break
-            after.append(replace(limit, used=used) if limit.scope is LimitScope.CLUSTER and added else limit)
+            after.append(replace(limit, used=used) if limit.scope is SizeScope.CLUSTER and added else limit)
         else:
             limits = after
     return topic, limits
 
 
 def _build_issue(limit: SizeLimit, used: int) -> Issue:
-    own = f"{limit.what} of the cluster has no room for it" if limit.scope is LimitScope.CLUSTER else ""
+    own = f"{limit.what} of the cluster has no room for it" if limit.scope is SizeScope.CLUSTER else ""
     return Issue(limit.reason, _fill(limit.refusal, limit, used), hint=limit.hint, own_message=own)
 
 
 def _size_before(topic: TopicPlan, limit: SizeLimit) -> int:
-    if limit.scope is LimitScope.CLUSTER:
+    if limit.scope is SizeScope.CLUSTER:
         return limit.used
-    if limit.scope is LimitScope.TOPIC and topic.before:
+    if limit.scope is SizeScope.TOPIC and topic.before:
         return measure_partitions(limit.weights, topic.before.replicas)
     return 0
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from topiarist.errors import Reason
-from topiarist.kafka.names import matches_any, topic_name_problem
+from topiarist.kafka.types import matches_any, topic_name_problem
 from topiarist.model.plan import Issue, Plan, ReleaseOwnership, TopicPlan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.state import ClusterState, OwnershipRecord

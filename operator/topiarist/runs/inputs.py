@@ -21,13 +21,12 @@ from msgspec.structs import replace
 from topiarist.adapters.manifests import files, loader
 from topiarist.adapters.manifests.loader import InvalidDocument, Loaded, find_documents
 from topiarist.desired import parse
-from topiarist.desired.duplicates import duplicate_document_errors, index_clusters
-from topiarist.desired.resolve import Desired, resolve, unknown_cluster_hint
-from topiarist.desired.selection import select_with_groups
+from topiarist.desired.resolve import Desired, resolve, select_with_groups, unknown_cluster_hint
+from topiarist.desired.shared_specs import duplicate_document_errors, index_clusters
 from topiarist.errors import Diagnostic, InvalidManifests, Reason
 from topiarist.filters.chain import PlanFilter, PolicyResult, apply_filters, keep_all, limit_moves
 from topiarist.filters.limits import NO_LIMITS, LimitFilter
-from topiarist.kafka.names import matches_any
+from topiarist.kafka.types import matches_any
 from topiarist.model.access import KafkaAccess, Via, ZooKeeperAccess
 from topiarist.model.plan import Plan
 from topiarist.model.policy import Policy

@@ -23,8 +23,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from topiarist.errors import Diagnostic, Reason, TopiaristError
-from topiarist.kafka.names import topic_name_problem
-from topiarist.kafka.types import KAFKA_VERSIONS, KafkaVersion, format_version
+from topiarist.kafka.types import KAFKA_VERSIONS, KafkaVersion, format_version, topic_name_problem
 from topiarist.model.run_options import (
     ALL_TOPICS,
     MAX_INFLIGHT_REPLICAS_PER_BROKER,
@@ -36,7 +35,7 @@ from topiarist.model.run_options import (
 from topiarist.text import quote
 
 if TYPE_CHECKING:
-    from topiarist.desired.selection import TopicSelection
+    from topiarist.desired.resolve import TopicSelection
     from topiarist.model.moves import MoveProgress
     from topiarist.model.outcome import Outcome
     from topiarist.model.plan import Plan, TopicPlan
@@ -151,7 +150,7 @@ class RunSettings(Permissions, frozen=True):
     @property
     def selection(self) -> TopicSelection:
         """The selection of topics; it has no text if all topics are selected."""
-        from topiarist.desired.selection import TopicSelection, parse_label_selector
+        from topiarist.desired.resolve import TopicSelection, parse_label_selector
 
         given = [f"--topic {pattern}" for pattern in self.topic]
         given += [f"--selector {self.selector}"] if self.selector else []
@@ -212,7 +211,7 @@ def check_owner(owner: str) -> None:
 
 def check_selector(text: str) -> None:
     """Raise ``ValueError`` unless the text is a label selector."""
-    from topiarist.desired.selection import parse_label_selector
+    from topiarist.desired.resolve import parse_label_selector
 
     parse_label_selector(text)
 

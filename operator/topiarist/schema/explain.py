@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import count, islice
 from typing import Any, NamedTuple
 from unicodedata import normalize
@@ -17,11 +18,146 @@ from jsonschema_rs import Draft7Validator, ValidationErrorKind
 from msgspec.structs import replace
 
 from topiarist.errors import FieldKey, FieldPath, SchemaError
-from topiarist.kafka.config_rules import suggest_config_name
+from topiarist.kafka.config_rules import ConfigRules, field_of_size, suggest_config_name
 from topiarist.kafka.config_table import TOPIC_CONFIGS
-from topiarist.kafka.names import topic_name_problem
-from topiarist.schema import load, messages, synonyms
-from topiarist.text import format_count, printable
+from topiarist.kafka.config_values import is_kept_number, to_config_text
+from topiarist.kafka.types import topic_name_problem
+from topiarist.schema import check, load
+from topiarist.text import format_count, printable, quote
+
+# Other names of fields: those of Kafka's tools, of other tools, and other spellings.
+#
+# The errors of unknown fields, here and in ``identity``, name the field that is meant.
+
+_SYNONYMS: Mapping[str, tuple[str, ...]] = {
+    "topicName": ("topic", "topicnames", "fullname"),
+    "replicaAssignment": (
+        "assignment", "assignments", "replicaassignments", "replicasassignment", "partitionassignment", "replicalists",
+        "partitionreplicas", "replicasassignments", "placement",
+    ),
+    "config": (
+        "configs", "configuration", "configurations", "settings", "topicconfig", "topicconfigs", "properties",
+        "options", "params", "parameters", "overrideconfig", "topicconfiguration",
+    ),
+    "clusters": ("cluster", "clustername", "clusternames", "clusterref", "environments", "environment"),
+    "clusterSelector": ("selector", "clusterlabels"),
+    "profiles": ("profile", "template"),
+    "ensure": ("state", "delete", "deleted", "absent", "present"),
+    "deletionPolicy": ("reclaimpolicy", "ondelete", "preventdestroy", "retainondelete"),
+    "mode": ("managementpolicy", "managementstate"),
+    "overrides": ("override", "perclusteroverrides"),
+    "bootstrapServers": (
+        "bootstrap", "bootstrapserver", "brokers", "brokerlist", "servers", "addresses", "address", "bootstrapaddrs",
+    ),
+    "connect": ("connectstring", "connectionstring", "zookeeperconnect", "zkconnect", "hosts", "url", "zkaddr"),
+    "kafka": ("kafkacluster",),
+    "zookeeper": ("zk", "zookeepers"),
+    "kafkaVersion": ("version", "kafkaversions"),
+    "clusterId": ("kafkaclusterid", "id", "uuid"),
+    "protected": ("protectedtopics", "protection"),
+}  # fmt: skip
+_BY_SYNONYM = {synonym: field for field, synonyms in _SYNONYMS.items() for synonym in synonyms}
+
+
+def fold(name: str) -> str:
+    """Return a name in lower case and without the characters that separate words."""
+    return re.sub(r"[\s._-]+", "", name[:64]).lower()
+
+
+def find_field(name: str, known: Collection[str]) -> str:
+    """Return the known field that a name means: another spelling or a synonym; empty if there is none."""
+    folded = fold(name)
+    meant = _BY_SYNONYM.get(folded) or field_of_size(name)
+    return next((field for field in known if field.lower() == folded), meant if meant in known else "")
+
+
+# Hints for unquoted text that YAML versions read differently: only what the field of the text accepts.
+#
+# ``adapters.manifests.loader`` replaces the hint of a syntax error by this one, because quotes around a number are the
+# next error of a field that takes numbers only.
+
+_TRUE, _FALSE = frozenset({"y", "yes", "on", "true"}), frozenset({"n", "no", "off", "false"})
+_NULL = frozenset({"", "~", "null"})
+_OTHERS = "additionalProperties"
+_MAX_LENGTH = 64
+_FLOAT = re.compile(r"[-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]{1,2})?")
+
+
+def scalar_hint(kind: object, path: FieldPath, text: str, general: str) -> str:
+    """Return what to write instead of ``text`` at ``path`` of a document; ``general`` if the field is not known."""
+    schema = find_schema(kind, path) if kind in load.MANIFEST_KINDS and len(text) <= _MAX_LENGTH else None
+    if schema is None:
+        return general
+    *parents, name = path or ("",)
+    config_key = str(name) if parents[-1:] == ["config"] else ""
+    if type(name) is FieldKey:
+        alone = "write the fields out" if text == "<<" else "remove it: Kafka has no such topic config"
+        return alone if config_key else general
+    validator = Draft7Validator({**schema, "definitions": load.load_schema(str(kind)).get("definitions", {})})
+
+    def accepts(value: str | int | Decimal) -> bool:
+        is_valid = validator.is_valid(float(value) if isinstance(value, Decimal) else value)
+        return is_valid and not (config_key and _config_problem(config_key, value))
+
+    readings = dict.fromkeys(value for value in _readings(text) if is_kept_number(value))
+    values = [check.format_value(value) for value in readings if accepts(value)]
+    options = [f"write {check.join_with_or(values)}"] if values else []
+    if accepts(text):
+        options.append(f"quote it: {quote(text)}" if text else 'write "" for empty text')
+    if not options:
+        options.append(f"write {_describe_expected(schema, config_key, text)}")
+    if text.lower() in _NULL and name not in (find_schema(kind, tuple(parents)) or {}).get("required", ()):
+        options.append("remove the line")
+    return ", or ".join(options)
+
+
+def _config_problem(key: str, value: str | int | Decimal) -> str:
+    """Return why no Kafka version accepts a config value; empty if one does, and for a key that may be a vendor's."""
+    problem = ConfigRules(mode=None).config_problem(key, to_config_text(key, value)) if key in TOPIC_CONFIGS else None
+    return problem[0] if problem else ""
+
+
+def _describe_expected(schema: Mapping[str, Any], config_key: str, text: str) -> str:
+    if "patternErrorMessage" in schema and not config_key:
+        return str(schema["patternErrorMessage"]).removeprefix("wanted ")
+    if config_key:
+        return _config_problem(config_key, text).partition("wanted ")[2] or "a value"
+    return check.describe_expected(schema) if {"type", "enum"} & schema.keys() else "a value"
+
+
+def find_schema(kind: object, path: FieldPath) -> Mapping[str, Any] | None:
+    """Return the schema of the value at a path of a kind; None if the schema of the kind has no such field."""
+    schema: Any = load.load_schema(str(kind))
+    for step in path:
+        inner = [
+            each.get("items") if isinstance(step, int) else each.get("properties", {}).get(step, each.get(_OTHERS))
+            for each in (schema, *schema.get("oneOf", ()))
+        ]
+        schema = next((each for each in inner if isinstance(each, Mapping)), None)
+        if schema is None:
+            return None
+        name = str(schema.get("$ref", "")).rpartition("/")[2]
+        schema = load.load_schema(str(kind))["definitions"][name] if name else schema
+    return schema if isinstance(schema, Mapping) else None
+
+
+def _readings(text: str) -> Iterator[int | Decimal | bool]:
+    """Yield the values that YAML versions read an unquoted text as, without none and without dates."""
+    folded, number = text.lower(), text.replace("_", "")
+    if folded in _TRUE | _FALSE:
+        yield folded in _TRUE
+    for pattern, base in (
+        (r"[-+]?[0-9]+", 10),
+        (r"[-+]?0o?[0-7]+", 8),
+        (r"[-+]?0x[0-9a-f]+", 16),
+        (r"[-+]?0b[01]+", 2),
+    ):
+        if re.fullmatch(pattern, number, re.IGNORECASE):
+            yield int(number, base) if base != 8 else int(re.sub("[oO]", "", number), 8)
+    if not re.fullmatch(r"[-+]?[0-9]+", number) and _FLOAT.fullmatch(number):
+        value = Decimal(number)
+        yield int(value) if value == value.to_integral_value() else value
+
 
 MAX_ERRORS = 100
 """Errors of one document that are explained."""
@@ -161,18 +297,18 @@ def _explain_unknown_fields(error: Violation) -> Iterator[SchemaError]:
 def _unknown_field_hint(name: str, error: Violation) -> str:
     """Return the field that is meant, else the right place, else the closest name, else the known fields."""
     known = error.schema["properties"]
-    if guess := synonyms.find_field(name, known):
+    if guess := find_field(name, known):
         return f"remove it: {guess} has the value" if guess in error.instance else f"did you mean {guess}?"
     if place := _right_place(name, known, error.path):
         return place
-    return messages.did_you_mean(name, known.keys() - error.instance.keys()) or _known_fields_hint(known)
+    return check.did_you_mean(name, known.keys() - error.instance.keys()) or _known_fields_hint(known)
 
 
 def _right_place(name: str, known_fields: Mapping[str, Any], path: FieldPath) -> str:
     """Return where a field belongs that is right elsewhere: in metadata, in the spec or in config; empty if nowhere."""
-    fields = load.load_schema(load.KINDS[0])["properties"]
-    inner = synonyms.find_field(name, fields["spec"]["properties"])
-    if path in ((), ("spec",)) and name in fields["metadata"]["properties"] and (not path or name != "name"):
+    topic = load.load_schema(load.KINDS[0])["properties"]
+    inner = find_field(name, topic["spec"]["properties"])
+    if path in ((), ("spec",)) and name in topic["metadata"]["properties"] and (not path or name != "name"):
         return f"move it below metadata: {name}" if path else "move it below metadata:"
     if path == () and inner:
         return "move it below spec:" if name == inner else f"did you mean spec.{inner}?"
@@ -197,23 +333,21 @@ def _explain_missing_field(error: Violation) -> Iterator[SchemaError]:
     for name in error.limit:
         if name not in error.instance:
             folded = (key for key in error.instance if key not in error.schema["properties"])
-            key = next((key for key in folded if synonyms.fold(key) == name.lower()), "")
+            key = next((key for key in folded if fold(key) == name.lower()), "")
             hint = f"{printable(key)} is another field: did you mean {name}?" if key else ""
             yield _error((*error.path, name), "this required field is missing", hint)
 
 
 def _explain_type(error: Violation) -> Iterator[SchemaError]:
-    if not messages.may_be_secret(error):
+    if not check.may_be_secret(error):
         hint = _type_hint(error.schema, error.instance)
     else:
         hint = _known_fields_hint(error.schema["properties"]) if "properties" in error.schema else ""
-    yield _error(
-        error.path, f"{messages.describe_instance(error)}, wanted {messages.describe_expected(error.schema)}", hint
-    )
+    yield _error(error.path, f"{check.describe_instance(error)}, wanted {check.describe_expected(error.schema)}", hint)
 
 
 def _type_hint(schema: Mapping[str, Any], value: object) -> str:
-    wanted, text = schema["type"], messages.format_value(value)
+    wanted, text = schema["type"], check.format_value(value)
     if wanted == "string" and not isinstance(value, dict | list | None):
         is_accepted = text in schema.get("enum", (text,)) and re.search(schema.get("pattern", ""), text)
         return f'quote it: "{text}"' if is_accepted else ""
@@ -231,15 +365,15 @@ def _type_hint(schema: Mapping[str, Any], value: object) -> str:
 
 
 def _explain_not_allowed(error: Violation) -> Iterator[SchemaError]:
-    wanted = messages.describe_expected(error.schema)
-    hint = messages.did_you_mean(error.instance, error.schema["enum"]) if "enum" in error.schema else ""
-    yield _error(error.path, f"{messages.describe_found(error.instance)}, wanted {wanted}", hint)
+    wanted = check.describe_expected(error.schema)
+    hint = check.did_you_mean(error.instance, error.schema["enum"]) if "enum" in error.schema else ""
+    yield _error(error.path, f"{check.describe_found(error.instance)}, wanted {wanted}", hint)
 
 
 def _explain_pattern(error: Violation) -> Iterator[SchemaError]:
-    message = f"{messages.describe_instance(error)}, {error.schema['patternErrorMessage']}"
+    message = f"{check.describe_instance(error)}, {error.schema['patternErrorMessage']}"
     choices = _PATTERN_CHOICE.findall(error.limit)
-    yield _error(error.path, message, messages.did_you_mean(error.instance, choices))
+    yield _error(error.path, message, check.did_you_mean(error.instance, choices))
 
 
 def _explain_length(error: Violation) -> Iterator[SchemaError]:
@@ -252,13 +386,13 @@ def _explain_length(error: Violation) -> Iterator[SchemaError]:
 
 def _explain_duplicate_item(error: Violation) -> Iterator[SchemaError]:
     index = first_duplicate_index(error.instance) or 0
-    value = messages.format_value(error.instance[index])
+    value = check.format_value(error.instance[index])
     yield _error((*error.path, index), f"found {value} a second time, wanted each item once")
 
 
 def _explain_forbidden(error: Violation) -> Iterator[SchemaError]:
     if "required" not in error.limit:
-        yield _error(error.path, f"{messages.describe_found(error.instance)}, wanted any other name")
+        yield _error(error.path, f"{check.describe_found(error.instance)}, wanted any other name")
         return
     field, other = error.limit["required"]
     yield _error((*error.path, FieldKey(field)), f"found together with {other}, wanted only one of the two")
@@ -266,7 +400,7 @@ def _explain_forbidden(error: Violation) -> Iterator[SchemaError]:
 
 def _explain_single_field(error: Violation) -> Iterator[SchemaError]:
     names = [printable(str(name)) for name in error.instance]
-    wanted = "only one of them" if names else messages.join_with_or(error.schema["properties"])
+    wanted = "only one of them" if names else check.join_with_or(error.schema["properties"])
     yield _error(error.path, f"found {' and '.join(names) or 'nothing in it'}, wanted {wanted}")
 
 

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any
 
 from topiarist.errors import FieldKey, FieldPath, SchemaError
-from topiarist.schema import load, messages, synonyms
+from topiarist.schema import check, explain, load
 from topiarist.text import quote
 
 _GROUP_WORD = load.API_GROUP.partition(".")[0]
@@ -23,7 +23,9 @@ _OTHER_OWNERS = frozenset({"kyverno.io"})
 """API groups with a kind and fields of the same names as topiarist's."""
 
 _TOPIC_KINDS = ("KafkaTopic", "KafkaTopicList")
-_IMPORTERS = {"kafka.strimzi.io": "strimzi", "kafka.jikkou.io": "jikkou"}
+IMPORTERS = {"kafka.strimzi.io": "strimzi", "kafka.jikkou.io": "jikkou"}
+"""The formats of ``topiarist import`` for the API groups of topics of other tools."""
+
 _WITHOUT_API_VERSION = (
     ({"context", "projects"}, "julie"),
     ({"meta", "spec"}, "topicctl"),
@@ -35,7 +37,7 @@ _WITHOUT_API_VERSION = (
 def is_meant_for_topiarist(body: Mapping[str, Any]) -> bool:
     """Return whether a document has topiarist's API group, nearly, or a kind and a field of topiarist's."""
     version = body.get("apiVersion")
-    return isinstance(version, str) and (_is_near_group(version[: messages.MAX_COMPARED_CHARS]) or _has_own_kind(body))
+    return isinstance(version, str) and (_is_near_group(version[: check.MAX_COMPARED_CHARS]) or _has_own_kind(body))
 
 
 def identity_errors(body: Mapping[str, Any]) -> list[SchemaError]:
@@ -48,17 +50,17 @@ def identity_errors(body: Mapping[str, Any]) -> list[SchemaError]:
         choices = " or kind: ".join(load.MANIFEST_KINDS)
         errors.append(_missing_field_error(body, "kind", "found no kind, wanted one", f"add kind: {choices}"))
     if kind is not None and kind not in load.MANIFEST_KINDS:
-        message = f"kind: {messages.describe_found(kind)}, wanted {messages.join_with_or(load.MANIFEST_KINDS)}"
+        message = f"kind: {check.describe_found(kind)}, wanted {check.join_with_or(load.MANIFEST_KINDS)}"
         errors.append(SchemaError(("kind",), message, _kind_hint(body)))
     return errors
 
 
 def _version_error(version: object, kind: object) -> SchemaError:
-    found, wanted = messages.describe_found(version), f"wanted {load.API_VERSION}"
+    found, wanted = check.describe_found(version), f"wanted {load.API_VERSION}"
     if not isinstance(version, str) or version.startswith(f"{load.API_GROUP}/"):
         return SchemaError(("apiVersion",), f"apiVersion: {found}, {wanted}")
     hint = f"did you mean {load.API_VERSION}?"
-    if not _is_near_group(version[: messages.MAX_COMPARED_CHARS]):
+    if not _is_near_group(version[: check.MAX_COMPARED_CHARS]):
         found = f"{found} with kind {quote(str(kind))}"
         hint += " A document of another tool belongs outside of the given paths"
     return SchemaError(("apiVersion",), f"apiVersion: {found}, {wanted}", hint)
@@ -92,13 +94,13 @@ def foreign_document_error(body: Any) -> SchemaError | None:
 
 def close_kind(kind: object) -> str:
     """Return topiarist's kind that is meant: in another case, as a plural or misspelt; empty if there is none."""
-    folded = str(kind)[: messages.MAX_COMPARED_CHARS].lower()
+    folded = str(kind)[: check.MAX_COMPARED_CHARS].lower()
     names = {each.lower(): each for each in load.MANIFEST_KINDS} | _PLURALS
     return next((names[name] for name in get_close_matches(folded, names, n=1, cutoff=0.8)), "")
 
 
 def _topic_error(path: FieldPath, version: str, kind: str) -> SchemaError:
-    form = _IMPORTERS.get(version.partition("/")[0], "")
+    form = IMPORTERS.get(version.partition("/")[0], "")
     hint = _import_hint(form) if form else f"write it as kind: Topic of apiVersion: {load.API_VERSION}"
     message = f"{path[0]}: found a {kind} of {quote(version)}, which topiarist does not apply"
     return SchemaError(path, message, f"{hint}, or keep it outside of the given paths")
@@ -111,7 +113,7 @@ def _import_hint(form: str) -> str:
 def _missing_field_error(body: Mapping[str, Any], name: str, message: str, hint: str) -> SchemaError:
     """Return the error of a field that the document lacks, at the key that is meant for it, if there is one."""
     for key in body.keys() - {name}:
-        if SequenceMatcher(None, synonyms.fold(key), name.lower()).ratio() > 0.8:
+        if SequenceMatcher(None, explain.fold(key), name.lower()).ratio() > 0.8:
             return SchemaError((FieldKey(key),), f"{message}: {quote(key)} is another field", f"did you mean {name}?")
     return SchemaError((), message, hint)
 
@@ -123,7 +125,7 @@ def _kind_hint(body: Mapping[str, Any]) -> str:
     if kind in _TOPIC_KINDS:
         return "did you mean Topic?"
     guess = close_kind(kind)
-    return f"did you mean {guess}?" if guess else messages.did_you_mean(kind, load.MANIFEST_KINDS)
+    return f"did you mean {guess}?" if guess else check.did_you_mean(kind, load.MANIFEST_KINDS)
 
 
 @lru_cache(maxsize=1000)
@@ -148,4 +150,4 @@ def _has_own_kind(body: Mapping[str, Any]) -> bool:
     if is_exact and ("." not in group or "kafka" in group or (own == "Topic" and not spec)):
         return True
     known = load.load_schema(own)["properties"]["spec"]["properties"]
-    return isinstance(spec, dict) and any(synonyms.find_field(name, known) for name in spec)
+    return isinstance(spec, dict) and any(explain.find_field(name, known) for name in spec)

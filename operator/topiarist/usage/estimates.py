@@ -12,7 +12,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from topiarist.kafka.java_numbers import LONG_MAX, parse_integer
+from topiarist.kafka.config_values import parse_integer
+from topiarist.kafka.types import LONG_MAX
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import ConfigItem
 from topiarist.model.usage import CurvePoint, TopicSample, TopicUsage

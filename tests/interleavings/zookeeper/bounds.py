@@ -12,7 +12,7 @@ from typing import Any
 from interleavings.replay import RunSpec
 from interleavings.zookeeper.world import Budget, Scenario, declare, make_run
 from topiarist.model.moves import BatchLimits
-from topiarist.model.ownership_record import encode_value
+from topiarist.model.plan import encode_value
 from topiarist.model.state import AppliedSpec, OwnershipRecord
 
 _Topics = Mapping[str, tuple[int, Mapping[str, str], OwnershipRecord | None]]

@@ -18,7 +18,7 @@ from support.spec_builders import FixedSource
 from topiarist.adapters.devcluster.seed import CLUSTER_ID
 from topiarist.adapters.zookeeper.codec import own_znodes, paths
 from topiarist.adapters.zookeeper.codec.strict_json import dump_object
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.model.moves import DEFAULT_BATCH_LIMITS, NO_MOVES, BatchLimits, MoveKind, MoveSettings
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest

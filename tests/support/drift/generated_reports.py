@@ -28,8 +28,7 @@ from topiarist.drift.outputs.folder import HTML_FILE, ReportFolder
 from topiarist.drift.snapshots import ClusterInput, UnusedInput
 from topiarist.drift.task import Caches, complete
 from topiarist.errors import Diagnostic, Location, Reason
-from topiarist.model.plan import Risk
-from topiarist.model.run_options import RunOptions
+from topiarist.model.run_options import Risk, RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan_context

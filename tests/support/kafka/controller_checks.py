@@ -10,8 +10,15 @@ from collections.abc import Collection, Mapping, Sequence
 
 from topiarist.kafka.config_rules import find_conflicts, is_supported
 from topiarist.kafka.config_values import check_value
-from topiarist.kafka.names import has_collision_chars, metric_name, topic_name_problem
-from topiarist.kafka.types import MAX_KAFKA_VERSION, ClusterMode, KafkaVersion, Replicas
+from topiarist.kafka.types import (
+    MAX_KAFKA_VERSION,
+    ClusterMode,
+    KafkaVersion,
+    Replicas,
+    has_collision_chars,
+    metric_name,
+    topic_name_problem,
+)
 
 UNKNOWN_TOPIC_OR_PARTITION, INVALID_TOPIC, TOPIC_ALREADY_EXISTS, INVALID_PARTITIONS = 3, 17, 36, 37
 INVALID_REPLICA_ASSIGNMENT, INVALID_CONFIG, INVALID_REQUEST, POLICY_VIOLATION = 39, 40, 42, 44

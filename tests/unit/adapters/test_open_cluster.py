@@ -13,8 +13,7 @@ import pytest
 from topiarist.adapters import open_cluster as module
 from topiarist.adapters.zookeeper import cluster as zookeeper
 from topiarist.errors import Exit, Reason, TopiaristError
-from topiarist.model.access import KafkaAccess, Via, ZooKeeperAccess
-from topiarist.model.credentials import Credentials
+from topiarist.model.access import Credentials, KafkaAccess, Via, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec
 
 BY_KAFKA, BY_ZOOKEEPER = KafkaAccess("b1:9092"), ZooKeeperAccess("zk:2181/kafka", 4_194_304, Credentials())

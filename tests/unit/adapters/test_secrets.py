@@ -17,7 +17,7 @@ from topiarist.desired import parse
 from topiarist.errors import FieldPath as DocumentPath
 from topiarist.errors import Location, Reason, TopiaristError
 from topiarist.model import spec
-from topiarist.model.credentials import ANONYMOUS, Credentials, SecretReference, Tls, UserPassword
+from topiarist.model.access import ANONYMOUS, Credentials, SecretReference, Tls, UserPassword
 from topiarist.schema import check
 
 SECRET = register_secret("planted-Hedge2-unit")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from support.examples import examples
 from support.strategies import UNUSUAL_NAMES, clusters
-from topiarist.adapters.manifests import dump, loader
+from topiarist.adapters.manifests import loader, yaml_text
 from topiarist.desired import parse
 from topiarist.desired.export import MAX_NAME_LENGTH, ExportResult, assign_document_names, export_cluster
 from topiarist.desired.resolve import Desired, resolve
@@ -48,7 +48,7 @@ class Back(NamedTuple):
 def there_and_back(state: ClusterState, cluster: ClusterSpec) -> Back:
     """Export a cluster as YAML and read the result as ``validate`` does, without errors."""
     found = export_cluster(state, cluster, "default")
-    text = "".join(f"---\n{dump.dump_file(body)}" for body in found.files.values())
+    text = "".join(f"---\n{yaml_text.dump_file(body)}" for body in found.files.values())
     loaded = loader.load_manifests(["-"], io.BytesIO(text.encode()))
     assert loaded.errors == ()
     assert len(loaded.manifests) == len(found.files)
@@ -121,7 +121,7 @@ def test_the_same_cluster_gives_the_same_files(pair: Pair) -> None:
             topic_errors=state.topic_errors,
         )
         found = export_cluster(shuffled, cluster, "default")
-        return {name: dump.dump_file(body) for name, body in found.files.items()}
+        return {name: yaml_text.dump_file(body) for name, body in found.files.items()}
 
     assert texts(state.topics) == texts({name: state.topics[name] for name in reversed([*state.topics])})
 

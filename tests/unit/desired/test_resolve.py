@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
-from support.builders import cluster, manifest
+from support.builders import cluster, manifest, spec
 from support.states import PositionedSource
-from topiarist.desired.duplicates import index_clusters
-from topiarist.desired.resolve import Desired, resolve, unknown_cluster_hint
-from topiarist.model.spec import ClusterSpec, Manifest
+from topiarist.desired.resolve import (
+    Desired,
+    TopicSelection,
+    parse_label_selector,
+    resolve,
+    select_with_groups,
+    unknown_cluster_hint,
+)
+from topiarist.desired.shared_specs import index_clusters
+from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 
 SIZE = {"partitions": 1, "replicationFactor": 1}
 PROD = cluster("prod", labels={"env": "prod"})
@@ -376,3 +384,123 @@ def test_topics_with_one_selector_may_name_other_clusters_beside_it() -> None:
     for wanted in ([topic("a", clusters=["prod"]), topic("b")], [topic("b"), topic("a", clusters=["prod"])]):
         topics = [each._replace(spec={**each.spec, "clusterSelector": selector}) for each in wanted]
         assert names(resolve(topics, BOTH)) == {"prod": ["a"], "test": ["a", "b"]}
+
+
+# Topics of one ``coPartitionGroup``: the manifests ask for equal numbers of partitions on each cluster.
+
+EU, US = cluster("eu"), cluster("us")
+
+
+def _topic(name: str, partitions: int, *clusters: str, **fields: Any) -> Manifest:
+    """Return a topic of the group ``join``."""
+    given: dict[str, Any] = {"partitions": partitions, "coPartitionGroup": "join", **fields}
+    return manifest(name, replicationFactor=1, clusters=[*clusters], **given)
+
+
+def _errors(*topics: Manifest) -> list[str]:
+    """Return the place and message of each error about numbers that differ."""
+    found = resolve(topics, {"eu": EU, "us": US}).errors
+    assert all(each.hint.startswith("give all topics of the group the same number") for each in found)
+    return [f"{each.location}: {each.message}" for each in found]
+
+
+def test_a_topic_with_another_number_is_an_error() -> None:
+    """The first topic by name gives the number, whatever the order of the documents; the error has both places."""
+    topics = (_topic("c", 3, "eu"), _topic("b", 4, "eu"), _topic("a", 3, "eu"))
+    place, first = (topics[at].source.locate(("spec", "partitions")) for at in (1, 2))
+    expected = (
+        f"{place}: b: found 4 partitions on cluster eu, wanted 3 as for a at {first}: both are in coPartitionGroup join"
+    )
+    assert _errors(*topics) == [expected]
+    assert _errors(*topics[::-1]) == [expected]
+
+
+def test_each_cluster_counts_by_itself() -> None:
+    """Numbers may differ between clusters, and each cluster with a difference has its own error."""
+    assert _errors(_topic("a", 3, "eu"), _topic("b", 4, "us")) == []
+    found = _errors(_topic("a", 3, "eu", "us"), _topic("b", 4, "us", "eu"))
+    assert [each.partition(", wanted")[0].partition(" on ")[2] for each in found] == ["cluster eu", "cluster us"]
+
+
+def test_topics_that_do_not_count() -> None:
+    """Other groups, topics without a group, and topics to be absent do not count."""
+    others = (
+        _topic("b", 4, "eu", coPartitionGroup="other"),
+        manifest("c", partitions=5, replicationFactor=1, clusters=["eu"]),
+        _topic("d", 6, "eu", ensure="Absent"),
+    )
+    assert _errors(_topic("a", 3, "eu"), *others) == []
+
+
+def test_explicit_lists_count_too() -> None:
+    """The place of a number that follows from ``replicaAssignment`` is that field."""
+    listed = manifest("b", replicaAssignment=[[1], [2]], clusters=["eu"], coPartitionGroup="join")
+    (error,) = _errors(_topic("a", 3, "eu"), listed)
+    assert error.startswith(f"{listed.source.locate(('spec', 'replicaAssignment'))}: b: found 2 partitions")
+
+
+def test_the_unnamed_cluster_has_no_name_in_an_error() -> None:
+    """With only an address the error names no cluster."""
+    topics = [manifest(name, partitions=size, coPartitionGroup="join") for name, size in (("a", 3), ("b", 4))]
+    found = [each.message for each in resolve(topics, {"": ClusterSpec(default_replication_factor=1)}).errors]
+    first = topics[0].source.locate(("spec", "partitions"))
+    assert found == [f"b: found 4 partitions, wanted 3 as for a at {first}: both are in coPartitionGroup join"]
+
+
+# Selections of topics, by patterns of names and by labels.
+
+
+def labelled(name: str, **labels: str) -> TopicSpec:
+    """Return a spec with these labels in its manifest."""
+    made = spec(name)
+    return replace(made, manifest=made.manifest._replace(labels=labels))
+
+
+@pytest.mark.parametrize(
+    ("selector", "selected"),
+    [
+        ("", ["a", "b", "c"]),
+        ("team=shop", ["a"]),
+        ("team==shop", ["a"]),
+        ("team!=shop", ["b", "c"]),
+        ("team", ["a", "b"]),
+        ("!team", ["c"]),
+        ("team!=shop, team", ["b"]),
+        ("team=shop,team=ads", []),
+        ("tier=", ["b"]),
+    ],
+)
+def test_labels_select_as_kubectl_does(selector: str, selected: list[str]) -> None:
+    """All requirements must be met; another value and a missing label both differ from a value."""
+    labels: dict[str, dict[str, str]] = {"a": {"team": "shop"}, "b": {"team": "ads", "tier": ""}, "c": {}}
+    selection = TopicSelection(requirements=parse_label_selector(selector))
+    assert [name for name in labels if selection.matches(labelled(name, **labels[name]))] == selected
+
+
+def test_names_and_labels_must_both_match() -> None:
+    """One of the patterns, and all requirements."""
+    selection = TopicSelection(("orders.*", "clicks"), parse_label_selector("team=shop"))
+    assert selection.matches(labelled("orders.eu", team="shop"))
+    assert selection.matches(labelled("clicks", team="shop"))
+    assert not selection.matches(labelled("orders.eu"))
+    assert not selection.matches(labelled("users", team="shop"))
+
+
+@pytest.mark.parametrize("text", [",", "=shop", "team=a=b", "team in (a,b)", "team=shop,", "te am", "team>1"])
+def test_other_text_is_an_error(text: str) -> None:
+    """The message has the found part and the forms that are wanted."""
+    with pytest.raises(ValueError, match="wanted KEY=VALUE, KEY!=VALUE, KEY or !KEY, with commas between"):
+        parse_label_selector(text)
+
+
+def test_a_selected_topic_selects_its_co_partition_group() -> None:
+    """The topics of a group grow together or not at all; topics without a group are no group."""
+    specs = [
+        spec("a", partitions=3, coPartitionGroup="join"),
+        spec("b"),
+        spec("c", partitions=3, coPartitionGroup="join"),
+        spec("d"),
+    ]
+    for pattern, names in (("a", ["a", "c"]), ("b", ["b"]), ("x", [])):
+        selection = TopicSelection((pattern,))
+        assert [each.topic for each in select_with_groups(selection, specs)] == names

@@ -12,10 +12,9 @@ from msgspec.structs import replace
 from support.builders import PROD_CLUSTER, change_kinds, plan, replica_lists, spec, state, topic
 from topiarist.desired.resolve import Desired
 from topiarist.filters.limits import LimitFilter
-from topiarist.model.limits import Limit, LimitedResource, LimitScope, LimitUsage
 from topiarist.model.plan import Plan
 from topiarist.model.policy import Policy
-from topiarist.model.spec import Budgets, ClusterSpec, TopicSpec
+from topiarist.model.spec import Budgets, ClusterSpec, Limit, LimitedResource, LimitScope, LimitUsage, TopicSpec
 from topiarist.model.state import ClusterState
 
 TOPICS, PARTITIONS, BYTES = LimitedResource

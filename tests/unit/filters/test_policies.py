@@ -35,7 +35,7 @@ from support.states import PositionedSource
 from support.strategies import PlanInput, plan_inputs
 from topiarist.adapters.manifests.loader import load_manifests
 from topiarist.desired import parse
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import InvalidManifests, Location, Reason
 from topiarist.filters.chain import PolicyResult
 from topiarist.filters.policies import (
@@ -47,11 +47,10 @@ from topiarist.filters.policies import (
     deny_changes,
     find_duplicate_names,
 )
-from topiarist.model.limits import Limit, LimitScope
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import Change, CreateTopic, DeleteTopic, Issue, MoveReplicas, Plan, TopicPlan
 from topiarist.model.policy import CHANGE_VARIABLES, TOPIC_VARIABLES, CelBindings, CelType, Policy, RuleError
-from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.spec import ClusterSpec, Limit, LimitScope, TopicSpec
 from topiarist.model.usage import DAY_S, Evidence, GroupType, GroupUsage, Side, TopicSample, TopicUsage, UsageState
 from topiarist.schema import load as load_
 

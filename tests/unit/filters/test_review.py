@@ -47,12 +47,11 @@ from topiarist.model.plan import (
     DeleteTopic,
     MoveReplicas,
     Plan,
-    Risk,
     RiskAssessment,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import ALL_TOPICS, RiskApproval, RunOptions
+from topiarist.model.run_options import ALL_TOPICS, Risk, RiskApproval, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.preconditions import APPLICABLE, check_plan, revalidate

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from topiarist.adapters.manifests.source import File
 from topiarist.adapters.manifests.texts import parse_texts, read_documents
 from topiarist.errors import Diagnostic
-from topiarist.importers.fields import ForeignDocument
 from topiarist.importers.formats import FORMATS, import_documents
+from topiarist.importers.topic import ForeignDocument
 from topiarist.schema.check import check
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "import"

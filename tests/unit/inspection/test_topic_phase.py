@@ -11,7 +11,7 @@ from support.states import cluster, spec, topic
 from topiarist.inspection.partition_health import IssueType, build_partitions
 from topiarist.inspection.topic_phase import Phase, TopicPhase, count_issues, determine_phase
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Replicas
-from topiarist.model.progress import TopicProgress, blocking_reason
+from topiarist.model.outcome import TopicProgress, blocking_reason
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, PartitionState, ReadError, TopicInspection
 

@@ -10,8 +10,7 @@ from support.builders import PROD_CLUSTER, spec, state, topic
 from topiarist.inspection.upgrade_check import UpgradeEffect, UpgradeReport, check_specs, check_state
 from topiarist.kafka.config_rules import is_supported, kafka_default
 from topiarist.kafka.config_table import TOPIC_CONFIGS
-from topiarist.kafka.java_numbers import LONG_MAX
-from topiarist.kafka.types import ClusterMode, KafkaVersion, KnownConfig
+from topiarist.kafka.types import LONG_MAX, ClusterMode, KafkaVersion, KnownConfig
 from topiarist.model.state import ClusterState, ReadError
 from topiarist.output.json.upgrade_check import encode_reports
 from topiarist.output.text.layout import TextLayout

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from support.states import PositionedSource, cluster, manifest, topic
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import FieldPath, Location
 from topiarist.inspection.partition_health import build_partitions
 from topiarist.inspection.value_sources import ActualSource, DesiredSource, ValueSource, find_value_sources

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from topiarist.kafka import config_rules
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_table import TOPIC_CONFIGS
-from topiarist.kafka.java_numbers import LONG_MAX
-from topiarist.kafka.types import ClusterMode, KafkaVersion, KnownConfig
+from topiarist.kafka.types import LONG_MAX, ClusterMode, KafkaVersion, KnownConfig
 
 
 @pytest.mark.parametrize(

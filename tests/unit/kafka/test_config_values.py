@@ -5,15 +5,32 @@ The accepted and refused values were compared with Kafka's own ``LogConfig`` of 
 
 from __future__ import annotations
 
+from math import isnan
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from topiarist.adapters.manifests.yaml_text import parse_plain_scalar
 from topiarist.kafka import config_rules, config_values
+from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.config_table import TOPIC_CONFIGS
-from topiarist.kafka.types import KAFKA_VERSIONS, KafkaVersion
+from topiarist.kafka.config_values import (
+    BYTES_BY_SIZE_UNIT,
+    MS_BY_TIME_UNIT,
+    add_unit,
+    format_double,
+    java_split,
+    java_trim,
+    parse_boolean,
+    parse_double,
+    parse_integer,
+    replace_unit,
+    to_config_text,
+    units_of,
+)
+from topiarist.kafka.types import INT_MAX, KAFKA_VERSIONS, LONG_MAX, KafkaVersion
 
-LONG_MAX = 2**63 - 1
 KNOWN_TEXTS = st.sampled_from(
     [
         "",
@@ -295,3 +312,228 @@ def test_the_short_way_for_numbers_accepts_only_what_both_checks_accept(name: st
         assert config_values.check_value(name, text, release) == config_values.check_manifest_value(name, text) == ""
     is_number = TOPIC_CONFIGS[name].type in ("int", "long") and TOPIC_CONFIGS[name].removed is None
     assert bool(accepted) is is_number
+
+
+# Java's parsing of numbers, booleans and lists, where Python differs.
+#
+# The expected values are those of Java 17.
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("14", 14),
+        ("+14", 14),
+        ("-0", 0),
+        ("014", 14),
+        ("0" * 5000 + "14", 14),
+        ("-2147483648", -2147483648),
+        ("\u0663", 3),
+        ("-\uff11\uff12", -12),
+    ],
+)
+def test_what_java_takes_for_an_integer(text: str, value: int) -> None:
+    """Signs, leading zeros (any number of them) and the digits of other scripts are accepted."""
+    assert parse_integer(text, limit=INT_MAX) == value
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "+", "--5", "1_000", "1e3", "14.0", "0x10", "14L", " 14", "\u00b2", "\U0001d7cf", "2147483648", "9" * 5000],
+)
+def test_what_java_does_not_take_for_an_integer(text: str) -> None:
+    """Python's underscores, blanks, superscripts, digits beyond 16 bits and numbers out of range are refused."""
+    with pytest.raises(ValueError, match=r"^found "):
+        parse_integer(text, limit=INT_MAX)
+
+
+@given(st.integers(min_value=-LONG_MAX - 1, max_value=LONG_MAX))
+def test_every_long_is_read_back(number: int) -> None:
+    """The whole range of 64 bits is parsed exactly."""
+    assert parse_integer(str(number), limit=LONG_MAX) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (".5", 0.5),
+        ("5e-1", 0.5),
+        ("1.", 1.0),
+        ("0.5f", 0.5),
+        ("1d", 1.0),
+        ("0x1p-1", 0.5),
+        ("0x.8p0", 0.5),
+        ("0X1.P-1F", 0.5),
+        (" 0.5 ", 0.5),
+        ("1e400", float("inf")),
+        ("0x1p99999", float("inf")),
+        ("-0x1p99999", float("-inf")),
+        ("-Infinity", float("-inf")),
+    ],
+)
+def test_what_java_takes_for_a_double(text: str, value: float) -> None:
+    """Fractions, exponents, hexadecimal forms, type suffixes and blanks are accepted; too large is infinite."""
+    assert parse_double(text) == value
+
+
+@pytest.mark.parametrize("text", ["NaN", "-NaN", "+NaN"])
+def test_not_a_number_is_a_double(text: str) -> None:
+    """NaN is accepted with any sign."""
+    assert isnan(parse_double(text))
+
+
+@pytest.mark.parametrize("text", ["", ".", "f", "1e", "1_0.5", "nan", "inf", "NaNf", "0x1", "0x1f", "0.5ff", "\u0663"])
+def test_what_java_does_not_take_for_a_double(text: str) -> None:
+    """Python's spellings of infinity, underscores and digits of other scripts are refused."""
+    with pytest.raises(ValueError, match="wanted a number"):
+        parse_double(text)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.0, "1.0"),
+        (0.5, "0.5"),
+        (0.001, "0.001"),
+        (0.0001, "1.0E-4"),
+        (0.00012345, "1.2345E-4"),
+        (1.5e-7, "1.5E-7"),
+        (-0.0, "-0.0"),
+        (1e7, "1.0E7"),
+        (12345678.9, "1.23456789E7"),
+        (-1e20, "-1.0E20"),
+        (float("nan"), "NaN"),
+        (float("inf"), "Infinity"),
+        (float("-inf"), "-Infinity"),
+    ],
+)
+def test_doubles_are_written_as_java_writes_them(value: float, text: str) -> None:
+    """A double is written plainly between a thousandth and ten million, and with an exponent beyond."""
+    assert format_double(value) == text
+
+
+@given(st.floats())
+def test_a_written_double_is_read_back(value: float) -> None:
+    """A double that is written and parsed again has the same value."""
+    again = parse_double(format_double(value))
+    assert again == value or (isnan(again) and isnan(value))
+
+
+@pytest.mark.parametrize(("text", "value"), [("true", True), ("TRUE", True), ("False", False), ("fal\u017fe", False)])
+def test_booleans_in_any_case(text: str, value: bool) -> None:
+    """A boolean may have any case, and Java's case folding maps the long s to s."""
+    assert parse_boolean(text) is value
+
+
+@pytest.mark.parametrize("text", ["", "1", "yes", "on", "tru\u00e9", "t", "truefalse"])
+def test_other_words_are_no_booleans(text: str) -> None:
+    """Any text other than the two words is not a boolean."""
+    with pytest.raises(ValueError, match="wanted true or false"):
+        parse_boolean(text)
+
+
+def test_trim_cuts_control_characters_but_no_other_blanks() -> None:
+    """Trimming removes a NUL and keeps a no-break space, which Python's strip would remove."""
+    assert java_trim("\x00\t 14 \x1f") == "14"
+    assert java_trim("\u00a014\u00a0") == "\u00a014\u00a0"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("", [""]),
+        (",", []),
+        ("a", ["a"]),
+        ("a,b", ["a", "b"]),
+        ("a,,", ["a"]),
+        (",a", ["", "a"]),
+        ("a,,b", ["a", "", "b"]),
+    ],
+)
+def test_split_drops_empty_parts_at_the_end_only(text: str, parts: list[str]) -> None:
+    """Splitting equals ``String.split``: empty text is one part, and separators alone give none."""
+    assert java_split(text, ",") == parts
+
+
+# Units of times and sizes in manifests.
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "number"),
+    [
+        ("retention.ms", "7d", "604800000"),
+        ("retention.ms", "2w", "1209600000"),
+        ("retention.ms", "90m", "5400000"),
+        ("retention.ms", "250ms", "250"),
+        ("segment.bytes", "100MiB", "104857600"),
+        ("max.message.bytes", "10MB", "10000000"),
+        ("retention.bytes", "1TiB", "1099511627776"),
+        ("log.retention.ms", "12h", "43200000"),
+        ("message.max.bytes", "512B", "512"),
+    ],
+)
+def test_a_unit_becomes_the_number_that_kafka_stores(name: str, text: str, number: str) -> None:
+    """Milliseconds for a time, bytes for a size, for topics and brokers."""
+    assert to_config_text(name, text) == number
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("retention.ms", "604800000"),
+        ("retention.ms", "-1"),
+        ("retention.ms", "7D"),
+        ("retention.ms", "1.5h"),
+        ("retention.ms", "7 d"),
+        ("retention.ms", "100MiB"),
+        ("segment.bytes", "7d"),
+        ("segment.bytes", "1Mi"),
+        ("min.insync.replicas", "2m"),
+        ("vendor.tier.ms", "7d"),
+        ("log.retention.hours", "7d"),
+        ("cleanup.policy", "7d"),
+        ("retention.ms", "٣d"),
+    ],
+)
+def test_other_text_is_kept(name: str, text: str) -> None:
+    """Without a unit of this config nothing is guessed: the check of the value refuses it, or Kafka knows it."""
+    assert to_config_text(name, text) == text
+
+
+@pytest.mark.parametrize("text", ["7D", "1.5h", "7 d", "100MiB"])
+def test_a_wrong_unit_is_an_error_with_the_units(text: str) -> None:
+    """The message has the found text, and the advice has the units of the config."""
+    problem = ConfigRules(mode=None).config_problem("retention.ms", text)
+    assert problem
+    assert f'found "{text}"' in problem[0]
+    assert problem[1] == "a number may have one of the units ms, s, m, h, d, w, such as 7d"
+
+
+@given(st.sampled_from(sorted(TOPIC_CONFIGS)), st.integers(0, 2**63 - 1))
+def test_an_added_unit_means_the_same_number(name: str, number: int) -> None:
+    """``export --units`` writes what a manifest reads back, and never more characters than the digits."""
+    text = add_unit(name, str(number))
+    assert replace_unit(name, text) == str(number)
+    assert len(text) <= len(str(number))
+
+
+def test_numbers_are_written_with_the_largest_unit() -> None:
+    """Days, not weeks, and binary units only."""
+    assert add_unit("retention.ms", "1209600000") == "14d"
+    assert add_unit("retention.ms", "86400000") == "1d"
+    assert add_unit("segment.bytes", "1073741824") == "1GiB"
+    assert add_unit("segment.bytes", "1000000000") == "1000000000"
+    assert add_unit("retention.ms", "-1") == "-1"
+
+
+@pytest.mark.parametrize("unit", [*MS_BY_TIME_UNIT, *BYTES_BY_SIZE_UNIT])
+def test_an_amount_is_text_in_every_yaml_version(unit: str) -> None:
+    """Without quotes, YAML 1.1, YAML 1.2 and kubectl read it as text; no error asks for quotes."""
+    assert parse_plain_scalar(f"10{unit}") == f"10{unit}"
+
+
+def test_every_time_and_size_has_units() -> None:
+    """The table of configs decides by the name; all other configs have none."""
+    assert {name for name in TOPIC_CONFIGS if units_of(name)} == {
+        definition.name for definition in TOPIC_CONFIGS.values() if definition.unit
+    }

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from support import states
 from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.approval import (
@@ -32,11 +32,10 @@ from topiarist.model.plan import (
     Issue,
     Nudge,
     Plan,
-    Risk,
     RiskAssessment,
     TopicPlan,
 )
-from topiarist.model.run_options import RunOptions
+from topiarist.model.run_options import Risk, RunOptions
 from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord, TopicState
 from topiarist.planning.planner import make_plan
 from unit.kubernetes.reconcile_requests import make_request

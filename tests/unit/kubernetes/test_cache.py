@@ -9,7 +9,7 @@ import pytest
 
 from support.kubernetes import resource_bodies
 from topiarist.desired import parse
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.kubernetes import candidates
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
 from topiarist.kubernetes.cache import UNASSIGNED, Store

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support.kubernetes import resource_bodies
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.candidates import Candidate, build_candidate, select_candidates

@@ -23,7 +23,7 @@ from topiarist.kubernetes.cluster_worker import CRD_TERMINATING, NAMESPACE_TERMI
 from topiarist.kubernetes.identity import ClusterIdentities
 from topiarist.kubernetes.policy_cache import PolicyCache
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult
-from topiarist.model.credentials import SecretKeyRef
+from topiarist.model.access import SecretKeyRef
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord
 

@@ -24,8 +24,7 @@ from topiarist.kubernetes.cluster_worker import (
     write_secret_files,
 )
 from topiarist.model import spec as spec_
-from topiarist.model.access import KafkaAccess
-from topiarist.model.credentials import SecretKeyRef, SecretReference
+from topiarist.model.access import KafkaAccess, SecretKeyRef, SecretReference, map_references
 from topiarist.model.spec import ClusterSpec
 from unit.kubernetes.topic_results import spec_of
 
@@ -63,7 +62,7 @@ def references(spec: ClusterSpec) -> list[SecretReference]:
         return reference
 
     assert spec.access is not None
-    spec.access.map_references(note)
+    map_references(spec.access, note)
     return found
 
 

@@ -32,12 +32,12 @@ from topiarist.model.plan import (
     MoveReplicas,
     Nudge,
     ReleaseOwnership,
-    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
+from topiarist.model.run_options import Risk
 from unit.kubernetes.reconcile_requests import OWNER, make_request, reconcile_topics
 from unit.kubernetes.topic_results import make_result
 

@@ -12,7 +12,7 @@ from support import states
 from support.kubernetes import resource_bodies
 from topiarist.adapters import cel
 from topiarist.desired import parse
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.candidates import Candidate, build_candidate

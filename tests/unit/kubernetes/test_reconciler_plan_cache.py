@@ -11,7 +11,7 @@ from support import states
 from support.kubernetes import resource_bodies
 from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.desired import parse
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.kafka.types import Broker
 from topiarist.kubernetes.reconciler import PlanCache
 from topiarist.model.run_options import RunOptions

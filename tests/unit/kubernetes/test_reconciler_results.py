@@ -15,9 +15,8 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import filter_changes
 from topiarist.kubernetes.api.resources import Resource
 from topiarist.kubernetes.reconciler import PlanCache, SyncState, reconcile_cluster
-from topiarist.model.outcome import Outcome, Result
+from topiarist.model.outcome import Outcome, Result, TopicProgress
 from topiarist.model.plan import DeleteTopic, Issue, Plan, TopicPlan
-from topiarist.model.progress import TopicProgress
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import TopicState
 from topiarist.ports import NO_CONTROL, WriteControl, WriteGuard, write_all

@@ -14,11 +14,11 @@ from topiarist.model.plan import (
     DeleteTopic,
     ElectLeaders,
     MoveReplicas,
-    Risk,
     RiskAssessment,
     TakeOwnership,
     UpdateConfig,
 )
+from topiarist.model.run_options import Risk
 from topiarist.output.change_details import (
     MAX_LISTED_FIELDS,
     MAX_VALUE_LENGTH,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from topiarist.model.limits import LimitedResource, LimitUsage
+from topiarist.model.spec import LimitedResource, LimitUsage
 from topiarist.output.limit_usage import describe_usage
 
 

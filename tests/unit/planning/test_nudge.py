@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from support.builders import current_topic, refusal_reasons, replica_lists, state, topic, with_topic
 from topiarist.errors import Reason
+from topiarist.model.outcome import TopicProgress, evaluate_progress, partitions_to_initialize
 from topiarist.model.plan import Nudge
-from topiarist.model.progress import TopicProgress, evaluate_progress, partitions_to_initialize
 from topiarist.model.state import ClusterState, PartitionState, ReadError, TopicInspection, WriteBlock
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_plans

@@ -22,8 +22,8 @@ from support.builders import (
     topic,
 )
 from topiarist.model.access import KafkaAccess, RecordsTopic
-from topiarist.model.plan import CreateTopic, DeleteTopic, Risk, TakeOwnership
-from topiarist.model.run_options import ALL_TOPICS, RunOptions
+from topiarist.model.plan import CreateTopic, DeleteTopic, TakeOwnership
+from topiarist.model.run_options import ALL_TOPICS, Risk, RunOptions
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError
 
 OURS = OwnershipRecord("default", ("retention.ms",))

@@ -28,8 +28,8 @@ from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
-from topiarist.model.plan import AddPartitions, Plan, Risk, TopicPlan, UpdateConfig, retained_managed_keys
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import AddPartitions, Plan, TopicPlan, UpdateConfig, retained_managed_keys
+from topiarist.model.run_options import Risk, RunOptions
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.preconditions import PlanValidity, Validity, check_preconditions

@@ -11,9 +11,15 @@ from support.states import cluster, spec, topic
 from topiarist import throttle
 from topiarist.cli.terminal import Settings, TerminalListener
 from topiarist.errors import Exit, Reason, TopiaristError
-from topiarist.model.outcome import Outcome, ReconcileReport, Result
+from topiarist.model.outcome import (
+    DELETION_DISABLED_MESSAGE,
+    Outcome,
+    ReconcileReport,
+    Result,
+    TopicProgress,
+    partitions_to_initialize,
+)
 from topiarist.model.plan import AddPartitions, Plan, TopicPlan
-from topiarist.model.progress import DELETION_DISABLED_MESSAGE, TopicProgress, partitions_to_initialize
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState

@@ -18,8 +18,7 @@ from topiarist.adapters.manifests.loader import load_manifests
 from topiarist.desired.parse import parse_cluster_spec
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kubernetes.reconciler import SyncState
-from topiarist.model.spec import ClusterSpec
-from topiarist.model.tenancy import NamespacesFrom
+from topiarist.model.spec import ClusterSpec, NamespacesFrom
 from topiarist.schema import check, explain
 from topiarist.schema import load as load_
 

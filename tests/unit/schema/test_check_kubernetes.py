@@ -14,7 +14,7 @@ from topiarist.adapters.zookeeper.connection.authentication import check_credent
 from topiarist.desired import parse
 from topiarist.errors import FieldPath as DocumentPath
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.credentials import SecretKeyRef
+from topiarist.model.access import SecretKeyRef
 from topiarist.schema import check, explain
 from topiarist.schema import load as load_
 

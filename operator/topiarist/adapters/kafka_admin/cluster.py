@@ -34,20 +34,21 @@ from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
 from topiarist.adapters.kafka_admin.write.ask_brokers import ask_brokers
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.names import TRANSACTIONS_TOPIC
-from topiarist.kafka.types import ClusterMode
+from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
 from topiarist.model.access import KafkaAccess
-from topiarist.model.moved_records import (
+from topiarist.model.moves import ClearedMoves
+from topiarist.model.outcome import FreezeResult, Outcome, TopicProgress
+from topiarist.model.plan import Issue, Plan
+from topiarist.model.state import (
     ClosedRecords,
+    ClusterState,
+    Freeze,
     IdentifiedRecord,
     LeftRecords,
     MovedRecords,
+    TopicInspection,
+    TopicState,
 )
-from topiarist.model.moves import ClearedMoves
-from topiarist.model.outcome import FreezeResult, Outcome
-from topiarist.model.plan import Issue, Plan
-from topiarist.model.progress import TopicProgress
-from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
 from topiarist.planning.implied_topics import FACTOR_SETTING, PARTITIONS_SETTING
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
 

@@ -1,6 +1,6 @@
 """The diagnosing parser: every error of a file as YAML, with its location and a hint.
 
-``loader`` calls ``diagnose_documents`` for a file that the fast ``parser`` rejects. Reported are bytes that are not
+``loader`` calls ``diagnose_documents`` for a file that the fast parser rejects. Reported are bytes that are not
 UTF-8, everything that libyaml rejects, and everything that YAML allows but topiarist does not. ``loader`` ignores the
 issues of a document of another API group. After text that is not YAML, parsing continues at the next ``---``.
 """
@@ -8,22 +8,128 @@ issues of a document of another API group. After text that is not YAML, parsing 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 from typing import Any, NamedTuple
 
 from yaml import MarkedYAMLError, YAMLError
 
-from topiarist.adapters.manifests.limits import MAX_ERRORS, MAX_TAG_DIRECTIVES
-from topiarist.adapters.manifests.parser import AMBIGUOUS_CHARACTERS, CONTROL_CHARACTERS
-from topiarist.adapters.manifests.scalars import AmbiguousScalar, ScalarCache, parse_plain_key, parse_plain_scalar
-from topiarist.adapters.manifests.source import ComposedDocument, Composer, Document, File, LimitExceeded, Node
-from topiarist.adapters.manifests.syntax_causes import LINE_BREAK as LINE_BREAK
-from topiarist.adapters.manifests.syntax_causes import find_cause
+from topiarist.adapters.manifests.source import (
+    MAX_ERRORS,
+    MAX_TAG_DIRECTIVES,
+    ComposedDocument,
+    Composer,
+    Document,
+    File,
+    LimitExceeded,
+    Node,
+)
+from topiarist.adapters.manifests.yaml_text import (
+    AMBIGUOUS_CHARACTERS,
+    CONTROL_CHARACTERS,
+    AmbiguousScalar,
+    ScalarCache,
+    parse_plain_key,
+    parse_plain_scalar,
+)
 from topiarist.errors import Diagnostic, FieldKey, FieldPath, Location, Reason
 from topiarist.kafka.config_values import Scalar
 from topiarist.schema.check import is_topiarist_document
-from topiarist.text import LOOKS_LIKE_TEMPLATE, RENDER_HINT, TEMPLATE_MARKER, printable, quote
+from topiarist.text import LOOKS_LIKE_TEMPLATE, RENDER_HINT, TEMPLATE_MARKER, format_count, printable, quote
+
+# Causes of syntax errors: the line where the text goes wrong, which is often above the one where libyaml stops.
+#
+# ``locate_error`` asks for a cause when the structure of the text is not that of YAML.
+
+LINE_BREAK = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+"""A line break as libyaml defines it."""
+
+_MAX_CHARACTERS_ABOVE, _MAX_CHARACTERS_BELOW = 4096, 1024
+_MAX_LINES = 4
+_CONTENT = re.compile(r"\s*[^\s#]")
+_QUOTED = re.compile(r"\"[^\"]*\"|'[^']*'|(?:^|\s)#.*")
+
+_CONFLICT = re.compile(r"(<{7}|={7}|>{7}|\|{7})(?: |$)")
+_LOOKALIKE = re.compile("[\u00a0\u1680\u2000-\u200d\u202f\u205f\u2060\u3000\uff1a]")
+_FIELD = re.compile(r"""[ ]*(?:- +)*(?:"[^"]*"|'[^']*'|[^\s#"'\ufeff][^#"']*?):(?:\s|$)""")
+_ASSIGNMENT = re.compile(r"([ ]*)((?:- +)*)([A-Za-z][\w./-]*)(?:(:)(?=\S)|\s*(=)\s*|\s+|$)(|[\[{\"'].*|\S+)(?:\s+#.*)?")
+
+
+class Cause(NamedTuple):
+    """A place (line and column from 0) where a text goes wrong, why, and what to do."""
+
+    line: int
+    column: int
+    message: str
+    hint: str
+
+
+def find_cause(text: str, index: int, line: int) -> Cause | None:
+    """Return why the parser stopped at an index of a text, which is in ``line``; None if no cause is plain.
+
+    Only the lines around the index are read, so that the time does not grow with the file.
+    """
+    start = max(index - _MAX_CHARACTERS_ABOVE, 0)
+    lines = LINE_BREAK.split(text[start : index + _MAX_CHARACTERS_BELOW])
+    at = len(LINE_BREAK.split(text[start:index])) - 1
+    first = 1 if start else 0  # the beginning of the first line may be missing
+    nearby = [number for number in range(at, first - 1, -1) if _CONTENT.match(lines[number])][:_MAX_LINES]
+    cause = _find_cause([lines[number] for number in nearby])
+    if cause is None:
+        return None
+    return cause._replace(line=line - at + nearby[cause.line])
+
+
+def _find_cause(lines: Sequence[str]) -> Cause | None:
+    """Return the cause in the lines around an error, the last line first; its line is an index of ``lines``."""
+    for number, line in enumerate(lines):
+        if found := _find_strange_text(_QUOTED.sub(lambda match: "x" * len(match[0]), line)):
+            return Cause(number, *found)
+    for number, line in enumerate(lines[:2]):
+        if not _FIELD.match(line) and (found := _find_missing_colon(line)):
+            return Cause(number, *found)
+    return _compare_indentation(*lines[:2]) if len(lines) > 1 else None
+
+
+def _find_strange_text(line: str) -> tuple[int, str, str] | None:
+    if _CONFLICT.match(line):
+        return 0, "found a conflict marker of git", "resolve the conflict, and remove the lines of the markers"
+    if lookalike := _LOOKALIKE.search(line):
+        code = f"U+{ord(lookalike[0]):04X}"
+        if lookalike[0] == "\uff1a":
+            return lookalike.start(), f"found the character {code}, which looks like a colon", "write : and a space"
+        name = "a non-breaking space" if lookalike[0] in "\u00a0\u202f" else "a character that looks like a space"
+        return lookalike.start(), f"found {name} ({code})", "replace it by a plain space"
+    return None
+
+
+def _find_missing_colon(line: str) -> tuple[int, str, str] | None:
+    match = _ASSIGNMENT.fullmatch(line.rstrip())
+    if match is None:
+        return None
+    indent, dashes, key, colon, equals, value = match.groups()
+    if dashes and not value:
+        return None  # an item of a list
+    written = f"write {key}: {value}".rstrip()
+    if colon:
+        return match.start(4), f'found no space after ":" in {key}', written
+    if equals:
+        return match.start(5), 'found "=", wanted ":"', written
+    return len(indent + dashes), f'found no ":" after {key}', written
+
+
+def _compare_indentation(line: str, above: str) -> Cause | None:
+    """Return the cause if a field is indented otherwise than the line above it allows."""
+    width, before = (len(each) - len(each.lstrip(" ")) for each in (line, above))
+    has_value = not above.split(" #")[0].rstrip().endswith((":", "|", ">"))
+    if width == before or not _FIELD.match(line) or (width > before and not has_value):
+        return None
+    spaces = format_count(width, "space")
+    message = f"found {spaces} before the field, and {before} in the line above it"
+    hint = "give the fields of one mapping the same indentation"
+    is_nested = width > before + 1 and has_value
+    return Cause(0, width, message, hint + (", or remove the value in the line above" if is_nested else ""))
+
 
 _FORBIDDEN_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ufffe\uffff]")
 _TAG_DIRECTIVE = re.compile("%TAG")
@@ -215,8 +321,7 @@ def diagnose_documents(file: File) -> Iterator[DiagnosedDocument | Diagnostic]:
     Yields a ``Diagnostic`` where a document or the whole file is unreadable.
     """
     has_own_document = False
-    for found in compose_file(file):
-        document = found if isinstance(found, Diagnostic) else _diagnose_document(file, found)
+    for document in read_documents(file):
         # Ambiguous characters may be why a document is unreadable: some editors count lines differently than YAML.
         has_own_document = has_own_document or isinstance(document, Diagnostic) or is_topiarist_document(document.body)
         yield document
@@ -225,16 +330,18 @@ def diagnose_documents(file: File) -> Iterator[DiagnosedDocument | Diagnostic]:
             yield _make_diagnostic(file, flaw)
 
 
-def compose_file(file: File, composer: type[Composer] = Composer) -> Iterator[ComposedDocument | Diagnostic]:
-    """Yield the node tree of each document of a file, with its place in the file.
+def read_documents(
+    file: File, composer: type[Composer] = Composer, reader: type[DocumentReader] | None = None
+) -> Iterator[DiagnosedDocument | Diagnostic]:
+    """Yield the documents of a file as ``reader`` reads their node trees, which ``composer`` builds.
 
     Yields a ``Diagnostic`` where a document or the whole file is unreadable, one for a file that is a template.
     """
     flaws = _find_flaws(file)
     for flaw in flaws:
         yield _make_diagnostic(file, flaw)
-    if not flaws:
-        yield from _compose_text(file, file.data.decode("utf-8-sig"), composer)
+    for found in () if flaws else _compose_text(file, file.data.decode("utf-8-sig"), composer):
+        yield found if isinstance(found, Diagnostic) else _read_document(file, found, reader or DocumentReader)
 
 
 def _find_flaws(file: File) -> list[SyntaxIssue]:
@@ -285,27 +392,30 @@ def _find_template(text: str, index: int) -> SyntaxIssue | None:
     return SyntaxIssue(len(lines), len(last), f"found {found[1]}: {LOOKS_LIKE_TEMPLATE}", RENDER_HINT)
 
 
-def _diagnose_document(file: File, composed: ComposedDocument) -> DiagnosedDocument:
+def _read_document(file: File, composed: ComposedDocument, reader: type[DocumentReader]) -> DiagnosedDocument:
     line = composed.line_offset
     source = Document(file, composed.start, composed.end, line + composed.line)
     source.root = composed.root, composed.line
     if composed.root.is_scalar and composed.root.is_plain and not composed.root.text and not composed.root.issues:
         return DiagnosedDocument(None, source, [], 0)
-    diagnoser = _DocumentDiagnoser(file.name, line + 1)
-    return DiagnosedDocument(
-        diagnoser.build_value(composed.root, ()), source, diagnoser.issues, diagnoser.suppressed_count
-    )
+    reading = reader(file.name, line + 1)
+    return DiagnosedDocument(reading.read_document(composed.root), source, reading.issues, reading.suppressed_count)
 
 
-def describe_key_of_no_text(key: Node) -> tuple[str, str]:
+def _describe_key_of_no_text(key: Node) -> tuple[str, str]:
     """Return message and hint for a list or a mapping as a key: ``{{ name }}`` without quotes is one."""
     if key.pairs and all(value.is_scalar and not value.text for _, value in key.pairs):
         return f"found {{{{: {LOOKS_LIKE_TEMPLATE}", RENDER_HINT
     return "found a list or a mapping as a key, wanted text", ""
 
 
-class _DocumentDiagnoser:
-    """A builder of plain values from the nodes of one document, which collects their issues."""
+class DocumentReader:
+    """A reader of the node tree of one document as plain values, which collects its issues.
+
+    This one reads manifests. ``texts`` has the one for documents of other tools.
+    """
+
+    max_errors = MAX_ERRORS
 
     def __init__(self, name: str, line: int) -> None:
         self._name = name
@@ -315,17 +425,22 @@ class _DocumentDiagnoser:
         self.issues: list[LocatedIssue] = []
         self.suppressed_count = 0
 
-    def build_value(self, node: Node, path: FieldPath) -> Any:
+    def read_document(self, root: Node) -> Any:
+        """Return the plain content of a document."""
+        return self.read_node(root, ())
+
+    def read_node(self, node: Node, path: FieldPath) -> Any:
         """Return the plain content of a node; the text of a scalar without one meaning."""
         for fault in node.issues:
-            self._add_issue(node, path, *fault)
+            self.add_issue(node, path, *fault)
         if node.pairs is not None:
-            return self._build_mapping(node.pairs, path)
+            return self.read_mapping(node.pairs, path)
         if node.items is not None:
-            return [self.build_value(item, (*path, index)) for index, item in enumerate(node.items)]
-        return node.text if node.issues else self._build_scalar(node, path)
+            return [self.read_node(item, (*path, index)) for index, item in enumerate(node.items)]
+        return self.read_scalar(node, path)
 
-    def _build_mapping(self, pairs: list[tuple[Node, Node]], path: FieldPath) -> dict[str, Any]:
+    def read_mapping(self, pairs: list[tuple[Node, Node]], path: FieldPath) -> dict[str, Any]:
+        """Return the fields of a mapping; of a repeated field the first."""
         mapping: dict[str, Any] = {}
         first: dict[str, Node] = {}
         for key, child in pairs:
@@ -334,41 +449,44 @@ class _DocumentDiagnoser:
                 continue
             if name in first:
                 hint = f"keep one of them; the first is on line {first[name].line + self._line}"
-                self._add_issue(key, (*path, FieldKey(name)), f"found the field {printable(name)} twice", hint)
+                self.add_issue(key, (*path, FieldKey(name)), f"found the field {printable(name)} twice", hint)
                 # A document with topiarist's API group in either field is validated and not skipped as foreign.
                 if path == () and name == "apiVersion" and is_topiarist_document({name: child.text}):
                     mapping[name] = child.text
                 continue
             first[name] = key
-            mapping[name] = self.build_value(child, (*path, name))
+            mapping[name] = self.read_node(child, (*path, name))
         return mapping
 
     def _read_key(self, key: Node, path: FieldPath) -> str | None:
         if not key.is_scalar:
-            self._add_issue(key, path, *describe_key_of_no_text(key))
+            self.add_issue(key, path, *_describe_key_of_no_text(key))
             return None
         path = (*path, FieldKey(key.text))
         for fault in key.issues:
-            self._add_issue(key, path, *fault)
-        if not key.issues:
-            self._build_scalar(key, path, is_key=True)
+            self.add_issue(key, path, *fault)
+        self.read_scalar(key, path, is_key=True)
         return key.text
 
-    def _build_scalar(self, node: Node, path: FieldPath, *, is_key: bool = False) -> Any:
+    def read_scalar(self, node: Node, path: FieldPath, *, is_key: bool = False) -> Any:
+        """Return the value of a scalar; its text if it has issues, or without one meaning."""
+        if node.issues:
+            return node.text
         if not node.is_plain:
             if found := CONTROL_CHARACTERS.search(node.text):
-                self._add_issue(node, path, f"found the control character U+{ord(found[0]):04X} in text", "remove it")
+                self.add_issue(node, path, f"found the control character U+{ord(found[0]):04X} in text", "remove it")
             return node.text
         try:
             return self._keys[node.text] if is_key else self._scalars[node.text]
         except AmbiguousScalar as error:
             # A key is never a boolean, so the hint must not suggest one: only quotes solve this.
             hint = error.hint.removesuffix(", or write true or false") if is_key else error.hint
-            self._add_issue(node, path, error.message, hint, text=node.text)
+            self.add_issue(node, path, error.message, hint, text=node.text)
             return node.text
 
-    def _add_issue(self, node: Node, path: FieldPath, message: str, hint: str = "", *, text: str | None = None) -> None:
-        if len(self.issues) >= MAX_ERRORS:
+    def add_issue(self, node: Node, path: FieldPath, message: str, hint: str = "", *, text: str | None = None) -> None:
+        """Add an issue of a node; count it only, if there are too many."""
+        if len(self.issues) >= self.max_errors:
             self.suppressed_count += 1
             return
         place = Location(self._name, node.line + self._line, node.column + 1)

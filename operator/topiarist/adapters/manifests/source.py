@@ -1,9 +1,10 @@
 """The source text of manifests: files as read, and documents as node trees with positions.
 
-The fast ``parser`` keeps no positions. A ``Document`` holds the start and end of its text, and ``locate`` parses that
-part again from memory: later changes of the file on disk have no effect. ``diagnose`` builds values from the same node
-trees. ``Composer`` uses libyaml's events, as ``parser`` does, but it accepts all of YAML: documents of other API groups
-may have anchors, tags and duplicate keys. What topiarist does not allow is recorded in the node's ``issues``.
+The fast parser in ``yaml_text`` keeps no positions. A ``Document`` holds the start and end of its text, and ``locate``
+parses that part again from memory: later changes of the file on disk have no effect. ``diagnose`` builds values from
+the same node trees. ``Composer`` uses libyaml's events, as that parser does, but it accepts all of YAML: documents of
+other API groups may have anchors, tags and duplicate keys. What topiarist does not allow is recorded in the node's
+``issues``.
 """
 
 from __future__ import annotations
@@ -24,9 +25,48 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from topiarist.adapters.manifests.limits import MAX_DEPTH, MAX_ENTRIES, MAX_FOREIGN_DEPTH
 from topiarist.errors import FieldKey, FieldPath, Location
 from topiarist.text import printable
+
+# Limits of manifests that protect memory and time from a hostile or mistaken file.
+#
+# The parsers and the file reader check a limit before they spend the memory or the time.
+
+MAX_BYTES = 16 * 1024 * 1024
+"""Bytes of one file or of standard input: some 35,000 topics."""
+
+MAX_FILES = 250_000
+"""Files in one run."""
+
+MAX_FOLDER_DEPTH = 64
+"""Depth of folders below a given path; each level holds one open file descriptor while it is read."""
+
+MAX_PEEKS = 1000
+"""JSON files of a run that are opened to check for a manifest."""
+
+MAX_NAME_LENGTH = 4096
+"""Characters of a file name in a message: more than Linux allows."""
+
+MAX_DEPTH = 32
+"""Depth of lists and mappings in a topiarist document."""
+
+MAX_FOREIGN_DEPTH = 200
+"""Depth in any document: beyond it, libyaml takes quadratic time (200 kB of brackets: 40 s)."""
+
+MAX_FOREIGN_ENTRIES = 1_000_000
+"""Values of one document of another tool, with those that aliases repeat."""
+
+MAX_ENTRIES = 250_000
+"""List items and mapping keys in one document: a topic of 40,000 partitions with five replicas still fits."""
+
+MAX_TAG_DIRECTIVES = 100
+"""%TAG directives in one file: libyaml compares each with all earlier ones, and each tag with all."""
+
+MAX_ERRORS = 100
+"""Errors kept for one file; beyond it, each invalid document is counted at least once."""
+
+MAX_GUESSES = 100
+"""Unknown config keys in the invalid documents of one file that get a suggestion."""
 
 
 def make_event_reader(text: str | bytes) -> Callable[[], Any]:
@@ -108,9 +148,6 @@ class NodeIssue(NamedTuple):
     hint: str = ""
 
 
-DIRECTIVE_ISSUE = NodeIssue("found a % directive", "remove it: YAML parsers differ on it")
-
-
 class LimitExceeded(Exception):
     """A document that is too large or too deep to continue with its file.
 
@@ -186,6 +223,9 @@ class Composer:
 
     max_depth = MAX_DEPTH
     max_entries = MAX_ENTRIES
+    directive_issues: tuple[NodeIssue, ...] = (
+        NodeIssue("found a % directive", "remove it: YAML parsers differ on it"),
+    )
 
     def __init__(self, text: str | bytes) -> None:
         self._next_event = make_event_reader(text)
@@ -199,7 +239,7 @@ class Composer:
                 self._entry_count = 0
                 root = self._compose_node(self._next_event(), 0)
                 if event.version or event.tags:
-                    root.issues += (DIRECTIVE_ISSUE,)
+                    root.issues += self.directive_issues
                 end = self._next_event().end_mark.index
                 yield ComposedDocument(root, mark.index - mark.column, end, mark.line)
 

@@ -11,23 +11,21 @@ from typing import Any, BinaryIO
 
 from yaml.events import AliasEvent, CollectionStartEvent, Event, ScalarEvent
 
-from topiarist.adapters.manifests.diagnose import compose_file, describe_key_of_no_text
-from topiarist.adapters.manifests.files import IgnoredPath, read_files
-from topiarist.adapters.manifests.limits import MAX_FOREIGN_DEPTH, MAX_FOREIGN_ENTRIES
-from topiarist.adapters.manifests.project_file import is_project_file
-from topiarist.adapters.manifests.scalars import NULL_WORDS
+from topiarist.adapters.manifests.diagnose import DocumentReader
+from topiarist.adapters.manifests.diagnose import read_documents as read_trees
+from topiarist.adapters.manifests.files import IgnoredPath, is_project_file, read_files
 from topiarist.adapters.manifests.source import (
-    DIRECTIVE_ISSUE,
-    ComposedDocument,
+    MAX_FOREIGN_DEPTH,
+    MAX_FOREIGN_ENTRIES,
     Composer,
     File,
     LimitExceeded,
     Node,
-    locate_node,
 )
-from topiarist.errors import Diagnostic, Location, Reason
-from topiarist.importers.fields import ForeignDocument, Path
-from topiarist.text import RENDER_HINT, printable
+from topiarist.adapters.manifests.yaml_text import NULL_WORDS
+from topiarist.errors import Diagnostic, FieldPath
+from topiarist.importers.topic import ForeignDocument
+from topiarist.text import RENDER_HINT
 
 _TEXT_TAGS = {"!", "tag:yaml.org,2002:str"}
 _TAGS = _TEXT_TAGS | {
@@ -52,15 +50,14 @@ def read_documents(paths: Iterable[str], stdin: BinaryIO | None = None) -> Itera
 
 def parse_texts(file: File) -> Iterator[ForeignDocument | Diagnostic]:
     """Yield the documents of a file, and the errors of those that are not read."""
-    for found in compose_file(file, _TextComposer):
+    for found in read_trees(file, _TextComposer, _TextReader):
         if isinstance(found, Diagnostic):
             yield found
             continue
-        reader = _TextReader(file.name, found)
-        body = reader.read()
-        yield from [each for each in reader.errors if each.hint == RENDER_HINT][:1] or reader.errors
-        if body is not None and not reader.errors:
-            yield ForeignDocument(body, file.name, reader.line_of)
+        errors = [issue.diagnostic for issue in found.issues]
+        yield from [each for each in errors if each.hint == RENDER_HINT][:1] or errors
+        if found.body is not None and not errors:
+            yield ForeignDocument(found.body, file.name, found.source)
 
 
 class _TextComposer(Composer):
@@ -68,6 +65,7 @@ class _TextComposer(Composer):
 
     max_depth = MAX_FOREIGN_DEPTH
     max_entries = MAX_FOREIGN_ENTRIES
+    directive_issues = ()
 
     def __init__(self, text: str | bytes) -> None:
         super().__init__(text)
@@ -86,60 +84,38 @@ class _TextComposer(Composer):
         return node
 
 
-class _TextReader:
-    """A reader of one document, which collects its errors."""
+class _TextReader(DocumentReader):
+    """A reader of documents of other tools: each scalar is its text, and merge keys are resolved."""
 
-    def __init__(self, name: str, document: ComposedDocument) -> None:
-        self._name = name
-        self._root = document.root
-        self._first_line = document.line_offset + 1
-        self._count = 0
-        self.errors: list[Diagnostic] = []
+    max_errors = MAX_FOREIGN_ENTRIES
+    _count = 0
 
-    def read(self) -> Any:
+    def read_document(self, root: Node) -> Any:
         """Return the content: mappings, lists, texts, and None."""
         try:
-            return self._read_node(self._root)
+            return self.read_node(root, ())
         except LimitExceeded as error:
-            self.errors = [self._make_error(self._root, error.message)]
+            self.issues.clear()
+            self.add_issue(root, (), error.message)
             return None
 
-    def line_of(self, path: Path) -> int:
-        """Return the line of the value at a path, or of its nearest ancestor with a place, from 1."""
-        return locate_node(self._root, path)[0] + self._first_line
-
-    def _read_node(self, node: Node) -> Any:
+    def read_node(self, node: Node, path: FieldPath) -> Any:
+        """Return the content of a node; raise ``LimitExceeded`` if aliases repeat too many values."""
         self._count += 1
         if self._count > MAX_FOREIGN_ENTRIES:
             raise LimitExceeded(f"found more than {MAX_FOREIGN_ENTRIES:,} values, with those of aliases", 0, 0)
-        self.errors += [self._make_error(node, *issue) for issue in node.issues if issue is not DIRECTIVE_ISSUE]
-        if node.pairs is not None:
-            return self._read_mapping(node.pairs)
-        if node.items is not None:
-            return [self._read_node(item) for item in node.items]
-        return None if node.is_plain and node.text in NULL_WORDS else node.text
+        return super().read_node(node, path)
 
-    def _read_mapping(self, pairs: list[tuple[Node, Node]]) -> dict[str, Any]:
-        merged: dict[str, Any] = {}
-        own: dict[str, Any] = {}
-        first: dict[str, Node] = {}
-        for key, child in pairs:
-            if not key.is_scalar:
-                self.errors.append(self._make_error(key, *describe_key_of_no_text(key)))
-                continue
-            if key.text in first:
-                hint = f"keep one of them; the first is on line {first[key.text].line + self._first_line}"
-                self.errors.append(self._make_error(key, f"found the field {printable(key.text)} twice", hint))
-                continue
-            first[key.text] = key
-            value = self._read_node(child)
-            if key.text == "<<" and key.is_plain:
-                for each in reversed(value if isinstance(value, list) else [value]):
-                    merged |= each if isinstance(each, dict) else {}
-            else:
-                own[key.text] = value
-        return merged | own
+    def read_mapping(self, pairs: list[tuple[Node, Node]], path: FieldPath) -> dict[str, Any]:
+        """Return the fields of a mapping, and those of the mappings that it merges."""
+        mapping = super().read_mapping(pairs, path)
+        if not any(key.text == "<<" and key.is_plain for key, _ in pairs):
+            return mapping
+        given, merged = mapping.pop("<<"), dict[str, Any]()
+        for each in reversed(given if isinstance(given, list) else [given]):
+            merged |= each if isinstance(each, dict) else {}
+        return merged | mapping
 
-    def _make_error(self, node: Node, message: str, hint: str = "") -> Diagnostic:
-        place = Location(self._name, node.line + self._first_line, node.column + 1)
-        return Diagnostic(place, message, hint, Reason.UNREADABLE.value)
+    def read_scalar(self, node: Node, _path: FieldPath, *, is_key: bool = False) -> str | None:
+        """Return the text of a scalar; None for a value that means nothing in every YAML version."""
+        return None if not is_key and node.is_plain and node.text in NULL_WORDS else node.text

@@ -30,7 +30,6 @@ from topiarist.kafka.types import (
     parse_version,
 )
 from topiarist.model.access import Via
-from topiarist.model.limits import LimitedResource, LimitUsage
 from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
 from topiarist.model.plan import (
     AddPartitions,
@@ -43,12 +42,13 @@ from topiarist.model.plan import (
     Issue,
     MoveReplicas,
     Plan,
-    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
+from topiarist.model.run_options import Risk
+from topiarist.model.spec import LimitedResource, LimitUsage
 from topiarist.model.state import NO_MEMORY, AppliedSpec, OwnershipRecord, TopicState, WriteBlock
 from topiarist.schema import load
 from topiarist.text import printable, quote

@@ -15,7 +15,6 @@ from typing import Any
 from topiarist.adapters.operator_memory import encode_memory
 from topiarist.kafka.types import ClusterMode, format_version
 from topiarist.model.access import via_of
-from topiarist.model.limits import LimitUsage
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import (
     AddPartitions,
@@ -36,6 +35,7 @@ from topiarist.model.plan import (
     UpdateConfig,
     retained_managed_keys,
 )
+from topiarist.model.spec import LimitUsage
 from topiarist.model.state import NO_MEMORY, OwnershipRecord
 
 FORMAT_VERSION = 1

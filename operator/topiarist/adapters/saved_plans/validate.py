@@ -12,12 +12,10 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-from topiarist.kafka import explicit_assignment
-from topiarist.kafka.names import INTERNAL_TOPICS, metric_name, topic_name_problem
-from topiarist.kafka.types import Replicas
+from topiarist.kafka import types
+from topiarist.kafka.types import INTERNAL_TOPICS, Replicas, metric_name, topic_name_problem
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC
 from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
-from topiarist.model.ownership_record import matches_recorded_value
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
@@ -27,13 +25,14 @@ from topiarist.model.plan import (
     ElectLeaders,
     MoveReplicas,
     Plan,
-    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
     config_after,
+    matches_recorded_value,
 )
+from topiarist.model.run_options import Risk
 from topiarist.planning.risk import UNKEYED_GROWTH, assess_deletion, assess_elections, assess_moves
 from topiarist.text import quote
 
@@ -159,7 +158,7 @@ def _move_errors(moves: Sequence[ReplicaMove]) -> Iterator[str]:
         if move.before == move.after:
             yield f"{where}: found equal replica lists before and after"
         for replicas in (move.before, move.after):
-            for _, message in explicit_assignment.find_errors({0: replicas}):
+            for _, message in types.find_assignment_errors({0: replicas}):
                 yield f"{where}: {message}"
         if not move.kinds or not _is_ascending([kinds.index(kind) for kind in move.kinds]):
             yield f"{where}: found no reasons, or reasons that are duplicate or not in order"
@@ -194,7 +193,7 @@ def _election_errors(partitions: Sequence[LeaderChange]) -> Iterator[str]:
 def _replica_list_errors(replicas: Sequence[Replicas]) -> Iterator[str]:
     if not replicas:
         yield "found no partitions in a change that adds partitions"
-    for partition, message in explicit_assignment.find_errors(dict(enumerate(replicas))):
+    for partition, message in types.find_assignment_errors(dict(enumerate(replicas))):
         yield f"replica list {partition}: {message}"
 
 

@@ -22,13 +22,13 @@ from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
 from topiarist.kafka.types import Broker, ClusterMode, KnownConfig, Replicas, parse_version
 from topiarist.model.access import Via, via_of
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
-from topiarist.model.size_limits import SizeLimit
 from topiarist.model.state import (
     NO_MEMORY,
     AppliedSpec,
     ClusterState,
     OwnershipRecord,
     ReadError,
+    SizeLimit,
     TopicState,
     WriteBlock,
 )

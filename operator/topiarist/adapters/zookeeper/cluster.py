@@ -17,13 +17,11 @@ from topiarist.adapters.zookeeper.read.progress import poll_progress
 from topiarist.adapters.zookeeper.read.state import read_state
 from topiarist.adapters.zookeeper.read.topic import DecodeCache
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.credentials import ANONYMOUS, Credentials
-from topiarist.model.moved_records import ClosedRecords, LeftRecords
+from topiarist.model.access import ANONYMOUS, Credentials
 from topiarist.model.moves import ClearedMoves
-from topiarist.model.outcome import FreezeResult, Outcome, Result
+from topiarist.model.outcome import FreezeResult, Outcome, Result, TopicProgress
 from topiarist.model.plan import Issue, Plan
-from topiarist.model.progress import TopicProgress
-from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
+from topiarist.model.state import ClosedRecords, ClusterState, Freeze, LeftRecords, TopicInspection, TopicState
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from topiarist.cli import options, terminal
 from topiarist.cli.parameters import complete_topic
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Exit
-from topiarist.kafka.names import topic_name_problem
+from topiarist.kafka.types import topic_name_problem
 from topiarist.text import format_count, quote
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def explain_command(word: str, form: str) -> None:
     such as Project.owner. Needs neither manifests nor a cluster.
     """
     from topiarist.inspection.explanation import explain, list_words
-    from topiarist.schema.messages import did_you_mean
+    from topiarist.schema.check import did_you_mean
 
     found = explain(word)
     if not found:

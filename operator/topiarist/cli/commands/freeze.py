@@ -96,7 +96,7 @@ def _describe_result(result: FreezeResult, freeze: Freeze | None) -> str:
 
 
 def _explain_refusal(result: FreezeResult) -> str:
-    from topiarist.model.moved_records import is_closed_by_move
+    from topiarist.model.state import is_closed_by_move
 
     if is_closed_by_move(result.before):
         return (

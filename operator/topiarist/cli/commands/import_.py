@@ -12,12 +12,12 @@ from pathlib import Path
 import click
 
 from topiarist.adapters import atomic_files
-from topiarist.adapters.manifests import dump
+from topiarist.adapters.manifests import yaml_text
 from topiarist.adapters.manifests.texts import read_documents
 from topiarist.cli import options, terminal
 from topiarist.errors import Diagnostic, Exit, InvalidManifests, Reason, TopiaristError
-from topiarist.importers.fields import ForeignDocument
 from topiarist.importers.formats import FORMATS, ImportResult, import_documents
+from topiarist.importers.topic import ForeignDocument
 from topiarist.text import format_count, printable
 
 _ITEM = re.compile(r"^(?:items\.)?[0-9]+\.")
@@ -65,9 +65,9 @@ def command(
     found = [*read_documents(paths, sys.stdin.buffer)]
     result = import_documents(source, [each for each in found if isinstance(each, ForeignDocument)], cluster)
     if folder is None:
-        terminal.print_result(dump.dump_documents(result.documents) if result.documents else "")
+        terminal.print_result(yaml_text.dump_documents(result.documents) if result.documents else "")
     elif result.documents:
-        files = {f"{body['metadata']['name']}.yaml": dump.dump_file(body) for body in result.documents}
+        files = {f"{body['metadata']['name']}.yaml": yaml_text.dump_file(body) for body in result.documents}
         atomic_files.write_folder(folder, files)
     if not quiet:
         _log_result(result, folder)

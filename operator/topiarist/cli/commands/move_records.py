@@ -14,9 +14,9 @@ from topiarist.adapters.move_records import MovePreview, RecordsMove
 from topiarist.cli import options, terminal
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Diagnostic, Exit, InvalidManifests, Location
-from topiarist.model.moved_records import MovedRecords
 from topiarist.model.outcome import worst_exit_code
 from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import MovedRecords
 from topiarist.runs.inputs import load_clusters
 from topiarist.runs.sessions import MAX_PARALLEL_CLUSTERS, map_parallel, run_all
 from topiarist.text import format_count, printable

@@ -69,8 +69,8 @@ Examples:
 @options.manifests
 def render_command(**values: Any) -> None:
     """Print one manifest per topic and cluster, with defaults and overrides merged."""
-    from topiarist.adapters.manifests import dump
-    from topiarist.desired.render import render_document
+    from topiarist.adapters.manifests import yaml_text as dump
+    from topiarist.desired.export import render_document
     from topiarist.runs.inputs import load_manifests
 
     settings = options.build_settings(values)

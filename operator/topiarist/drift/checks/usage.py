@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from topiarist.drift.findings.finding import DriftClass, DriftFinding
 from topiarist.kafka.config_rules import server_default
-from topiarist.kafka.java_numbers import LONG_MAX, parse_integer
+from topiarist.kafka.config_values import parse_integer
+from topiarist.kafka.types import LONG_MAX
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
 from topiarist.model.usage import DAY_S, TopicUsage, UsageSettings

@@ -16,7 +16,7 @@ from msgspec import Struct
 from topiarist.drift.findings.finding import DriftClass, DriftFinding, FindingRow
 from topiarist.drift.findings.rows import RowCompleter, make_row
 from topiarist.errors import Diagnostic
-from topiarist.kafka.names import matches_any
+from topiarist.kafka.types import matches_any
 from topiarist.model.spec import Manifest
 
 KIND = "DriftException"

@@ -28,10 +28,10 @@ from topiarist.model.plan import (
     DeleteTopic,
     Issue,
     MoveReplicas,
-    Risk,
     TopicPlan,
     UpdateConfig,
 )
+from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, TopicState, find_replication_factors
 from topiarist.text import format_count

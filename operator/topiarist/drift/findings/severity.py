@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import Enum
 
 from topiarist.drift.findings.finding import DriftClass, DriftFinding, PlannedAction
-from topiarist.model.plan import Risk
+from topiarist.model.run_options import Risk
 
 
 class Severity(str, Enum):

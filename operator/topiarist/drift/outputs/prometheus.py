@@ -14,7 +14,7 @@ from typing import Any
 from topiarist.adapters.snapshots.times import parse_time
 from topiarist.drift.findings.finding import DriftClass
 from topiarist.drift.findings.severity import Severity
-from topiarist.model.plan import Risk
+from topiarist.model.run_options import Risk
 
 PREFIX = "topiarist_drift"
 

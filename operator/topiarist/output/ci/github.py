@@ -19,11 +19,11 @@ from topiarist.model.plan import (
     Issue,
     MoveReplicas,
     Plan,
-    Risk,
     RiskAssessment,
     TopicPlan,
     UpdateConfig,
 )
+from topiarist.model.run_options import Risk
 from topiarist.model.spec import find_origin
 from topiarist.output.locations import relative_path
 from topiarist.output.text.changes import summarize_changes

@@ -16,10 +16,10 @@ from topiarist.inspection.describe import Description
 from topiarist.inspection.partition_health import Partition
 from topiarist.inspection.topic_phase import count_issues
 from topiarist.inspection.value_sources import ValueSource
-from topiarist.kafka.placement_inference import InferredPlacement
+from topiarist.kafka.placement import InferredPlacement
 from topiarist.model.access import via_of
+from topiarist.model.outcome import build_topic_progress
 from topiarist.model.plan import TopicPlan
-from topiarist.model.progress import build_topic_progress
 from topiarist.model.spec import find_origin
 
 FORMAT_VERSION = 1

@@ -16,7 +16,8 @@ from heapq import heapify, heappop, heappush
 from msgspec import Struct, field
 
 from topiarist.errors import Diagnostic
-from topiarist.model.plan import Plan, Risk
+from topiarist.model.plan import Plan
+from topiarist.model.run_options import Risk
 from topiarist.output.locations import relative_location
 from topiarist.output.markdown.escape import (
     escape_prose,

@@ -12,17 +12,8 @@ from functools import partial
 from typing import NamedTuple
 
 from topiarist.errors import Location, Reason
-from topiarist.model.plan import (
-    Change,
-    ConfigItem,
-    ImpliedTopic,
-    Issue,
-    MoveReplicas,
-    Plan,
-    Risk,
-    RiskAssessment,
-    TopicPlan,
-)
+from topiarist.model.plan import Change, ConfigItem, ImpliedTopic, Issue, MoveReplicas, Plan, RiskAssessment, TopicPlan
+from topiarist.model.run_options import Risk
 from topiarist.model.spec import find_origin
 from topiarist.output.groups import ClusterDefault, GroupedItems, group_items, list_exceeded_limits
 from topiarist.output.limit_usage import describe_usage

@@ -21,11 +21,11 @@ from topiarist.model.plan import (
     MoveReplicas,
     Nudge,
     ReleaseOwnership,
-    Risk,
     RiskAssessment,
     TakeOwnership,
     UpdateConfig,
 )
+from topiarist.model.run_options import Risk
 from topiarist.model.spec import TopicSpec
 from topiarist.output.text.layout import BOLD_RED, DIM, YELLOW, TextLayout
 from topiarist.output.text.planned_moves import (

@@ -19,9 +19,8 @@ from topiarist.inspection.topic_phase import IN_PROGRESS, Phase, count_issues
 from topiarist.inspection.value_sources import ActualSource, DesiredSource, ValueSource
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.model.moves import ReplicaMove
-from topiarist.model.ownership_record import describe_external_changes
-from topiarist.model.plan import Plan
-from topiarist.model.progress import TopicProgress, blocking_reason, build_topic_progress
+from topiarist.model.outcome import TopicProgress, blocking_reason, build_topic_progress
+from topiarist.model.plan import Plan, describe_external_changes
 from topiarist.model.spec import BROKER_SIZE_SETTINGS, find_origin
 from topiarist.model.state import (
     LEADER_DURING_DELETE,

@@ -20,10 +20,10 @@ from topiarist.model.plan import (
     Nudge,
     Plan,
     ReleaseOwnership,
-    Risk,
     TakeOwnership,
     UpdateConfig,
 )
+from topiarist.model.run_options import Risk
 from topiarist.output.groups import LIMIT_LABELS, describe_ownership_action, is_record_only
 from topiarist.output.text.layout import BOLD, BOLD_RED, TextLayout, sanitize
 from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS

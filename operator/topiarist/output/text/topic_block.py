@@ -22,10 +22,10 @@ from topiarist.model.plan import (
     Issue,
     Plan,
     ReleaseOwnership,
-    Risk,
     TakeOwnership,
     TopicPlan,
 )
+from topiarist.model.run_options import Risk
 from topiarist.model.spec import find_origin
 from topiarist.output.groups import (
     ClusterDefault,

@@ -13,7 +13,7 @@ from topiarist.adapters.kafka_admin.connection.addresses import Address
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Message
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read import reassignments
-from topiarist.kafka.names import TRANSACTIONS_TOPIC
+from topiarist.kafka.types import TRANSACTIONS_TOPIC
 from topiarist.model.access import KafkaAccess
 from topiarist.model.outcome import Result
 from topiarist.model.spec import TopicSpec

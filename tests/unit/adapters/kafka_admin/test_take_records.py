@@ -12,8 +12,7 @@ from support.kafka.fake_kafka import FakeKafka, Hook, cut_at, kill_at
 from support.kafka.memory_records import Killed
 from topiarist.adapters.kafka_admin.records.values import TopicRecord
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moved_records import ClosedRecords, IdentifiedRecord
-from topiarist.model.state import Freeze, OwnershipRecord
+from topiarist.model.state import ClosedRecords, Freeze, IdentifiedRecord, OwnershipRecord
 
 ADA = Freeze("incident", "ada")
 CLOSED = ClosedRecords(

@@ -29,13 +29,12 @@ from topiarist.model.plan import (
     Issue,
     Load,
     Plan,
-    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import RunOptions
+from topiarist.model.run_options import Risk, RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import OwnershipRecord, WriteBlock
 from topiarist.planning.planner import make_plan

@@ -21,7 +21,7 @@ from topiarist.drift.findings.finding import DriftClass, DriftFinding, PlannedAc
 from topiarist.drift.findings.rows import find_link_problem, make_row
 from topiarist.drift.findings.severity import Severity, find_severity
 from topiarist.errors import Reason
-from topiarist.model.plan import Risk
+from topiarist.model.run_options import Risk
 from topiarist.model.state import TopicState
 
 CLUSTERS = """\

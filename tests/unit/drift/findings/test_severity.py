@@ -6,7 +6,7 @@ import pytest
 
 from topiarist.drift.findings.finding import DriftClass, DriftFinding, PlannedAction
 from topiarist.drift.findings.severity import Severity, find_severity
-from topiarist.model.plan import Risk
+from topiarist.model.run_options import Risk
 
 CRITICAL = {"missing", "stuck"}
 HIGH = {"refused", "unknown", "invalid", "expired"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.kubernetes.api.resources import error_texts, format_path, manifest_annotations, parse_resource
 from topiarist.model.spec import ClusterSpec
 

@@ -12,7 +12,7 @@ from prometheus_client import generate_latest
 from support import states
 from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api import clock
 from topiarist.kubernetes.api.resources import Resource

@@ -18,7 +18,7 @@ from support.checkout import ROOT
 from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired import parse
-from topiarist.desired.merge import merge
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.candidates import build_candidate, select_candidates

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan, plan
 from support.states import PositionedSource, spec, spread_replicas, topic
 from topiarist.errors import Reason
-from topiarist.model.limits import LimitedResource, LimitUsage
 from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
@@ -20,13 +19,13 @@ from topiarist.model.plan import (
     Issue,
     MoveReplicas,
     Plan,
-    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.spec import ClusterSpec, ValueOrigin
+from topiarist.model.run_options import Risk
+from topiarist.model.spec import ClusterSpec, LimitedResource, LimitUsage, ValueOrigin
 from topiarist.output.markdown.sections import build_sections
 
 ROOT = "/repo"

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 from topiarist.errors import Reason
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
-from topiarist.model.plan import ImpliedTopic, Issue, MoveReplicas, Plan, Risk, RiskAssessment, TopicPlan
+from topiarist.model.plan import ImpliedTopic, Issue, MoveReplicas, Plan, RiskAssessment, TopicPlan
+from topiarist.model.run_options import Risk
 from topiarist.output.text.apply import format_report, format_report_summary
 from topiarist.output.text.layout import TextLayout
 

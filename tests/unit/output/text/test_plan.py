@@ -28,12 +28,12 @@ from topiarist.model.plan import (
     Issue,
     MoveReplicas,
     Nudge,
-    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
+from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import OwnershipRecord
 from topiarist.output.text.changes import group_risks, list_risk_assessments, summarize_changes

@@ -25,13 +25,12 @@ from topiarist.model.plan import (
     Load,
     MoveReplicas,
     Plan,
-    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.run_options import RunOptions
+from topiarist.model.run_options import Risk, RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import WriteBlock
 from topiarist.output.text import summary

@@ -30,12 +30,12 @@ from topiarist.model.plan import (
     MoveReplicas,
     Nudge,
     ReleaseOwnership,
-    Risk,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
     UpdateConfig,
 )
+from topiarist.model.run_options import Risk
 from topiarist.model.spec import ValueOrigin
 from topiarist.model.state import OwnershipRecord
 from topiarist.output.groups import GroupedItems, group_items

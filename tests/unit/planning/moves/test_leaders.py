@@ -14,7 +14,8 @@ from support.builders import PROD_CLUSTER, RACKLESS_BROKERS, change_kinds, plan,
 from topiarist.errors import Reason
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import UNLIMITED, LeaderChange, MoveKind, MoveSettings
-from topiarist.model.plan import ElectLeaders, Plan, Risk, TopicPlan, compute_broker_load_after
+from topiarist.model.plan import ElectLeaders, Plan, TopicPlan, compute_broker_load_after
+from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import (
     LEADER_DURING_DELETE,

@@ -26,8 +26,8 @@ from support.builders import (
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
-from topiarist.model.plan import MoveReplicas, Risk, TopicPlan, compute_broker_load_after
-from topiarist.model.run_options import RunOptions
+from topiarist.model.plan import MoveReplicas, TopicPlan, compute_broker_load_after
+from topiarist.model.run_options import Risk, RunOptions
 from topiarist.model.spec import ClusterSpec
 
 EVERY_KIND = MoveSettings(allow=frozenset(MoveKind), throttle=UNLIMITED)

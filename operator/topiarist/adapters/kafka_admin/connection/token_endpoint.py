@@ -18,8 +18,7 @@ from typing import Any, NamedTuple
 from topiarist.adapters import tls
 from topiarist.adapters.kafka_admin.connection.addresses import run_with_deadline
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.access import SaslOAuth
-from topiarist.model.credentials import Tls
+from topiarist.model.access import SaslOAuth, Tls
 from topiarist.text import printable, quote
 
 MAX_ANSWER_BYTES = 1 << 20

@@ -8,7 +8,7 @@ from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.metadata import TopicMetadata, read_metadata
 from topiarist.adapters.kafka_admin.read.sync import sync
 from topiarist.adapters.kafka_admin.read.topic_reader import absent_or_error, read_again
-from topiarist.model.progress import TopicProgress
+from topiarist.model.outcome import TopicProgress
 
 
 def poll_progress(session: Session, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:

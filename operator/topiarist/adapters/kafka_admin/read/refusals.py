@@ -31,7 +31,7 @@ from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.topic_reader import read_again
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import REMOTE_STORAGE_SETTING
-from topiarist.kafka.java_numbers import java_trim
+from topiarist.kafka.config_values import java_trim
 from topiarist.model.moves import UNLIMITED
 from topiarist.model.plan import (
     AddPartitions,

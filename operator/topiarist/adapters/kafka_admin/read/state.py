@@ -52,12 +52,12 @@ from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.types import ClusterMode
-from topiarist.model.moved_records import IdentifiedRecord
 from topiarist.model.moves import BatchRecord, RequestedReassignment
-from topiarist.model.ownership_record import changed_configs
+from topiarist.model.plan import changed_configs
 from topiarist.model.state import (
     ClusterState,
     Freeze,
+    IdentifiedRecord,
     OwnershipRecord,
     ReadError,
     TopicState,

@@ -24,8 +24,7 @@ from topiarist.adapters.operator_memory import decode_memory, encode_memory
 from topiarist.adapters.strict_json import JsonError, decode_json
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
-from topiarist.kafka.names import topic_name_problem
-from topiarist.kafka.types import Replicas
+from topiarist.kafka.types import Replicas, topic_name_problem
 from topiarist.model.moves import BatchRecord, OwnThrottles, OwnValue, ReplicaMove
 from topiarist.model.state import NO_MEMORY, AppliedSpec, Freeze, OwnershipRecord, ReadError
 from topiarist.text import quote

@@ -10,8 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moved_records import LeftRecords, find_records_block
-from topiarist.model.state import WriteBlock
+from topiarist.model.state import LeftRecords, WriteBlock, find_records_block
 
 WARNING_ZOOKEEPER_ENDED = "ZooKeeper does not answer for this cluster, which is in KRaft mode: remove spec.zookeeper"
 

@@ -11,8 +11,7 @@ from typing import NamedTuple
 
 from topiarist.adapters.kafka_admin.records.values import Moved, Records, TopicRecord
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moved_records import ClosedRecords, MovedRecords
-from topiarist.model.state import Freeze
+from topiarist.model.state import ClosedRecords, Freeze, MovedRecords
 from topiarist.text import format_count
 
 

@@ -15,9 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 
 from topiarist.adapters.kafka_admin.write.requests import creation_of
 from topiarist.adapters.size_limits import REQUEST_LIMITS, REQUEST_WEIGHTS
-from topiarist.model.outcome import Outcome, Result
+from topiarist.model.outcome import Outcome, Result, partitions_to_initialize
 from topiarist.model.plan import DeleteTopic, TopicPlan
-from topiarist.model.progress import partitions_to_initialize
 from topiarist.planning.size_limits import enforce_size_limits, measure_change
 from topiarist.ports import Throttle
 

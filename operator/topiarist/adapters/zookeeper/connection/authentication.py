@@ -23,7 +23,7 @@ from topiarist.adapters import tls
 from topiarist.adapters.tls import build_ssl_context, read_secret
 from topiarist.adapters.zookeeper.connection import sasl
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.credentials import Credentials, UserPassword
+from topiarist.model.access import Credentials, UserPassword
 
 SaslExchange = Callable[[bytes], bytes | None]
 """A function that sends a SASL token and returns the server's token, None if the server sends none."""

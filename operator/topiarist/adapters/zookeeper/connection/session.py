@@ -31,7 +31,7 @@ from kazoo.protocol.states import KazooState
 from topiarist.adapters.zookeeper.connection.authentication import Authenticator, LoginConnection, check_credentials
 from topiarist.adapters.zookeeper.connection.kazoo_io import BufferedHandler
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.credentials import ANONYMOUS, Credentials
+from topiarist.model.access import ANONYMOUS, Credentials
 from topiarist.text import quote
 
 SESSION_TIMEOUT_S = 10.0

@@ -19,9 +19,8 @@ from topiarist.adapters.zookeeper.read.bulk_read import ChildNames, ReadFailure,
 from topiarist.adapters.zookeeper.read.topic import require_readable
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Broker, KafkaVersion
-from topiarist.model.moved_records import HINT_USE_KAFKA, is_closed_by_move
 from topiarist.model.moves import BatchRecord, RequestedReassignment
-from topiarist.model.state import WriteBlock
+from topiarist.model.state import HINT_USE_KAFKA, WriteBlock, is_closed_by_move
 
 _METADATA_PATHS = (
     paths.CLUSTER_ID,

@@ -3,7 +3,7 @@
 A partition is initialized once its state exists. The controller creates the parent znode of a state directly before the
 state itself. One list of children per topic therefore shows the partitions that can have a state. Until the controller
 handles a topic, that list is the only read for its partitions. With MultiRead, a poll of a hundred topics takes a
-handful of requests. ``model.progress`` interprets the result.
+handful of requests. ``model.outcome`` interprets the result.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ChildNames, ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_reassignment_request
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.progress import TopicProgress
+from topiarist.model.outcome import TopicProgress
 
 Answer = TypeVar("Answer")
 

@@ -25,8 +25,7 @@ from topiarist.adapters.zookeeper.read.topic import (
     decode_topic_state,
 )
 from topiarist.kafka.types import KafkaVersion
-from topiarist.model.size_limits import SizeLimit
-from topiarist.model.state import ClusterState, DeletionRecord, OwnershipRecord, ReadError, TopicState
+from topiarist.model.state import ClusterState, DeletionRecord, OwnershipRecord, ReadError, SizeLimit, TopicState
 from topiarist.planning.existing_problems import stale_entry_warnings as requested_warnings
 
 _TOPIC_IDS_SINCE: KafkaVersion = (2, 8)

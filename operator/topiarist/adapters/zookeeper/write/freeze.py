@@ -17,9 +17,8 @@ from topiarist.adapters.zookeeper.read.bulk_read import Znode, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_metadata
 from topiarist.adapters.zookeeper.write.write_context import ensure_own_znodes
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moved_records import is_closed_by_move
 from topiarist.model.outcome import FreezeResult, Result
-from topiarist.model.state import Freeze
+from topiarist.model.state import Freeze, is_closed_by_move
 
 _KRAFT_REASONS = frozenset({Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION})
 

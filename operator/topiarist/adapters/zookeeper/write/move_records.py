@@ -32,15 +32,16 @@ from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
 from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType
 from topiarist.adapters.zookeeper.write.write_context import ensure_own_znodes
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moved_records import (
+from topiarist.model.state import (
     MOVED,
     MOVING,
     ClosedRecords,
+    ClusterState,
+    Freeze,
     IdentifiedRecord,
     LeftRecords,
     is_closed_by_move,
 )
-from topiarist.model.state import ClusterState, Freeze
 from topiarist.text import format_count
 
 _USER = "topiarist move-records"

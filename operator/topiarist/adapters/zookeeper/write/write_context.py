@@ -35,7 +35,7 @@ from topiarist.adapters.zookeeper.write.transaction import (
     build_fence,
 )
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.names import index_by_metric_name
+from topiarist.kafka.types import index_by_metric_name
 from topiarist.model.plan import TopicPlan
 from topiarist.model.state import ReadError
 from topiarist.planning.preconditions import CurrentTopic

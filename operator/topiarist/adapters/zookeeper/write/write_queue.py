@@ -12,8 +12,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from topiarist.adapters.zookeeper.connection.session import MAX_DISCONNECTS
+from topiarist.model.outcome import partitions_to_initialize
 from topiarist.model.plan import TopicPlan
-from topiarist.model.progress import partitions_to_initialize
 from topiarist.ports import Throttle
 
 MAX_ATTEMPTS = 3

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.kafka import config_rules
-from topiarist.kafka.java_numbers import INT_MAX, java_trim, parse_integer
-from topiarist.kafka.types import KafkaVersion, cap_min_isr
+from topiarist.kafka.config_values import java_trim, parse_integer
+from topiarist.kafka.types import INT_MAX, KafkaVersion, cap_min_isr
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import Issue, MoveReplicas, Plan, TopicPlan, withhold
 from topiarist.model.state import PartitionState, TopicInspection

@@ -17,8 +17,7 @@ from topiarist.adapters.kafka_admin.connection import addresses as addresses_mod
 from topiarist.adapters.kafka_admin.connection import token_endpoint as endpoint_module
 from topiarist.adapters.kafka_admin.connection.token_endpoint import MAX_ANSWER_BYTES, TokenEndpoint
 from topiarist.errors import Location, Reason, TopiaristError
-from topiarist.model.access import SaslOAuth
-from topiarist.model.credentials import SecretReference
+from topiarist.model.access import SaslOAuth, SecretReference
 from unit.adapters.kafka_admin.scripted_session import FakeTime
 
 URL = "http://localhost:1/token"

@@ -15,8 +15,7 @@ from topiarist.adapters.kafka_admin.read.state import RecordsView, read_state
 from topiarist.adapters.kafka_admin.read.sync import MIN_VERSION
 from topiarist.errors import Reason
 from topiarist.kafka.types import ClusterMode
-from topiarist.model.moved_records import IdentifiedRecord
-from topiarist.model.state import AppliedSpec, ClusterState, Freeze, OwnershipRecord
+from topiarist.model.state import AppliedSpec, ClusterState, Freeze, IdentifiedRecord, OwnershipRecord
 from unit.adapters.kafka_admin.read.test_reading import listed, over
 from unit.adapters.kafka_admin.read.test_sync import quorum
 from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, reply

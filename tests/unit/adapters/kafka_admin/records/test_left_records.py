@@ -12,8 +12,7 @@ from topiarist.adapters.kafka_admin.records.left_records import (
     check_left_records,
 )
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moved_records import MOVED, LeftRecords
-from topiarist.model.state import Freeze
+from topiarist.model.state import MOVED, Freeze, LeftRecords
 
 OPEN, CLOSED = LeftRecords("c", 2), LeftRecords("c", 2, is_begun=True, freeze=Freeze(MOVED))
 

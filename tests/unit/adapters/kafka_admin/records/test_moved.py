@@ -9,8 +9,7 @@ from topiarist.adapters.kafka_admin.records.moved import merge_moved
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, Moved, Records, TopicRecord
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moved_records import ClosedRecords, IdentifiedRecord, MovedRecords
-from topiarist.model.state import Freeze, OwnershipRecord, ReadError
+from topiarist.model.state import ClosedRecords, Freeze, IdentifiedRecord, MovedRecords, OwnershipRecord, ReadError
 
 OURS, THEIRS = OwnershipRecord("team", ("retention.ms",)), OwnershipRecord("other")
 ADA, BOB = Freeze("incident", "ada"), Freeze("disks", "bob")

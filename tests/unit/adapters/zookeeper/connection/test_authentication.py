@@ -12,7 +12,7 @@ from support.secret_scanner import register_secret
 from topiarist.adapters.zookeeper.connection import sasl
 from topiarist.adapters.zookeeper.connection.authentication import Authenticator
 from topiarist.errors import Location, Reason
-from topiarist.model.credentials import Credentials, SecretReference, UserPassword
+from topiarist.model.access import Credentials, SecretReference, UserPassword
 
 SECRET = register_secret("planted-Hedge1-door")
 CHALLENGE = b'realm="zk-sasl-md5",nonce="n",qop="auth",charset=utf-8,algorithm=md5-sess'

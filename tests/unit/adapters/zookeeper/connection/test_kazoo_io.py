@@ -10,7 +10,7 @@ import pytest
 
 from topiarist.adapters.zookeeper.connection.authentication import Authenticator
 from topiarist.adapters.zookeeper.connection.kazoo_io import BufferedHandler, BufferedSocket, WakeupPipe
-from topiarist.model.credentials import Credentials
+from topiarist.model.access import Credentials
 
 
 @pytest.fixture

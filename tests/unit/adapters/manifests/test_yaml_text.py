@@ -14,12 +14,17 @@ from hypothesis import strategies as st
 
 from topiarist.adapters.manifests import diagnose
 from topiarist.adapters.manifests.diagnose import DiagnosedDocument
-from topiarist.adapters.manifests.dump import dump_documents
-from topiarist.adapters.manifests.limits import MAX_DEPTH
 from topiarist.adapters.manifests.loader import load_manifests
-from topiarist.adapters.manifests.parser import NeedsDiagnosis, StrictParser
-from topiarist.adapters.manifests.scalars import AmbiguousScalar, ScalarCache, parse_plain_key, parse_plain_scalar
-from topiarist.adapters.manifests.source import File
+from topiarist.adapters.manifests.source import MAX_DEPTH, File
+from topiarist.adapters.manifests.yaml_text import (
+    AmbiguousScalar,
+    NeedsDiagnosis,
+    ScalarCache,
+    StrictParser,
+    dump_documents,
+    parse_plain_key,
+    parse_plain_scalar,
+)
 from topiarist.errors import Diagnostic
 
 HEAD = "apiVersion: topiarist.dev/v1\nkind: Topic\nmetadata: {name: a}\nspec:\n  config:\n"

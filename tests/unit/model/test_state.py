@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from topiarist.errors import Reason
-from topiarist.model.moved_records import MOVED, MOVING, LeftRecords, find_records_block
-from topiarist.model.state import Freeze
+from topiarist.model.state import MOVED, MOVING, Freeze, LeftRecords, find_records_block
 
 ADA, BEGUN, ENDED = Freeze("incident", "ada"), Freeze(MOVING), Freeze(MOVED)
 

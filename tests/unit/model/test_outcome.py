@@ -8,8 +8,7 @@ import pytest
 
 from support.states import cluster, spec, topic
 from topiarist.errors import Reason
-from topiarist.model.plan import Plan, TopicPlan
-from topiarist.model.progress import (
+from topiarist.model.outcome import (
     DELETION_DISABLED_MESSAGE,
     FINISHED,
     ProgressState,
@@ -20,6 +19,7 @@ from topiarist.model.progress import (
     needs_controller,
     partitions_to_initialize,
 )
+from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from support.spec_builders import topic_spec
 from topiarist.model import plan
-from topiarist.model.ownership_record import encode_value
-from topiarist.model.plan import record_after
+from topiarist.model.plan import encode_value, record_after
 from topiarist.model.state import AppliedSpec, OwnershipRecord
 
 LONG = ",".join(f"{number}:1" for number in range(100))
