@@ -14,8 +14,9 @@ from topiarist.adapters.kafka_admin.connection.connection import Disconnected, t
 from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.moves.clear import clear_moves
+from topiarist.adapters.kafka_admin.moves.election import Elector
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
-from topiarist.adapters.kafka_admin.moves.run import move
+from topiarist.adapters.kafka_admin.moves.mover import Mover
 from topiarist.adapters.kafka_admin.read.broker_throttles import read_broker_throttles
 from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
@@ -49,6 +50,7 @@ from topiarist.model.plan import Issue, Plan
 from topiarist.model.progress import TopicProgress
 from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
 from topiarist.planning.implied_topics import FACTOR_SETTING, PARTITIONS_SETTING
+from topiarist.planning.moves.execution.ledger import carry_out
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
 
 
@@ -155,7 +157,8 @@ class KafkaCluster:
         with translate_errors():
             for issue, *_ in find_not_offered(self._session.any_broker(), plan.actionable_topics()).values():
                 raise TopiaristError(issue.reason, issue.message)  # before any throttle is written
-            yield from move(self._session, self._move_reader(), self._open_records_to_write(), plan, options, stop)
+            parts = self._session, self._move_reader(), self._open_records_to_write(), plan, options, stop
+            yield from carry_out(plan, lambda: Mover(*parts).execute(), lambda: Elector(*parts).execute())
 
     def clear_moves(self) -> ClearedMoves | None:
         """Put the throttles of the last moves back, and delete their record."""

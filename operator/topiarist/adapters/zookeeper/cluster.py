@@ -121,17 +121,13 @@ class ZooKeeperCluster:
         """Carry out the moves of ``plan`` in batches, and then its elections; each transaction has its own lock."""
         from topiarist.adapters.zookeeper.moves.election import Elector
         from topiarist.adapters.zookeeper.moves.mover import Mover
+        from topiarist.planning.moves.execution.ledger import carry_out
 
-        electing = any(topic.elections() for topic in plan.actionable_topics())
-        try:
-            # A plan of elections alone does not wait for the reassignments of other clients.
-            if not electing or _has_own_batch(plan) or any(topic.moves() for topic in plan.actionable_topics()):
-                yield from Mover(self._session, plan, options, self._writer_settings, stop).execute()
-        except TopiaristError:
-            yield from (Outcome(each.topic, Result.SKIPPED) for each in plan.actionable_topics() if each.elections())
-            raise
-        if electing:
-            yield from Elector(self._session, plan, options, self._writer_settings, stop).execute()
+        yield from carry_out(
+            plan,
+            lambda: Mover(self._session, plan, options, self._writer_settings, stop).execute(),
+            lambda: Elector(self._session, plan, options, self._writer_settings, stop).execute(),
+        )
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
         """Return the progress of the controller on these topics."""
@@ -229,8 +225,3 @@ class ZooKeeperCluster:
 
         wait_for_controller(lambda: require_writable(read_metadata(self._session)), stop)
         return lock.acquire(ensure_own_znodes(self._session), self._lock_timeout, stop)
-
-
-def _has_own_batch(plan: Plan) -> bool:
-    """Return whether an earlier run of the same owner left a batch, or its throttles."""
-    return plan.batch is not None and plan.batch.owner == plan.owner

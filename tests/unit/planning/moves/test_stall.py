@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from topiarist.errors import Reason
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import UNLIMITED, RequestedReassignment
 from topiarist.model.state import Reassignment
 from topiarist.planning.moves.execution.stall import (
     PartitionInFlight,
+    StallWatch,
     explain_stall,
     find_added,
     find_blocker,
@@ -78,3 +80,18 @@ def test_entries_that_the_controller_never_removes(
     found = find_stuck_entry(RequestedReassignment("orders", 0, replicas), exists=exists, is_younger=is_younger)
     assert stuck in found
     assert bool(found) == bool(stuck)
+
+
+def test_progress_moves_the_deadline() -> None:
+    """Fewer partitions, or fewer replicas that lag, are progress; the same again is none. A reset begins a new time."""
+    watch = StallWatch(10, 1000)
+    found = [([COPYING, COPYING], 0), ([COPYING, IN_SYNC], 9), ([COPYING], 18), ([COPYING], 27.9)]
+    assert not any(watch.is_stalled(len(each), each, now) for each, now in found)
+    assert watch.is_stalled(1, [COPYING], 28)
+    error = watch.error([COPYING], {1, 2, 4})
+    assert error.reason is Reason.MOVES_STALLED
+    assert "no progress for 10 s: broker 4 has not copied all of 1 partition yet" in str(error)
+    assert "2 partitions in flight" in str(watch.error([COPYING, IN_SYNC], {1, 2, 4}))
+    watch.reset()
+    assert not watch.is_stalled(2, [COPYING, COPYING], 29)
+    assert watch.deadline == 39

@@ -14,16 +14,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
+from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.moves import requests
-from topiarist.adapters.kafka_admin.moves.look import MoveReader, MoveSession
+from topiarist.adapters.kafka_admin.moves.look import MoveReader
 from topiarist.adapters.kafka_admin.moves.requests import Partition
+from topiarist.adapters.kafka_admin.read.configs import BROKER_RESOURCE, TOPIC_RESOURCE
 from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
 from topiarist.adapters.kafka_admin.write.answers import (
     NOT_CONTROLLER,
     UNKNOWN_TOPIC,
     Element,
+    read_config_answer,
 )
 from topiarist.adapters.kafka_admin.write.chunk_requests import ANSWER_TIMEOUT_S
+from topiarist.adapters.kafka_admin.write.requests import build_alter_configs
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, OwnThrottles, ReplicaMove
 from topiarist.planning.moves.execution.throttle_configs import (
@@ -34,6 +38,8 @@ from topiarist.planning.moves.execution.throttle_configs import (
 )
 
 HINT_CONTINUE = "moves that were sent continue at the controller; the next run waits for them"
+
+_RESOURCES = {"topics": TOPIC_RESOURCE, "brokers": BROKER_RESOURCE}
 
 Changes = Mapping[str, Mapping[str, str | None]]
 
@@ -47,7 +53,7 @@ class BatchWriter:
 
     def __init__(
         self,
-        session: MoveSession,
+        session: Session,
         reader: MoveReader,
         records: RecordsStore,
         batch: BatchRecord | None,
@@ -142,23 +148,28 @@ class BatchWriter:
         return kept
 
     def _send_changes(self, changes: Changes) -> None:
-        topics = {entity: values for entity, values in changes.items() if entity.startswith("topics/")}
-        if topics:
-            self._send_configs(topics, None)
-        for entity in sorted(changes.keys() - topics.keys()):
+        by_kind: dict[str, dict[str, Mapping[str, str | None]]] = {"topics": {}, "brokers": {}}
+        for entity, values in sorted(changes.items()):
+            kind, _, name = entity.partition("/")
+            by_kind[kind][name] = values
+        if by_kind["topics"]:
+            self._send_configs("topics", by_kind["topics"], None)
+        for broker, values in by_kind["brokers"].items():
             try:
-                connection = self._session.broker(int(entity.partition("/")[2]))
+                connection = self._session.broker(int(broker))
             except Disconnected as error:
-                message = f"cannot send to {entity}: {error}"
+                message = f"cannot send to brokers/{broker}: {error}"
                 raise TopiaristError(Reason.UNREACHABLE, message, HINT_CONTINUE) from error
-            self._send_configs({entity: changes[entity]}, connection)
+            self._send_configs("brokers", {broker: values}, connection)
 
-    def _send_configs(self, changes: Changes, connection: Connection | None) -> None:
-        answer = self.send(requests.build_config_changes(changes), connection)
+    def _send_configs(self, kind: str, changes: Changes, connection: Connection | None) -> None:
+        request = build_alter_configs(changes, resource_type=_RESOURCES[kind])
+        answer = self.send(request, connection)
         if answer is None:
-            message = f"no answer to the throttles of {', '.join(sorted(changes)[:3])}"
+            message = f"no answer to the throttles of {', '.join(f'{kind}/{name}' for name in [*changes][:3])}"
             raise TopiaristError(Reason.UNREACHABLE, message, HINT_CONTINUE)
-        for entity, element in requests.read_config_changes_answer(answer, changes).items():
+        for name, element in read_config_answer(answer, changes).elements.items():
+            entity = f"{kind}/{name}"
             if element.code == UNKNOWN_TOPIC:
                 self._remark(f"{entity} was deleted, with its throttle")
             elif element.code != 0:

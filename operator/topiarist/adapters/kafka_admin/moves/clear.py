@@ -5,15 +5,16 @@ The next run of the same owner does this by itself. A user does it by hand if no
 
 from __future__ import annotations
 
+from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.moves.batch_writer import HINT_CONTINUE, BatchWriter
-from topiarist.adapters.kafka_admin.moves.look import MoveReader, MoveSession
+from topiarist.adapters.kafka_admin.moves.look import MoveReader
 from topiarist.adapters.kafka_admin.records.values import RecordsStore
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import ClearedMoves
 from topiarist.text import format_count
 
 
-def clear_moves(session: MoveSession, reader: MoveReader, records: RecordsStore) -> ClearedMoves | None:
+def clear_moves(session: Session, reader: MoveReader, records: RecordsStore) -> ClearedMoves | None:
     """Clear the record of the moves under the lock; return None, with nothing written, if there is none.
 
     Raises ``TopiaristError``: ReassignmentInProgress while a move of the record is in flight.

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from topiarist.adapters.kafka_admin.connection.connection import translate_errors
+from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.moves.batch_writer import BatchWriter, acquire_unless_stopped
-from topiarist.adapters.kafka_admin.moves.look import MoveReader, MoveSession
+from topiarist.adapters.kafka_admin.moves.look import MoveReader
 from topiarist.adapters.kafka_admin.moves.requests import (
     ELECTION_NOT_NEEDED,
     PREFERRED_LEADER_NOT_AVAILABLE,
@@ -38,7 +39,7 @@ class Elector:
 
     def __init__(
         self,
-        session: MoveSession,
+        session: Session,
         reader: MoveReader,
         records: RecordsStore,
         plan: Plan,
@@ -54,20 +55,15 @@ class Elector:
 
     def execute(self) -> Iterator[Outcome]:
         """Yield one outcome for each topic with elections; raise the error that ended the run after the last one."""
-        ended_by = None
-        try:
-            with translate_errors("the brokers cannot be reached", HINT_ELECT_AGAIN):
-                while self._ledger.queue and not self._stop():
-                    self._elect(self._ledger.queue.popleft())
-                    yield from self._ledger.take_outcomes()
-                    if not self._options.wait and self._ledger.requests:
-                        break
-        except TopiaristError as error:
-            ended_by = error
-        yield from self._ledger.take_outcomes()
-        yield from map(self._unfinished_outcome, self._ledger.open.values())
-        if ended_by:
-            raise ended_by
+        yield from self._ledger.run(self._steps(), lambda: map(self._unfinished_outcome, self._ledger.open.values()))
+
+    def _steps(self) -> Iterator[None]:
+        with translate_errors("the brokers cannot be reached", HINT_ELECT_AGAIN):
+            while self._ledger.queue and not self._stop():
+                self._elect(self._ledger.queue.popleft())
+                yield
+                if not self._options.wait and self._ledger.requests:
+                    break
 
     def _elect(self, partitions: Collection[Partition]) -> None:
         """Request the election of those partitions that can be elected, and read their leaders."""

@@ -19,23 +19,24 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from topiarist.adapters.kafka_admin.connection.connection import translate_errors
+from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.moves.batch_writer import HINT_CONTINUE, BatchWriter, acquire_unless_stopped
-from topiarist.adapters.kafka_admin.moves.look import MoveLook, MoveReader, MoveSession
+from topiarist.adapters.kafka_admin.moves.look import MoveLook, MoveReader
 from topiarist.adapters.kafka_admin.moves.requests import Partition
-from topiarist.adapters.kafka_admin.moves.waiting import Progress
 from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
 from topiarist.adapters.kafka_admin.write.answers import (
     Certainty,
     Element,
 )
 from topiarist.adapters.kafka_admin.write.chunk_requests import ANSWER_TIMEOUT_S
-from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moves import UNLIMITED, BatchRecord, ReplicaMove
+from topiarist.errors import Reason
+from topiarist.model.moves import BatchRecord, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
 from topiarist.planning.moves.execution.batches import fill_window, make_batches
-from topiarist.planning.moves.execution.ledger import HINT_NOTHING_SENT, MoveLedger
-from topiarist.planning.moves.execution.throttle_configs import has_other_rate
+from topiarist.planning.moves.execution.ledger import MoveLedger
+from topiarist.planning.moves.execution.stall import StallWatch, find_blocker
+from topiarist.planning.moves.execution.throttle_configs import has_other_rate, require_rate
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
 from topiarist.throttle import sleep_unless_stopped
@@ -49,7 +50,7 @@ class Mover:
 
     def __init__(
         self,
-        session: MoveSession,
+        session: Session,
         reader: MoveReader,
         records: RecordsStore,
         plan: Plan,
@@ -67,29 +68,20 @@ class Mover:
         self._known = Records()
         self._ready: tuple[ReplicaMove, ...] = ()
         self._in_doubt: dict[Partition, float] = {}
-        self._sent, self._sent_earlier, self._polls = 0, 0, 0
+        self._polls = 0
         self._is_rate_adjusted = False
-        self._progress = Progress(self._settings.stall_after, self._settings.throttle)
+        self._stall = StallWatch(self._settings.stall_after, self._settings.throttle)
 
     def execute(self) -> Iterator[Outcome]:
         """Yield one outcome for each topic with moves; raise the error that ended the run after the last one."""
-        ended_by = None
-        try:
-            with translate_errors("the brokers cannot be reached", HINT_CONTINUE):
-                self._known = self._records.read()
-                self._reader.expect(self._known.moves.moves if self._known.moves else ())
-                while self._step():
-                    yield from self._ledger.take_outcomes()
-        except TopiaristError as error:
-            ended_by = error
-            if error.hint == HINT_CONTINUE and not (self._sent or self._sent_earlier or self._ledger.in_flight):
-                error.hint = HINT_NOTHING_SENT
-        yield from self._ledger.take_outcomes()
-        if self._ledger.has_unreported_moves:
-            self._report()
-        yield from self._ledger.unfinished_outcomes()
-        if ended_by:
-            raise ended_by
+        yield from self._ledger.execute(self._steps(), self._report, HINT_CONTINUE)
+
+    def _steps(self) -> Iterator[None]:
+        with translate_errors("the brokers cannot be reached", HINT_CONTINUE):
+            self._known = self._records.read()
+            self._reader.expect(self._known.moves.moves if self._known.moves else ())
+            while self._step():
+                yield
 
     def _step(self) -> bool:
         """Do the next thing that is to be done; return whether there is more to do."""
@@ -102,9 +94,9 @@ class Mover:
         self._adjust_rate(mine)
         joining = fill_window(self._ready, self._ledger.in_flight.values(), others.values(), self._settings.batch)
         if joining and not self._is_blocked_by_owner(mine):
-            before = self._sent
+            before = self._ledger.batches_sent
             self._send(joining)
-            return self._options.wait or self._sent == before
+            return self._options.wait or self._ledger.batches_sent == before
         blocking = self._find_blocking(others)
         if mine or self._ledger.in_flight or blocking:
             if not self._options.wait:
@@ -180,10 +172,10 @@ class Mover:
         """Report what is in flight, and wait for the next poll. Raises MovesStalled if nothing changes for long."""
         keys = {*mine, *self._ledger.in_flight, *blocking}
         in_flight = tuple(each for key in sorted(keys) if (each := look.in_flight(key)))
-        blocker = self._progress.check(in_flight, look.brokers, time.monotonic())
-        copying = list(self._ledger.in_flight.values())
-        waiting_for = blocker
-        if not copying and not blocker:
+        if self._stall.is_stalled(len(in_flight), in_flight, time.monotonic()):
+            raise self._stall.error(in_flight, look.brokers)
+        copying, waiting_for = self._ledger.in_flight.values(), find_blocker(in_flight, look.brokers)
+        if not copying and not waiting_for:
             waiting_for = self._describe_waiting(mine, blocking)
         self._report(copying, waiting_for)
         self._sleep()
@@ -203,7 +195,7 @@ class Mover:
 
     def _send(self, moves: Sequence[ReplicaMove]) -> None:
         """Send those of ``moves`` that are still ready, with their record and throttles."""
-        rate = self._require_rate(moves)
+        rate = require_rate(self._settings.throttle, moves)
         known = acquire_unless_stopped(self._records, self._stop)
         if known is None:
             return
@@ -224,8 +216,8 @@ class Mover:
         batch = self._known.moves
         if not self._options.wait and batch and batch.owner == self._owner:
             # Each run that does not wait sends once: the record has the number of the run before.
-            self._sent_earlier = batch.batch
-        number = self._sent_earlier + self._sent + 1
+            self._ledger.batches_before = batch.batch
+        number = self._ledger.number + 1
         rest = [move for move in (*self._ready, *(move for move, _ in self._ledger.held.values())) if move not in moves]
         in_flight = {**mine, **self._ledger.in_flight}
         recorded = tuple(move._replace(kinds=()) for move in (*in_flight.values(), *moves))
@@ -244,9 +236,9 @@ class Mover:
         self._reader.expect(move for move in moves if elements[move.topic, move.partition].certainty is _ACCEPTED)
         for move in moves:
             self._ledger.open[move.topic].is_unknown = False
-        self._sent += 1
+        self._ledger.batches_sent += 1
         self._polls = 0
-        self._progress.reset()
+        self._stall.reset()
         self._read_elements(moves, elements)
         self._report(self._ledger.in_flight.values())
 
@@ -263,15 +255,6 @@ class Mover:
                 self._ledger.add_sent([move])
             elif topic := self._ledger.open.get(move.topic):
                 self._ledger.close(topic, _refused_outcome(move, element))
-
-    def _require_rate(self, moves: Sequence[ReplicaMove]) -> int:
-        rate = self._settings.throttle
-        if rate is not None:
-            return rate
-        if copies := sum(len(move.added) for move in moves):
-            message = f"{format_count(copies, 'replica')} to copy, and no throttle is declared"
-            raise TopiaristError(Reason.THROTTLE_MISSING, message, "set throttle in spec.moves of the Cluster")
-        return UNLIMITED
 
     def _adjust_rate(self, mine: Mapping[Partition, ReplicaMove]) -> None:
         """Give the moves in flight of an earlier run the declared rate; those of another owner keep theirs."""
@@ -296,7 +279,7 @@ class Mover:
     def _end(self, mine: Mapping[Partition, ReplicaMove]) -> bool:
         """Put the throttles back if nothing of the record is in flight; return False: there is no more to do."""
         batch = self._known.moves
-        if mine or self._in_doubt or not (self._sent or (batch and batch.owner == self._owner)):
+        if mine or self._in_doubt or not (self._ledger.batches_sent or (batch and batch.owner == self._owner)):
             return False
         # Also after ``stop()``: it is short, and it leaves no throttle behind.
         known = self._records.acquire(lambda: False)
@@ -320,11 +303,10 @@ class Mover:
         return BatchWriter(self._session, self._reader, self._records, self._known.moves, self._ledger.remark)
 
     def _report(self, copying: Collection[ReplicaMove] = (), waiting_for: str = "") -> None:
-        batch = self._sent_earlier + self._sent
         left = (*self._ready, *(move for move, _ in self._ledger.held.values()))
         waiting = [move for move in left if (move.topic, move.partition) not in self._ledger.in_flight]
-        batches = batch + len(make_batches(waiting, self._settings.batch))
-        self._ledger.report((batch, batches), copying, waiting_for)
+        batches = self._ledger.number + len(make_batches(waiting, self._settings.batch))
+        self._ledger.report((self._ledger.number, batches), copying, waiting_for)
 
 
 def _refused_outcome(move: ReplicaMove, element: Element) -> Outcome:

@@ -7,7 +7,7 @@ compared by value, as everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -38,7 +38,9 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
 RIGHT = "DescribeConfigs on every topic"
 
-_DYNAMIC_DEFAULT = 3
+BROKER_OVERRIDE, _DYNAMIC_DEFAULT = 2, 3
+"""Sources of values: set for one broker, and for all of them. That of topics is ``OVERRIDE``."""
+
 _MAX_DESCRIBED = 20
 """The number of topics that are described with all that the brokers know: an answer has some 10 KiB for each."""
 
@@ -133,7 +135,8 @@ def _describe_configs(
     session: Session, connection: Connection, names: Sequence[str]
 ) -> Mapping[str, _Described | None]:
     """Return the overrides and all configs of each topic; None for one that does not exist any more."""
-    results = {each.resource_name: each for each in connection.call(_request(names, None, synonyms=True)).results}
+    answer = connection.call(build_describe_configs(names, None, synonyms=True))
+    results = {each.resource_name: each for each in answer.results}
     return {name: _read_described(session, name, results.get(name)) for name in names}
 
 
@@ -164,12 +167,12 @@ def read_broker_configs(
     found: dict[str, Mapping[str, str]] = {}
     for entity in entities:  # one request each: a broker describes only itself and the defaults
         target = session.broker(int(entity)) if entity else connection
-        (result,) = target.call(_request([entity], keys, resource=BROKER_RESOURCE)).results
+        (result,) = target.call(build_describe_configs([entity], keys, resource=BROKER_RESOURCE)).results
         if result.error_code:
             whose = f"configs of broker {entity}" if entity else "defaults of the brokers"
             what = f"cannot read the {whose}"
             raise session.error_of(result.error_code, what, "DescribeConfigs on the cluster", result.error_message)
-        own = _DYNAMIC_DEFAULT if not entity else 2
+        own = BROKER_OVERRIDE if entity else _DYNAMIC_DEFAULT
         found[entity] = {each.name: each.value for each in result.configs if each.config_source == own and each.value}
     return found
 
@@ -179,13 +182,13 @@ def read_static_settings(session: Session, broker_id: int, keys: Sequence[str]) 
 
     Raises ``Disconnected``.
     """
-    request = _request([str(broker_id)], keys, resource=BROKER_RESOURCE)
+    request = build_describe_configs([str(broker_id)], keys, resource=BROKER_RESOURCE)
     (result,) = session.broker(broker_id).call(request).results
     return {} if result.error_code else {each.name: each.value for each in result.configs if each.value}
 
 
 def _read_batch(connection: Connection, names: Sequence[str]) -> Iterator[TopicOverrides]:
-    request = _request(names, None)
+    request = build_describe_configs(names, None)
     version = connection.version_of(request)
     data = connection.call_raw(request, version)
     if version != VERSION:
@@ -211,9 +214,10 @@ def _require(session: Session, name: str, found: TopicOverrides | None) -> Mappi
     return found.config
 
 
-def _request(
-    names: Sequence[str], keys: Sequence[str] | None, *, synonyms: bool = False, resource: int = TOPIC_RESOURCE
+def build_describe_configs(
+    names: Iterable[str], keys: Sequence[str] | None, *, synonyms: bool = False, resource: int = TOPIC_RESOURCE
 ) -> Message:
+    """Return the request for these configs (None: all) of topics by name, or of brokers by id."""
     wanted = DescribeConfigsRequest.DescribeConfigsResource
     return DescribeConfigsRequest(
         resources=[

@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from kafka.protocol.admin.topics import ListPartitionReassignmentsRequest
 
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import Connection
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Message
 from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.sync import sync
@@ -77,12 +77,22 @@ def read_reassignments(session: Session, connection: Connection) -> Reassignment
 
     Raises ``NoPermission``, ``Disconnected``, and ``UnsupportedRequest`` if the brokers never list them.
     """
-    answer = connection.call(ListPartitionReassignmentsRequest(timeout_ms=LIST_TIMEOUT_MS, topics=None))
+    answer = connection.call(build_list_reassignments())
     if answer.error_code == error_codes.UNSUPPORTED_VERSION:
         code = error_codes.describe_error(answer.error_code)
         raise UnsupportedRequest(f"the brokers answer ListPartitionReassignments with {code}")
     if answer.error_code:
         raise session.error_of(answer.error_code, "cannot list the reassignments", RIGHT, answer.error_message)
+    return decode_reassignments(answer)
+
+
+def build_list_reassignments() -> Message:
+    """Return the request for all partitions that are being reassigned."""
+    return ListPartitionReassignmentsRequest(timeout_ms=LIST_TIMEOUT_MS, topics=None)
+
+
+def decode_reassignments(answer: Message) -> Reassignments:
+    """Return the partitions that are being reassigned; the caller has read the error of the answer."""
     return {
         topic.name: {
             each.partition_index: Reassignment(tuple(each.adding_replicas), tuple(each.removing_replicas))

@@ -15,11 +15,9 @@ from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
-from kafka.protocol.admin.configs import DescribeConfigsRequest
-
 from topiarist.adapters.kafka_admin.connection.connection import translate_errors
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.read.configs import BROKER_RESOURCE
+from topiarist.adapters.kafka_admin.read.configs import BROKER_RESOURCE, build_describe_configs
 from topiarist.adapters.kafka_admin.read.metadata import ClusterMetadata, TopicMetadata, decode_metadata
 from topiarist.adapters.kafka_admin.usage.groups import GroupReader, Groups
 from topiarist.adapters.kafka_admin.usage.offsets import Offsets, Partition, read_offsets
@@ -123,12 +121,8 @@ class KafkaUsageReader:
 
     def _read_retention(self, requests: UsageRequests, brokers: Sequence[int]) -> int | None:
         """Return ``offsets.retention.minutes`` of the first broker that tells it; None without the right."""
-        resource = DescribeConfigsRequest.DescribeConfigsResource
         for broker in brokers:
-            wanted = resource(
-                resource_type=BROKER_RESOURCE, resource_name=str(broker), configuration_keys=[_RETENTION_CONFIG]
-            )
-            request = DescribeConfigsRequest(resources=[wanted], include_synonyms=False, include_documentation=False)
+            request = build_describe_configs([str(broker)], [_RETENTION_CONFIG], resource=BROKER_RESOURCE)
             answer = requests.ask("DescribeConfigs", broker, request)
             for result in answer.results if answer else ():
                 values = [each.value for each in result.configs if each.name == _RETENTION_CONFIG]

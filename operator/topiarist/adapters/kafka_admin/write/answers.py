@@ -10,13 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import Enum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from topiarist.adapters.kafka_admin.connection.connection import Message
 from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
 from topiarist.adapters.kafka_admin.connection.topic_ids import encode_topic_id
 from topiarist.errors import Reason
 from topiarist.model.outcome import Outcome, Result
+
+Key = TypeVar("Key", str, tuple[str, int])
 
 
 class Right(str, Enum):
@@ -138,12 +140,16 @@ def read_delete_answer(answer: Message, topic_ids: Iterable[str]) -> Answer:
 
 
 def _collect(answer: Message, pairs: Iterable[tuple[str, Message]], asked: Iterable[str]) -> Answer:
-    found: dict[str, Element] = {}
-    for name, each in pairs:
+    return Answer(collect_elements(pairs, asked), answer.throttle_time_ms)
+
+
+def collect_elements(pairs: Iterable[tuple[Key, Message]], asked: Iterable[Key]) -> dict[Key, Element]:
+    """Return the element of each key that was asked for; without a code if the answer has none, or two that differ."""
+    found: dict[Key, Element] = {}
+    for key, each in pairs:
         element = Element(each.error_code, each.error_message or "")
-        # Two elements for one topic that differ say nothing about it.
-        found[name] = element if name not in found or found[name].code == element.code else Element(None)
-    return Answer({name: found.get(name, Element(None)) for name in asked}, answer.throttle_time_ms)
+        found[key] = element if key not in found or found[key].code == element.code else Element(None)
+    return {key: found.get(key, Element(None)) for key in asked}
 
 
 def not_made_outcome(topic: str, element: Element, right: Right, *, unknown_brokers: bool = False) -> Outcome:

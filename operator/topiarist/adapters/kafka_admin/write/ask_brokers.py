@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
+from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.write.answers import Answer, Certainty, Element, not_made_outcome
 from topiarist.adapters.kafka_admin.write.chunk_requests import (
     ANSWER_TIMEOUT_S,
-    AdminSession,
     Kind,
     build_request,
     needs_request,
@@ -33,7 +33,7 @@ _CHANGE_TYPES: Mapping[Kind, type[Change]] = {
 }
 
 
-def ask_brokers(session: AdminSession, plan: Plan) -> Mapping[str, Sequence[Issue]]:
+def ask_brokers(session: Session, plan: Plan) -> Mapping[str, Sequence[Issue]]:
     """Return the refusals of the brokers by topic, each with the changes that it withholds.
 
     Raises ``TopiaristError`` if the brokers do not answer for a topic.
@@ -62,7 +62,7 @@ def ask_brokers(session: AdminSession, plan: Plan) -> Mapping[str, Sequence[Issu
     return issues
 
 
-def _ask(session: AdminSession, kind: Kind, topics: Mapping[str, TopicPlan]) -> Mapping[str, Element]:
+def _ask(session: Session, kind: Kind, topics: Mapping[str, TopicPlan]) -> Mapping[str, Element]:
     if not topics:
         return {}
     answer = _call(session, kind, topics)
@@ -72,7 +72,7 @@ def _ask(session: AdminSession, kind: Kind, topics: Mapping[str, TopicPlan]) -> 
     return answer.elements
 
 
-def _call(session: AdminSession, kind: Kind, topics: Mapping[str, TopicPlan]) -> Answer:
+def _call(session: Session, kind: Kind, topics: Mapping[str, TopicPlan]) -> Answer:
     try:
         connection, request = session.controller(), build_request(kind, topics, validate_only=True)
         return read_answer(kind, connection.call(request, timeout=ANSWER_TIMEOUT_S), topics)

@@ -11,15 +11,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
-from typing import Protocol
 
 from msgspec import Struct
 
 from topiarist.adapters.kafka_admin.connection.connection import (
-    Connection,
     Disconnected,
     Message,
 )
+from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.write import requests
 from topiarist.adapters.kafka_admin.write.answers import (
     Answer,
@@ -55,16 +54,6 @@ class Kind(Enum):
     CREATE = Right.CREATE
     CONFIGURE = Right.CONFIGURE
     GROW = Right.GROW
-
-
-class AdminSession(Protocol):
-    """The connections for Admin requests."""
-
-    def controller(self) -> Connection:
-        """Return the connection to the broker that takes Admin requests."""
-
-    def forget_controller(self) -> None:
-        """Find the controller anew with the next call of ``controller``."""
 
 
 class TopicWrite(Struct):
@@ -113,7 +102,7 @@ class ChunkRequests:
     ``quota_reset_at`` is the time of the monotonic clock when a quota that left out topics accepts more.
     """
 
-    def __init__(self, session: AdminSession, require_fence: Callable[[], None], stop: Callable[[], bool]) -> None:
+    def __init__(self, session: Session, require_fence: Callable[[], None], stop: Callable[[], bool]) -> None:
         self._session = session
         self._require_fence = require_fence
         self._stop = stop
@@ -219,8 +208,10 @@ def build_request(kind: Kind, plans: Mapping[str, TopicPlan], *, validate_only: 
             creations = {name: create for name, plan in plans.items() if (create := requests.creation_of(plan))}
             return requests.build_create_topics(creations, validate_only=validate_only)
         case Kind.CONFIGURE:
-            items = {name: requests.config_items_of(plan) for name, plan in plans.items()}
-            return requests.build_alter_configs(items, validate_only=validate_only)
+            changes = {
+                name: {item.key: item.after for item in requests.config_items_of(plan)} for name, plan in plans.items()
+            }
+            return requests.build_alter_configs(changes, validate_only=validate_only)
         case Kind.GROW:
             growths = {name: growth for name, plan in plans.items() if (growth := requests.growth_of(plan))}
             return requests.build_create_partitions(growths, validate_only=validate_only)

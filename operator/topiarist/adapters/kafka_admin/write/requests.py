@@ -6,19 +6,19 @@ that of the plan. Configs name the keys of the plan alone. Deletions name the id
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from kafka.protocol.admin.configs import IncrementalAlterConfigsRequest
 from kafka.protocol.admin.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 
 from topiarist.adapters.kafka_admin.connection.connection import Message
 from topiarist.adapters.kafka_admin.connection.topic_ids import decode_topic_id
+from topiarist.adapters.kafka_admin.read.configs import TOPIC_RESOURCE
 from topiarist.model.plan import AddPartitions, ConfigItem, CreateTopic, TopicPlan, UpdateConfig
 
 ADMIN_TIMEOUT_MS = 10_000
 """The time in ms that the brokers are asked to take at most. Without a controller they take up to 60 s all the same."""
 
-TOPIC_RESOURCE = 2
 _SET, _DELETE = 0, 1
 
 
@@ -63,24 +63,22 @@ def build_create_partitions(growths: Mapping[str, AddPartitions], *, validate_on
     )
 
 
-def build_alter_configs(items: Mapping[str, Sequence[ConfigItem]], *, validate_only: bool = False) -> Message:
-    """Return the request that sets and removes these config keys, by topic."""
+def build_alter_configs(
+    changes: Mapping[str, Mapping[str, str | None]], *, resource_type: int = TOPIC_RESOURCE, validate_only: bool = False
+) -> Message:
+    """Return the request that sets config keys, or removes them (None), by topic or by broker id."""
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     return IncrementalAlterConfigsRequest(
         resources=[
             resource(
-                resource_type=TOPIC_RESOURCE,
+                resource_type=resource_type,
                 resource_name=name,
                 configs=[
-                    resource.AlterableConfig(
-                        name=item.key,
-                        config_operation=_DELETE if item.after is None else _SET,
-                        value=item.after,
-                    )
-                    for item in changed
+                    resource.AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
+                    for key, value in values.items()
                 ],
             )
-            for name, changed in items.items()
+            for name, values in changes.items()
         ],
         validate_only=validate_only,
     )

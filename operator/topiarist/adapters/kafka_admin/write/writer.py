@@ -21,12 +21,12 @@ from contextlib import suppress
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
+from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.refusals import find_not_offered
 from topiarist.adapters.kafka_admin.read.topic_reader import Look, Reader
 from topiarist.adapters.kafka_admin.records.values import RecordsStore, TopicRecord
 from topiarist.adapters.kafka_admin.write.answers import unknown_outcome
 from topiarist.adapters.kafka_admin.write.chunk_requests import (
-    AdminSession,
     ChunkRequests,
     Kind,
     TopicWrite,
@@ -64,7 +64,7 @@ class Writer:
 
     def __init__(
         self,
-        session: AdminSession,
+        session: Session,
         records: RecordsStore,
         reader: Reader,
         plan: Plan,

@@ -79,17 +79,12 @@ class Elector:
 
     def execute(self) -> Iterator[Outcome]:
         """Yield one outcome for each topic with elections; raise the error that ended the run after the last one."""
-        ended_by = None
-        try:
-            with translate_errors(self._session):
-                while self._ledger.queue and self._step():
-                    yield from self._ledger.take_outcomes()
-        except TopiaristError as error:
-            ended_by = error
-        yield from self._ledger.take_outcomes()
-        yield from map(self._unfinished_outcome, self._ledger.open.values())
-        if ended_by:
-            raise ended_by
+        yield from self._ledger.run(self._steps(), lambda: map(self._unfinished_outcome, self._ledger.open.values()))
+
+    def _steps(self) -> Iterator[None]:
+        with translate_errors(self._session):
+            while self._ledger.queue and self._step():
+                yield
 
     def _step(self) -> bool:
         """Request the next election and wait for it; return whether to continue."""

@@ -42,13 +42,13 @@ from topiarist.adapters.zookeeper.moves.request_wait import RequestWait
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, read_znodes, sync
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moves import UNLIMITED, BatchRecord, ReplicaMove
+from topiarist.model.moves import BatchRecord, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
 from topiarist.planning.moves.execution.batches import make_batches
 from topiarist.planning.moves.execution.gate import Judgement, MovedTopic
-from topiarist.planning.moves.execution.ledger import HINT_NOTHING_SENT, MoveLedger, OpenTopic, Partition
-from topiarist.planning.moves.execution.throttle_configs import has_other_rate
+from topiarist.planning.moves.execution.ledger import MoveLedger, OpenTopic, Partition
+from topiarist.planning.moves.execution.throttle_configs import has_other_rate, require_rate
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
 from topiarist.throttle import sleep_unless_stopped
@@ -79,28 +79,16 @@ class Mover:
         self._ledger = MoveLedger(plan, options)
         self._queue: deque[Batch] = deque()
         self._seen: dict[str, set[int]] = {}  # the partitions that topics had while they were moved
-        self._sent, self._sent_earlier = 0, 0
 
     def execute(self) -> Iterator[Outcome]:
         """Yield one outcome for each topic with moves; raise the error that ended the run after the last one."""
-        ended_by = None
-        try:
-            with translate_errors(self._session):
-                self._find_finished_moves()
-                continues = True
-                while continues:
-                    continues = self._step()
-                    yield from self._ledger.take_outcomes()
-        except TopiaristError as error:
-            ended_by = error
-            if error.hint == HINT_CONTINUE and not (self._sent or self._sent_earlier or self._ledger.in_flight):
-                error.hint = HINT_NOTHING_SENT
-        yield from self._ledger.take_outcomes()
-        if self._ledger.has_unreported_moves:
-            self._report()
-        yield from self._ledger.unfinished_outcomes()
-        if ended_by:
-            raise ended_by
+        yield from self._ledger.execute(self._steps(), self._report, HINT_CONTINUE)
+
+    def _steps(self) -> Iterator[None]:
+        with translate_errors(self._session):
+            self._find_finished_moves()
+            while self._step():
+                yield
 
     def _step(self) -> bool:
         """Do the next thing that is to be done; return whether there is more to do."""
@@ -207,11 +195,11 @@ class Mover:
             batch = ready
             return sent
 
-        before = self._sent
+        before = self._ledger.batches_sent
         if not self._write(send, self._stop):
             self._queue.appendleft(batch)  # stopped: the next step puts the throttles back
             return True
-        return self._options.wait or self._sent == before
+        return self._options.wait or self._ledger.batches_sent == before
 
     def _select(self, batch: Batch, writer: BatchWriter) -> tuple[Batch, JudgedZnodes]:
         """Return the ready moves of a batch; hold the others, or close their topics."""
@@ -237,18 +225,13 @@ class Mover:
         return tuple(move for key, move in wanted.items() if key in ready), judged
 
     def _send(self, batch: Batch, judged: JudgedZnodes, writer: BatchWriter) -> bool:
-        rate = self._settings.throttle
-        if rate is None:
-            if copies := sum(len(move.added) for move in batch):
-                message = f"{format_count(copies, 'replica')} to copy, and no throttle is declared"
-                raise TopiaristError(Reason.THROTTLE_MISSING, message, "set throttle in spec.moves of the Cluster")
-            rate = UNLIMITED
+        rate = require_rate(self._settings.throttle, batch)
         keys = {(each.topic, each.partition) for each in batch}
         waiting = (move for key, (move, _) in self._ledger.held.items() if key not in keys)
         if not self._options.wait and writer.record and writer.record.owner == self._writer_settings.owner:
             # Each run that does not wait sends one batch: the record has the number of the one before.
-            self._sent_earlier = writer.record.batch
-        number = self._sent_earlier + self._sent + 1
+            self._ledger.batches_before = writer.record.batch
+        number = self._ledger.number + 1
         batches = number + len(self._queue) + len(make_batches(waiting, self._settings.batch))
         try:
             if not writer.send(batch, judged, rate, (number, batches)):
@@ -257,7 +240,7 @@ class Mover:
             for move in batch:
                 self._ledger.open[move.topic].is_unknown = error.reason is Reason.SESSION_LOST
             raise
-        self._sent += 1
+        self._ledger.batches_sent += 1
         self._ledger.add_sent(batch)
         self._report(batch)
         return True
@@ -271,7 +254,7 @@ class Mover:
             has_request = writer.has_request
             return has_request or writer.end()
 
-        if record and (record.owner == self._writer_settings.owner or self._sent):
+        if record and (record.owner == self._writer_settings.owner or self._ledger.batches_sent):
             # Also after ``stop()``: it is one transaction, and it leaves no throttle behind.
             self._write(end, lambda: False)
         return has_request
@@ -312,9 +295,8 @@ class Mover:
         )
 
     def _report(self, copying: Iterable[ReplicaMove] = (), waiting_for: str = "", done_more: int = 0) -> None:
-        batch = self._sent_earlier + self._sent
-        batches = batch + len(self._queue) + bool(self._ledger.held)
-        self._ledger.report((batch, batches), copying, waiting_for, done_more)
+        batches = self._ledger.number + len(self._queue) + bool(self._ledger.held)
+        self._ledger.report((self._ledger.number, batches), copying, waiting_for, done_more)
 
 
 def _describe_request(left: Collection[Partition], record: BatchRecord | None) -> str:

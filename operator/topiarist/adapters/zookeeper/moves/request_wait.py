@@ -30,7 +30,7 @@ from topiarist.adapters.zookeeper.read.topic import TopicZnodes
 from topiarist.errors import Reason, TopiaristError
 from topiarist.planning.moves.execution.stall import (
     PartitionInFlight,
-    explain_stall,
+    StallWatch,
     find_added,
     find_blocker,
     find_stuck_entry,
@@ -45,8 +45,6 @@ _STUCK_POLLS = 2
 
 KRAFT_REASONS = (Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION)
 """The write blocks after which no controller carries out a request in ZooKeeper."""
-
-HINT_RUN_AGAIN = "what is in flight continues at the controller; run again to wait for it"
 
 
 class Poll(NamedTuple):
@@ -78,9 +76,8 @@ class RequestWait:
         Raises ``TopiaristError``: MovesStalled after ``stall_after`` seconds without progress, StuckReassignment if the
         controller never removes what is left, the reason of the write block if KRaft takes the cluster over.
         """
-        least: tuple[int, int] | None = None
-        deadline = states_due = 0.0
-        blocker, lagging, count, stuck_polls = "", 0, 0, 0
+        watch, states_due = StallWatch(self._stall_after, self._rate), 0.0
+        blocker, count, stuck_polls = "", 0, 0
         in_flight: tuple[PartitionInFlight, ...] = ()
         topics: Mapping[str, TopicZnodes] = {}
         while True:
@@ -92,14 +89,11 @@ class RequestWait:
             if stuck_polls >= _STUCK_POLLS:
                 raise TopiaristError(Reason.STUCK_REASSIGNMENT, f"{paths.REASSIGNMENT_REQUEST}: {stuck}")
             now = time.monotonic()
-            if now >= min(states_due, deadline):
+            if now >= min(states_due, watch.deadline):
                 in_flight = self._read_in_flight(request, topics)
                 blocker, states_due = find_blocker(in_flight, self._registered_brokers()), now + _STATES_S
-                lagging = sum(len(each.lagging) for each in in_flight)
-            if least is None or (len(request.entries), lagging) < least:
-                least, deadline = (len(request.entries), lagging), now + self._stall_after
-            elif now >= deadline:
-                raise self._stalled(in_flight)
+            if watch.is_stalled(len(request.entries), in_flight, now):
+                raise watch.error(in_flight, self._registered_brokers())
             partition_ids = {name: decode_lists(nodes) for name, nodes in topics.items()}
             yield Poll(frozenset((entry.topic, entry.partition) for entry in request.entries), blocker, partition_ids)
             if self._stop():
@@ -149,13 +143,6 @@ class RequestWait:
                 adding = find_added(target, present, reassignments[topic].get(partition))
                 found.append(PartitionInFlight(topic, partition, target, adding, state.isr))
         return tuple(found)
-
-    def _stalled(self, in_flight: tuple[PartitionInFlight, ...]) -> TopiaristError:
-        cause = explain_stall(in_flight, self._registered_brokers(), self._rate)
-        message = f"no progress for {self._stall_after:g} s: {cause}"
-        if len(in_flight) > 1:
-            message += f"; {format_count(len(in_flight), 'partition')} in flight"
-        return TopiaristError(Reason.MOVES_STALLED, message, HINT_RUN_AGAIN)
 
 
 def _find_stuck(request: ReassignmentRequest, topics: Mapping[str, TopicZnodes]) -> str:

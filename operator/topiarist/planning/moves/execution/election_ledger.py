@@ -8,7 +8,7 @@ still be carried out.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 
 from msgspec import Struct, field
 
@@ -18,7 +18,7 @@ from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.planning.moves.execution.election_gate import ElectionJudgement, judge_elections
 from topiarist.planning.moves.execution.gate import MovedTopic
-from topiarist.planning.moves.execution.ledger import Partition
+from topiarist.planning.moves.execution.ledger import OutcomeLedger, Partition
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
 
@@ -45,7 +45,7 @@ class OpenElections(Struct):
     is_unknown: bool = False
 
 
-class ElectionLedger:
+class ElectionLedger(OutcomeLedger):
     """The elections of one plan, during one run.
 
     ``open`` has the topics with elections left, ``queue`` the partitions of each request that was not sent yet, and
@@ -53,6 +53,7 @@ class ElectionLedger:
     """
 
     def __init__(self, plan: Plan, options: MoveOptions) -> None:
+        super().__init__()
         topics = [topic for topic in plan.actionable_topics() if topic.elections()]
         self.open = {
             topic.topic: OpenElections(topic, {each.partition: each for each in topic.elections()}) for topic in topics
@@ -64,7 +65,6 @@ class ElectionLedger:
         self.requests = 0
         self._options = options
         self._total, self._elected = len(wanted), 0
-        self._outcomes: deque[Outcome] = deque()
 
     def find_left(self, partitions: Iterable[Partition]) -> dict[str, list[LeaderChange]]:
         """Return the elections of these partitions that are left, by topic in order of name."""
@@ -109,11 +109,6 @@ class ElectionLedger:
         """End the work on a topic."""
         if self.open.pop(topic.plan.topic, None):
             self._outcomes.append(outcome)
-
-    def take_outcomes(self) -> Iterator[Outcome]:
-        """Yield the outcomes that were found since the last call."""
-        while self._outcomes:
-            yield self._outcomes.popleft()
 
     def pending_outcome(self, topic: OpenElections, cause: str) -> Outcome:
         """Return the outcome of a topic with elections left; ``cause`` counts where no partition has one."""

@@ -42,14 +42,65 @@ class OpenTopic(Struct):
     is_unknown: bool = False
 
 
-class MoveLedger:
+def carry_out(
+    plan: Plan, move: Callable[[], Iterator[Outcome]], elect: Callable[[], Iterator[Outcome]]
+) -> Iterator[Outcome]:
+    """Yield the outcomes of ``move``, then those of ``elect``, if the plan has such changes; raise what ended the run.
+
+    ``move`` also ends what an earlier run of the owner left, for a plan without moves.
+    """
+    topics = [*plan.actionable_topics()]
+    electing = [topic for topic in topics if topic.elections()]
+    has_own_batch = plan.batch is not None and plan.batch.owner == plan.owner
+    try:
+        # A plan of elections alone does not wait for the reassignments of other clients.
+        if not electing or has_own_batch or any(topic.moves() for topic in topics):
+            yield from move()
+    except TopiaristError:
+        yield from (Outcome(topic.topic, Result.SKIPPED) for topic in electing)
+        raise
+    if electing:
+        yield from elect()
+
+
+class OutcomeLedger:
+    """The outcomes of one run, in the order in which they are found."""
+
+    def __init__(self) -> None:
+        self._outcomes: deque[Outcome] = deque()
+
+    def take_outcomes(self) -> Iterator[Outcome]:
+        """Yield the outcomes that were found since the last call."""
+        while self._outcomes:
+            yield self._outcomes.popleft()
+
+    def run(self, steps: Iterable[None], unfinished: Callable[[], Iterable[Outcome]]) -> Iterator[Outcome]:
+        """Take all ``steps``, yielding outcomes after each, and then those of ``unfinished``.
+
+        Raises the error that ended the steps after the last outcome.
+        """
+        ended_by = None
+        try:
+            for _ in steps:
+                yield from self.take_outcomes()
+        except TopiaristError as error:
+            ended_by = error
+        yield from self.take_outcomes()
+        yield from unfinished()
+        if ended_by:
+            raise ended_by
+
+
+class MoveLedger(OutcomeLedger):
     """The moves of one plan, during one run.
 
     ``open`` has the topics with moves left, ``held`` the moves that wait for the health of their partitions, each with
     its cause, and ``in_flight`` the moves that were sent. ``blocked_by`` is what keeps the run from sending moves.
+    ``batches_sent`` counts the batches of this run, ``batches_before`` those of runs that it continues.
     """
 
     def __init__(self, plan: Plan, options: MoveOptions) -> None:
+        super().__init__()
         topics = [topic for topic in plan.actionable_topics() if topic.moves()]
         self.open = {
             topic.topic: OpenTopic(topic, {each.partition: each for each in topic.moves()}) for topic in topics
@@ -57,15 +108,39 @@ class MoveLedger:
         self.held: dict[Partition, tuple[ReplicaMove, str]] = {}
         self.in_flight: dict[Partition, ReplicaMove] = {}
         self.blocked_by = ""
+        self.batches_sent = self.batches_before = 0
         self._options = options
         self._planned_brokers: Mapping[int, Broker] = plan.assumptions().brokers
         self._total = sum(len(topic.moves()) for topic in topics)
         self._done = 0
         self._held_until: float | None = None
         self._finished: list[ReplicaMove] = []
-        self._outcomes: deque[Outcome] = deque()
         self._remarks: set[str] = set()
         self.new_remarks: list[str] = []
+
+    def execute(self, steps: Iterable[None], report: Callable[[], None], hint: str) -> Iterator[Outcome]:
+        """Yield one outcome for each topic with moves; raise the error that ended the steps after the last one.
+
+        ``report`` reports the progress. ``hint`` is the one of errors about moves in flight, which changes if there are
+        none.
+        """
+
+        def end() -> Iterator[Outcome]:
+            if self._finished:
+                report()
+            yield from self.unfinished_outcomes()
+
+        try:
+            yield from self.run(steps, end)
+        except TopiaristError as error:
+            if error.hint == hint and not (self.number or self.in_flight):
+                error.hint = HINT_NOTHING_SENT
+            raise
+
+    @property
+    def number(self) -> int:
+        """Return the number of the last batch that was sent."""
+        return self.batches_before + self.batches_sent
 
     def judge(
         self,
@@ -152,11 +227,6 @@ class MoveLedger:
         for key in [key for key in self.held if key[0] == name]:
             del self.held[key]
 
-    def take_outcomes(self) -> Iterator[Outcome]:
-        """Yield the outcomes that were found since the last call."""
-        while self._outcomes:
-            yield self._outcomes.popleft()
-
     def unfinished_outcomes(self) -> Iterator[Outcome]:
         """Yield the outcome of each topic with moves left, after the run."""
         for name, topic in self.open.items():
@@ -174,11 +244,6 @@ class MoveLedger:
             message = f"{len(moves) - len(topic.left)} of {format_count(len(moves), 'partition')} moved"
             message += f", {flying} in flight" if flying else f": {self.blocked_by}" if self.blocked_by else ""
             yield Outcome(name, Result.PENDING, Reason.MOVES_UNFINISHED, f"{message}; run again for the rest")
-
-    @property
-    def has_unreported_moves(self) -> bool:
-        """Return whether a move was finished since the last report."""
-        return bool(self._finished)
 
     def report(
         self,

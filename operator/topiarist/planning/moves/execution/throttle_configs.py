@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
 from topiarist.model.moves import UNLIMITED, BatchRecord, OwnThrottles, OwnValue, ReplicaMove
 from topiarist.planning.moves.execution.throttles import (
@@ -27,6 +28,7 @@ from topiarist.planning.moves.execution.throttles import (
     find_throttled_replicas,
     format_throttled_replicas,
 )
+from topiarist.text import format_count
 
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
@@ -35,6 +37,16 @@ _ALL_REPLICAS = "*"
 
 EntityConfigs = Mapping[str, Mapping[str, str]]
 """Config overrides by entity."""
+
+
+def require_rate(rate: int | None, moves: Iterable[ReplicaMove]) -> int:
+    """Return the rate of ``moves``; raise ``ThrottleMissing`` if replicas are copied and none is declared."""
+    if rate is not None:
+        return rate
+    if copies := sum(len(move.added) for move in moves):
+        message = f"{format_count(copies, 'replica')} to copy, and no throttle is declared"
+        raise TopiaristError(Reason.THROTTLE_MISSING, message, "set throttle in spec.moves of the Cluster")
+    return UNLIMITED
 
 
 class ThrottleUpdate(NamedTuple):
