@@ -19,7 +19,7 @@ from topiarist.model.plan import Risk, TopicPlan
 from topiarist.model.progress import TopicProgress
 from topiarist.model.run_options import RunOptions
 from topiarist.model.state import is_same_topic
-from topiarist.planning.unmanage import parse_unmanage_request, plan_unmanage
+from topiarist.planning.without_specs import parse_unmanage_request, plan_unmanage
 from topiarist.ports import WriteControl
 from topiarist.reconcile import apply_plan
 

@@ -16,7 +16,7 @@ from topiarist.cli.apply import execute
 from topiarist.kafka.names import TRANSACTIONS_TOPIC
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC
 from topiarist.model.spec import ClusterSpec
-from topiarist.planning.implied_topics import find_implied_topics
+from topiarist.planning.planner import find_implied_topics
 
 RECORDS = DEFAULT_RECORDS_TOPIC.name
 BOTH = (RECORDS, TRANSACTIONS_TOPIC)

@@ -21,11 +21,7 @@ from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.plan import Issue, MoveReplicas, TopicPlan, config_after
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
-from topiarist.planning.moves.requirements import (
-    KINDS_OF_PROTECTED_TOPICS,
-    find_low_replica_count,
-    find_missing_throttle,
-)
+from topiarist.planning.moves.topic import KINDS_OF_PROTECTED_TOPICS, find_low_replica_count, find_missing_throttle
 from topiarist.planning.risk import assess_moves
 
 

@@ -16,7 +16,7 @@ from topiarist.adapters.kafka_admin.write import chunk_result, writer
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.planning import preconditions
 from topiarist.planning.moves.execution import gate
-from topiarist.planning.moves.execution.standing import MoveStanding
+from topiarist.planning.moves.execution.gate import MoveStanding
 
 
 def _returns(module: Any, name: str, value: Any) -> Sequence[Patch]:

@@ -19,8 +19,8 @@ from topiarist.adapters.zookeeper.write import lock, transaction, write_context,
 from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType, build_operations
 from topiarist.model.outcome import Outcome, Result
 from topiarist.planning import preconditions
-from topiarist.planning.moves.execution import gate, throttle_configs
-from topiarist.planning.moves.execution.standing import MoveStanding
+from topiarist.planning.moves.execution import gate, throttles
+from topiarist.planning.moves.execution.gate import MoveStanding
 
 
 def _change_operations(change: Callable[[Operation], Operation | None]) -> Sequence[Patch]:
@@ -125,7 +125,7 @@ def _forget_own_throttles(needed: Any, current: Any, own: Any, *, final: bool) -
     return _update_throttles(needed, current, own if final else {}, final=final)
 
 
-_update_throttles = throttle_configs.update_throttles
+_update_throttles = throttles.update_throttles
 
 
 FAULTS = {

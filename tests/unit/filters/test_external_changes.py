@@ -17,7 +17,7 @@ from topiarist.model.run_options import ALL_TOPICS, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import AppliedSpec, OwnershipRecord, TopicState
 from topiarist.planning.planner import make_plan
-from topiarist.planning.simulate import simulate
+from topiarist.planning.preconditions import simulate
 
 DAY, WEEK = "86400000", "604800000"
 

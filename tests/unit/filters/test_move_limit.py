@@ -13,7 +13,7 @@ from topiarist.filters.move_limit import limit_moves
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
 from topiarist.model.plan import Plan
 from topiarist.model.spec import Budgets
-from topiarist.planning.simulate import simulate
+from topiarist.planning.preconditions import simulate
 from topiarist.runs.inputs import RunInputs
 
 ON = replace(PROD_CLUSTER, moves=MoveSettings(frozenset({MoveKind.FACTOR, MoveKind.ASSIGNMENT}), UNLIMITED))

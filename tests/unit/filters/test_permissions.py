@@ -22,7 +22,7 @@ from topiarist.filters.permissions import filter_changes, filter_unapproved
 from topiarist.model.plan import Change, Issue, Plan, Risk, TopicPlan, withhold
 from topiarist.model.run_options import ALL_TOPICS, RiskApproval, RunOptions
 from topiarist.model.state import OwnershipRecord
-from topiarist.planning.simulate import simulate
+from topiarist.planning.preconditions import simulate
 
 NO = Issue(Reason.DATA_LOSS, "not now")
 LOSS = RiskApproval(Risk.DATA_LOSS, ALL_TOPICS)

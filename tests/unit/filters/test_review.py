@@ -51,8 +51,7 @@ from topiarist.model.plan import (
 from topiarist.model.run_options import ALL_TOPICS, RiskApproval, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord
-from topiarist.planning.preconditions import APPLICABLE, check_plan
-from topiarist.planning.simulate import simulate
+from topiarist.planning.preconditions import APPLICABLE, check_plan, simulate
 
 many = examples(300)
 LOSSES = (RiskApproval(Risk.DATA_LOSS, ALL_TOPICS),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from support.builders import plan_single_topic, refusal_reasons, spec, state, topic
-from topiarist.planning.existing_problems import explain_stale_entry, stale_entry_warnings
+from topiarist.planning.builder import explain_stale_entry, stale_entry_warnings
 
 TOPICS = {"younger": topic("younger")}
 

@@ -32,9 +32,8 @@ from topiarist.model.plan import AddPartitions, Plan, Risk, TopicPlan, UpdateCon
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
-from topiarist.planning.preconditions import PlanValidity, Validity, check_preconditions
-from topiarist.planning.simulate import simulate
-from topiarist.planning.unmanage import UnmanageRequest, plan_unmanage
+from topiarist.planning.preconditions import PlanValidity, Validity, check_preconditions, simulate
+from topiarist.planning.without_specs import UnmanageRequest, plan_unmanage
 
 Foreign = Callable[[ClusterState], ClusterState]
 """A change of a cluster by another client."""

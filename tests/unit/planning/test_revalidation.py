@@ -9,8 +9,7 @@ from support.builders import change_kinds, plan, refusal_reasons, replica_lists,
 from topiarist.errors import Reason
 from topiarist.model.plan import Plan
 from topiarist.model.state import ClusterState, ReadError, WriteBlock
-from topiarist.planning.preconditions import revalidate
-from topiarist.planning.simulate import simulate
+from topiarist.planning.preconditions import revalidate, simulate
 
 ZSTD = {"compression.type": "zstd"}
 SEEN = state(

@@ -49,8 +49,8 @@ from topiarist.model.outcome import FreezeResult, Outcome
 from topiarist.model.plan import Issue, Plan
 from topiarist.model.progress import TopicProgress
 from topiarist.model.state import ClusterState, Freeze, TopicInspection, TopicState
-from topiarist.planning.implied_topics import FACTOR_SETTING, PARTITIONS_SETTING
 from topiarist.planning.moves.execution.ledger import carry_out
+from topiarist.planning.planner import FACTOR_SETTING, PARTITIONS_SETTING
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
 
 

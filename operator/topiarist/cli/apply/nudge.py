@@ -19,7 +19,7 @@ from topiarist.cli.name_completion import complete_topic
 from topiarist.cli.settings import Settings
 from topiarist.errors import Exit
 from topiarist.model.outcome import Result, worst_exit_code
-from topiarist.planning.nudge import NudgePlan, parse_topic_names, plan_nudge
+from topiarist.planning.without_specs import NudgePlan, parse_topic_names, plan_nudge
 from topiarist.ports import OpenCluster
 from topiarist.reconcile import read_cluster
 

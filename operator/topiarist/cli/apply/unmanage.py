@@ -16,7 +16,7 @@ from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.name_completion import complete_topic
 from topiarist.cli.settings import Settings
 from topiarist.model.plan import Plan
-from topiarist.planning.unmanage import UnmanageRequest, parse_unmanage_request, plan_unmanage
+from topiarist.planning.without_specs import UnmanageRequest, parse_unmanage_request, plan_unmanage
 from topiarist.ports import Cluster
 from topiarist.reconcile import read_cluster
 

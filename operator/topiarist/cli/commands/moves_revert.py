@@ -17,7 +17,7 @@ from topiarist.cli.clusters import ClusterSessions
 from topiarist.errors import Exit
 from topiarist.filters.budgets import enforce_budgets
 from topiarist.model.plan import Plan
-from topiarist.planning.moves.revert import plan_revert
+from topiarist.planning.without_specs import plan_revert
 from topiarist.ports import OpenCluster
 from topiarist.reconcile import read_cluster, refuse_unhealthy_moves
 from topiarist.runs.modes import match_clusters

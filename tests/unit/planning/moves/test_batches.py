@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topiarist.model.moves import BatchLimits, MoveType, ReplicaMove
-from topiarist.planning.moves.execution.batches import fill_window, make_batches
+from topiarist.planning.moves.execution.ledger import fill_window, make_batches
 from topiarist.planning.moves.execution.throttles import find_throttled_brokers, find_throttled_replicas
 
 LISTS = st.permutations(range(6)).flatmap(lambda ids: st.integers(1, 3).map(lambda width: tuple(ids[:width])))

@@ -10,8 +10,7 @@ from support.builders import RACKLESS_BROKERS, replica_lists, topic
 from topiarist.model.moves import LeaderChange
 from topiarist.model.plan import ElectLeaders, TopicPlan
 from topiarist.model.state import OwnershipRecord, PartitionState, Reassignment
-from topiarist.planning.moves.execution.election_gate import ElectionJudgement, judge_elections
-from topiarist.planning.moves.execution.gate import MovedTopic
+from topiarist.planning.moves.execution.gate import ElectionJudgement, MovedTopic, judge_elections
 from topiarist.planning.risk import assess_elections
 
 FIRST, LAST = LeaderChange(0, 2, 1), LeaderChange(2, 4, 3)

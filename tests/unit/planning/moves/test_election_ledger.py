@@ -9,9 +9,9 @@ from topiarist.model.moves import LeaderChange, MoveProgress, MoveSettings
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import ElectLeaders, Plan, TopicPlan
 from topiarist.model.state import PartitionState
-from topiarist.planning.moves.execution import election_ledger
-from topiarist.planning.moves.execution.election_ledger import ElectionLedger
+from topiarist.planning.moves.execution import ledger as election_ledger
 from topiarist.planning.moves.execution.gate import MovedTopic
+from topiarist.planning.moves.execution.ledger import ElectionLedger
 from topiarist.planning.risk import assess_elections
 from topiarist.ports import MoveOptions
 

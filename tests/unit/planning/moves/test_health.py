@@ -7,8 +7,7 @@ import pytest
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.state import LEADER_DURING_DELETE, NO_LEADER, PartitionState, Reassignment
-from topiarist.planning.moves.execution.health import find_health_problem
-from topiarist.planning.moves.execution.standing import MoveStanding, find_standing
+from topiarist.planning.moves.execution.gate import MoveStanding, find_health_problem, find_standing
 
 MOVE = ReplicaMove("orders", 4, (1, 2, 3), (1, 4, 3))
 LOWER = ReplicaMove("orders", 4, (1, 2, 3), (1, 2))

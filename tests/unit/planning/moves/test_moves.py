@@ -11,11 +11,15 @@ from hypothesis import strategies as st
 
 from topiarist.kafka.placement import AssignmentError, assign_replicas, prepare_brokers
 from topiarist.kafka.types import Broker, Replicas
-from topiarist.planning.moves.lists.drain import drain
-from topiarist.planning.moves.lists.factor import RaiseMethod, lower_factor, raise_factor
-from topiarist.planning.moves.lists.racks import repair_racks
-from topiarist.planning.moves.lists.replica_picker import ReplicaPicker
-from topiarist.planning.moves.lists.spread import spread
+from topiarist.planning.moves.planner import (
+    RaiseMethod,
+    ReplicaPicker,
+    drain,
+    lower_factor,
+    raise_factor,
+    repair_racks,
+    spread,
+)
 
 Lists = tuple[Replicas, ...]
 

@@ -8,8 +8,8 @@ from support.builders import cluster, plan, replica_lists, spec, state, topic
 from topiarist.model.moves import MoveKind, MoveSettings
 from topiarist.model.plan import MoveReplicas, Plan, TakeOwnership, UpdateConfig
 from topiarist.model.run_options import RunOptions
-from topiarist.planning.moves.phases import only_moves, without_moves
-from topiarist.planning.simulate import simulate
+from topiarist.planning.moves.leaders import only_moves, without_moves
+from topiarist.planning.preconditions import simulate
 
 DRAINING = cluster(
     "prod", cluster_id="ID", version=(3, 9), moves=MoveSettings(frozenset(MoveKind), 1000), drain_brokers=frozenset({6})

@@ -22,7 +22,7 @@ from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveSettings, ReplicaMove
 from topiarist.model.plan import MoveReplicas
 from topiarist.model.spec import ClusterSpec, TopicSpec
-from topiarist.planning.moves.execution.batches import make_batches
+from topiarist.planning.moves.execution.ledger import make_batches
 
 Lists = tuple[Replicas, ...]
 Topics = Mapping[str, Lists]

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from topiarist.kafka.placement import assign_replicas
 from topiarist.kafka.types import Broker, Replicas
-from topiarist.planning.moves.lists.replica_picker import ReplicaPicker
-from topiarist.planning.moves.lists.spread import is_uneven, kafka_bounds, spread
+from topiarist.planning.moves.planner import ReplicaPicker, is_uneven, kafka_bounds, spread
 
 Lists = tuple[Replicas, ...]
 

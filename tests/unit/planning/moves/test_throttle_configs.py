@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from topiarist.kafka.config_table import RATE_CONFIGS
 from topiarist.model.moves import UNLIMITED, BatchRecord, OwnThrottles, OwnValue, ReplicaMove
-from topiarist.planning.moves.execution.throttle_configs import (
+from topiarist.planning.moves.execution.throttles import (
     FOLLOWER_REPLICAS,
     LEADER_REPLICAS,
     find_needed_throttles,

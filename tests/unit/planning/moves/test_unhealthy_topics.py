@@ -13,7 +13,7 @@ from topiarist.errors import Reason
 from topiarist.model.moves import MoveKind, MoveSettings
 from topiarist.model.plan import MoveReplicas, Plan, UpdateConfig
 from topiarist.model.state import NO_LEADER, PartitionState, TopicInspection
-from topiarist.planning.moves.execution.health import (
+from topiarist.planning.moves.execution.gate import (
     effective_min_isr,
     find_topic_health_problem,
     withhold_unhealthy_moves,

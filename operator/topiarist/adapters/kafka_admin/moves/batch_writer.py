@@ -30,7 +30,7 @@ from topiarist.adapters.kafka_admin.write.chunk_requests import ANSWER_TIMEOUT_S
 from topiarist.adapters.kafka_admin.write.requests import build_alter_configs
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, OwnThrottles, ReplicaMove
-from topiarist.planning.moves.execution.throttle_configs import (
+from topiarist.planning.moves.execution.throttles import (
     EntityConfigs,
     find_needed_throttles,
     find_present_throttles,

@@ -29,8 +29,8 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import LeaderChange
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
-from topiarist.planning.moves.execution.election_gate import ElectionJudgement
-from topiarist.planning.moves.execution.election_ledger import HINT_ELECT_AGAIN, ElectionLedger, OpenElections
+from topiarist.planning.moves.execution.gate import ElectionJudgement
+from topiarist.planning.moves.execution.ledger import HINT_ELECT_AGAIN, ElectionLedger, OpenElections
 from topiarist.ports import MoveOptions
 
 

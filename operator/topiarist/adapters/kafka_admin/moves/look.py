@@ -42,8 +42,7 @@ from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.state import PartitionState, Reassignment, TopicState
-from topiarist.planning.moves.execution.gate import MovedTopic
-from topiarist.planning.moves.execution.health import effective_min_isr
+from topiarist.planning.moves.execution.gate import MovedTopic, effective_min_isr
 from topiarist.planning.moves.execution.stall import PartitionInFlight
 
 Found = TypeVar("Found")

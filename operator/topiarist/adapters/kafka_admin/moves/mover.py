@@ -33,10 +33,9 @@ from topiarist.errors import Reason
 from topiarist.model.moves import BatchRecord, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
-from topiarist.planning.moves.execution.batches import fill_window, make_batches
-from topiarist.planning.moves.execution.ledger import MoveLedger
+from topiarist.planning.moves.execution.ledger import MoveLedger, fill_window, make_batches
 from topiarist.planning.moves.execution.stall import StallWatch, find_blocker
-from topiarist.planning.moves.execution.throttle_configs import has_other_rate, require_rate
+from topiarist.planning.moves.execution.throttles import has_other_rate, require_rate
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
 from topiarist.throttle import sleep_unless_stopped

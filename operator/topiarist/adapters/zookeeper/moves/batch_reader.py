@@ -16,8 +16,7 @@ from topiarist.adapters.zookeeper.read.topic import TopicZnodes, decode_topic_st
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.state import PartitionState, ReadError, Reassignment
-from topiarist.planning.moves.execution.gate import MovedTopic
-from topiarist.planning.moves.execution.health import effective_min_isr
+from topiarist.planning.moves.execution.gate import MovedTopic, effective_min_isr
 
 StateZnodes = Mapping[tuple[str, int], Znode]
 """The state znodes of partitions that have one, by topic and partition."""

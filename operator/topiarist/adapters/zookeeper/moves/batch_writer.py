@@ -42,7 +42,7 @@ from topiarist.adapters.zookeeper.write.write_context import (
 )
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord, OwnThrottles, ReplicaMove
-from topiarist.planning.moves.execution.throttle_configs import (
+from topiarist.planning.moves.execution.throttles import (
     EntityConfigs,
     ThrottleUpdate,
     find_needed_throttles,

@@ -24,7 +24,7 @@ from topiarist.adapters.zookeeper.write.transaction import (
     set_or_create,
 )
 from topiarist.model.moves import BatchRecord
-from topiarist.planning.moves.execution.throttle_configs import EntityConfigs
+from topiarist.planning.moves.execution.throttles import EntityConfigs
 
 
 class BatchZnodes(NamedTuple):

@@ -27,7 +27,7 @@ from topiarist.adapters.zookeeper.read.topic import (
 from topiarist.kafka.types import KafkaVersion
 from topiarist.model.size_limits import SizeLimit
 from topiarist.model.state import ClusterState, DeletionRecord, OwnershipRecord, ReadError, TopicState
-from topiarist.planning.existing_problems import stale_entry_warnings as requested_warnings
+from topiarist.planning.builder import stale_entry_warnings as requested_warnings
 
 _TOPIC_IDS_SINCE: KafkaVersion = (2, 8)
 

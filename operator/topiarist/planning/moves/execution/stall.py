@@ -16,7 +16,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import UNLIMITED, RequestedReassignment
 from topiarist.model.state import Reassignment
-from topiarist.planning.existing_problems import StaleEntry, explain_stale_entry
+from topiarist.planning.builder import StaleEntry, explain_stale_entry
 from topiarist.text import format_count, printable
 
 _HINT_RUN_AGAIN = "what is in flight continues at the controller; run again to wait for it"

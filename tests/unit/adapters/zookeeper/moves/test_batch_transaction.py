@@ -18,11 +18,7 @@ from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
 from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType, TransactionTemplate, build_fence
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
-from topiarist.planning.moves.execution.throttle_configs import (
-    FOLLOWER_REPLICAS,
-    find_needed_throttles,
-    update_throttles,
-)
+from topiarist.planning.moves.execution.throttles import FOLLOWER_REPLICAS, find_needed_throttles, update_throttles
 
 ACL = ((31, "world", "anyone"),)
 PARENTS = ("/admin", "/admin/delete_topics", "/config/brokers", "/config/changes", "/config/topics", "/topiarist")

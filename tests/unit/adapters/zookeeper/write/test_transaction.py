@@ -23,7 +23,7 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan
-from topiarist.planning.unmanage import parse_unmanage_request, plan_unmanage
+from topiarist.planning.without_specs import parse_unmanage_request, plan_unmanage
 
 ACL: Acl = ((31, "world", "anyone"),)
 ACLS = dict.fromkeys(

@@ -27,7 +27,7 @@ from topiarist.model.plan import TopicPlan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.planning.planner import make_plan
-from topiarist.planning.unmanage import UnmanageRequest, plan_unmanage
+from topiarist.planning.without_specs import UnmanageRequest, plan_unmanage
 
 BROKER = Operation(OperationType.CHECK, "/brokers/ids/4")
 SET = Operation(OperationType.SET, "/brokers/topics/orders", b"{}", 5)
