@@ -16,7 +16,7 @@ from support.kafka.fake_cluster import (
     veto_topics,
 )
 from support.kafka.write_bench import Bench, results
-from topiarist.adapters.kafka_admin.write import chunk_requests, writer
+from topiarist.adapters.kafka_admin.write import chunks, writer
 from topiarist.errors import Reason
 from topiarist.model.outcome import Result
 
@@ -28,10 +28,10 @@ def bench() -> Bench:
 
 @pytest.fixture(autouse=True)
 def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_requests, "ANSWER_TIMEOUT_S", 0.3)
-    monkeypatch.setattr(chunk_requests, "OLD_LOOK_S", 0.3)
-    monkeypatch.setattr(chunk_requests, "QUOTA_WAIT_S", 0.3)
-    monkeypatch.setattr(chunk_requests, "_MIN_QUOTA_WAIT_MS", 10)
+    monkeypatch.setattr(chunks, "ANSWER_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(chunks, "OLD_LOOK_S", 0.3)
+    monkeypatch.setattr(chunks, "QUOTA_WAIT_S", 0.3)
+    monkeypatch.setattr(chunks, "_MIN_QUOTA_WAIT_MS", 10)
     monkeypatch.setattr(writer, "QUOTA_TIMEOUT_S", 0.5)
     monkeypatch.setattr(writer, "_LOOK_INTERVAL_S", 0.02)
 

@@ -23,8 +23,7 @@ from kafka.protocol.admin import (
 from support.kafka import controller_checks as checks
 from support.kafka.controller_checks import ACCEPTED, Verdict
 from support.kafka.releases import NEWEST, RELEASES, Offering
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Message
-from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Disconnected, Message
 from topiarist.kafka.types import Broker, Replicas
 
 

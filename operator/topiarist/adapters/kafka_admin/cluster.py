@@ -10,30 +10,32 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected, translate_errors
-from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest, translate_errors
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.moves.clear import clear_moves
-from topiarist.adapters.kafka_admin.moves.election import Elector
+from topiarist.adapters.kafka_admin.moves.batch_writer import clear_moves
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
-from topiarist.adapters.kafka_admin.moves.mover import Mover
-from topiarist.adapters.kafka_admin.read.broker_throttles import read_broker_throttles
+from topiarist.adapters.kafka_admin.moves.mover import Elector, Mover
 from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
-from topiarist.adapters.kafka_admin.read.partition_states import inspect, inspect_all
-from topiarist.adapters.kafka_admin.read.progress import poll_progress
-from topiarist.adapters.kafka_admin.read.recent_state import FirstLook, RecentState
 from topiarist.adapters.kafka_admin.read.refusals import find_not_offered, find_refusals
 from topiarist.adapters.kafka_admin.read.state import RecordsView, find_missing_for_records, read_state
 from topiarist.adapters.kafka_admin.read.sync import find_mode, read_quorum, sync
-from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader, read_again
+from topiarist.adapters.kafka_admin.read.topic_reader import (
+    FirstLook,
+    RecentState,
+    TopicReader,
+    inspect,
+    inspect_all,
+    poll_progress,
+    read_again,
+    read_broker_throttles,
+)
 from topiarist.adapters.kafka_admin.records.intents import resolve
 from topiarist.adapters.kafka_admin.records.left_records import LeftRecordsCheck, check_left_records
 from topiarist.adapters.kafka_admin.records.moved import merge_moved
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
-from topiarist.adapters.kafka_admin.write.ask_brokers import ask_brokers
-from topiarist.adapters.kafka_admin.write.writer import Writer
+from topiarist.adapters.kafka_admin.write.writer import Writer, ask_brokers
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.names import TRANSACTIONS_TOPIC
 from topiarist.kafka.types import ClusterMode

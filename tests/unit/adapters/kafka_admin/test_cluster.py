@@ -9,8 +9,8 @@ import pytest
 from support.builders import spec
 from support.kafka.fake_kafka import FakeKafka
 from support.kafka.memory_records import RECORDS
-from topiarist.adapters.kafka_admin.read import reassignments
-from topiarist.adapters.kafka_admin.write import chunk_requests, writer
+from topiarist.adapters.kafka_admin.read import sync
+from topiarist.adapters.kafka_admin.write import chunks, writer
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import ClusterMode
 from topiarist.model.outcome import FreezeResult, Result
@@ -34,10 +34,10 @@ CHANGED_BY = dict(zip(REQUESTS, ("new", "grown", "set", "old"), strict=True))
 
 @pytest.fixture(autouse=True)
 def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_requests, "ANSWER_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(chunk_requests, "OLD_LOOK_S", 0.05)
+    monkeypatch.setattr(chunks, "ANSWER_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(chunks, "OLD_LOOK_S", 0.05)
     monkeypatch.setattr(writer, "_LOOK_INTERVAL_S", 0.005)
-    monkeypatch.setattr(reassignments, "SETTLE_S", 0.0)
+    monkeypatch.setattr(sync, "LIST_SETTLE_S", 0.0)
 
 
 @pytest.fixture

@@ -15,27 +15,27 @@ from collections.abc import Callable, Mapping, Sequence
 
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.moves import requests
-from topiarist.adapters.kafka_admin.moves.look import MoveReader
-from topiarist.adapters.kafka_admin.moves.requests import Partition
+from topiarist.adapters.kafka_admin.moves import look
+from topiarist.adapters.kafka_admin.moves.look import MoveReader, Partition
 from topiarist.adapters.kafka_admin.read.configs import BROKER_RESOURCE, TOPIC_RESOURCE
 from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
-from topiarist.adapters.kafka_admin.write.answers import (
+from topiarist.adapters.kafka_admin.write.chunks import ANSWER_TIMEOUT_S
+from topiarist.adapters.kafka_admin.write.requests import (
     NOT_CONTROLLER,
     UNKNOWN_TOPIC,
     Element,
+    build_alter_configs,
     read_config_answer,
 )
-from topiarist.adapters.kafka_admin.write.chunk_requests import ANSWER_TIMEOUT_S
-from topiarist.adapters.kafka_admin.write.requests import build_alter_configs
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moves import BatchRecord, OwnThrottles, ReplicaMove
+from topiarist.model.moves import BatchRecord, ClearedMoves, OwnThrottles, ReplicaMove
 from topiarist.planning.moves.execution.throttles import (
     EntityConfigs,
     find_needed_throttles,
     find_present_throttles,
     update_throttles,
 )
+from topiarist.text import format_count
 
 HINT_CONTINUE = "moves that were sent continue at the controller; the next run waits for them"
 
@@ -87,10 +87,10 @@ class BatchWriter:
     def send_moves(self, moves: Sequence[ReplicaMove]) -> Mapping[Partition, Element]:
         """Send moves; return the element of each partition, without a code if it is not known whether they arrived."""
         asked = [(move.topic, move.partition) for move in moves]
-        answer = self.send(requests.build_reassignments(moves))
+        answer = self.send(look.build_reassignments(moves))
         if answer is None:
             return dict.fromkeys(asked, Element(None))
-        return requests.read_reassignments_answer(answer, asked)
+        return look.read_reassignments_answer(answer, asked)
 
     def send(self, request: Message, connection: Connection | None = None) -> Message | None:
         """Send a request once, to the controller if no ``connection`` is given; None if its outcome is not known.
@@ -198,3 +198,33 @@ def acquire_unless_stopped(records: RecordsStore, stop: Callable[[], bool]) -> R
         if error.reason is Reason.LOCKED and stop():
             return None
         raise
+
+
+# Clear what an ended run of moves left: put its throttles back, and delete the record of its moves.
+#
+# The next run of the same owner does this by itself. A user does it by hand if no run is going to continue.
+
+
+def clear_moves(session: Session, reader: MoveReader, records: RecordsStore) -> ClearedMoves | None:
+    """Clear the record of the moves under the lock; return None, with nothing written, if there is none.
+
+    Raises ``TopiaristError``: ReassignmentInProgress while a move of the record is in flight.
+    """
+    if records.read().moves is None:
+        return None
+    known = records.acquire(lambda: False)
+    try:
+        if known.moves is None:
+            return None
+        look = reader.look(())
+        moves = known.moves.moves
+        # A target of another client counts too: its brokers may copy the same replicas.
+        copying = [move for move in moves if look.target_of((move.topic, move.partition))]
+        if copying:
+            message = f"{format_count(len(copying), 'partition')} in flight: brokers copy, and need the throttles"
+            raise TopiaristError(Reason.REASSIGNMENT_IN_PROGRESS, message, HINT_CONTINUE)
+        remarks: dict[str, None] = {}
+        BatchWriter(session, reader, records, known.moves, remarks.setdefault).end()
+        return ClearedMoves(known.moves, tuple(remarks))
+    finally:
+        records.release()

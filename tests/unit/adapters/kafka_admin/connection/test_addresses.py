@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from topiarist.adapters.kafka_admin.connection.addresses import (
+from topiarist.adapters.kafka_admin.connection.connector import (
     format_address,
     parse_bootstrap_servers,
     run_with_deadline,

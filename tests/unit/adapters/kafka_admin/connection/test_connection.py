@@ -17,9 +17,9 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     Connection,
     Disconnected,
     Features,
+    UnsupportedRequest,
     translate_errors,
 )
-from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
 from topiarist.errors import Reason, TopiaristError
 from unit.adapters.kafka_admin.scripted_session import FakeTime
 

@@ -10,10 +10,9 @@ import pytest
 
 from topiarist.adapters import tls
 from topiarist.adapters.kafka_admin.connection import connector as connector_module
-from topiarist.adapters.kafka_admin.connection.addresses import format_address, share
 from topiarist.adapters.kafka_admin.connection.authentication import LoginRefused
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
-from topiarist.adapters.kafka_admin.connection.connector import Connector, RefusedByCluster
+from topiarist.adapters.kafka_admin.connection.connector import Connector, RefusedByCluster, format_address, share
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword
 from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, reply
@@ -113,7 +112,7 @@ def peers(monkeypatch: pytest.MonkeyPatch) -> Peers:
     peers = Peers()
     PEERS[:] = [peers]
     monkeypatch.setattr(connector_module, "time", peers.clock)
-    monkeypatch.setattr("topiarist.adapters.kafka_admin.connection.addresses.time", peers.clock)
+    monkeypatch.setattr("topiarist.adapters.kafka_admin.connection.connector.time", peers.clock)
     monkeypatch.setattr(connector_module, "open_sockets", peers.open_sockets)
     monkeypatch.setattr(connector_module, "Connection", Connected)
     monkeypatch.setattr(connector_module, "_identify", lambda address: peers.other)

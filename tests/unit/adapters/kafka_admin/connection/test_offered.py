@@ -8,7 +8,7 @@ import pytest
 from kafka.protocol.admin import CreateTopicsRequest, DeleteTopicsRequest, DescribeGroupsRequest, ElectLeadersRequest
 from kafka.protocol.producer.transaction import EndTxnRequest
 
-from topiarist.adapters.kafka_admin.connection.offered import (
+from topiarist.adapters.kafka_admin.connection.connection import (
     UnsupportedRequest,
     Versions,
     choose_version,

@@ -16,12 +16,11 @@ from msgspec.structs import replace
 
 from support.kafka.records_in_memory import RecordsInMemory
 from topiarist import throttle
-from topiarist.adapters.kafka_admin.connection.topic_ids import encode_topic_id
+from topiarist.adapters.kafka_admin.connection.connection import encode_topic_id
 from topiarist.adapters.kafka_admin.moves import look as look_module
 from topiarist.adapters.kafka_admin.moves import mover as mover_module
-from topiarist.adapters.kafka_admin.moves.election import Elector
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
-from topiarist.adapters.kafka_admin.moves.mover import Mover
+from topiarist.adapters.kafka_admin.moves.mover import Elector, Mover
 from topiarist.adapters.kafka_admin.records.values import TopicRecord
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import (

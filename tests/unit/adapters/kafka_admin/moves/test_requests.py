@@ -9,8 +9,8 @@ from kafka.protocol.admin import (
     ElectLeadersResponse,
 )
 
-from topiarist.adapters.kafka_admin.moves import requests
-from topiarist.adapters.kafka_admin.write.answers import Element
+from topiarist.adapters.kafka_admin.moves import look
+from topiarist.adapters.kafka_admin.write.requests import Element
 from topiarist.model.moves import ReplicaMove
 
 MOVES = (ReplicaMove("b", 1, (1,), (2, 1)), ReplicaMove("a", 0, (1, 2), (2, 1)), ReplicaMove("b", 0, (1,), (2,)))
@@ -19,7 +19,7 @@ MOVES = (ReplicaMove("b", 1, (1,), (2, 1)), ReplicaMove("a", 0, (1, 2), (2, 1)),
 def test_moves_are_grouped_by_topic() -> None:
     """Both versions of the request have all targets."""
     for version in (0, 1):
-        sent = requests.build_reassignments(MOVES).encode(version=version)
+        sent = look.build_reassignments(MOVES).encode(version=version)
         request = AlterPartitionReassignmentsRequest.decode(sent, version=version)
         found = {
             (topic.name, each.partition_index): each.replicas for topic in request.topics for each in topic.partitions
@@ -37,15 +37,15 @@ def test_each_partition_of_an_answer_is_read() -> None:
         throttle_time_ms=0, error_code=0, error_message=None, responses=responses
     )
     asked = [("b", 0), ("b", 1)]
-    found = requests.read_reassignments_answer(answer, asked)
+    found = look.read_reassignments_answer(answer, asked)
     assert found == {("b", 0): Element(39, "no broker 2"), ("b", 1): Element(None)}
     answer.error_code, answer.error_message = 31, "denied"
-    assert requests.read_reassignments_answer(answer, asked) == dict.fromkeys(asked, Element(31, "denied"))
+    assert look.read_reassignments_answer(answer, asked) == dict.fromkeys(asked, Element(31, "denied"))
 
 
 def test_elections() -> None:
     """Each partition has its element."""
-    sent = requests.build_elections([("b", 1), ("a", 0), ("b", 0)]).encode(version=2)
+    sent = look.build_elections([("b", 1), ("a", 0), ("b", 0)]).encode(version=2)
     request = ElectLeadersRequest.decode(sent, version=2)
     assert [(each.topic, each.partitions) for each in request.topic_partitions] == [("a", [0]), ("b", [0, 1])]
     result = ElectLeadersResponse.ReplicaElectionResult
@@ -53,7 +53,7 @@ def test_elections() -> None:
         result(topic="b", partition_result=[result.PartitionResult(partition_id=1, error_code=84, error_message=None)])
     ]
     answer = ElectLeadersResponse(throttle_time_ms=0, error_code=0, replica_election_results=results)
-    assert requests.read_elections_answer(answer, [("a", 0), ("b", 1)]) == {
+    assert look.read_elections_answer(answer, [("a", 0), ("b", 1)]) == {
         ("a", 0): Element(None),
         ("b", 1): Element(84),
     }

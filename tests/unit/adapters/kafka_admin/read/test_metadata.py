@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.protocol.metadata import MetadataResponse
 
-from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID, decode_topic_id, encode_topic_id
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, decode_topic_id, encode_topic_id
 from topiarist.adapters.kafka_admin.read.metadata import (
     PartitionMetadata,
     TopicMetadata,

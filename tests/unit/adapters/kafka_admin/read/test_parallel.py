@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
-from topiarist.adapters.kafka_admin.read.parallel import MAX_MORE_CONNECTIONS, no_more, read_in_parallel
+from topiarist.adapters.kafka_admin.read.configs import MAX_MORE_CONNECTIONS, no_more, read_in_parallel
 
 FIRST: Any = "first"
 PARTS = list(range(40))

@@ -7,15 +7,20 @@ from typing import Any
 import pytest
 from kafka.protocol.admin import DescribeConfigsResponse
 
-from topiarist.adapters.kafka_admin.read import reassignments as reassignments_module
+from topiarist.adapters.kafka_admin.read import sync as reassignments_module
 from topiarist.adapters.kafka_admin.read import sync as sync_module
-from topiarist.adapters.kafka_admin.read.broker_throttles import read_broker_throttles
 from topiarist.adapters.kafka_admin.read.configs import BATCH_SIZE, read_known_configs, read_overrides
 from topiarist.adapters.kafka_admin.read.metadata import decode_metadata, read_metadata, read_topic_id_errors
-from topiarist.adapters.kafka_admin.read.partition_states import inspect, inspect_all
-from topiarist.adapters.kafka_admin.read.progress import poll_progress
-from topiarist.adapters.kafka_admin.read.reassignments import ReassignmentsWatch, read_reassignments, target_of
-from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader, is_unchanged, read_again
+from topiarist.adapters.kafka_admin.read.sync import ReassignmentsWatch, read_reassignments, target_of
+from topiarist.adapters.kafka_admin.read.topic_reader import (
+    TopicReader,
+    inspect,
+    inspect_all,
+    is_unchanged,
+    poll_progress,
+    read_again,
+    read_broker_throttles,
+)
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
 from topiarist.model.state import PartitionState, Reassignment, TopicState

@@ -8,9 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from support.builders import state, topic
-from topiarist.adapters.kafka_admin.read import recent_state
-from topiarist.adapters.kafka_admin.read.recent_state import MAX_AGE_S, FirstLook, RecentState
-from topiarist.adapters.kafka_admin.read.topic_reader import Look
+from topiarist.adapters.kafka_admin.read import topic_reader
+from topiarist.adapters.kafka_admin.read.topic_reader import MAX_AGE_S, FirstLook, Look, RecentState
 from topiarist.kafka.types import KnownConfig
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError
 from unit.adapters.kafka_admin.scripted_session import FakeTime, reply
@@ -25,7 +24,7 @@ NEW_LOOK = Look({}, {}, {}, (4, 0))
 def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
     """Replace the time of the module."""
     clock = FakeTime()
-    monkeypatch.setattr(recent_state, "time", clock)
+    monkeypatch.setattr(topic_reader, "time", clock)
     return clock
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from kafka.protocol.metadata import MetadataResponse
 
-from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
-from topiarist.adapters.kafka_admin.read import reassignments as reassignments_module
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID
+from topiarist.adapters.kafka_admin.read import sync as reassignments_module
 from topiarist.adapters.kafka_admin.read import sync as sync_module
 from topiarist.adapters.kafka_admin.read.state import RecordsView, read_state
 from topiarist.adapters.kafka_admin.read.sync import MIN_VERSION

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID, decode_topic_id, encode_topic_id
-from topiarist.adapters.kafka_admin.write.answers import (
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, decode_topic_id, encode_topic_id
+from topiarist.adapters.kafka_admin.write.requests import (
     Certainty,
     Element,
     Right,

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from support.builders import refusal_reasons, spec
 from support.kafka.fake_cluster import answer_code, leave_out, lose_request, veto_topics
 from support.kafka.write_bench import Bench
-from topiarist.adapters.kafka_admin.write.ask_brokers import ask_brokers
+from topiarist.adapters.kafka_admin.write.writer import ask_brokers
 from topiarist.cli.formats import format_plans
 from topiarist.cli.settings import Settings
 from topiarist.errors import Reason, TopiaristError

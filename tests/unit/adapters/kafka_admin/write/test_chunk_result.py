@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from topiarist.adapters.kafka_admin.write.answers import Element
-from topiarist.adapters.kafka_admin.write.chunk_requests import Kind, TopicWrite
-from topiarist.adapters.kafka_admin.write.chunk_result import FinalRecord, build_partial_record, find_result
+from topiarist.adapters.kafka_admin.write.chunks import FinalRecord, Kind, TopicWrite, build_partial_record, find_result
+from topiarist.adapters.kafka_admin.write.requests import Element
 from topiarist.model.outcome import Result
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
