@@ -28,7 +28,7 @@ from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.adapters.zookeeper.connection.session import PendingReply, Session
-from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
+from topiarist.adapters.zookeeper.write.transaction import MultiRequest
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Result
 from topiarist.model.state import OwnershipRecord

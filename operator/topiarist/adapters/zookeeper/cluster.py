@@ -10,12 +10,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from topiarist.adapters.zookeeper.connection.session import open_session, translate_errors
-from topiarist.adapters.zookeeper.read.broker_throttles import read_broker_throttles
-from topiarist.adapters.zookeeper.read.cluster_metadata import read_metadata
-from topiarist.adapters.zookeeper.read.partition_states import inspect, inspect_all
-from topiarist.adapters.zookeeper.read.progress import poll_progress
+from topiarist.adapters.zookeeper.read.cluster_metadata import DecodeCache, read_metadata
+from topiarist.adapters.zookeeper.read.partition_states import (
+    inspect,
+    inspect_all,
+    poll_progress,
+    read_broker_throttles,
+)
 from topiarist.adapters.zookeeper.read.state import read_state
-from topiarist.adapters.zookeeper.read.topic import DecodeCache
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.credentials import ANONYMOUS, Credentials
 from topiarist.model.moved_records import ClosedRecords, LeftRecords
@@ -168,7 +170,7 @@ class ZooKeeperCluster:
 
     def clear_moves(self) -> ClearedMoves | None:
         """Put the throttles of the last batch back under the lock, and delete its record."""
-        from topiarist.adapters.zookeeper.moves.clear import clear_moves
+        from topiarist.adapters.zookeeper.moves.batch_writer import clear_moves
 
         with translate_errors(self._session):
             return clear_moves(self._session, self._writer_settings)
@@ -178,7 +180,7 @@ class ZooKeeperCluster:
 
         A freeze of a user other than ``by`` is changed only with ``force``.
         """
-        from topiarist.adapters.zookeeper.write.freeze import set_freeze
+        from topiarist.adapters.zookeeper.write.lock import set_freeze
 
         with translate_errors(self._session):
             return set_freeze(self._session, freeze, by=by, force=force)

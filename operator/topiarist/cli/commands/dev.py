@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from topiarist.adapters.atomic_files import write_folder
-from topiarist.adapters.devcluster import demo, seed
+from topiarist.adapters.devcluster import seed, simulated_kafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.cli import options, terminal
 from topiarist.text import quote
@@ -71,7 +71,11 @@ Examples:
     help="New folder for the sample manifests. Default: a folder that is removed at the end.",
 )
 @options.option(
-    "--name", default=demo.CLUSTER_NAME, callback=_check_name, show_default=True, help="Name of the Cluster document."
+    "--name",
+    default=simulated_kafka.CLUSTER_NAME,
+    callback=_check_name,
+    show_default=True,
+    help="Name of the Cluster document.",
 )
 @options.option(
     "--port", type=click.IntRange(1, 65_535), metavar="PORT", help="Port of ZooKeeper. Default: any free port."
@@ -85,8 +89,8 @@ def command(manifests: Path | None, name: str, port: int | None) -> None:
         raise click.UsageError(f"{manifests} already exists: give a folder that does not exist")
     with tempfile.TemporaryDirectory(prefix="topiarist-dev-") as temporary, EmbeddedZooKeeper(port=port) as server:
         folder, cluster_id = manifests or Path(temporary, "manifests"), seed.new_topic_id()
-        with demo.run_cluster(f"{server.connect}/kafka", cluster_id) as cluster:
-            write_folder(folder, demo.render_manifests(name, cluster.connect, cluster_id))
+        with simulated_kafka.run_cluster(f"{server.connect}/kafka", cluster_id) as cluster:
+            write_folder(folder, simulated_kafka.render_manifests(name, cluster.connect, cluster_id))
             terminal.print_result(_WELCOME_TEXT.format(connect=cluster.connect, manifests=folder, name=name))
             stopped = threading.Event()
             for number in (signal.SIGINT, signal.SIGTERM):

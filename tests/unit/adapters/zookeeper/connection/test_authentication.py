@@ -9,7 +9,7 @@ import pytest
 from kazoo.exceptions import AuthFailedError
 
 from support.secret_scanner import register_secret
-from topiarist.adapters.zookeeper.connection import sasl
+from topiarist.adapters.zookeeper.connection import authentication
 from topiarist.adapters.zookeeper.connection.authentication import Authenticator
 from topiarist.errors import Location, Reason
 from topiarist.model.credentials import Credentials, SecretReference, UserPassword
@@ -32,8 +32,8 @@ def knowing(token: bytes) -> bytes:
     """A server that has the password."""
     if not token:
         return CHALLENGE
-    nonce = sasl.parse_fields(token)[b"cnonce"].decode()
-    return b"rspauth=" + sasl.build_response(CHALLENGE, "kafka", SECRET, nonce).server_proof
+    nonce = authentication.parse_fields(token)[b"cnonce"].decode()
+    return b"rspauth=" + authentication.build_response(CHALLENGE, "kafka", SECRET, nonce).server_proof
 
 
 def refusing(token: bytes) -> bytes:

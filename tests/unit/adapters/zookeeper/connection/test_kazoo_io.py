@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from topiarist.adapters.zookeeper.connection.authentication import Authenticator
-from topiarist.adapters.zookeeper.connection.kazoo_io import BufferedHandler, BufferedSocket, WakeupPipe
+from topiarist.adapters.zookeeper.connection.session import BufferedHandler, BufferedSocket, WakeupPipe
 from topiarist.model.credentials import Credentials
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from topiarist.adapters.zookeeper.codec import configs
 from topiarist.adapters.zookeeper.connection.session import Session
-from topiarist.adapters.zookeeper.moves import batch_reader
-from topiarist.adapters.zookeeper.moves.batch_reader import (
+from topiarist.adapters.zookeeper.moves import batch_writer
+from topiarist.adapters.zookeeper.moves.batch_writer import (
     StateZnodes,
     decode_entity_configs,
     decode_lists,
@@ -20,7 +20,7 @@ from topiarist.adapters.zookeeper.moves.batch_reader import (
     read_partition_states,
 )
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
-from topiarist.adapters.zookeeper.read.topic import TopicZnodes
+from topiarist.adapters.zookeeper.read.cluster_metadata import TopicZnodes
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
 from topiarist.model.state import PartitionState, Reassignment
@@ -95,7 +95,7 @@ class Answers:
             self.paths = list(paths)
             return iter(answers)
 
-        monkeypatch.setattr(batch_reader, "read_znodes", read)
+        monkeypatch.setattr(batch_writer, "read_znodes", read)
 
     def read_states(self) -> StateZnodes:
         """Return the states of ``orders``, which was created at transaction 7."""

@@ -8,14 +8,14 @@ import pytest
 
 from topiarist.adapters.zookeeper.codec import configs, paths
 from topiarist.adapters.zookeeper.codec.moves import decode_batch_record, encode_batch_record
-from topiarist.adapters.zookeeper.moves.transaction import (
+from topiarist.adapters.zookeeper.moves.batch_writer import (
     BatchZnodes,
     build_batch_operations,
     build_end_operations,
     build_throttle_operations,
 )
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
-from topiarist.adapters.zookeeper.read.topic import TopicZnodes
+from topiarist.adapters.zookeeper.read.cluster_metadata import TopicZnodes
 from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType, TransactionTemplate, build_fence
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
 from topiarist.planning.moves.execution.throttles import FOLLOWER_REPLICAS, find_needed_throttles, update_throttles

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from topiarist.adapters.zookeeper.codec import paths
-from topiarist.adapters.zookeeper.moves.batch_reader import JudgedZnodes
-from topiarist.adapters.zookeeper.moves.election_transaction import build_election_operations
+from topiarist.adapters.zookeeper.moves.batch_writer import JudgedZnodes
+from topiarist.adapters.zookeeper.moves.election import build_election_operations
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
-from topiarist.adapters.zookeeper.read.topic import TopicZnodes
+from topiarist.adapters.zookeeper.read.cluster_metadata import TopicZnodes
 from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType, TransactionTemplate, build_fence
 
 ACL = ((31, "world", "anyone"),)

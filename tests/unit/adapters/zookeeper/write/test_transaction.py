@@ -9,7 +9,7 @@ import pytest
 from support.states import cluster, spec, spread_replicas, topic
 from topiarist.adapters.zookeeper.codec import configs, own_znodes, paths, topics
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
-from topiarist.adapters.zookeeper.read.topic import TopicZnodes
+from topiarist.adapters.zookeeper.read.cluster_metadata import TopicZnodes
 from topiarist.adapters.zookeeper.write.transaction import (
     Acl,
     Operation,

@@ -18,7 +18,7 @@ from kazoo.exceptions import (
 
 from support.states import cluster, spec, topic
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
-from topiarist.adapters.zookeeper.read.topic import TopicZnodes
+from topiarist.adapters.zookeeper.read.cluster_metadata import TopicZnodes
 from topiarist.adapters.zookeeper.write import transaction
 from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType, TransactionTemplate, build_fence
 from topiarist.errors import Reason

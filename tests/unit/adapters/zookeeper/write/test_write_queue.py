@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from topiarist.adapters.zookeeper.connection.session import MAX_DISCONNECTS
-from topiarist.adapters.zookeeper.write.write_queue import MAX_ATTEMPTS, TopicWrite, WriteQueue
+from topiarist.adapters.zookeeper.write.writer import MAX_ATTEMPTS, TopicWrite, WriteQueue
 from topiarist.model.outcome import Outcome
 from topiarist.model.plan import CreateTopic, TopicPlan, UpdateConfig
 
