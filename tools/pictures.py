@@ -21,10 +21,10 @@ from io import StringIO
 from pathlib import Path
 from typing import NamedTuple
 
+from demo import MANIFESTS
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
-from simulated_kafka import MANIFESTS
 
 from topiarist.adapters.devcluster import simulated_kafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper

@@ -16,8 +16,9 @@ To add a topic config of a new Kafka version, such as 4.5:
    ``make check``.
 
 A manifest may use the config where ``Cluster.spec.kafkaVersion`` has it. To support a new version, raise
-``MAX_KAFKA_VERSION`` and ``KAFKA_VERSIONS`` in ``kafka/types.py`` and add the version to the enum of ``kafkaVersion``
-in ``schemas/cluster.json``.
+``MAX_KAFKA_VERSION`` and ``KAFKA_VERSIONS`` in ``kafka/types.py``, add the version to the enum of ``kafkaVersion``
+in ``schemas/cluster.json``, and its first ``metadata.version`` to ``VERSIONS_BY_LEVEL`` in
+``adapters/kafka_admin/read/sync.py``.
 """
 
 from __future__ import annotations

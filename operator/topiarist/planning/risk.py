@@ -4,6 +4,10 @@
 asked, the value in effect without an override is often unknown. Then the worse case counts. (With
 ``log.retention.ms=-1`` on the brokers, adding Kafka's documented default as an override deletes every old message.)
 Cluster-wide dynamic settings, ``Cluster.spec.brokerConfig`` and the brokers themselves make the value known.
+
+A new risk of a config is a value in its row of ``RISK_TABLE``, with rows in ``MATRIX`` of ``test_risk.py``; every
+config of ``config_table`` has a row. The risk of a new kind of change is an ``assess_`` function here. Kinds with a
+risk that depends on the topic at the moment of the write are in ``reassess`` and ``describe_increase`` as well.
 """
 
 from __future__ import annotations
@@ -19,10 +23,8 @@ from topiarist.model.moves import LeaderChange, ReplicaMove
 from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, Change, Risk, RiskAssessment, UpdateConfig
 from topiarist.text import format_count, humanize_bytes, humanize_duration
 
-# The risk of a change of each topic config, in both directions, with its reason: data without rules.
-#
-# Every config of ``config_table`` is here. ``risk`` reads this table, and ``docs/risks.md`` shows it. A reason that
-# applies only to large changes has a ``min_factor``.
+# The risk of a change of each topic config, in both directions, with its reason: data without rules. ``docs/risks.md``
+# shows this table. A reason that applies only to large changes has a ``min_factor``.
 
 SAFE, DISRUPTIVE, DATA_LOSS = Risk.SAFE, Risk.DISRUPTIVE, Risk.DATA_LOSS
 

@@ -6,7 +6,6 @@ The methods that write import what they need when they are called: most runs fin
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from topiarist.adapters.zookeeper.connection.session import open_session, translate_errors
@@ -62,9 +61,7 @@ class ZooKeeperCluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:

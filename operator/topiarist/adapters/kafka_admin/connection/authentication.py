@@ -2,6 +2,9 @@
 
 The messages of the mechanisms are those of kafka-python; the exchange is topiarist's own, because the library turns a
 wrong password into a timeout.
+
+A new mechanism is a value of ``SaslMechanism`` (or a class beside ``SaslOAuth``) in ``model/access.py``, its fields in
+``schemas/cluster.json``, and its messages in a function beside ``_make_password_exchange``.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ WARNING_MIGRATING = "the metadata may be some seconds old: brokers in ZooKeeper 
 MIN_VERSION: KafkaVersion = (2, 8)
 """The oldest Kafka version that is reached this way: older brokers have no topic ids."""
 
-_VERSIONS_BY_LEVEL: tuple[tuple[int, KafkaVersion], ...] = (
+VERSIONS_BY_LEVEL: tuple[tuple[int, KafkaVersion], ...] = (
     *((1, (3, 0)), (7, (3, 3)), (8, (3, 4)), (9, (3, 5)), (12, (3, 6)), (15, (3, 7)), (20, (3, 8)), (21, (3, 9))),
     *((22, (4, 0)), (26, (4, 1)), (28, (4, 2)), (30, (4, 3)), (31, (4, 4))),
 )
@@ -238,7 +238,7 @@ def find_version(versions: Message) -> KafkaVersion:
     """Return the Kafka version of the broker that gave this ApiVersions answer, by the metadata that it can read."""
     features = versions.supported_features or []
     level = next((each.max_version for each in features if each.name == _METADATA_VERSION), 0)
-    return max((version for first, version in _VERSIONS_BY_LEVEL if first <= level), default=MIN_VERSION)
+    return max((version for first, version in VERSIONS_BY_LEVEL if first <= level), default=MIN_VERSION)
 
 
 # Read the reassignments in progress, which the controller lists with the replicas that it adds and removes.

@@ -10,6 +10,7 @@ from topiarist.adapters.kafka_admin.connection.connection import Features
 from topiarist.adapters.kafka_admin.read import sync as sync_module
 from topiarist.adapters.kafka_admin.read.sync import (
     MIN_VERSION,
+    VERSIONS_BY_LEVEL,
     WARNING_MIGRATING,
     WARNING_NO_PROOF,
     WARNING_UNSYNCED,
@@ -24,7 +25,7 @@ from topiarist.adapters.kafka_admin.read.sync import (
     sync,
 )
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.types import ClusterMode, KafkaVersion
+from topiarist.kafka.types import KAFKA_VERSIONS, ClusterMode, KafkaVersion
 from unit.adapters.kafka_admin.scripted_session import LOST, NOT_SENT, FakeTime, ScriptedSession, reply
 
 QUORUM_KEY, UPDATE_METADATA = 55, 6
@@ -227,3 +228,10 @@ def test_versions(level: int, version: KafkaVersion) -> None:
 def test_a_broker_without_features() -> None:
     """It is as old as the oldest that is supported."""
     assert find_version(reply(supported_features=None)) == MIN_VERSION == (2, 8)
+
+
+def test_each_version_with_features_has_a_level() -> None:
+    """A broker of a supported version counts as no older one: each version since Kafka 3.3 has its first level."""
+    levels = [level for level, _ in VERSIONS_BY_LEVEL]
+    assert levels == sorted(levels)
+    assert [version for _, version in VERSIONS_BY_LEVEL[1:]] == [each for each in KAFKA_VERSIONS if each >= (3, 3)]
