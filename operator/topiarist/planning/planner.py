@@ -13,8 +13,8 @@ exception; all other changes are still made. ::
     yes                     the run's owner     no              nothing
     yes                     the run's owner     yes             add partitions, update config
 
-``create`` plans topics that do not exist, ``diff`` compares the fields of existing topics, and ``existing_problems``
-reports problems that no change fixes. ``simulate`` computes the state after the plan; ``filters`` removes changes.
+``diff`` plans topics that do not exist and compares the fields of existing topics, and ``builder`` reports problems
+that no change fixes. ``simulate`` computes the state after the plan; ``filters`` removes changes.
 ``reconcile``, the operator and ``drift`` call this module.
 """
 
@@ -96,7 +96,7 @@ def find_implied_topics(state: ClusterState, cluster: ClusterSpec) -> tuple[Impl
 # Warnings about drained brokers that are not empty after the plan, or that return with old logs.
 #
 # A refused topic says by itself that it stays on a drained broker. Topics without a manifest are in no plan, so their
-# replicas are only counted. ``planning/planner.py`` calls this module.
+# replicas are only counted.
 
 
 def find_drain_warnings(

@@ -34,9 +34,7 @@ from topiarist.text import format_count, quote, shorten_list
 
 # Plans to unmanage topics: remove their ownership records and leave everything of Kafka's unchanged.
 #
-# The result is an ordinary ``Plan``, so a write block applies to it, ``simulate`` can apply it in memory, and it is
-# printed and written like every plan. Deletion records and stale records are removed too, because a record needs no
-# topic to be released. ``cli.apply.unmanage`` calls this module.
+# Deletion records and stale records are removed too, because a record needs no topic to be released.
 
 _GLOB_CHARACTERS = frozenset("*?[]!")
 

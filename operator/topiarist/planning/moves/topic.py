@@ -1,8 +1,8 @@
 """Adds the moves of one topic to its plan, or the refusals that say why it is not moved.
 
 ``planning/diff.py`` calls ``find_moves`` first: growth and a higher ``min.insync.replicas`` wait for the moves. The
-checks of partition states (leaders, in-sync replicas) need more reads, so ``health`` makes them later, for the topics
-that the plan moves.
+checks of partition states (leaders, in-sync replicas) need more reads, so ``execution.gate`` makes them later, for the
+topics that the plan moves.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from topiarist.text import format_count, shorten_list
 
 # Requirements of moves that a plan checks when it is made, and again when a saved plan is applied.
 #
-# ``topic`` beside this module calls the functions for a new plan, ``filters/move_review.py`` for a saved one.
+# ``find_move_problem`` calls the functions for a new plan, ``filters/move_review.py`` for a saved one.
 
 KINDS_OF_PROTECTED_TOPICS = frozenset({MoveKind.DRAIN, MoveKind.RACKS})
 """The kinds of moves that ``spec.moves.protected`` permits for internal and protected topics."""

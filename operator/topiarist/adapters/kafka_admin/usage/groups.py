@@ -100,7 +100,7 @@ def _read(form: str, data: bytes, position: int) -> int:
 
 # The requests of one read of usage: each to one broker, within one time limit, and with what was not answered noted.
 #
-# ``groups``, ``offsets`` and ``sizes`` send through ``UsageRequests``. A broker that is away, or lacks a right, must
+# groups, offsets and sizes are asked for through ``UsageRequests``. A broker that is away, or lacks a right, must
 # not end a snapshot: what it would have said is not known then, and ``problems`` names the request.
 
 TIME_LIMIT_S = 60.0

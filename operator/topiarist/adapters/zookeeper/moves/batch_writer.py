@@ -92,6 +92,16 @@ def read_partition_states(session: Session, nodes: Iterable[TopicZnodes]) -> Sta
     return states
 
 
+def read_judged(session: Session, names: Sequence[str]) -> JudgedZnodes:
+    """Read topics and the states of all their partitions, to compare them directly before a transaction.
+
+    The states are read before the topics. A state read after its topic could belong to a topic that was recreated in
+    between, and the check of that state would then pass.
+    """
+    states = read_partition_states(session, read_moved_topics(session, names).values())
+    return JudgedZnodes(read_moved_topics(session, names), states)
+
+
 def decode_moved_topic(
     nodes: TopicZnodes,
     brokers: Mapping[int, Broker],

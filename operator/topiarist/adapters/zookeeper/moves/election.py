@@ -26,8 +26,7 @@ from topiarist.adapters.zookeeper.moves.batch_writer import (
     WriterSettings,
     decode_moved_topic,
     lock_for_batch,
-    read_moved_topics,
-    read_partition_states,
+    read_judged,
 )
 from topiarist.adapters.zookeeper.moves.mover import KRAFT_REASONS
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
@@ -50,7 +49,7 @@ from topiarist.planning.moves.execution.ledger import HINT_ELECT_AGAIN, Election
 from topiarist.ports import MoveOptions
 from topiarist.throttle import sleep_unless_stopped
 
-# Build the transaction that requests the election of preferred leaders. Pure, as ``transaction.py`` beside it.
+# Build the transaction that requests the election of preferred leaders. Pure, as ``write/transaction.py``.
 #
 # The request is only ever created: the controller deletes it after it has tried each entry. An entry of a partition
 # without a state would stop the controller and leave the request in place (contract 6.7), so the transaction
@@ -236,16 +235,12 @@ class Elector:
         """Read and judge open topics; close those that have a conflict or nothing left."""
         elections = self._ledger.find_left(partitions)
         in_flight = {(entry.topic, entry.partition) for entry in requested}
-        # The states are read before the topics that are judged, as for a batch: a topic that was recreated in between
-        # has other states.
-        states = read_partition_states(self._session, read_moved_topics(self._session, list(elections)).values())
-        nodes = read_moved_topics(self._session, list(elections))
-        judged = JudgedZnodes(nodes, states)
+        judged = read_judged(self._session, list(elections))
         judgements = []
         for name, wanted in elections.items():
             topic = self._ledger.open[name]
             try:
-                current = decode_moved_topic(nodes[name], brokers, {}, judged.states)
+                current = decode_moved_topic(judged.topics[name], brokers, {}, judged.states)
             except TopiaristError as error:
                 self._ledger.close(topic, Outcome(name, Result.CONFLICT, error.reason, str(error)))
                 continue

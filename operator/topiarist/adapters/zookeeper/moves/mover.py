@@ -11,8 +11,8 @@ moment leaves a batch that the controller finishes, and the next run continues::
     no request, moves are left                             send the next batch, with its throttles and its record
     no request, no moves are left, a record is there       put the throttles back, and delete the record
 
-``batch_reader`` reads, ``request_wait`` waits for the controller, ``batch_writer`` writes under the lock, and the
-``MoveLedger`` of ``planning`` keeps what is known of each move.
+``RequestWait`` waits for the controller, ``batch_writer`` reads, and writes under the lock, and the ``MoveLedger`` of
+``planning`` keeps what is known of each move.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ from topiarist.adapters.zookeeper.moves.batch_writer import (
     decode_record,
     decode_states,
     lock_for_batch,
+    read_judged,
     read_moved_topics,
     read_partition_states,
 )
@@ -350,13 +351,9 @@ class Mover:
             if move.topic in self._ledger.open and move.partition in self._ledger.open[move.topic].left
         }
         names = sorted({name for name, _ in wanted})
-        # The states are read before the topics that are judged. A state read after its topic could belong to a topic
-        # that was recreated in between, and the check of that state would then pass.
-        states = read_partition_states(self._session, read_moved_topics(self._session, names).values())
-        topics = read_moved_topics(self._session, names)
-        judged = JudgedZnodes(topics, states)
+        judged = read_judged(self._session, names)
         ready: set[Partition] = set()
-        for topic, judgement in self._judge(names, topics, writer, judged):
+        for topic, judgement in self._judge(names, judged.topics, writer, judged):
             self._ledger.close_finished(topic, judgement)
             ready.update((move.topic, move.partition) for move in judgement.ready)
             held = [*judgement.held, *((move, "it is being reassigned already") for move in judgement.under_way)]

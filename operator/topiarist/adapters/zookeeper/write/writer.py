@@ -5,7 +5,7 @@ at the versions just read, and handles the replies in order. A topic that confli
 read and compared again. After a lost reply the ownership record decides: only this transaction can have written its
 version and bytes. When a run ends early, the replies to transactions in flight are still read.
 
-``write_queue`` orders the topics, ``write_context`` holds the fence and the cluster metadata, ``transaction`` builds
+``WriteQueue`` orders the topics, ``write_context`` holds the fence and the cluster metadata, ``transaction`` builds
 the operations and interprets their results.
 """
 

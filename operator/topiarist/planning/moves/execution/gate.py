@@ -1,7 +1,14 @@
 """Decides for one topic, directly before a batch or an election, what of it may begin.
 
 The adapter reads the topic under the lock and calls ``judge_topic`` or ``judge_elections``. A move that began must be
-able to end, because it is not cancelled, so a partition that is not healthy is held and looked at again later.
+able to end, because it is not cancelled, so a partition that is not healthy is held and looked at again later::
+
+    another topic, owner or list, fewer partitions,
+    a target in another rack, or not planned with                  conflict: nothing more of the topic is moved
+    list and standing are AFTER                                    done
+    UNDERWAY                                                       under way: the controller works on it
+    an offline target, a replica that is not in sync, no leader    held, with the cause
+    otherwise                                                      ready
 """
 
 from __future__ import annotations

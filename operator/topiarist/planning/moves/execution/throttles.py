@@ -60,22 +60,6 @@ def format_throttled_replicas(replicas: Iterable[Throttled]) -> str:
     return ",".join(f"{partition}:{broker}" for partition, broker in replicas)
 
 
-# The config values that throttle a batch, and what becomes of the values that they replace.
-#
-# ``throttles`` beside this module finds the replicas; this module decides each config, of topics and brokers, by value.
-# A throttle of another client always stays::
-#
-#     on the cluster        our value of before     this batch needs      result
-#     not set, or theirs    none                    a list                theirs with ours added; theirs is noted
-#     ``*``                 none                    a list                stays: it covers ours
-#     ours                  noted                   another list          theirs of before with the new one added
-#     ours                  noted                   nothing               a list goes back to theirs, a rate stays
-#     ours                  noted                   the end of all        theirs of before
-#     anything else         noted                   whatever              counts as theirs, with a remark
-#     a rate, theirs        none                    a rate                stays, with a remark
-#
-# The adapter writes the result with the batch, together with the note of each value before and ours.
-
 LEADER_REPLICAS = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"
 _ALL_REPLICAS = "*"
