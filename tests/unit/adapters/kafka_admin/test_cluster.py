@@ -10,11 +10,10 @@ import pytest
 
 from support.builders import spec
 from support.examples import slow_but
+from support.kafka.fake_cluster import shorten_waits
 from support.kafka.fake_kafka import FakeKafka, Hook, cut_at, kill_at
 from support.kafka.memory_records import RECORDS, Killed
-from topiarist.adapters.kafka_admin.read import sync
 from topiarist.adapters.kafka_admin.records.values import TopicRecord
-from topiarist.adapters.kafka_admin.write import chunks, writer
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import ClusterMode
 from topiarist.model.moved_records import ClosedRecords, IdentifiedRecord
@@ -39,10 +38,7 @@ CHANGED_BY = dict(zip(REQUESTS, ("new", "grown", "set", "old"), strict=True))
 
 @pytest.fixture(autouse=True)
 def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "ANSWER_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(chunks, "OLD_LOOK_S", 0.05)
-    monkeypatch.setattr(writer, "_LOOK_INTERVAL_S", 0.005)
-    monkeypatch.setattr(sync, "LIST_SETTLE_S", 0.0)
+    shorten_waits(monkeypatch, 0.05)
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ from support.kafka.fake_cluster import (
     leave_out,
     lose_request,
     refuse_connection,
+    shorten_waits,
     veto_topics,
 )
 from support.kafka.write_bench import Bench, results
@@ -39,12 +40,7 @@ def bench() -> Bench:
 
 @pytest.fixture(autouse=True)
 def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunks, "ANSWER_TIMEOUT_S", 0.3)
-    monkeypatch.setattr(chunks, "OLD_LOOK_S", 0.3)
-    monkeypatch.setattr(chunks, "QUOTA_WAIT_S", 0.3)
-    monkeypatch.setattr(chunks, "_MIN_QUOTA_WAIT_MS", 10)
-    monkeypatch.setattr(writer, "QUOTA_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(writer, "_LOOK_INTERVAL_S", 0.02)
+    shorten_waits(monkeypatch, 0.3)
 
 
 def test_everything_in_one_plan_and_the_second_run_sends_nothing(bench: Bench) -> None:
