@@ -11,19 +11,19 @@ import struct
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from kafka.protocol.admin.groups import DescribeGroupsRequest, ListGroupsRequest
 from kafka.protocol.consumer.group import OffsetFetchRequest
 from msgspec import Struct, field
 
 from topiarist.adapters.kafka_admin.connection.connection import (
+    Connection,
     Disconnected,
     Message,
     UnsupportedRequest,
 )
 from topiarist.adapters.kafka_admin.connection.error_codes import LOOKUP_CODES
-from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.usage.messages import (
     ConsumerGroupDescribeRequest,
     DescribeShareGroupOffsetsRequest,
@@ -116,10 +116,17 @@ _TIMED_OUT, _NETWORK = 7, 13
 T = TypeVar("T")
 
 
+class BrokerSession(Protocol):
+    """A session that opens a connection to each broker."""
+
+    def broker(self, broker_id: int) -> Connection:
+        """Return the connection to one broker. Raises ``Disconnected``."""
+
+
 class UsageRequests:
     """Sends the requests of one read. ``problems`` has those that were not answered, at most ``MAX_PROBLEMS``."""
 
-    def __init__(self, session: Session, time_limit: float = TIME_LIMIT_S) -> None:
+    def __init__(self, session: BrokerSession, time_limit: float = TIME_LIMIT_S) -> None:
         self._session = session
         self._deadline = time.monotonic() + time_limit
         self.problems: list[UsageProblem] = []
