@@ -17,7 +17,7 @@ import tempfile
 from pathlib import Path
 from types import FrameType
 
-from topiarist.adapters.devcluster import demo
+from topiarist.adapters.devcluster import simulated_kafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.errors import TopiaristError
 
@@ -114,7 +114,7 @@ def main() -> int:
         with (
             tempfile.TemporaryDirectory(prefix="topiarist-demo-") as folder,
             EmbeddedZooKeeper() as server,
-            demo.run_cluster(f"{server.connect}/kafka") as cluster,
+            simulated_kafka.run_cluster(f"{server.connect}/kafka") as cluster,
         ):
             shutil.copytree(MANIFESTS, Path(folder, "manifests"))
             print("A real ZooKeeper is running, with six simulated brokers in three racks.")

@@ -26,7 +26,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from topiarist.adapters.devcluster import demo
+from topiarist.adapters.devcluster import simulated_kafka
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "pictures"
@@ -87,7 +87,7 @@ def record_session() -> list[Recorded]:
     with (
         tempfile.TemporaryDirectory(prefix="topiarist-pictures-") as folder,
         EmbeddedZooKeeper() as server,
-        demo.run_cluster(f"{server.connect}/kafka") as cluster,
+        simulated_kafka.run_cluster(f"{server.connect}/kafka") as cluster,
     ):
         shutil.copytree(MANIFESTS, Path(folder, "manifests"))
         environment = {**os.environ, "TOPIARIST_ZOOKEEPER": cluster.connect, "TERM": "xterm-256color"}
@@ -159,7 +159,7 @@ def take_screenshots(to: Path) -> None:
         folder = Path(name)
         topiarist = [sys.executable, "-m", "topiarist"]
         subprocess.run([*topiarist, "drift", "--demo", "fleet"], cwd=folder, check=False, capture_output=True)
-        with EmbeddedZooKeeper() as server, demo.run_cluster(f"{server.connect}/kafka") as cluster:
+        with EmbeddedZooKeeper() as server, simulated_kafka.run_cluster(f"{server.connect}/kafka") as cluster:
             shutil.copytree(MANIFESTS, folder / "manifests")
             plan = ["plan", "manifests", "--zookeeper", cluster.connect, "--adopt=*", "--page", "plan.html"]
             subprocess.run([*topiarist, *plan], cwd=folder, check=True, capture_output=True)

@@ -26,8 +26,8 @@ from topiarist.kafka.config_table import MAX_BY_TYPE, TOPIC_CONFIGS, ConfigDef
 from topiarist.kafka.types import MIN_KAFKA_VERSION
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.model.policy import CHANGE_VARIABLES, TOPIC_VARIABLES
-from topiarist.planning.risk_table import RISK_TABLE as RISKS
-from topiarist.planning.risk_table import ChangeRisk, NumberRisks, WordRisks
+from topiarist.planning.risk import RISK_TABLE as RISKS
+from topiarist.planning.risk import ChangeRisk, NumberRisks, WordRisks
 from topiarist.schema.load import FieldTable, Schema
 
 ROOT = Path(__file__).resolve().parent.parent

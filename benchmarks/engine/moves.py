@@ -21,12 +21,8 @@ from topiarist.kafka.placement import assign_replicas, derive_start_and_shift, p
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import BatchLimits, ReplicaMove
 from topiarist.model.plan import compute_broker_load
-from topiarist.planning.moves.execution.batches import make_batches
-from topiarist.planning.moves.lists.drain import drain
-from topiarist.planning.moves.lists.factor import lower_factor, raise_factor
-from topiarist.planning.moves.lists.racks import repair_racks
-from topiarist.planning.moves.lists.replica_picker import ReplicaPicker
-from topiarist.planning.moves.lists.spread import spread
+from topiarist.planning.moves.execution.ledger import make_batches
+from topiarist.planning.moves.planner import ReplicaPicker, drain, lower_factor, raise_factor, repair_racks, spread
 
 TOPICS, PARTITIONS, BROKERS, RACKS = 10_000, 10, 60, 3
 RUNS = 3

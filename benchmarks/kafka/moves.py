@@ -31,10 +31,7 @@ from support.kafka.programs import Program
 from support.kafka.zookeeper import ZooKeeper
 from topiarist.kafka.placement import assign_replicas, prepare_brokers
 from topiarist.kafka.types import Broker, Replicas
-from topiarist.planning.moves.lists.drain import drain
-from topiarist.planning.moves.lists.racks import repair_racks
-from topiarist.planning.moves.lists.replica_picker import ReplicaPicker
-from topiarist.planning.moves.lists.spread import spread
+from topiarist.planning.moves.planner import ReplicaPicker, drain, repair_racks, spread
 
 RACKS: dict[int, str | None] = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
 BROKERS = tuple(Broker(id_, rack) for id_, rack in RACKS.items())

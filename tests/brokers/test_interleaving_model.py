@@ -11,10 +11,10 @@ from kafka.protocol.admin.topics import CreatePartitionsRequest, CreateTopicsReq
 from interleavings.kafka.product_run import encode_request
 from interleavings.kafka.world import AdminRequest, Budget, Topic, World, carry_out, topic_id
 from support.kafka.kraft_fixture import KraftFixture
+from topiarist.adapters.kafka_admin.connection.connection import decode_topic_id
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.connection.topic_ids import decode_topic_id
 from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader
-from topiarist.adapters.kafka_admin.write.chunk_requests import Kind, read_answer
+from topiarist.adapters.kafka_admin.write.chunks import Kind, read_answer
 from topiarist.model.access import KafkaAccess
 from topiarist.model.state import TopicState
 

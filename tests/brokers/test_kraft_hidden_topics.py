@@ -14,10 +14,8 @@ from support.kafka.kraft import KraftCluster
 from support.kafka.kraft_fixture import KraftFixture
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read import sync
-from topiarist.adapters.kafka_admin.read.partition_states import inspect
-from topiarist.adapters.kafka_admin.read.progress import poll_progress
 from topiarist.adapters.kafka_admin.read.state import WARNING_NO_REASSIGNMENTS, RecordsView, read_state
-from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader
+from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader, inspect, poll_progress
 from topiarist.errors import Location, Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword, SecretReference
 from topiarist.model.state import IdentifiedRecord, OwnershipRecord, ReadError, TopicState

@@ -17,11 +17,10 @@ from support.kafka.kraft import CONTROLLER
 from support.kafka.kraft_fixture import KraftFixture
 from support.kafka.records_in_memory import RecordsInMemory
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.moves import requests
-from topiarist.adapters.kafka_admin.moves.clear import clear_moves
-from topiarist.adapters.kafka_admin.moves.election import Elector
+from topiarist.adapters.kafka_admin.moves import look
+from topiarist.adapters.kafka_admin.moves.batch_writer import clear_moves
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
-from topiarist.adapters.kafka_admin.moves.mover import Mover
+from topiarist.adapters.kafka_admin.moves.mover import Elector, Mover
 from topiarist.adapters.kafka_admin.read.sync import sync
 from topiarist.adapters.kafka_admin.records.values import TopicRecord
 from topiarist.errors import Reason, TopiaristError
@@ -153,17 +152,17 @@ class Moves:
 
     def reassign(self, name: str, partition: int, before: Replicas, after: Replicas) -> None:
         """Move a partition as another client."""
-        request = requests.build_reassignments([ReplicaMove(name, partition, before, after)])
+        request = look.build_reassignments([ReplicaMove(name, partition, before, after)])
         with self.session() as session:
-            elements = requests.read_reassignments_answer(session.controller().call(request), [(name, partition)])
+            elements = look.read_reassignments_answer(session.controller().call(request), [(name, partition)])
         assert elements[name, partition].code == 0
 
     def cancel(self, name: str, partition: int) -> None:
         """Cancel the reassignment of a partition as another client."""
-        request = requests.build_reassignments([ReplicaMove(name, partition, (), ())])
+        request = look.build_reassignments([ReplicaMove(name, partition, (), ())])
         request.topics[0].partitions[0].replicas = None
         with self.session() as session:
-            elements = requests.read_reassignments_answer(session.controller().call(request), [(name, partition)])
+            elements = look.read_reassignments_answer(session.controller().call(request), [(name, partition)])
         assert elements[name, partition].code == 0
 
     def _is_in_sync(self, name: str) -> bool:

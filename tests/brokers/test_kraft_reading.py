@@ -9,10 +9,8 @@ import pytest
 from support.kafka.kraft import CONTROLLER
 from support.kafka.kraft_fixture import KraftFixture
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.read.partition_states import inspect, inspect_all
-from topiarist.adapters.kafka_admin.read.progress import poll_progress
 from topiarist.adapters.kafka_admin.read.state import RecordsView, read_state
-from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader
+from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader, inspect, inspect_all, poll_progress
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules
 from topiarist.kafka.types import MIN_ISR_CAPPED_SINCE, Broker, ClusterMode

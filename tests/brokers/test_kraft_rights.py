@@ -32,7 +32,7 @@ from topiarist.model.plan import Issue, MoveReplicas
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import Freeze
-from topiarist.planning.unmanage import parse_unmanage_request, plan_unmanage
+from topiarist.planning.without_specs import parse_unmanage_request, plan_unmanage
 from topiarist.ports import MoveOptions
 from topiarist.reconcile import read_and_plan
 

@@ -18,7 +18,7 @@ from topiarist.model.outcome import Outcome, Result, TopicProgress
 from topiarist.model.plan import TopicPlan
 from topiarist.model.run_options import Risk, RunOptions
 from topiarist.model.state import is_same_topic
-from topiarist.planning.unmanage import parse_unmanage_request, plan_unmanage
+from topiarist.planning.without_specs import parse_unmanage_request, plan_unmanage
 from topiarist.ports import WriteControl
 from topiarist.reconcile import apply_plan
 

@@ -15,11 +15,11 @@ import pytest
 
 from faults.conftest import FaultStatistics
 from support.builders import spec
+from support.kafka.fake_cluster import shorten_waits
 from support.kafka.fake_kafka import ADMIN_REQUESTS, FakeKafka, FakeSession, Hook, cut_at, do_at, kill_at, no_hook
 from support.kafka.memory_records import Killed
-from topiarist.adapters.kafka_admin.read import reassignments
 from topiarist.adapters.kafka_admin.records.values import IntentKind
-from topiarist.adapters.kafka_admin.write import chunk_requests, chunks, writer
+from topiarist.adapters.kafka_admin.write import chunks
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
@@ -53,10 +53,7 @@ pytestmark = pytest.mark.timeout(600)  # each test is hundreds of runs
 
 @pytest.fixture(autouse=True)
 def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_requests, "ANSWER_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(chunk_requests, "OLD_LOOK_S", 0.05)
-    monkeypatch.setattr(writer, "_LOOK_INTERVAL_S", 0.005)
-    monkeypatch.setattr(reassignments, "SETTLE_S", 0.0)  # in memory nothing is shown before it is committed
+    shorten_waits(monkeypatch, 0.05)
     monkeypatch.setattr(chunks, "MAX_TOPICS", 3)
 
 

@@ -13,10 +13,10 @@ from support.kafka.fake_cluster import (
     leave_out_ids,
     lose_answer,
     lose_request,
+    shorten_waits,
     veto_topics,
 )
 from support.kafka.write_bench import Bench, results
-from topiarist.adapters.kafka_admin.write import chunk_requests, writer
 from topiarist.errors import Reason
 from topiarist.model.outcome import Result
 
@@ -28,12 +28,7 @@ def bench() -> Bench:
 
 @pytest.fixture(autouse=True)
 def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_requests, "ANSWER_TIMEOUT_S", 0.3)
-    monkeypatch.setattr(chunk_requests, "OLD_LOOK_S", 0.3)
-    monkeypatch.setattr(chunk_requests, "QUOTA_WAIT_S", 0.3)
-    monkeypatch.setattr(chunk_requests, "_MIN_QUOTA_WAIT_MS", 10)
-    monkeypatch.setattr(writer, "QUOTA_TIMEOUT_S", 0.5)
-    monkeypatch.setattr(writer, "_LOOK_INTERVAL_S", 0.02)
+    shorten_waits(monkeypatch, 0.3)
 
 
 def test_k13_a_lost_answer_is_resolved_by_reading_and_nothing_is_sent_again(bench: Bench) -> None:

@@ -16,7 +16,7 @@ from support.zookeeper.proxy import CutTiming, Proxy
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.moves import batch_writer
-from topiarist.adapters.zookeeper.moves.transaction import build_batch_operations
+from topiarist.adapters.zookeeper.moves.batch_writer import build_batch_operations
 from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType
 from topiarist.errors import Reason
 from topiarist.model.moves import MoveProgress

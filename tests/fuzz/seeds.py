@@ -14,7 +14,7 @@ from support import states
 from support.kafka import scripted_broker as broker_answers
 from support.kafka.releases import encode_response
 from topiarist.adapters.devcluster.seed import topic_bytes
-from topiarist.adapters.kafka_admin.read.overrides_decoder import OVERRIDE, VERSION
+from topiarist.adapters.kafka_admin.read.metadata import OVERRIDE, VERSION
 from topiarist.adapters.kafka_admin.records import codec
 from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, Lock, Meta, Moved, TopicRecord
 from topiarist.adapters.zookeeper.codec import configs, own_znodes

@@ -29,7 +29,7 @@ from support import states
 from support.zookeeper.decoders import DECODERS
 from topiarist.adapters.cel import CelRuleEvaluator
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
-from topiarist.adapters.kafka_admin.read.overrides_decoder import (
+from topiarist.adapters.kafka_admin.read.metadata import (
     OVERRIDE,
     VERSION,
     MalformedAnswer,

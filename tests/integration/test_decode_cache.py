@@ -16,8 +16,8 @@ from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.adapters.zookeeper.codec import configs
 from topiarist.adapters.zookeeper.connection.session import Session, open_session
+from topiarist.adapters.zookeeper.read.cluster_metadata import DecodeCache
 from topiarist.adapters.zookeeper.read.state import read_state
-from topiarist.adapters.zookeeper.read.topic import DecodeCache
 from topiarist.model.state import ClusterState
 
 REPLICAS = ((1, 2, 3), (2, 3, 4))

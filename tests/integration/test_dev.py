@@ -19,8 +19,8 @@ import yaml
 
 from support.waiting import read_until
 from support.zookeeper.client import connect_client
-from topiarist.adapters.devcluster import demo
-from topiarist.adapters.devcluster.child_process import free_port
+from topiarist.adapters.devcluster import simulated_kafka
+from topiarist.adapters.devcluster.zookeeper_server import free_port
 
 DEV = [sys.executable, "-m", "topiarist", "dev"]
 SCHEMA = re.compile(r"^# yaml-language-server: [$]schema=(\S+)$", re.MULTILINE)
@@ -65,7 +65,7 @@ def test_manifests_lead_to_the_cluster(tmp_path: Path) -> None:
 
 def test_editors_find_the_schemas() -> None:
     """Each manifest names a schema by an address that leads to a file, wherever the manifest is."""
-    found = demo.render_manifests("local", "127.0.0.1:1/kafka", "id")
+    found = simulated_kafka.render_manifests("local", "127.0.0.1:1/kafka", "id")
     assert sorted(found) == ["cluster.yaml", "topics/clicks.yaml", "topics/orders.yaml", "topics/payments.yaml"]
     for name, text in found.items():
         address = urlsplit(SCHEMA.findall(text)[0])

@@ -15,7 +15,7 @@ from topiarist.cli import execute, terminal
 from topiarist.kafka.types import TRANSACTIONS_TOPIC
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC
 from topiarist.model.spec import ClusterSpec
-from topiarist.planning.implied_topics import find_implied_topics
+from topiarist.planning.planner import find_implied_topics
 
 RECORDS = DEFAULT_RECORDS_TOPIC.name
 BOTH = (RECORDS, TRANSACTIONS_TOPIC)

@@ -36,8 +36,7 @@ from support.kafka.scripted_broker import (
 from support.network.listener import Listener
 from support.network.token_server import TokenServer
 from support.secret_scanner import register_secret
-from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected
-from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, UnsupportedRequest
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.connection.token_endpoint import TokenEndpoint
 from topiarist.errors import Location, Reason, TopiaristError

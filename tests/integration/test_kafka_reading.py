@@ -23,10 +23,8 @@ from support.kafka.scripted_broker import (
     send_raw,
 )
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected
-from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest, encode_topic_id
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.connection.topic_ids import encode_topic_id
 from topiarist.adapters.kafka_admin.read import sync as sync_module
 from topiarist.adapters.kafka_admin.read.configs import BATCH_SIZE, read_overrides
 from topiarist.adapters.kafka_admin.read.metadata import read_topic_id_errors

@@ -18,7 +18,7 @@ from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.connection.session import PendingReply, Session
-from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
+from topiarist.adapters.zookeeper.write.transaction import MultiRequest
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchLimits, LeaderChange, MoveKind, MoveProgress, MoveSettings
 from topiarist.model.outcome import Outcome, ReconcileReport, Result

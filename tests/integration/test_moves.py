@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import pytest
 from msgspec.structs import replace
@@ -11,11 +13,13 @@ from msgspec.structs import replace
 from integration.write_fixtures import connect_cluster
 from support.builders import spec
 from support.zookeeper import write_checker
+from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
 from topiarist.errors import Reason
 from topiarist.kafka.types import Replicas
-from topiarist.model.moves import BatchLimits, MoveKind, MoveProgress, MoveSettings, ReplicaMove
+from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveProgress, MoveSettings, ReplicaMove
 from topiarist.model.outcome import ReconcileReport, Result
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import RunOptions
@@ -145,3 +149,42 @@ def test_a_stall_names_its_cause(moving: SimulatedKafka) -> None:
     assert report.error.reason is Reason.MOVES_STALLED
     assert "throttle of 1,000,000 bytes/s" in str(report.error)
     assert [outcome.result for outcome in report.outcomes] == [Result.PENDING]
+
+
+POLLED_LISTS: tuple[Replicas, ...] = ((6, 1), (1, 2), (2, 6))
+UNTHROTTLED = MoveSettings(frozenset(MoveKind), UNLIMITED, BatchLimits(50, 50, 50))
+
+
+@pytest.mark.slow
+def test_a_poll_of_ten_topics_is_two_requests(cluster: SimulatedKafka) -> None:
+    """While a batch is in flight, each poll is one ``sync`` and one read; a run after the last move writes nothing."""
+    names = [f"topic-{number}" for number in range(10)]
+    cluster.moves_replicas = True
+    cluster.add_topics(*(Topic(name, POLLED_LISTS, {}) for name in names))
+    cluster.lagging_brokers = set(range(1, 7))
+    polls: list[Counter[str]] = []
+
+    def apply() -> None:
+        def on_progress(progress: MoveProgress) -> None:
+            if progress.copying:
+                polls.append(proxy.requests)
+
+        specs = [spec(name, DRAINING, partitions=len(POLLED_LISTS), replicationFactor=2) for name in names]
+        with ZooKeeperCluster(proxy.through(cluster.connect), owner="default") as connected:
+            plan = read_and_plan(connected, DRAINING, specs, RunOptions(adopt=("*",)))
+            options = MoveOptions(UNTHROTTLED, on_progress=on_progress)
+            report = apply_plan(connected, plan, stop=lambda: len(polls) == 4, move_options=options)
+            assert report.error is None
+
+    with Proxy(cluster.connect.partition("/")[0]) as proxy:
+        apply()
+        # The first poll reads the partition states too.
+        for before, after in pairwise(polls[1:]):
+            assert after - before == Counter({"sync": 1, "multiRead": 1})
+        cluster.lagging_brokers = set()
+        cluster.run_and_wait(cluster._process_reassignment_request)
+        polls.clear()
+        apply()
+        proxy.reset()
+        apply()
+        assert proxy.writes == 0

@@ -25,7 +25,7 @@ from topiarist.cli.main import run
 from topiarist.errors import Reason
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Nudge
-from topiarist.planning.nudge import NudgePlan, plan_nudge
+from topiarist.planning.without_specs import NudgePlan, plan_nudge
 
 TOPIC, MARK, REQUEST = "/brokers/topics/orders", "/admin/delete_topics/orders", "/admin/reassign_partitions"
 LOCK_TAKEN = 1

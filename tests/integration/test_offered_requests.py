@@ -18,8 +18,7 @@ import pytest
 from support.builders import spec
 from support.cli.runs import RunResult, run_topiarist
 from support.kafka.hidden_requests import KEYS, WANTED, Bench
-from topiarist.adapters.kafka_admin.connection.offered import NEEDS
-from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
+from topiarist.adapters.kafka_admin.connection.connection import NEEDS, NO_ID
 from topiarist.errors import Exit, Reason
 from topiarist.model.outcome import Result
 

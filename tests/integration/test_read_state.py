@@ -34,12 +34,12 @@ from topiarist.adapters.zookeeper.read.bulk_read import (
     read_znodes,
 )
 from topiarist.adapters.zookeeper.read.cluster_metadata import (
+    decode_topic_state,
     read_metadata,
     read_reassignment_request,
     refresh_metadata,
 )
 from topiarist.adapters.zookeeper.read.state import read_state, read_topics
-from topiarist.adapters.zookeeper.read.topic import decode_topic_state
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
 from topiarist.model.state import ClusterState, Freeze, OwnershipRecord

@@ -19,8 +19,8 @@ from support.zookeeper import write_checker
 from support.zookeeper.server import RestartableZooKeeper
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster import simulated_kafka
-from topiarist.adapters.devcluster.demo import run_cluster
 from topiarist.adapters.devcluster.seed import Topic
+from topiarist.adapters.devcluster.simulated_kafka import run_cluster
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker, KafkaVersion
 

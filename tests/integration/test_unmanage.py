@@ -20,7 +20,7 @@ from topiarist.model.outcome import Result
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import ALL_TOPICS, RunOptions
 from topiarist.model.state import Freeze, OwnershipRecord
-from topiarist.planning.unmanage import parse_unmanage_request, plan_unmanage
+from topiarist.planning.without_specs import parse_unmanage_request, plan_unmanage
 
 RECORD = "/topiarist/topics/orders"
 

@@ -16,8 +16,7 @@ from support.waiting import is_alive, wait_until
 from support.zookeeper.client import connect_client
 from support.zookeeper.server import RestartableZooKeeper
 from topiarist.adapters.devcluster import zookeeper_server
-from topiarist.adapters.devcluster.child_process import free_port
-from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
+from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper, free_port
 from topiarist.errors import Reason, TopiaristError
 
 PARENT = """

@@ -19,8 +19,7 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.planner import make_plan
-from topiarist.planning.preconditions import CurrentTopic
-from topiarist.planning.simulate import simulate
+from topiarist.planning.preconditions import CurrentTopic, simulate
 
 RACKED_BROKERS = tuple(Broker(number, rack) for number, rack in enumerate("abcabc", start=1))
 """Six brokers in three racks."""

@@ -8,12 +8,17 @@ from collections.abc import Callable, Mapping, Sequence
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import BatchLimits, ReplicaMove
 from topiarist.planning.moves.execution import throttles
-from topiarist.planning.moves.execution.batches import make_batches
-from topiarist.planning.moves.lists.drain import drain
-from topiarist.planning.moves.lists.factor import lower_factor, raise_factor
-from topiarist.planning.moves.lists.racks import repair_racks
-from topiarist.planning.moves.lists.replica_picker import ReplicaPicker
-from topiarist.planning.moves.lists.spread import is_uneven, kafka_bounds, spread
+from topiarist.planning.moves.execution.ledger import make_batches
+from topiarist.planning.moves.planner import (
+    ReplicaPicker,
+    drain,
+    is_uneven,
+    kafka_bounds,
+    lower_factor,
+    raise_factor,
+    repair_racks,
+    spread,
+)
 from vectors.admission import Input, VectorResult
 
 Lists = tuple[Replicas, ...]

@@ -1,7 +1,7 @@
 """A cluster in memory: the ``Cluster`` port over a ``ClusterState``, for tests and snapshots.
 
 It passes the same contract tests as the adapters of real clusters. ``apply`` checks preconditions by
-``planning.preconditions`` and changes the state by ``planning.simulate``.
+``planning.preconditions`` and changes the state by ``planning.preconditions``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,8 @@ from topiarist.model.moves import ClearedMoves, MoveProgress
 from topiarist.model.outcome import Outcome, Result, TopicProgress, build_topic_progress, partitions_to_initialize
 from topiarist.model.plan import Issue, Plan, TopicPlan
 from topiarist.model.state import ClusterState, TopicInspection, TopicState
-from topiarist.planning.moves.execution.throttle_configs import update_throttles
-from topiarist.planning.preconditions import Validity, check_plan
-from topiarist.planning.simulate import simulate
+from topiarist.planning.moves.execution.throttles import update_throttles
+from topiarist.planning.preconditions import Validity, check_plan, simulate
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl, WriteGuard, write_all
 
 

@@ -39,11 +39,7 @@ from topiarist.model.plan import (
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.builder import HINT_PROTECTED_TOPIC, version_hint, version_warning
-from topiarist.planning.moves.requirements import (
-    KINDS_OF_PROTECTED_TOPICS,
-    find_low_replica_count,
-    find_missing_throttle,
-)
+from topiarist.planning.moves.topic import KINDS_OF_PROTECTED_TOPICS, find_low_replica_count, find_missing_throttle
 from topiarist.planning.risk import assess_elections, assess_moves
 
 # Decides whether reviewed replica lists can be used in place of those of a new plan.

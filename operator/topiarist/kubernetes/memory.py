@@ -23,7 +23,7 @@ from topiarist.kubernetes.retention import has_steps_left
 from topiarist.model.plan import DeleteTopic, Plan, TakeOwnership, TopicPlan
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import NO_MEMORY, ClusterState, OwnershipRecord
-from topiarist.planning.retention_steps import find_retention_cuts
+from topiarist.planning.diff import find_retention_cuts
 
 
 class Deletion(NamedTuple):

@@ -1,6 +1,6 @@
 """The operator's waits between two steps of a cut of retention.
 
-``planning.retention_steps`` plans one step a run. ``reconciler`` calls ``withhold_early_steps`` for each plan, and
+``planning.diff`` plans one step a run. ``reconciler`` calls ``withhold_early_steps`` for each plan, and
 ``memory`` keeps the time of the last step of a topic in its ownership record, so that neither a restart nor a lost
 status shortens a wait. A jump of the clock may shorten or lengthen one wait.
 """
@@ -16,7 +16,7 @@ from topiarist.kubernetes.api.clock import format_time, from_milliseconds
 from topiarist.model.plan import Issue, Plan, TopicPlan, UpdateConfig, withhold
 from topiarist.model.spec import RetentionStep
 from topiarist.model.state import OwnershipRecord
-from topiarist.planning.retention_steps import find_retention_cuts
+from topiarist.planning.diff import find_retention_cuts
 
 STEP_TIME = "retentionStepAt"
 """The field of a topic's status with the time of its last step."""

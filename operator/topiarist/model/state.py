@@ -299,7 +299,7 @@ class ClusterState(Struct, frozen=True):
 
     ``brokers`` are sorted by id. ``pending_deletions`` are the topics with a deletion request, ``reassigning_topics``
     the topics that a reassignment request names. ``stale_reassignments`` are the subset of ``reassigning_topics`` that
-    are absent or were created after the request (``planning/existing_problems.py``).
+    are absent or were created after the request (``planning/builder.py``).
 
     ``topic_errors`` has the topics that exist but could not be read; they are not in ``topics``. ``dangling_records``
     are ownership records without a topic. ``deletion_records`` has owner and time of each record that a deletion left;

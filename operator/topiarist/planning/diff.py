@@ -1,23 +1,31 @@
-"""Compares an existing topic with its spec, field by field: size, replicas and config.
+"""Plans the changes of one topic: its creation, or its differences from the spec, field by field.
 
-``planner`` decides whether a topic may be changed at all, and calls ``find_changes``. Each function compares one field
-and adds to a ``TopicPlanBuilder``: a change, a refusal, or a notice (for fields in ``ignore``).
+``planner`` decides whether a topic may be changed at all, and calls ``plan_creation`` or ``find_changes``. Each
+function adds to a ``TopicPlanBuilder``: a change, a refusal, or a notice (for fields in ``ignore``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
 from topiarist.errors import Reason
 from topiarist.kafka import config_rules
-from topiarist.kafka.config_rules import is_min_isr_above
+from topiarist.kafka.config_rules import is_min_isr_above, server_default
 from topiarist.kafka.config_table import THROTTLE_CONFIGS
-from topiarist.kafka.config_values import has_equivalent_value
+from topiarist.kafka.config_values import add_unit, has_equivalent_value, java_trim, parse_integer
+from topiarist.kafka.types import LONG_MAX, has_collision_chars, metric_name
 from topiarist.model.moves import MoveKind
-from topiarist.model.plan import AddPartitions, ConfigItem, Issue, UpdateConfig, config_after
-from topiarist.model.state import TopicState, describe_malformed_partitions, find_replication_factors
+from topiarist.model.plan import AddPartitions, ConfigItem, CreateTopic, Issue, TopicPlan, UpdateConfig, config_after
+from topiarist.model.spec import TopicSpec
+from topiarist.model.state import OwnershipRecord, TopicState, describe_malformed_partitions, find_replication_factors
 from topiarist.planning.builder import (
     HINT_MIN_ISR,
     HINT_PROTECTED_TOPIC,
+    PlanContext,
     TopicPlanBuilder,
+    explain_stale_entry,
     min_replica_count,
     version_hint,
     version_warning,
@@ -30,6 +38,163 @@ from topiarist.planning.moves.topic import (
 )
 from topiarist.planning.risk import assess_config, assess_growth, reassess
 from topiarist.text import format_count
+
+# Plans the creation of a topic: whether it is possible, on which brokers, and with which config.
+#
+# ``planner`` calls ``plan_creation`` for a topic that the cluster does not have. It adds a ``CreateTopic`` to the
+# builder, or a refusal.
+
+
+def plan_creation(builder: TopicPlanBuilder, record: OwnershipRecord | None) -> None:
+    """Plan to create a topic that the cluster does not have.
+
+    Adds a refusal if the creation is not possible or not allowed.
+    """
+    run = builder.context.options
+    if builder.spec.absent:
+        return
+    if record and record.owner != run.owner and not run.may_take_ownership(builder.spec.topic):
+        builder.refuse_other_owner(record)
+        return
+    # Built first, so that a refusal can show the withheld change.
+    create = _build_creation(builder)
+    if record and not record.deleted and not run.may_recreate(builder.spec.topic):
+        builder.add_refusal(
+            Reason.DELETED_EXTERNALLY,
+            "was deleted by another client; a recreated topic would be empty",
+            hint=f"to recreate it, pass --recreate={builder.spec.topic}; to give it up, remove its manifest",
+            withheld=(create,) if create else (),
+        )
+    elif create:
+        builder.changes.append(create)
+
+
+def _build_creation(builder: TopicPlanBuilder) -> CreateTopic | None:
+    """Return the change that creates the topic; None after a refusal was added."""
+    spec, context = builder.spec, builder.context
+    if owner := builder.internal_owner:
+        builder.refuse_internal(f"{owner} creates this topic itself when it needs it")
+        return None
+    # Kafka replaces "." by "_" in the names of metrics, so a.b and a_b would share their metrics.
+    other = context.topics_by_metric_name.get(metric_name(spec.topic)) if has_collision_chars(spec.topic) else None
+    if other:
+        message = f"collides with the topic {other}: Kafka does not distinguish . and _ in metric names"
+        builder.add_refusal(Reason.NAME_COLLISION, message, hint="choose another topicName")
+        return None
+    if spec.topic in context.state.reassigning_topics:
+        stale_entry = explain_stale_entry(topic_exists=False)
+        builder.add_refusal(Reason.REASSIGNMENT_IN_PROGRESS, stale_entry.message, hint=stale_entry.hint)
+        return None
+    replicas = context.placer.place_topic(spec)
+    if isinstance(replicas, Issue):
+        builder.refusals.append(replicas)
+        return None
+    builder.notice_ignored_configs()
+    config = {key: text for key, text in sorted(spec.config.items()) if not context.is_ignored(key)}
+    create = CreateTopic(replicas, config)
+    return None if _refuse_config(builder, create) else create
+
+
+def _refuse_config(builder: TopicPlanBuilder, create: CreateTopic) -> bool:
+    """Refuse the creation if the cluster cannot take its config; return whether it is refused."""
+    context, config, replica_count = builder.context, create.config, len(create.replicas[0])
+    rules, min_version = context.rules, context.state.min_version
+    if too_new := {key: message for key in config if (message := version_warning(rules, key, min_version))}:
+        path, message = ("config", next(iter(too_new))), "; ".join(too_new.values())
+        builder.add_refusal(Reason.CONFIG_TOO_NEW, message, path, hint=version_hint(rules), withheld=(create,))
+        return True
+    if builder.refuse_invalid_config(config, create):
+        return True
+    if is_min_isr_above(config, replica_count, context.oldest_version):
+        path = ("config", "min.insync.replicas")
+        message = f"min.insync.replicas {config['min.insync.replicas']} with {format_count(replica_count, 'replica')}"
+        builder.add_refusal(Reason.MIN_ISR_ABOVE_REPLICAS, message, path, hint=HINT_MIN_ISR, withheld=(create,))
+        return True
+    return False
+
+
+# Limits a cut of retention to one step, if the cluster has ``spec.retentionStep``.
+#
+# Brokers delete all segments beyond a shorter retention within minutes, and nothing brings them back. In steps a
+# mistake costs a part of the data, and disks are not busy with deletions alone. ``planner`` calls ``limit_cuts`` before
+# it compares the topic: for this run the spec asks for the step. The next run finds the rest.
+
+RETENTION_KEYS = ("retention.ms", "retention.bytes", "local.retention.ms", "local.retention.bytes")
+
+
+def limit_cuts(spec: TopicSpec, topic: TopicState, context: PlanContext) -> tuple[TopicSpec, list[Issue]]:
+    """Return the spec with the next step of each cut of retention, and a notice for each step that is not the last.
+
+    A cut from a value without bound, or from a default of the brokers that is not known, has no steps.
+    """
+    rule = context.cluster.retention_step
+    if rule is None:
+        return spec, []
+    steps, notices = dict[str, str](), []
+    for key, before, target in _find_cuts(spec, topic, context):
+        step = _next_value(before, target, rule.share)
+        if step == target:
+            continue
+        steps[key] = str(step)
+        count = _count_steps(before, target, rule.share)
+        here, end = add_unit(key, str(step)), add_unit(key, str(target))
+        message = f"{key} {here} is a step to {end}: {count:,} more, of {rule.share}% at most"
+        notices.append(Issue(Reason.RETENTION_STEP, message, ("config", key)))
+    return (replace(spec, config={**spec.config, **steps}) if steps else spec), notices
+
+
+def find_retention_cuts(topic: TopicPlan) -> list[ConfigItem]:
+    """Return the config items of a plan that may cut retention: all that set or remove it."""
+    return [
+        item
+        for change in topic.changes
+        if isinstance(change, UpdateConfig)
+        for item in change.items
+        if item.key in RETENTION_KEYS and _may_be_cut(item)
+    ]
+
+
+def _find_cuts(spec: TopicSpec, topic: TopicState, context: PlanContext) -> Iterator[tuple[str, int, int]]:
+    """Yield each key that the spec would lower, with the values before and after, both with a bound."""
+    record = topic.valid_record
+    for key in RETENTION_KEYS:
+        stored, default = topic.config.get(key), server_default(key, context.settings)
+        if key in spec.config:
+            wanted: str | None = spec.config[key]
+        elif stored is not None and (spec.remove_unmanaged or (record and key in record.config_keys)):
+            wanted = default  # the override is removed
+        else:
+            continue
+        before, target = _parse(stored if stored is not None else default), _parse(wanted)
+        if f"config.{key}" not in spec.ignored_fields and before is not None and target is not None and target < before:
+            yield key, before, target
+
+
+def _parse(text: str | None) -> int | None:
+    """Return a retention with a bound; None for all other values."""
+    try:
+        number = -1 if text is None else parse_integer(java_trim(text), limit=LONG_MAX)
+    except ValueError:
+        return None
+    return number if number >= 0 else None
+
+
+def _may_be_cut(item: ConfigItem) -> bool:
+    before, after = _parse(item.before), _parse(item.after)
+    return after is None if before is None else after is None or after < before
+
+
+def _next_value(before: int, target: int, share: int) -> int:
+    kept = -(-before * (100 - share) // 100)
+    return max(target, min(kept, before - 1))
+
+
+def _count_steps(before: int, target: int, share: int) -> int:
+    """Return the number of steps that are left after the next one."""
+    count = -1
+    while before > target:
+        before, count = _next_value(before, target, share), count + 1
+    return count
 
 
 def find_changes(builder: TopicPlanBuilder, topic: TopicState) -> None:

@@ -1,7 +1,7 @@
 """Places new replicas on one cluster: Kafka's placement over the eligible brokers, or an issue.
 
 ``planner`` makes one ``ReplicaPlacer`` for all topics of a plan, so that eligible and missing brokers are computed
-once. ``create`` and ``diff`` call it; ``kafka.placement`` has the algorithm.
+once. ``diff`` calls it; ``kafka.placement`` has the algorithm.
 """
 
 from __future__ import annotations

@@ -13,26 +13,28 @@ exception; all other changes are still made. ::
     yes                     the run's owner     no              nothing
     yes                     the run's owner     yes             add partitions, update config
 
-``create`` plans topics that do not exist, ``diff`` compares the fields of existing topics, and ``existing_problems``
-reports problems that no change fixes. ``simulate`` computes the state after the plan; ``filters`` removes changes.
+``diff`` plans topics that do not exist and compares the fields of existing topics, and ``builder`` reports problems
+that no change fixes. ``simulate`` computes the state after the plan; ``filters`` removes changes.
 ``reconcile``, the operator and ``drift`` call this module.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
 from msgspec.structs import replace
 
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import ConfigRules, server_default
-from topiarist.kafka.types import STATE_TOPIC_ENDINGS, format_version, index_by_metric_name
+from topiarist.kafka.types import STATE_TOPIC_ENDINGS, TRANSACTIONS_TOPIC, format_version, index_by_metric_name
+from topiarist.model.access import DEFAULT_RECORDS_TOPIC
 from topiarist.model.outcome import DELETION_DISABLED_MESSAGE, blocking_reason, build_topic_progress
 from topiarist.model.plan import (
     AddPartitions,
     CreateTopic,
     DeleteTopic,
+    ImpliedTopic,
     Issue,
     Plan,
     TakeOwnership,
@@ -48,17 +50,79 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSize, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
 from topiarist.planning import diff
-from topiarist.planning.builder import HINT_PROTECTED_TOPIC, PlanContext, TopicPlanBuilder
-from topiarist.planning.create import plan_creation
-from topiarist.planning.existing_problems import NAMED_BY_REQUEST, explain_stale_entry, find_problems
-from topiarist.planning.implied_topics import find_implied_topics
-from topiarist.planning.moves.drain_warnings import find_drain_warnings
+from topiarist.planning.builder import (
+    HINT_PROTECTED_TOPIC,
+    NAMED_BY_REQUEST,
+    PlanContext,
+    TopicPlanBuilder,
+    explain_stale_entry,
+    find_problems,
+)
+from topiarist.planning.diff import limit_cuts, plan_creation
 from topiarist.planning.moves.planner import MovePlanner
 from topiarist.planning.placement import ReplicaPlacer
-from topiarist.planning.retention_steps import limit_cuts
 from topiarist.planning.risk import assess_deletion
 from topiarist.planning.size_limits import enforce_size_limits
 from topiarist.text import format_count, printable
+
+# Find the topics that the first write through brokers makes beside those of its plan.
+#
+# Topiarist makes the topic of its records. It writes them in transactions, and Kafka makes the topic of the
+# transactions when the first client begins one. Both are made once for a cluster, so a plan names them only until they
+# exist.
+
+PARTITIONS_SETTING, FACTOR_SETTING = "transaction.state.log.num.partitions", "transaction.state.log.replication.factor"
+"""The settings of the brokers for the topic of transactions, which an adapter reads while it does not exist."""
+
+_DEFAULTS = {PARTITIONS_SETTING: "50", FACTOR_SETTING: "3"}
+
+
+def find_implied_topics(state: ClusterState, cluster: ClusterSpec) -> tuple[ImpliedTopic, ...]:
+    """Return the topics that the first write to a cluster makes; none through ZooKeeper, and of those that exist."""
+    if state.bypasses_brokers:
+        return ()
+    records = cluster.kafka.records if cluster.kafka else DEFAULT_RECORDS_TOPIC
+    settings = {**_DEFAULTS, **state.broker_defaults}
+    partitions, factor = int(settings[PARTITIONS_SETTING]), int(settings[FACTOR_SETTING])
+    found = (
+        ImpliedTopic(records.name, 1, min(records.replication_factor, len(state.brokers)), "topiarist", "its records"),
+        ImpliedTopic(TRANSACTIONS_TOPIC, partitions, factor, "Kafka", "the transactions of these records"),
+    )
+    return tuple(each for each in found if each.name not in state.topics and each.name not in state.topic_errors)
+
+
+# Warnings about drained brokers that are not empty after the plan, or that return with old logs.
+#
+# A refused topic says by itself that it stays on a drained broker. Topics without a manifest are in no plan, so their
+# replicas are only counted.
+
+
+def find_drain_warnings(
+    state: ClusterState, drained: Collection[int], declared: Collection[str], plans: Iterable[TopicPlan]
+) -> Iterator[str]:
+    """Yield a warning for each drained broker that topics without a manifest stay on, or that is not registered.
+
+    ``declared`` are the topics with a manifest, ``plans`` those of them that are not as declared.
+    """
+    if not drained:
+        return
+    registered = {broker.id for broker in state.brokers}
+    left = {broker for topic in plans if topic.is_actionable for move in topic.moves() for broker in move.removed}
+    others = [
+        topic for name, topic in state.topics.items() if name not in declared and name not in state.pending_deletions
+    ]
+    for broker in sorted(drained):
+        counts = [sum(replicas.count(broker) for replicas in topic.replicas) for topic in others]
+        if replicas := sum(counts):
+            topics = format_count(sum(map(bool, counts)), "topic")
+            yield f"drained broker {broker} keeps {format_count(replicas, 'replica')} of {topics} without a manifest"
+        if broker in left and broker not in registered:
+            # Kafka's controller asks a broker once to delete a log, and not again when an offline broker is back.
+            yield (
+                f"drained broker {broker} is not registered: the logs of the replicas that leave it stay on its disk; "
+                "delete them before it comes back"
+            )
+
 
 HINT_AFTER_DELETION = "run again when the controller has deleted it"
 

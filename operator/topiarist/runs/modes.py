@@ -26,7 +26,7 @@ from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.run_options import Permissions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
-from topiarist.planning.implied_topics import find_implied_topics
+from topiarist.planning.planner import find_implied_topics
 from topiarist.planning.preconditions import RevalidatedPlan, revalidate
 from topiarist.ports import NO_CONTROL, NO_MOVE_OPTIONS, Cluster, MoveOptions, WriteControl
 from topiarist.runs.inputs import RunInputs, load_clusters

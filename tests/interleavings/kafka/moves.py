@@ -14,7 +14,7 @@ from typing import Any
 from interleavings.kafka.world import BROKERS, AdminRequest, Run, Topic, World, state_of, topic_id
 from support.kafka import controller_checks as checks
 from topiarist.adapters.kafka_admin.moves.look import MoveLook, PresentThrottles
-from topiarist.adapters.kafka_admin.write import answers
+from topiarist.adapters.kafka_admin.write import requests
 from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import BatchLimits, ReplicaMove, RequestedReassignment
@@ -183,7 +183,7 @@ def begin_move(world: World, name: str, partition: int, target: Replicas) -> tup
     """Return the state after the controller has taken a target, and the error code."""
     topic = world.topic(name)
     if topic is None or partition >= len(topic.replicas):
-        return world, answers.UNKNOWN_TOPIC
+        return world, requests.UNKNOWN_TOPIC
     code, _ = checks.check_lists([target], BROKERS, width=len(target))
     if code:
         return world, code
@@ -194,7 +194,7 @@ def begin_move(world: World, name: str, partition: int, target: Replicas) -> tup
     lists[partition] = (*target, *(broker for broker in in_sync if broker not in target))
     if lists[partition] == in_sync == target:
         del moving[partition], isrs[partition]
-    return world.with_topic(name, _with_moves(topic, lists, moving, isrs)), answers.NONE
+    return world.with_topic(name, _with_moves(topic, lists, moving, isrs)), requests.NONE
 
 
 def _with_moves(
@@ -208,14 +208,14 @@ def _set_throttles(world: World, entity: str, values: Mapping[str, str | None]) 
     if kind == "topics":
         topic = world.topic(name)
         if topic is None:
-            return world, answers.UNKNOWN_TOPIC
+            return world, requests.UNKNOWN_TOPIC
         config = _merge(topic.config, values)
         code, _ = checks.check_configs(dict(config))
-        return (world, code) if code else (world.with_topic(name, topic._replace(config=config)), answers.NONE)
+        return (world, code) if code else (world.with_topic(name, topic._replace(config=config)), requests.NONE)
     brokers = dict(world.brokers)
     merged = _merge(brokers.get(int(name), ()), values)
     kept = {broker: config for broker, config in {**brokers, int(name): merged}.items() if config}
-    return world._replace(brokers=tuple(sorted(kept.items()))), answers.NONE
+    return world._replace(brokers=tuple(sorted(kept.items()))), requests.NONE
 
 
 def _merge(config: Iterable[tuple[str, str]], values: Mapping[str, str | None]) -> tuple[tuple[str, str], ...]:

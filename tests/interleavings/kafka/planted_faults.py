@@ -12,11 +12,11 @@ from topiarist.adapters.kafka_admin.records import claims, constants, intents
 from topiarist.adapters.kafka_admin.records import run as run_module
 from topiarist.adapters.kafka_admin.records.run import RecordsRun
 from topiarist.adapters.kafka_admin.records.values import Lock, Records
-from topiarist.adapters.kafka_admin.write import chunk_result, writer
+from topiarist.adapters.kafka_admin.write import chunks, writer
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.planning import preconditions
 from topiarist.planning.moves.execution import gate
-from topiarist.planning.moves.execution.standing import MoveStanding
+from topiarist.planning.moves.execution.gate import MoveStanding
 
 
 def _returns(module: Any, name: str, value: Any) -> Sequence[Patch]:
@@ -78,7 +78,7 @@ def _all_that_wait(waiting: Any, *_arguments: Any) -> Any:
 
 
 _commit, _acquire = Writer._commit, RecordsRun.acquire
-_find_result, _resolve = chunk_result.find_result, intents.resolve
+_find_result, _resolve = chunks.find_result, intents.resolve
 
 FAULTS = {
     "the fence is not checked before each request": Fault(

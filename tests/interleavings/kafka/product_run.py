@@ -21,10 +21,9 @@ from interleavings.kafka.world import META, AdminRequest, Topic, state_of, topic
 from interleavings.replay import Asking, Automaton, Blocked, Ended, Reached, RunSpec, Situation
 from topiarist import throttle
 from topiarist.adapters.kafka_admin import cluster as cluster_module
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected
-from topiarist.adapters.kafka_admin.connection.topic_ids import decode_topic_id, encode_topic_id
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, decode_topic_id, encode_topic_id
 from topiarist.adapters.kafka_admin.moves import mover
-from topiarist.adapters.kafka_admin.read import recent_state
+from topiarist.adapters.kafka_admin.read import topic_reader
 from topiarist.adapters.kafka_admin.read.state import RecordsView
 from topiarist.adapters.kafka_admin.read.topic_reader import Look
 from topiarist.adapters.kafka_admin.records import constants
@@ -32,7 +31,7 @@ from topiarist.adapters.kafka_admin.records import run as run_module
 from topiarist.adapters.kafka_admin.records.constants import Clock
 from topiarist.adapters.kafka_admin.records.topic import FoundTopic
 from topiarist.adapters.kafka_admin.records.transactions import Fenced, OutcomeUnknown
-from topiarist.adapters.kafka_admin.write import chunk_requests, writer
+from topiarist.adapters.kafka_admin.write import chunks, writer
 from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker, ClusterMode
@@ -54,8 +53,8 @@ FREEZE = Freeze("maintenance", "anna", "2026-01-01T00:00:00Z")
 _POLLS: tuple[tuple[Any, str, float], ...] = (
     (constants, "LOCK_POLL_INTERVAL_S", constants.LEASE_S),
     (constants, "MAX_LOCK_PAUSE_S", 0.0),
-    (writer, "_LOOK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
-    (writer, "_MAX_LOOK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
+    (writer, "_LOOK_INTERVAL_S", chunks.ANSWER_TIMEOUT_S),
+    (writer, "_MAX_LOOK_INTERVAL_S", chunks.ANSWER_TIMEOUT_S),
     (throttle, "_STOP_CHECK_INTERVAL_S", _FOREVER_S),
     *((mover, name, _FOREVER_S) for name in ("_FIRST_POLL_S", "_FAST_POLL_S", "_SLOW_POLL_S")),
 )
@@ -334,10 +333,10 @@ def _patches(client: _Client) -> Iterator[tuple[Any, str, Any]]:
     yield cluster_module, "read_state", client.read_state
     yield cluster_module, "read_static_settings", lambda *_: {}  # of brokers, which depend on no order
     yield cluster_module, "TopicReader", lambda *_: client
-    yield recent_state, "time", client
+    yield topic_reader, "time", client
     yield cluster_module, "time", client
     yield writer, "time", client
-    yield chunk_requests, "time", client
+    yield chunks, "time", client
     yield mover, "time", client
     yield throttle, "time", client
     yield from _POLLS

@@ -8,7 +8,7 @@ from interleavings.kafka import moves
 from interleavings.kafka.world import AdminRequest, Run, Scenario, Topic, World, topic_id
 from interleavings.replay import Ended
 from topiarist.adapters.kafka_admin.records import constants
-from topiarist.adapters.kafka_admin.write.chunk_requests import Kind, needs_request
+from topiarist.adapters.kafka_admin.write.chunks import Kind, needs_request
 from topiarist.errors import Reason
 from topiarist.model.outcome import Result
 from topiarist.model.plan import Plan, TopicPlan, UpdateConfig

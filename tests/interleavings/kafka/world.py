@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 from interleavings.replay import RunSpec
 from support.kafka import controller_checks as checks
-from topiarist.adapters.kafka_admin.connection.topic_ids import encode_topic_id
+from topiarist.adapters.kafka_admin.connection.connection import encode_topic_id
 from topiarist.adapters.kafka_admin.records import codec
 from topiarist.adapters.kafka_admin.records.values import Meta, Records, TopicRecord
-from topiarist.adapters.kafka_admin.write import answers
+from topiarist.adapters.kafka_admin.write import requests
 from topiarist.kafka.types import Replicas
 from topiarist.model.state import OwnershipRecord, TopicState
 
@@ -196,7 +196,7 @@ def _create(world: World, name: str, wanted: Any) -> tuple[World, int, int]:
         return world, code, 0
     number = world.next_number
     after = world.with_topic(name, Topic(number, replicas, tuple(sorted(config))))
-    return after._replace(next_number=number + 1), answers.NONE, number
+    return after._replace(next_number=number + 1), requests.NONE, number
 
 
 def _configure(world: World, name: str, wanted: Any) -> tuple[World, int, int]:
@@ -205,8 +205,8 @@ def _configure(world: World, name: str, wanted: Any) -> tuple[World, int, int]:
     kept = tuple(sorted((key, value) for key, value in config.items() if value is not None))
     code, _ = checks.check_configs(dict(kept))
     if code or topic is None:
-        return world, code or answers.UNKNOWN_TOPIC, 0
-    return world.with_topic(name, topic._replace(config=kept)), answers.NONE, 0
+        return world, code or requests.UNKNOWN_TOPIC, 0
+    return world.with_topic(name, topic._replace(config=kept)), requests.NONE, 0
 
 
 def _grow(world: World, name: str, wanted: Any) -> tuple[World, int, int]:
@@ -216,14 +216,14 @@ def _grow(world: World, name: str, wanted: Any) -> tuple[World, int, int]:
         code, _ = checks.check_lists(replicas, BROKERS, width=len(topic.replicas[0]))
     if code or topic is None:
         return world, code, 0
-    return world.with_topic(name, topic._replace(replicas=(*topic.replicas, *replicas))), answers.NONE, 0
+    return world.with_topic(name, topic._replace(replicas=(*topic.replicas, *replicas))), requests.NONE, 0
 
 
 def _delete(world: World, wanted_id: str, _wanted: Any) -> tuple[World, int, int]:
     name = next((name for name, topic in world.topics if topic_id(topic) == wanted_id), None)
     if name is None:
-        return world, answers.UNKNOWN_ID, 0
-    return world.with_topic(name, None), answers.NONE, 0
+        return world, requests.UNKNOWN_ID, 0
+    return world.with_topic(name, None), requests.NONE, 0
 
 
 _CARRY_OUT = {"create": _create, "configure": _configure, "grow": _grow, "delete": _delete}

@@ -13,14 +13,13 @@ from typing import Any
 from interleavings.planted import Fault, Patch
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.moves import batch_writer
-from topiarist.adapters.zookeeper.moves import transaction as moves_transaction
 from topiarist.adapters.zookeeper.read import bulk_read
 from topiarist.adapters.zookeeper.write import lock, transaction, write_context, writer
 from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType, build_operations
 from topiarist.model.outcome import Outcome, Result
 from topiarist.planning import preconditions
-from topiarist.planning.moves.execution import gate, throttle_configs
-from topiarist.planning.moves.execution.standing import MoveStanding
+from topiarist.planning.moves.execution import gate, throttles
+from topiarist.planning.moves.execution.gate import MoveStanding
 
 
 def _change_operations(change: Callable[[Operation], Operation | None]) -> Sequence[Patch]:
@@ -104,13 +103,14 @@ def _without_own_znodes(self: lock.Lock) -> list[str]:
 
 
 _read_queue = lock.Lock._read_queue
+_build_batch_operations = batch_writer.build_batch_operations
 
 
 def _change_batches(change: Callable[[Operation], Operation | None]) -> Sequence[Patch]:
     """Return the patch that changes or drops operations of each batch of moves."""
 
     def build(*arguments: Any, **keywords: Any) -> list[Operation]:
-        operations = moves_transaction.build_batch_operations(*arguments, **keywords)
+        operations = _build_batch_operations(*arguments, **keywords)
         return [each for each in map(change, operations) if each is not None]
 
     return [(batch_writer, "build_batch_operations", build)]
@@ -125,7 +125,7 @@ def _forget_own_throttles(needed: Any, current: Any, own: Any, *, final: bool) -
     return _update_throttles(needed, current, own if final else {}, final=final)
 
 
-_update_throttles = throttle_configs.update_throttles
+_update_throttles = throttles.update_throttles
 
 
 FAULTS = {

@@ -21,7 +21,7 @@ from topiarist import throttle
 from topiarist.adapters.zookeeper import cluster as cluster_module
 from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.connection.session import Session
-from topiarist.adapters.zookeeper.moves import mover, request_wait
+from topiarist.adapters.zookeeper.moves import mover
 from topiarist.adapters.zookeeper.read.bulk_read import Znode
 from topiarist.adapters.zookeeper.write import write_context
 from topiarist.errors import TopiaristError
@@ -215,7 +215,6 @@ def make_automaton(run: RunSpec, session: str, *, multiread: bool = True) -> Aut
         pauses = _Pauses(client)
         with (
             mock.patch.object(write_context, "time", client),
-            mock.patch.object(request_wait, "time", pauses),
             mock.patch.object(throttle, "time", pauses),
             mock.patch.object(throttle, "_STOP_CHECK_INTERVAL_S", _FOREVER_S),
             mock.patch.object(mover, "time", pauses),

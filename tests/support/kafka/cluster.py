@@ -22,7 +22,7 @@ from support.kafka.jars import fetch_jars
 from support.kafka.nodes import BROKER_DEFAULTS, Nodes
 from support.kafka.processes import Process, archive_options, java_command, write_properties
 from support.kafka.zookeeper import ZooKeeper
-from topiarist.adapters.devcluster.child_process import free_port
+from topiarist.adapters.devcluster.zookeeper_server import free_port
 
 DEFAULTS: Mapping[str, object] = {
     **BROKER_DEFAULTS,

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import pytest
 from kafka.protocol.admin import (
     CreatePartitionsResponse,
     CreateTopicsResponse,
@@ -23,8 +24,9 @@ from kafka.protocol.admin import (
 from support.kafka import controller_checks as checks
 from support.kafka.controller_checks import ACCEPTED, Verdict
 from support.kafka.releases import NEWEST, RELEASES, Offering
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Message
-from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Disconnected, Message
+from topiarist.adapters.kafka_admin.read import sync
+from topiarist.adapters.kafka_admin.write import chunks, writer
 from topiarist.kafka.types import Broker, Replicas
 
 
@@ -283,6 +285,16 @@ class FakeAdminSession:
     def forget_controller(self) -> None:
         """Count the call."""
         self.calls["forget_controller"] += 1
+
+
+def shorten_waits(patch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let the product wait ``seconds`` for what brokers in memory have done at once, or never do."""
+    for name in ("ANSWER_TIMEOUT_S", "OLD_LOOK_S", "QUOTA_WAIT_S"):
+        patch.setattr(chunks, name, seconds)
+    patch.setattr(chunks, "_MIN_QUOTA_WAIT_MS", 10)
+    patch.setattr(writer, "QUOTA_TIMEOUT_S", 0.5)
+    patch.setattr(writer, "_LOOK_INTERVAL_S", seconds / 10)
+    patch.setattr(sync, "LIST_SETTLE_S", 0.0)  # in memory nothing is shown before it is committed
 
 
 def lose_answer(cluster: FakeCluster, request: Message) -> Message:

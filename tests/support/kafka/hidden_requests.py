@@ -19,9 +19,9 @@ from support.cli.runs import document
 from support.kafka.fake_kafka import FakeKafka, FakeSession, no_hook
 from topiarist.adapters import open_cluster
 from topiarist.adapters.kafka_admin.connection.connection import Message
-from topiarist.adapters.kafka_admin.read import reassignments, sync
+from topiarist.adapters.kafka_admin.read import sync
 from topiarist.adapters.kafka_admin.usage import reader
-from topiarist.adapters.kafka_admin.write import chunk_requests, writer
+from topiarist.adapters.kafka_admin.write import chunks, writer
 
 BEFORE = [
     spec("grown", partitions=1, replicationFactor=2),
@@ -80,8 +80,8 @@ class Bench:
         documents += [document("Topic", name, clusters=["prod"], **fields) for name, fields in wanted.items()]
         (folder / "all.yaml").write_text("\n---\n".join(documents))
         for module, name in (
-            *((chunk_requests, "ANSWER_TIMEOUT_S"), (chunk_requests, "OLD_LOOK_S"), (writer, "_LOOK_INTERVAL_S")),
-            *((reassignments, "SETTLE_S"), (sync, "SETTLE_S")),
+            *((chunks, "ANSWER_TIMEOUT_S"), (chunks, "OLD_LOOK_S"), (writer, "_LOOK_INTERVAL_S")),
+            *((sync, "LIST_SETTLE_S"), (sync, "SETTLE_S")),
         ):
             monkeypatch.setattr(module, name, 0.0)
 

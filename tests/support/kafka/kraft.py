@@ -28,7 +28,7 @@ from support.kafka.nodes import BROKER_DEFAULTS, SESSION, Nodes
 from support.kafka.processes import Process, archive_options, java_command, write_properties
 from support.kafka.programs import compile_programs
 from support.kafka.tools import main_class
-from topiarist.adapters.devcluster.child_process import free_port
+from topiarist.adapters.devcluster.zookeeper_server import free_port
 
 CONTROLLER = 3000
 """The id of the first controller; others follow. No broker may have one of these ids."""

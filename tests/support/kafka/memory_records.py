@@ -31,9 +31,8 @@ from support.kafka.memory_log import MemoryLog, producer_of
 from support.kafka.releases import NEWEST, RELEASES, Offering
 from support.kafka.requests import PRODUCE, Epoch, TransactionClient
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Message
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Disconnected, Message
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
 from topiarist.adapters.kafka_admin.records import topic as records_topic
 from topiarist.adapters.kafka_admin.records.constants import Clock
 from topiarist.errors import TopiaristError

@@ -15,8 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from support.kafka.jars import class_archive
-from topiarist.adapters.devcluster.child_process import SupervisedProcess
-from topiarist.adapters.devcluster.zookeeper_server import FAST_START_JVM_OPTIONS, find_java
+from topiarist.adapters.devcluster.zookeeper_server import FAST_START_JVM_OPTIONS, SupervisedProcess, find_java
 
 PROCESS_TIMEOUT_S = 90.0
 """Seconds that a process may take to be ready: 3 on a quiet machine, 18 on a busy one."""

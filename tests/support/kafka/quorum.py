@@ -19,7 +19,7 @@ from support.kafka.jars import fetch_jars
 from support.kafka.nodes import BROKER_DEFAULTS, SESSION
 from support.kafka.processes import Process, archive_options, java_command, write_properties
 from support.kafka.tools import main_class
-from topiarist.adapters.devcluster.child_process import free_port
+from topiarist.adapters.devcluster.zookeeper_server import free_port
 
 CONTROLLER = 3000
 """The id of the controller, which no broker may have."""

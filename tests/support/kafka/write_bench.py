@@ -35,7 +35,7 @@ class Bench:
     def __init__(self) -> None:
         self.cluster = FakeCluster()
         self.records = RecordsInMemory(self._topic)
-        self.session = FakeAdminSession(self.cluster)
+        self.session: Any = FakeAdminSession(self.cluster)
         self.looks = 0
         self.before_look: Callable[[int], None] = lambda number: None
         self.unreadable: set[str] = set()

@@ -14,7 +14,7 @@ from support.kafka.processes import Process
 from support.kubernetes.helm import Values
 from support.kubernetes.rbac import grant, rbac_documents
 from support.kubernetes.server import ApiServer
-from topiarist.adapters.devcluster.child_process import free_port
+from topiarist.adapters.devcluster.zookeeper_server import free_port
 from topiarist.cli.commands.operator import command
 
 PROGRAM = ("-m", "topiarist", "operator")

@@ -26,7 +26,7 @@ from support.checkout import ROOT
 from support.kafka.processes import Process
 from support.kubernetes.api_client import API_TIMEOUT_S, ApiClient, ApiEndpoint
 from support.waiting import wait_until
-from topiarist.adapters.devcluster.child_process import free_port
+from topiarist.adapters.devcluster.zookeeper_server import free_port
 
 START_TIMEOUT_S = 300.0
 """Seconds for a start, which takes 3 on a quiet machine and has taken 85 on a busy one."""

@@ -19,8 +19,7 @@ from typing import Self
 import pyspark
 
 from support.cli.runs import RunResult
-from topiarist.adapters.devcluster.child_process import SupervisedProcess
-from topiarist.adapters.devcluster.zookeeper_server import FAST_START_JVM_OPTIONS
+from topiarist.adapters.devcluster.zookeeper_server import FAST_START_JVM_OPTIONS, SupervisedProcess
 
 HOME = Path(pyspark.__file__).parent
 

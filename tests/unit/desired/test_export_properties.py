@@ -20,7 +20,7 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState
 from topiarist.planning.planner import make_plan
-from topiarist.planning.simulate import simulate
+from topiarist.planning.preconditions import simulate
 from topiarist.schema import check, load
 
 many = examples(400)

@@ -47,8 +47,8 @@ from topiarist.model.run_options import ALL_TOPICS, Risk, RiskApproval, RunOptio
 from topiarist.model.spec import Budgets, ClusterSpec, TopicSpec
 from topiarist.model.state import OwnershipRecord, ReadError
 from topiarist.planning.planner import make_plan
+from topiarist.planning.preconditions import simulate
 from topiarist.planning.risk import assess_elections
-from topiarist.planning.simulate import simulate
 from topiarist.runs.inputs import RunInputs
 
 # Permissions: filters that only remove changes from a plan.

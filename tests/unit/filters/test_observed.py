@@ -33,7 +33,7 @@ from topiarist.model.usage import (
     UsageState,
 )
 from topiarist.planning.planner import make_plan
-from topiarist.planning.simulate import simulate
+from topiarist.planning.preconditions import simulate
 
 # Usage in a plan: deletions of topics in use are refused, and each topic says what its changes mean for its data.
 

@@ -54,9 +54,8 @@ from topiarist.model.plan import (
 from topiarist.model.run_options import ALL_TOPICS, Risk, RiskApproval, RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
-from topiarist.planning.preconditions import APPLICABLE, check_plan, revalidate
+from topiarist.planning.preconditions import APPLICABLE, check_plan, revalidate, simulate
 from topiarist.planning.risk import assess_moves
-from topiarist.planning.simulate import simulate
 
 # The review of moves: reviewed lists stand, nothing else is moved, and an interrupted run goes on with its lists.
 

@@ -12,9 +12,8 @@ from topiarist.model.plan import Nudge
 from topiarist.model.state import ClusterState, PartitionState, ReadError, TopicInspection, WriteBlock
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_plans
-from topiarist.planning.nudge import parse_topic_names, plan_nudge
-from topiarist.planning.preconditions import Validity, check_preconditions
-from topiarist.planning.simulate import simulate
+from topiarist.planning.preconditions import Validity, check_preconditions, simulate
+from topiarist.planning.without_specs import parse_topic_names, plan_nudge
 
 LISTS = replica_lists("12", "23", "78")
 SEEN = state(topic("orders", LISTS))

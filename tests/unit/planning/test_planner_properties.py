@@ -18,8 +18,7 @@ from topiarist.kafka.config_table import THROTTLE_CONFIGS
 from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, Plan, UpdateConfig
 from topiarist.model.state import TopicState
 from topiarist.planning.planner import make_plan
-from topiarist.planning.preconditions import ALREADY_APPLIED, APPLICABLE, check_preconditions
-from topiarist.planning.simulate import simulate
+from topiarist.planning.preconditions import ALREADY_APPLIED, APPLICABLE, check_preconditions, simulate
 
 T = TypeVar("T")
 

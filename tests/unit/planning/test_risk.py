@@ -10,9 +10,15 @@ from support.strategies import texts
 from topiarist.kafka.config_table import MAX_BY_TYPE, TOPIC_CONFIGS
 from topiarist.kafka.config_values import check_value, is_equivalent
 from topiarist.model.run_options import Risk
-from topiarist.planning.risk import UNKEYED_GROWTH, assess_config, assess_deletion, assess_growth
-from topiarist.planning.risk_table import RISK_TABLE as TABLE_OF_RISKS
-from topiarist.planning.risk_table import NumberRisks, WordRisks
+from topiarist.planning.risk import RISK_TABLE as TABLE_OF_RISKS
+from topiarist.planning.risk import (
+    UNKEYED_GROWTH,
+    NumberRisks,
+    WordRisks,
+    assess_config,
+    assess_deletion,
+    assess_growth,
+)
 
 SAFE, DISRUPTIVE, LOSS = Risk
 DAY, HOUR, UNLIMITED = "86400000", "3600000", str(2**63 - 1)

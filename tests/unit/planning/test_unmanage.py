@@ -16,8 +16,8 @@ from topiarist.model.state import Freeze, OwnershipRecord, ReadError, WriteBlock
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_plans
 from topiarist.planning.planner import make_plan
-from topiarist.planning.simulate import simulate
-from topiarist.planning.unmanage import UnmanageRequest, parse_unmanage_request, plan_unmanage
+from topiarist.planning.preconditions import simulate
+from topiarist.planning.without_specs import UnmanageRequest, parse_unmanage_request, plan_unmanage
 
 SEEN = cluster(
     topic("legacy-a"),

@@ -1,38 +1,39 @@
-"""A Kafka cluster behind its brokers: the port ``Cluster`` over Kafka's own protocol."""
+"""A Kafka cluster behind its brokers: the port ``Cluster`` over Kafka's own protocol.
+
+The methods that write import what they need when they are called: most runs find nothing to do.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from msgspec.structs import replace
 
-from topiarist.adapters.kafka_admin.connection.connection import Disconnected, translate_errors
-from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, UnsupportedRequest, translate_errors
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.moves.clear import clear_moves
-from topiarist.adapters.kafka_admin.moves.look import MoveReader
-from topiarist.adapters.kafka_admin.moves.run import move
-from topiarist.adapters.kafka_admin.read.broker_throttles import read_broker_throttles
 from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
-from topiarist.adapters.kafka_admin.read.partition_states import inspect, inspect_all
-from topiarist.adapters.kafka_admin.read.progress import poll_progress
-from topiarist.adapters.kafka_admin.read.recent_state import FirstLook, RecentState
 from topiarist.adapters.kafka_admin.read.refusals import find_not_offered, find_refusals
 from topiarist.adapters.kafka_admin.read.state import RecordsView, find_missing_for_records, read_state
 from topiarist.adapters.kafka_admin.read.sync import find_mode, read_quorum, sync
-from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader, read_again
+from topiarist.adapters.kafka_admin.read.topic_reader import (
+    FirstLook,
+    RecentState,
+    TopicReader,
+    inspect,
+    inspect_all,
+    poll_progress,
+    read_again,
+    read_broker_throttles,
+)
 from topiarist.adapters.kafka_admin.records.intents import resolve
 from topiarist.adapters.kafka_admin.records.left_records import LeftRecordsCheck, check_left_records
 from topiarist.adapters.kafka_admin.records.moved import merge_moved
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
-from topiarist.adapters.kafka_admin.write.ask_brokers import ask_brokers
-from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
 from topiarist.model.access import KafkaAccess
@@ -49,8 +50,11 @@ from topiarist.model.state import (
     TopicInspection,
     TopicState,
 )
-from topiarist.planning.implied_topics import FACTOR_SETTING, PARTITIONS_SETTING
+from topiarist.planning.planner import FACTOR_SETTING, PARTITIONS_SETTING
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl
+
+if TYPE_CHECKING:
+    from topiarist.adapters.kafka_admin.moves.look import MoveReader
 
 
 class KafkaCluster:
@@ -82,9 +86,7 @@ class KafkaCluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -135,6 +137,8 @@ class KafkaCluster:
         writes nothing.
         """
         if plan.has_changes:
+            from topiarist.adapters.kafka_admin.write.writer import Writer
+
             with translate_errors():
                 recent, known = self._take_recent()
                 run = self._open_records_to_write(known)
@@ -143,6 +147,8 @@ class KafkaCluster:
 
     def ask_brokers(self, plan: Plan) -> Mapping[str, Sequence[Issue]]:
         """Return the refusals of the brokers by topic; write nothing."""
+        from topiarist.adapters.kafka_admin.write.writer import ask_brokers
+
         with translate_errors():
             return ask_brokers(self._session, plan)
 
@@ -153,13 +159,19 @@ class KafkaCluster:
 
     def move(self, plan: Plan, options: MoveOptions, stop: Callable[[], bool]) -> Iterator[Outcome]:
         """Carry out the moves of ``plan`` in a rolling window, and then its elections."""
+        from topiarist.adapters.kafka_admin.moves.mover import Elector, Mover
+        from topiarist.planning.moves.execution.ledger import carry_out
+
         with translate_errors():
             for issue, *_ in find_not_offered(self._session.any_broker(), plan.actionable_topics()).values():
                 raise TopiaristError(issue.reason, issue.message)  # before any throttle is written
-            yield from move(self._session, self._move_reader(), self._open_records_to_write(), plan, options, stop)
+            parts = self._session, self._move_reader(), self._open_records_to_write(), plan, options, stop
+            yield from carry_out(plan, lambda: Mover(*parts).execute(), lambda: Elector(*parts).execute())
 
     def clear_moves(self) -> ClearedMoves | None:
         """Put the throttles of the last moves back, and delete their record."""
+        from topiarist.adapters.kafka_admin.moves.batch_writer import clear_moves
+
         with translate_errors():
             return clear_moves(self._session, self._move_reader(), self._open_records_to_write())
 
@@ -320,6 +332,8 @@ class KafkaCluster:
         )
 
     def _move_reader(self) -> MoveReader:
+        from topiarist.adapters.kafka_admin.moves.look import MoveReader
+
         return MoveReader(self._session, lambda: sync(self._session))
 
     def _read_leader_epoch(self) -> int | None:

@@ -17,7 +17,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.outcome import Result
-from topiarist.planning.moves.revert import MovedTopic, merge_moves
+from topiarist.planning.without_specs import MovedTopic, merge_moves
 
 _HINT = "give the file of apply --report"
 _KINDS = {kind.value: kind for kind in MoveKind}

@@ -6,16 +6,17 @@ The methods that write import what they need when they are called: most runs fin
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TypeVar
 
 from topiarist.adapters.zookeeper.connection.session import open_session, translate_errors
-from topiarist.adapters.zookeeper.read.broker_throttles import read_broker_throttles
-from topiarist.adapters.zookeeper.read.cluster_metadata import read_metadata
-from topiarist.adapters.zookeeper.read.partition_states import inspect, inspect_all
-from topiarist.adapters.zookeeper.read.progress import poll_progress
+from topiarist.adapters.zookeeper.read.cluster_metadata import DecodeCache, read_metadata
+from topiarist.adapters.zookeeper.read.partition_states import (
+    inspect,
+    inspect_all,
+    poll_progress,
+    read_broker_throttles,
+)
 from topiarist.adapters.zookeeper.read.state import read_state
-from topiarist.adapters.zookeeper.read.topic import DecodeCache
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import ANONYMOUS, Credentials
 from topiarist.model.moves import ClearedMoves
@@ -58,9 +59,7 @@ class ZooKeeperCluster:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -119,17 +118,13 @@ class ZooKeeperCluster:
         """Carry out the moves of ``plan`` in batches, and then its elections; each transaction has its own lock."""
         from topiarist.adapters.zookeeper.moves.election import Elector
         from topiarist.adapters.zookeeper.moves.mover import Mover
+        from topiarist.planning.moves.execution.ledger import carry_out
 
-        electing = any(topic.elections() for topic in plan.actionable_topics())
-        try:
-            # A plan of elections alone does not wait for the reassignments of other clients.
-            if not electing or _has_own_batch(plan) or any(topic.moves() for topic in plan.actionable_topics()):
-                yield from Mover(self._session, plan, options, self._writer_settings, stop).execute()
-        except TopiaristError:
-            yield from (Outcome(each.topic, Result.SKIPPED) for each in plan.actionable_topics() if each.elections())
-            raise
-        if electing:
-            yield from Elector(self._session, plan, options, self._writer_settings, stop).execute()
+        yield from carry_out(
+            plan,
+            lambda: Mover(self._session, plan, options, self._writer_settings, stop).execute(),
+            lambda: Elector(self._session, plan, options, self._writer_settings, stop).execute(),
+        )
 
     def poll(self, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
         """Return the progress of the controller on these topics."""
@@ -170,7 +165,7 @@ class ZooKeeperCluster:
 
     def clear_moves(self) -> ClearedMoves | None:
         """Put the throttles of the last batch back under the lock, and delete its record."""
-        from topiarist.adapters.zookeeper.moves.clear import clear_moves
+        from topiarist.adapters.zookeeper.moves.batch_writer import clear_moves
 
         with translate_errors(self._session):
             return clear_moves(self._session, self._writer_settings)
@@ -180,7 +175,7 @@ class ZooKeeperCluster:
 
         A freeze of a user other than ``by`` is changed only with ``force``.
         """
-        from topiarist.adapters.zookeeper.write.freeze import set_freeze
+        from topiarist.adapters.zookeeper.write.lock import set_freeze
 
         with translate_errors(self._session):
             return set_freeze(self._session, freeze, by=by, force=force)
@@ -227,8 +222,3 @@ class ZooKeeperCluster:
 
         wait_for_controller(lambda: require_writable(read_metadata(self._session)), stop)
         return lock.acquire(ensure_own_znodes(self._session), self._lock_timeout, stop)
-
-
-def _has_own_batch(plan: Plan) -> bool:
-    """Return whether an earlier run of the same owner left a batch, or its throttles."""
-    return plan.batch is not None and plan.batch.owner == plan.owner

@@ -20,8 +20,7 @@ from topiarist.errors import Exit
 if TYPE_CHECKING:
     from topiarist.cli.terminal import TerminalListener
     from topiarist.model.plan import Plan
-    from topiarist.planning.nudge import NudgePlan
-    from topiarist.planning.unmanage import UnmanageRequest
+    from topiarist.planning.without_specs import NudgePlan, UnmanageRequest
     from topiarist.ports import Cluster, OpenCluster
     from topiarist.runs.modes import ApplyManifests
 
@@ -74,7 +73,7 @@ def nudge_command(topics: Sequence[str], yes: bool, **values: Any) -> None:
     """
     from topiarist.cli.execute import apply_plans, confirm_plans
     from topiarist.model.outcome import Result, worst_exit_code
-    from topiarist.planning.nudge import parse_topic_names, plan_nudge
+    from topiarist.planning.without_specs import parse_topic_names, plan_nudge
     from topiarist.reconcile import read_cluster
     from topiarist.runs.inputs import load_clusters
     from topiarist.runs.sessions import ClusterSessions
@@ -154,7 +153,7 @@ def unmanage_command(topics: Sequence[str], yes: bool, **values: Any) -> None:
     records, and records of earlier topics of the same name, are removed too. Give Cluster documents with --clusters.
     """
     from topiarist.cli.execute import apply_plans, confirm_plans
-    from topiarist.planning.unmanage import parse_unmanage_request, plan_unmanage
+    from topiarist.planning.without_specs import parse_unmanage_request, plan_unmanage
     from topiarist.reconcile import read_cluster
     from topiarist.runs.inputs import load_clusters
     from topiarist.runs.sessions import ClusterSessions

@@ -107,15 +107,15 @@ def command(manifests: Path | None, name: str, port: int | None) -> None:
     import threading
 
     from topiarist.adapters.atomic_files import write_folder
-    from topiarist.adapters.devcluster import demo, seed
+    from topiarist.adapters.devcluster import seed, simulated_kafka
     from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 
     if manifests is not None and manifests.exists():
         raise click.UsageError(f"{manifests} already exists: give a folder that does not exist")
     with tempfile.TemporaryDirectory(prefix="topiarist-dev-") as temporary, EmbeddedZooKeeper(port=port) as server:
         folder, cluster_id = manifests or Path(temporary, "manifests"), seed.new_topic_id()
-        with demo.run_cluster(f"{server.connect}/kafka", cluster_id) as cluster:
-            write_folder(folder, demo.render_manifests(name, cluster.connect, cluster_id))
+        with simulated_kafka.run_cluster(f"{server.connect}/kafka", cluster_id) as cluster:
+            write_folder(folder, simulated_kafka.render_manifests(name, cluster.connect, cluster_id))
             terminal.print_result(_WELCOME_TEXT.format(connect=cluster.connect, manifests=folder, name=name))
             stopped = threading.Event()
             for number in (signal.SIGINT, signal.SIGTERM):

@@ -65,7 +65,7 @@ def revert_command(report: str, form: str, out: str | None, **values: Any) -> No
     from topiarist.adapters import atomic_files
     from topiarist.adapters.saved_plans.encode import dumps, encode_plans
     from topiarist.adapters.saved_plans.report_moves import parse_report
-    from topiarist.planning.moves.revert import plan_revert
+    from topiarist.planning.without_specs import plan_revert
     from topiarist.reconcile import refuse_unhealthy_moves, require_cluster_id
     from topiarist.runs.inputs import RunInputs
     from topiarist.runs.modes import match_clusters

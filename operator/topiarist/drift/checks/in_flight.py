@@ -18,7 +18,7 @@ from topiarist.kafka.types import Replicas
 from topiarist.model.moves import BatchRecord, RequestedReassignment
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import ClusterState, TopicState
-from topiarist.planning.existing_problems import explain_stale_entry
+from topiarist.planning.builder import explain_stale_entry
 from topiarist.planning.moves.execution.stall import explain_invalid_entry
 from topiarist.planning.moves.topic import find_targets_in_flight
 from topiarist.text import format_count, printable

@@ -23,8 +23,13 @@ from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import MoveKind
 from topiarist.model.spec import ClusterSpec, RackAwareness, TopicSpec
 from topiarist.model.state import TopicState, describe_unequal_replication_factors, find_replication_factors
-from topiarist.planning.moves.lists.replica_picker import ReplicaPicker
-from topiarist.planning.moves.lists.spread import SpreadBounds, can_spread_leaders, can_spread_replicas, kafka_bounds
+from topiarist.planning.moves.planner import (
+    ReplicaPicker,
+    SpreadBounds,
+    can_spread_leaders,
+    can_spread_replicas,
+    kafka_bounds,
+)
 from topiarist.text import format_count
 
 _MAX_CHECKERS = 32

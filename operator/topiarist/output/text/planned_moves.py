@@ -12,7 +12,7 @@ from topiarist.errors import Location
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveType, ReplicaMove
 from topiarist.model.plan import Plan
 from topiarist.model.spec import TopicSpec
-from topiarist.planning.moves.execution.batches import make_batches
+from topiarist.planning.moves.execution.ledger import make_batches
 from topiarist.text import format_count, humanize_bytes
 
 

@@ -16,9 +16,13 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Features
-from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
-from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
+from topiarist.adapters.kafka_admin.connection.connection import (
+    NO_ID,
+    Connection,
+    Disconnected,
+    Features,
+    UnsupportedRequest,
+)
 from topiarist.errors import TopiaristError
 
 LOST = Disconnected("the answer was lost", was_sent=True)

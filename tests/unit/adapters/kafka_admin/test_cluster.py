@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from support.builders import spec
-from support.kafka.fake_kafka import FakeKafka
-from support.kafka.memory_records import RECORDS
-from topiarist.adapters.kafka_admin.read import reassignments
-from topiarist.adapters.kafka_admin.write import chunk_requests, writer
+from support.examples import slow_but
+from support.kafka.fake_cluster import shorten_waits
+from support.kafka.fake_kafka import FakeKafka, Hook, cut_at, kill_at
+from support.kafka.memory_records import RECORDS, Killed
+from topiarist.adapters.kafka_admin.records.values import TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import ClusterMode
 from topiarist.model.outcome import FreezeResult, Result
-from topiarist.model.state import Freeze
+from topiarist.model.state import ClosedRecords, Freeze, IdentifiedRecord, OwnershipRecord
 
 SMALL: dict[str, Any] = {"partitions": 1, "replicationFactor": 2}
 BEFORE = (
@@ -34,10 +37,7 @@ CHANGED_BY = dict(zip(REQUESTS, ("new", "grown", "set", "old"), strict=True))
 
 @pytest.fixture(autouse=True)
 def _short_times(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(chunk_requests, "ANSWER_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(chunk_requests, "OLD_LOOK_S", 0.05)
-    monkeypatch.setattr(writer, "_LOOK_INTERVAL_S", 0.005)
-    monkeypatch.setattr(reassignments, "SETTLE_S", 0.0)
+    shorten_waits(monkeypatch, 0.05)
 
 
 @pytest.fixture
@@ -203,3 +203,78 @@ def test_a_dry_run_asks_the_brokers(kafka: FakeKafka) -> None:
         "new": [Reason.POLICY_VIOLATION]
     }
     assert kafka.cluster.changes == []
+
+
+ADA = Freeze("incident", "ada")
+CLOSED = ClosedRecords(
+    "ID",
+    "/kafka",
+    {
+        "orders": IdentifiedRecord(OwnershipRecord("team", ("flush.ms",)), "id-1"),
+        "gone": IdentifiedRecord(OwnershipRecord("team", (), deleted=True), None),
+    },
+    freeze=ADA,
+)
+
+
+def count_requests() -> int:
+    """Return the number of requests of a move without faults."""
+    kafka, steps = FakeKafka(), []
+    kafka.hook = lambda session, number, name, is_done: steps.append(number)
+    move(kafka)
+    return max(steps)
+
+
+def move(kafka: FakeKafka) -> None:
+    """Prepare the topic of records, and take the records, as one process."""
+    cluster = kafka.open()
+    cluster.prepare_records()
+    cluster.take_records(CLOSED)
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_done"),
+    slow_but([(cut_at, True)], [(fault, is_done) for fault in (kill_at, cut_at) for is_done in (False, True)]),
+)
+def test_a_move_that_ends_at_any_request_is_continued(fault: Callable[..., Hook], is_done: bool) -> None:
+    """After a kill or a lost connection at each request, all records are there or none; the next call completes."""
+    steps = count_requests()
+    assert steps > 10
+    for step in range(1, steps + 1):
+        kafka = FakeKafka()
+        kafka.hook = fault(step, is_done=is_done)
+        with suppress(Killed, TopiaristError):
+            move(kafka)
+        kafka.hook = lambda session, number, name, is_done: None
+        before = kafka.records()
+        assert set(before.topics) in (set(), set(CLOSED.records)), step
+        assert (before.moved is None) is (not before.topics), step
+        move(kafka)
+        after = kafka.records()
+        assert after.topics == {name: TopicRecord(*found) for name, found in CLOSED.records.items()}, step
+        assert (after.moved, after.gate) == ((CLOSED.chroot, 2, ()), ADA), step
+        assert kafka.commit_numbers() == [*range(1, after.number + 1)], step
+
+
+def test_a_repeated_move_writes_no_record() -> None:
+    """The result of the first one is returned, also to a look without a fence."""
+    kafka = FakeKafka()
+    assert not kafka.open().check_moved_records(CLOSED).repeated
+    move(kafka)
+    number = kafka.records().number
+    assert kafka.open().take_records(CLOSED).repeated
+    assert kafka.open().check_moved_records(CLOSED).repeated
+    assert kafka.records().number == number
+
+
+def test_records_of_another_cluster_are_refused() -> None:
+    """Both cluster ids are named, and nothing is written."""
+    kafka = FakeKafka()
+    other = ClosedRecords("OTHER", "/kafka", CLOSED.records)
+    for call in (kafka.open().check_moved_records, kafka.open().take_records):
+        with pytest.raises(
+            TopiaristError, match=r"spec\.kafka leads to the cluster ID, and spec\.zookeeper to OTHER"
+        ) as e:
+            call(other)
+        assert e.value.reason is Reason.WRONG_CLUSTER
+    assert kafka.records().number == 0

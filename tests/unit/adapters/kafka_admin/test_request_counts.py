@@ -9,10 +9,10 @@ import pytest
 
 from support.builders import spec
 from support.kafka.fake_kafka import FakeKafka, FakeSession, no_hook
-from topiarist.adapters.kafka_admin.connection.addresses import Address
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Message
+from topiarist.adapters.kafka_admin.connection.connector import Address
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.read import reassignments
+from topiarist.adapters.kafka_admin.read import sync
 from topiarist.kafka.types import TRANSACTIONS_TOPIC
 from topiarist.model.access import KafkaAccess
 from topiarist.model.outcome import Result
@@ -102,7 +102,7 @@ class _CountedSession(Session):
 )
 def test_one_change(wanted: TopicSpec, sent: Counter[str], total: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass that reads, plans and makes one change sends these requests, with all lookups, and no other."""
-    monkeypatch.setattr(reassignments, "SETTLE_S", 0.0)
+    monkeypatch.setattr(sync, "LIST_SETTLE_S", 0.0)
     kafka = FakeKafka()
     kafka.coordinator_state.marker_delay = 0.0  # a transaction has ended when its commit is answered
     kafka.cluster.add(TRANSACTIONS_TOPIC, (1, 2, 3))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topiarist.adapters.kafka_admin.usage.subscriptions import Undecodable, decode_assignment, decode_subscription
+from topiarist.adapters.kafka_admin.usage.groups import Undecodable, decode_assignment, decode_subscription
 
 
 def text(value: str) -> bytes:

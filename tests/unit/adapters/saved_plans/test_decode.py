@@ -22,9 +22,8 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.plan import Plan
 from topiarist.model.state import ClusterState, OwnershipRecord
-from topiarist.planning.preconditions import check_plan
+from topiarist.planning.preconditions import check_plan, simulate
 from topiarist.planning.risk import UNKEYED_GROWTH
-from topiarist.planning.simulate import simulate
 
 many = examples(300)
 

@@ -13,8 +13,8 @@ from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError
-from topiarist.planning.moves.revert import MovedTopic, merge_moves, plan_revert
-from topiarist.planning.simulate import simulate
+from topiarist.planning.preconditions import simulate
+from topiarist.planning.without_specs import MovedTopic, merge_moves, plan_revert
 
 MOVING = replace(PROD_CLUSTER, moves=MoveSettings(frozenset({MoveKind.DRAIN, MoveKind.FACTOR}), 1000))
 LISTS = ((4, 2), (2, 3), (3, 4, 1))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -24,11 +25,23 @@ from support.builders import (
     topic,
 )
 from topiarist.errors import Reason
+from topiarist.kafka.placement import assign_replicas, derive_start_and_shift, prepare_brokers
 from topiarist.kafka.types import Broker, Replicas
-from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings
+from topiarist.model.moves import (
+    UNLIMITED,
+    BatchLimits,
+    BatchRecord,
+    MoveKind,
+    MoveSettings,
+    ReplicaMove,
+    RequestedReassignment,
+)
 from topiarist.model.plan import MoveReplicas, TopicPlan, compute_broker_load_after
 from topiarist.model.run_options import Risk, RunOptions
-from topiarist.model.spec import ClusterSpec
+from topiarist.model.spec import ClusterSpec, TopicSpec
+from topiarist.model.state import ClusterState
+from topiarist.planning.moves.execution.ledger import make_batches
+from topiarist.planning.moves.topic import find_targets_in_flight
 
 EVERY_KIND = MoveSettings(allow=frozenset(MoveKind), throttle=UNLIMITED)
 
@@ -294,3 +307,276 @@ def test_a_run_drains_one_more_broker() -> None:
     assert whole.drain_brokers == {1, 4}
     forbidden = plan_single_topic(seen, spec(partitions=3, replicationFactor=2), run)
     assert refusal_reasons(forbidden) == ["MoveNotAllowed"]
+
+
+MOVE = ReplicaMove("orders", 0, (1, 2), (3, 2))
+OTHER = ReplicaMove("orders", 1, (2, 3), (2, 4))
+BATCH = BatchRecord("default", 1, 1, (MOVE, OTHER), {})
+BEGUN = topic("orders", ((3, 2, 1), (2, 3)), reassigning_partitions=(0,))
+BEFORE = topic("orders", replica_lists("12", "23"))
+
+
+def find(found: ClusterState, batch: BatchRecord | None = BATCH) -> tuple[dict[int, Replicas], bool]:
+    """Return the targets in flight, and whether other partitions are."""
+    targets, is_foreign = find_targets_in_flight(
+        ClusterState(**{**_fields(found), "batch": batch}), found.topics["orders"]
+    )
+    return dict(targets), is_foreign
+
+
+def _fields(found: ClusterState) -> dict[str, Any]:
+    return {name: getattr(found, name) for name in found.__struct_fields__}
+
+
+def requested(*entries: tuple[int, Replicas]) -> dict[str, Any]:
+    """Return the fields of a state with a request of these partitions."""
+    listed = tuple(RequestedReassignment("orders", partition, replicas) for partition, replicas in entries)
+    return {"requested_reassignments": listed, "reassigning_topics": frozenset({"orders"})}
+
+
+def test_nothing_in_flight_has_no_target() -> None:
+    """A batch that is done does not count, whatever its record says."""
+    assert find(state(BEFORE)) == ({}, False)
+    assert find(state(BEFORE), None) == ({}, False)
+
+
+@pytest.mark.parametrize("found", [BEFORE, topic("orders", replica_lists("32", "23")), BEGUN])
+def test_our_own_batch_counts_with_its_target(found: Any) -> None:
+    """Before the controller begins, in flight, and when it has not removed the entry yet."""
+    assert find(state(found, **requested((0, (3, 2))))) == ({0: (3, 2)}, False)
+
+
+def test_in_flight_without_a_request_counts_if_it_is_ours() -> None:
+    """The request was removed, or cannot be read, and the lists are those of the batch."""
+    assert find(state(BEGUN)) == ({0: (3, 2)}, False)
+
+
+@pytest.mark.parametrize(
+    ("found", "entries", "batch"),
+    [
+        (BEFORE, ((0, (4, 2)),), BATCH),  # another target
+        (BEFORE, ((0, (3, 2)),), None),  # no record
+        (topic("orders", replica_lists("52", "23")), ((0, (3, 2)),), BATCH),  # another list
+        (BEGUN, (), None),
+        (BEGUN, (), BATCH._replace(moves=(OTHER,))),
+        (BEGUN, (), BATCH._replace(moves=(MOVE._replace(topic="clicks"),))),
+    ],
+)
+def test_another_client_has_no_known_target(found: Any, entries: Any, batch: BatchRecord | None) -> None:
+    """Nothing else of the topic is planned then."""
+    assert find(state(found, **(requested(*entries) if entries else {})), batch) == ({}, True)
+
+
+def test_entries_of_other_topics_do_not_count() -> None:
+    """Another topic of the same request or batch may have the same partition with other lists."""
+    clicks = RequestedReassignment("clicks", 0, (5, 2))
+    fields = requested((0, (3, 2)))
+    found = state(BEFORE, **{**fields, "requested_reassignments": (*fields["requested_reassignments"], clicks)})
+    batch = BATCH._replace(moves=(MOVE, MOVE._replace(topic="clicks", after=(5, 2))))
+    assert find(found, batch) == ({0: (3, 2)}, False)
+    assert find(state(BEFORE, requested_reassignments=(clicks,)), batch) == ({}, False)
+
+
+def test_a_partition_of_another_client_beside_ours_is_foreign() -> None:
+    """Ours still counts with its target."""
+    assert find(state(BEGUN, **requested((0, (3, 2)), (1, (5, 3))))) == ({0: (3, 2)}, True)
+
+
+def test_a_stale_or_unreadable_request_is_foreign() -> None:
+    """What it would do to the topic is not known."""
+    stale = state(BEGUN, stale_reassignments=frozenset({"orders"}), **requested((0, (3, 2))))
+    assert find(stale) == ({}, True)
+    assert find(state(BEFORE, reassigning_topics=frozenset({"orders"}))) == ({}, True)
+
+
+Lists = tuple[Replicas, ...]
+Topics = Mapping[str, Lists]
+
+LIMITS = BatchLimits(partitions=3, incoming=2, outgoing=2)
+
+
+class MovingCluster:
+    """A cluster in memory: its brokers, its manifests, and the lists of its topics."""
+
+    def __init__(self, brokers: Sequence[Broker], on: ClusterSpec, topics: Topics, **fields: Any) -> None:
+        self.brokers = tuple(brokers)
+        self.on = on
+        self.topics = {name: tuple(lists) for name, lists in topics.items()}
+        self.specs: list[TopicSpec] = [
+            spec(name, on, **({"partitions": len(lists)} | {key: value(name) for key, value in fields.items()}))
+            for name, lists in sorted(topics.items())
+        ]
+
+    def plan_moves(self) -> tuple[ReplicaMove, ...]:
+        """Return the moves of a new plan, which refuses none of them."""
+        topics = [topic(name, lists, identity=at) for at, (name, lists) in enumerate(sorted(self.topics.items()))]
+        planned = plan(state(*topics, brokers=self.brokers), *self.specs)
+        moves = []
+        for each in planned.topics:
+            # A drain that is not allowed is refused, which is right where only another kind is planned.
+            assume(all(refusal.reason is Reason.MOVE_NOT_ALLOWED for refusal in each.refusals))
+            moves += [move for change in each.changes if isinstance(change, MoveReplicas) for move in change.moves]
+        return tuple(moves)
+
+    def allow_only(self, kind: MoveKind) -> None:
+        """Allow one kind of moves."""
+        ignored = frozenset({"replicationFactor"} if kind is not MoveKind.FACTOR else ())
+        self.specs = [replace(each, allowed_moves=frozenset({kind}), ignored_fields=ignored) for each in self.specs]
+
+    def carry_out(self, moves: Sequence[ReplicaMove]) -> None:
+        """Give partitions their new lists."""
+        for move in moves:
+            lists = list(self.topics[move.topic])
+            assert lists[move.partition] == move.before
+            lists[move.partition] = move.after
+            self.topics[move.topic] = tuple(lists)
+
+
+def allowing(*kinds: MoveKind, **fields: Any) -> ClusterSpec:
+    """Return a cluster that allows these kinds of moves."""
+    settings = MoveSettings(frozenset(kinds), UNLIMITED, LIMITS)
+    return replace(PROD_CLUSTER, moves=settings, broker_config={"min.insync.replicas": "1"}, **fields)
+
+
+@st.composite
+def brokers(draw: st.DrawFn, *, least: int = 4) -> tuple[Broker, ...]:
+    """Up to eight brokers, in up to three racks of any size."""
+    count = draw(st.integers(least, 8))
+    racks = draw(st.one_of(st.none(), st.lists(st.sampled_from("abc"), min_size=count, max_size=count)))
+    return tuple(Broker(id_, racks[id_ - 1] if racks else None) for id_ in range(1, count + 1))
+
+
+def topics_of(draw: st.DrawFn, ids: Sequence[int], least: int, most: int) -> dict[str, Lists]:
+    """Return some topics with lists of this width."""
+    one = st.permutations(ids).flatmap(lambda order: st.integers(least, most).map(lambda width: tuple(order[:width])))
+    lists = st.lists(one, min_size=1, max_size=8).map(tuple)
+    return draw(st.dictionaries(st.sampled_from("abc"), lists, min_size=1))
+
+
+def interrupt(draw: st.DrawFn, moves: Sequence[ReplicaMove]) -> list[ReplicaMove]:
+    """Return the moves that were carried out: whole batches, and any part of the next one."""
+    batches = make_batches(moves, LIMITS)
+    at = draw(st.integers(0, len(batches) - 1))
+    part = draw(st.lists(st.sampled_from(batches[at]), unique=True))
+    return [*(move for batch in batches[:at] for move in batch), *part]
+
+
+def count_copies(moves: Sequence[ReplicaMove]) -> int:
+    """Return the number of replicas that are copied."""
+    return sum(len(move.added) for move in moves)
+
+
+@st.composite
+def _exact_work(draw: st.DrawFn) -> MovingCluster:
+    """Work of the kinds that end in the same lists: lower, raise by sequence, explicit lists (reordered ones too)."""
+    known = draw(brokers())
+    ids, kind = [broker.id for broker in known], draw(st.sampled_from(["lower", "raise", "lists"]))
+    on = allowing(*MoveKind) if kind == "lists" else allowing(MoveKind.FACTOR)
+    if kind == "lower":
+        return MovingCluster(known, on, topics_of(draw, ids, 2, 4), replicationFactor=lambda _: 2)
+    if kind == "lists":
+        topics = topics_of(draw, ids, 1, 4)
+        wanted = {name: [list(draw(st.permutations(ids)))[:2] for _ in lists] for name, lists in topics.items()}
+        cluster = MovingCluster(known, on, topics)
+        cluster.specs = [spec(name, on, replicaAssignment=lists) for name, lists in sorted(wanted.items())]
+        return cluster
+    ordered, placed = prepare_brokers(known, "enforced"), {}
+    for name in draw(st.sets(st.sampled_from("abc"), min_size=1)):
+        start, shift = draw(st.sampled_from([derive_start_and_shift(name, ordered), (2, 0), (0, 3)]))
+        partitions = draw(st.integers(1, 12))
+        placed[name] = assign_replicas(ordered, partitions, replication_factor=2, start=start, shift=shift)
+    return MovingCluster(known, on, placed, replicationFactor=lambda _: 3)
+
+
+@given(_exact_work(), st.data())
+def test_kinds_that_count_nothing_end_in_the_same_lists(cluster: MovingCluster, data: st.DataObject) -> None:
+    """Lower, raise by sequence and explicit lists: the rest of the moves is what a new plan finds."""
+    moves = cluster.plan_moves()
+    assume(moves)
+    done = data.draw(st.composite(interrupt)(moves))
+    cluster.carry_out(done)
+    assert {move[:4] for move in cluster.plan_moves()} == {move[:4] for move in moves if move not in done}
+
+
+@st.composite
+def _counted_work(draw: st.DrawFn, *kinds: MoveKind) -> MovingCluster:
+    """Work of kinds that choose brokers by counts."""
+    known = draw(brokers(least=5))
+    ids = [broker.id for broker in known]
+    drained = draw(st.frozensets(st.sampled_from(ids), max_size=2)) if MoveKind.DRAIN in kinds else frozenset()
+    factors = draw(st.fixed_dictionaries({name: st.integers(1, 3) for name in "abc"}))
+    spread = draw(st.sampled_from(["Kafka", "One"]))
+    on = allowing(*kinds, drain_brokers=drained)
+    cluster = MovingCluster(
+        known,
+        on,
+        topics_of(draw, ids, 1, 3),
+        replicationFactor=factors.__getitem__,
+        moves=lambda _: {"allow": [kind.value for kind in kinds], "spread": spread},
+    )
+    if MoveKind.FACTOR not in kinds:
+        cluster.specs = [replace(each, ignored_fields=frozenset({"replicationFactor"})) for each in cluster.specs]
+    return cluster
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [(MoveKind.DRAIN,), (MoveKind.RACKS,), (MoveKind.FACTOR,), (MoveKind.DRAIN, MoveKind.RACKS, MoveKind.FACTOR)],
+    ids=lambda kinds: "+".join(kind.value for kind in kinds),
+)
+@given(data=st.data())
+def test_no_list_is_moved_twice_and_nothing_more_is_copied(kinds: tuple[MoveKind, ...], data: st.DataObject) -> None:
+    """After an interruption the rest needs no more copies, and leaves the lists that were moved."""
+    cluster = data.draw(_counted_work(*kinds))
+    moves = cluster.plan_moves()
+    assume(moves)
+    done = data.draw(st.composite(interrupt)(moves))
+    cluster.carry_out(done)
+    rest = cluster.plan_moves()
+    assert not {(move.topic, move.partition) for move in done} & {(move.topic, move.partition) for move in rest}
+    assert count_copies(done) + count_copies(rest) == count_copies(moves)
+    cluster.carry_out(rest)
+    assert not cluster.plan_moves()
+
+
+@pytest.mark.parametrize("kinds", [(MoveKind.SPREAD,), tuple(MoveKind)], ids=["Spread", "all"])
+@given(data=st.data())
+def test_a_spread_that_is_planned_again_ends(kinds: tuple[MoveKind, ...], data: st.DataObject) -> None:
+    """After an interruption one more plan is enough, also where a spread follows other kinds."""
+    cluster = data.draw(_counted_work(*kinds))
+    moves = cluster.plan_moves()
+    assume(moves)
+    cluster.carry_out(data.draw(st.composite(interrupt)(moves)))
+    cluster.carry_out(cluster.plan_moves())
+    assert not cluster.plan_moves()
+
+
+@given(_counted_work(*MoveKind))
+def test_one_plan_of_all_kinds_copies_no_more_than_a_plan_for_each_kind(cluster: MovingCluster) -> None:
+    """Each kind is planned and carried out by itself, in the order in which one plan adds them up.
+
+    This holds for each topic by itself. Among equal brokers a plan prefers those that hold fewer replicas of the whole
+    cluster, and these counts differ if a kind is carried out for all topics before the next kind.
+    """
+    name = min(cluster.topics)
+    cluster.topics = {name: cluster.topics[name]}
+    cluster.specs = [each for each in cluster.specs if each.topic == name]
+    together = count_copies(cluster.plan_moves())
+    apart = 0
+    for kind in MoveKind:
+        cluster.allow_only(kind)
+        moves = cluster.plan_moves()
+        cluster.carry_out(moves)
+        apart += count_copies(moves)
+    assert together <= apart
+
+
+@given(_counted_work(MoveKind.DRAIN, MoveKind.RACKS, MoveKind.FACTOR))
+def test_one_plan_copies_no_more_than_its_kinds_for_the_lists_before(cluster: MovingCluster) -> None:
+    """Drain, rack repair and another factor need no copy more together than each of them for the same lists."""
+    together = count_copies(cluster.plan_moves())
+    apart = 0
+    for kind in (MoveKind.DRAIN, MoveKind.RACKS, MoveKind.FACTOR):
+        cluster.allow_only(kind)
+        apart += count_copies(cluster.plan_moves())
+    assert together <= apart

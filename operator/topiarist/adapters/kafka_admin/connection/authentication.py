@@ -2,6 +2,9 @@
 
 The messages of the mechanisms are those of kafka-python; the exchange is topiarist's own, because the library turns a
 wrong password into a timeout.
+
+A new mechanism is a value of ``SaslMechanism`` (or a class beside ``SaslOAuth``) in ``model/access.py``, its fields in
+``schemas/cluster.json``, and its messages in a function beside ``_make_password_exchange``.
 """
 
 from __future__ import annotations
@@ -80,18 +83,40 @@ class Authenticator:
         raise AuthRejected("the login does not end")
 
     def _build_exchange(self, login: SaslPassword | SaslOAuth, deadline: float) -> Any:
-        from topiarist.adapters.kafka_admin.connection.mechanisms import make_exchange
-
         if isinstance(login, SaslPassword):
-            return make_exchange(login, tls.read_secret(login.password))
+            return _make_password_exchange(login, tls.read_secret(login.password))
         assert self._tokens
-        return make_exchange(login, self._tokens.token(deadline))
+        return _make_token_exchange(self._tokens.token(deadline))
 
 
 def _make_token_endpoint(login: SaslOAuth) -> TokenEndpoint:
     from topiarist.adapters.kafka_admin.connection.token_endpoint import TokenEndpoint  # imports an HTTP client
 
     return TokenEndpoint(login)
+
+
+# The messages of the mechanisms are imported for a login only: half of kafka-python comes with them.
+def _make_password_exchange(login: SaslPassword, password: str) -> Any:
+    from kafka.net.sasl.plain import SaslMechanismPlain
+    from kafka.net.sasl.scram import SaslMechanismScram
+
+    if login.mechanism is SaslMechanism.PLAIN:
+        return SaslMechanismPlain(sasl_plain_username=login.username, sasl_plain_password=password)
+    # The library sends the name as it is; RFC 5802 escapes the characters that end it.
+    escaped = login.username.replace("=", "=3D").replace(",", "=2C")
+    return SaslMechanismScram(
+        sasl_plain_username=escaped, sasl_plain_password=password, sasl_mechanism=login.mechanism.value
+    )
+
+
+def _make_token_exchange(token: str) -> Any:
+    from kafka.net.sasl.oauth import AbstractTokenProvider, SaslMechanismOAuth
+
+    class OneToken(AbstractTokenProvider):  # type: ignore[misc]  # kafka-python has no types
+        def token(self) -> str:
+            return token
+
+    return SaslMechanismOAuth(sasl_oauth_token_provider=OneToken())
 
 
 def _shake_hands(connection: Connection, mechanism: SaslMechanism, deadline: float) -> None:

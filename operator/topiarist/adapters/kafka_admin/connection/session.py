@@ -17,10 +17,14 @@ from kafka.protocol.metadata.find_coordinator import FindCoordinatorRequest
 from kafka.protocol.metadata.metadata import MetadataRequest
 
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.addresses import Address, format_address, parse_bootstrap_servers
-from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
-from topiarist.adapters.kafka_admin.connection.connector import Connector, RefusedByCluster
-from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Connection, Disconnected, Message
+from topiarist.adapters.kafka_admin.connection.connector import (
+    Address,
+    Connector,
+    RefusedByCluster,
+    format_address,
+    parse_bootstrap_servers,
+)
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess
 from topiarist.text import quote

@@ -16,7 +16,7 @@ import urllib.request
 from typing import Any, NamedTuple
 
 from topiarist.adapters import tls
-from topiarist.adapters.kafka_admin.connection.addresses import run_with_deadline
+from topiarist.adapters.kafka_admin.connection.connector import run_with_deadline
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import SaslOAuth, Tls
 from topiarist.text import printable, quote

@@ -14,26 +14,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
-from topiarist.adapters.kafka_admin.moves import requests
-from topiarist.adapters.kafka_admin.moves.look import MoveReader, MoveSession
-from topiarist.adapters.kafka_admin.moves.requests import Partition
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.moves import look
+from topiarist.adapters.kafka_admin.moves.look import MoveReader, Partition
+from topiarist.adapters.kafka_admin.read.configs import BROKER_RESOURCE, TOPIC_RESOURCE
 from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
-from topiarist.adapters.kafka_admin.write.answers import (
+from topiarist.adapters.kafka_admin.write.chunks import ANSWER_TIMEOUT_S
+from topiarist.adapters.kafka_admin.write.requests import (
     NOT_CONTROLLER,
     UNKNOWN_TOPIC,
     Element,
+    build_alter_configs,
+    read_config_answer,
 )
-from topiarist.adapters.kafka_admin.write.chunk_requests import ANSWER_TIMEOUT_S
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moves import BatchRecord, OwnThrottles, ReplicaMove
-from topiarist.planning.moves.execution.throttle_configs import (
+from topiarist.model.moves import BatchRecord, ClearedMoves, OwnThrottles, ReplicaMove
+from topiarist.planning.moves.execution.throttles import (
     EntityConfigs,
     find_needed_throttles,
     find_present_throttles,
     update_throttles,
 )
+from topiarist.text import format_count
 
 HINT_CONTINUE = "moves that were sent continue at the controller; the next run waits for them"
+
+_RESOURCES = {"topics": TOPIC_RESOURCE, "brokers": BROKER_RESOURCE}
 
 Changes = Mapping[str, Mapping[str, str | None]]
 
@@ -47,7 +53,7 @@ class BatchWriter:
 
     def __init__(
         self,
-        session: MoveSession,
+        session: Session,
         reader: MoveReader,
         records: RecordsStore,
         batch: BatchRecord | None,
@@ -81,10 +87,10 @@ class BatchWriter:
     def send_moves(self, moves: Sequence[ReplicaMove]) -> Mapping[Partition, Element]:
         """Send moves; return the element of each partition, without a code if it is not known whether they arrived."""
         asked = [(move.topic, move.partition) for move in moves]
-        answer = self.send(requests.build_reassignments(moves))
+        answer = self.send(look.build_reassignments(moves))
         if answer is None:
             return dict.fromkeys(asked, Element(None))
-        return requests.read_reassignments_answer(answer, asked)
+        return look.read_reassignments_answer(answer, asked)
 
     def send(self, request: Message, connection: Connection | None = None) -> Message | None:
         """Send a request once, to the controller if no ``connection`` is given; None if its outcome is not known.
@@ -142,23 +148,28 @@ class BatchWriter:
         return kept
 
     def _send_changes(self, changes: Changes) -> None:
-        topics = {entity: values for entity, values in changes.items() if entity.startswith("topics/")}
-        if topics:
-            self._send_configs(topics, None)
-        for entity in sorted(changes.keys() - topics.keys()):
+        by_kind: dict[str, dict[str, Mapping[str, str | None]]] = {"topics": {}, "brokers": {}}
+        for entity, values in sorted(changes.items()):
+            kind, _, name = entity.partition("/")
+            by_kind[kind][name] = values
+        if by_kind["topics"]:
+            self._send_configs("topics", by_kind["topics"], None)
+        for broker, values in by_kind["brokers"].items():
             try:
-                connection = self._session.broker(int(entity.partition("/")[2]))
+                connection = self._session.broker(int(broker))
             except Disconnected as error:
-                message = f"cannot send to {entity}: {error}"
+                message = f"cannot send to brokers/{broker}: {error}"
                 raise TopiaristError(Reason.UNREACHABLE, message, HINT_CONTINUE) from error
-            self._send_configs({entity: changes[entity]}, connection)
+            self._send_configs("brokers", {broker: values}, connection)
 
-    def _send_configs(self, changes: Changes, connection: Connection | None) -> None:
-        answer = self.send(requests.build_config_changes(changes), connection)
+    def _send_configs(self, kind: str, changes: Changes, connection: Connection | None) -> None:
+        request = build_alter_configs(changes, resource_type=_RESOURCES[kind])
+        answer = self.send(request, connection)
         if answer is None:
-            message = f"no answer to the throttles of {', '.join(sorted(changes)[:3])}"
+            message = f"no answer to the throttles of {', '.join(f'{kind}/{name}' for name in [*changes][:3])}"
             raise TopiaristError(Reason.UNREACHABLE, message, HINT_CONTINUE)
-        for entity, element in requests.read_config_changes_answer(answer, changes).items():
+        for name, element in read_config_answer(answer, changes).elements.items():
+            entity = f"{kind}/{name}"
             if element.code == UNKNOWN_TOPIC:
                 self._remark(f"{entity} was deleted, with its throttle")
             elif element.code != 0:
@@ -187,3 +198,33 @@ def acquire_unless_stopped(records: RecordsStore, stop: Callable[[], bool]) -> R
         if error.reason is Reason.LOCKED and stop():
             return None
         raise
+
+
+# Clear what an ended run of moves left: put its throttles back, and delete the record of its moves.
+#
+# The next run of the same owner does this by itself. A user does it by hand if no run is going to continue.
+
+
+def clear_moves(session: Session, reader: MoveReader, records: RecordsStore) -> ClearedMoves | None:
+    """Clear the record of the moves under the lock; return None, with nothing written, if there is none.
+
+    Raises ``TopiaristError``: ReassignmentInProgress while a move of the record is in flight.
+    """
+    if records.read().moves is None:
+        return None
+    known = records.acquire(lambda: False)
+    try:
+        if known.moves is None:
+            return None
+        look = reader.look(())
+        moves = known.moves.moves
+        # A target of another client counts too: its brokers may copy the same replicas.
+        copying = [move for move in moves if look.target_of((move.topic, move.partition))]
+        if copying:
+            message = f"{format_count(len(copying), 'partition')} in flight: brokers copy, and need the throttles"
+            raise TopiaristError(Reason.REASSIGNMENT_IN_PROGRESS, message, HINT_CONTINUE)
+        remarks: dict[str, None] = {}
+        BatchWriter(session, reader, records, known.moves, remarks.setdefault).end()
+        return ClearedMoves(known.moves, tuple(remarks))
+    finally:
+        records.release()

@@ -12,33 +12,98 @@ and the removed replicas.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from itertools import groupby
+from typing import NamedTuple, TypeVar
 
+from kafka.protocol.admin.topics import AlterPartitionReassignmentsRequest, ElectLeadersRequest
 from msgspec import Struct
 from msgspec.structs import replace
 
-from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Message
 from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
-from topiarist.adapters.kafka_admin.moves import requests
-from topiarist.adapters.kafka_admin.moves.requests import Partition
-from topiarist.adapters.kafka_admin.read.metadata import decode_metadata
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.read.configs import BROKER_OVERRIDE, BROKER_RESOURCE, build_describe_configs
+from topiarist.adapters.kafka_admin.read.metadata import OVERRIDE, decode_metadata
+from topiarist.adapters.kafka_admin.read.sync import build_list_reassignments, decode_reassignments, target_of
 from topiarist.adapters.kafka_admin.read.topic_reader import build_topic_state
 from topiarist.adapters.kafka_admin.records.values import TopicRecord
-from topiarist.adapters.kafka_admin.write.answers import (
+from topiarist.adapters.kafka_admin.write.requests import (
+    ADMIN_TIMEOUT_MS,
     CLUSTER_AUTHORIZATION,
     TOPIC_AUTHORIZATION,
     UNKNOWN_TOPIC,
+    Element,
+    collect_elements,
 )
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.state import PartitionState, Reassignment, TopicState
-from topiarist.planning.moves.execution.gate import MovedTopic
-from topiarist.planning.moves.execution.health import effective_min_isr
+from topiarist.planning.moves.execution.gate import MovedTopic, effective_min_isr
 from topiarist.planning.moves.execution.stall import PartitionInFlight
+
+# The Admin requests of moves and elections, and the elements of their answers.
+#
+# Every element is read: an answer as a whole has no error if single partitions have one.
+
+Partition = tuple[str, int]
+
+PREFERRED_LEADER_NOT_AVAILABLE, ELECTION_NOT_NEEDED = 80, 84
+
+_PREFERRED = 0
+
+
+def build_reassignments(moves: Iterable[ReplicaMove]) -> Message:
+    """Return the request that begins these moves. A target that is set already is set again, without effect."""
+    topic = AlterPartitionReassignmentsRequest.ReassignableTopic
+    return AlterPartitionReassignmentsRequest(
+        timeout_ms=ADMIN_TIMEOUT_MS,
+        allow_replication_factor_change=True,
+        topics=[
+            topic(
+                name=name,
+                partitions=[
+                    topic.ReassignablePartition(partition_index=move.partition, replicas=list(move.after))
+                    for move in of_topic
+                ],
+            )
+            for name, of_topic in groupby(sorted(moves), key=lambda move: move.topic)
+        ],
+    )
+
+
+def read_reassignments_answer(answer: Message, asked: Iterable[Partition]) -> Mapping[Partition, Element]:
+    """Return the element of each partition; an error of the whole answer is that of each partition."""
+    if answer.error_code:
+        return dict.fromkeys(asked, Element(answer.error_code, answer.error_message or ""))
+    found = (((topic.name, each.partition_index), each) for topic in answer.responses for each in topic.partitions)
+    return collect_elements(found, asked)
+
+
+def build_elections(partitions: Iterable[Partition]) -> Message:
+    """Return the request that elects the preferred leaders of these partitions."""
+    topic = ElectLeadersRequest.TopicPartitions
+    return ElectLeadersRequest(
+        election_type=_PREFERRED,
+        topic_partitions=[
+            topic(topic=name, partitions=[partition for _, partition in of_topic])
+            for name, of_topic in groupby(sorted(partitions), key=lambda each: each[0])
+        ],
+        timeout_ms=ADMIN_TIMEOUT_MS,
+    )
+
+
+def read_elections_answer(answer: Message, asked: Iterable[Partition]) -> Mapping[Partition, Element]:
+    """Return the element of each partition; an error of the whole answer is that of each partition."""
+    if answer.error_code:
+        return dict.fromkeys(asked, Element(answer.error_code))
+    results = answer.replica_election_results
+    return collect_elements(
+        (((result.topic, each.partition_id), each) for result in results for each in result.partition_result), asked
+    )
+
 
 Found = TypeVar("Found")
 
@@ -91,9 +156,7 @@ class MoveLook(Struct, frozen=True):
     def target_of(self, key: Partition) -> Replicas:
         """Return the target of a partition that is being reassigned; empty if it is not."""
         reassignment = self.reassignments.get(key)
-        if reassignment is None:
-            return ()
-        return tuple(broker for broker in self.list_of(key) if broker not in reassignment.removing)
+        return target_of(self.list_of(key), reassignment) if reassignment else ()
 
     def in_flight(self, key: Partition) -> PartitionInFlight | None:
         """Return a partition that is being reassigned, for the search of what it waits for."""
@@ -113,29 +176,10 @@ class PresentThrottles(NamedTuple):
     unreachable: Mapping[str, str]
 
 
-class MoveSession(Protocol):
-    """The connections that moves need."""
-
-    def any_broker(self) -> Connection:
-        """Return the connection for reading."""
-
-    def broker(self, broker_id: int) -> Connection:
-        """Return the connection to one broker, which alone takes its own configs. Raises ``Disconnected``."""
-
-    def controller(self) -> Connection:
-        """Return the connection to the broker that takes Admin requests."""
-
-    def forget_controller(self) -> None:
-        """Find the controller anew with the next call of ``controller``."""
-
-    def read_metadata(self, names: Iterable[str] | None = None, ids: Iterable[uuid.UUID] = ()) -> Message:
-        """Return the metadata of these topics."""
-
-
 class MoveReader:
     """Reads for moves. ``sync`` returns when the broker of ``session.any_broker`` serves metadata that are not old."""
 
-    def __init__(self, session: MoveSession, sync: Callable[[], object]) -> None:
+    def __init__(self, session: Session, sync: Callable[[], object]) -> None:
         self._session = session
         self._sync = sync
         self._moving: dict[Partition, Reassignment] = {}
@@ -146,19 +190,20 @@ class MoveReader:
 
     def read_throttles(self, entities: Collection[str]) -> PresentThrottles:
         """Return the overrides of entities that throttle moves."""
-        topics = [entity for entity in entities if entity.startswith("topics/")]
+        topics = [entity.removeprefix("topics/") for entity in entities if entity.startswith("topics/")]
         found = dict(self._repeat(lambda: self._describe_throttled_topics(topics))) if topics else {}
         unreachable: dict[str, str] = {}
-        for entity in sorted(set(entities) - set(topics)):
+        for entity in sorted(entity for entity in entities if entity.startswith("brokers/")):
+            broker = entity.removeprefix("brokers/")
+            request = build_describe_configs([broker], RATE_CONFIGS, resource=BROKER_RESOURCE)
             try:
-                request = requests.build_describe_configs([entity], RATE_CONFIGS)
-                answer = self._session.broker(int(entity.partition("/")[2])).call(request)
+                answer = self._session.broker(int(broker)).call(request)
             except Disconnected as error:
                 unreachable[entity] = str(error)
                 continue
-            for name, element, configs in requests.read_describe_answer(answer):
-                _require(element.code, element.message, f"the configs of {name}", "DescribeConfigs on the cluster")
-                found[name] = requests.find_overrides(name, configs)
+            for result in answer.results:
+                _require_read(result, entity, "DescribeConfigs on the cluster")
+                found[entity] = _find_overrides(result.configs, BROKER_OVERRIDE)
         return PresentThrottles(found, unreachable)
 
     def expect(self, moves: Iterable[ReplicaMove]) -> None:
@@ -211,32 +256,32 @@ class MoveReader:
                 number: PartitionState(one.leader, one.isr, one.leader_epoch)
                 for number, one in topic.partitions.items()
             }
-        present = [f"topics/{name}" for name in names if topics[name] is not None]
+        present = [name for name in names if topics[name] is not None]
         min_isr = {
-            entity.partition("/")[2]: effective_min_isr({each.name: each.value for each in configs}, {})
-            for entity, configs in self._describe_topics(present, [_MIN_ISR])
+            name: effective_min_isr({each.name: each.value for each in configs}, {})
+            for name, configs in self._describe_topics(present, [_MIN_ISR])
         }
         return MoveLook(topics, states, before, {broker.id: broker for broker in metadata.brokers}, min_isr)
 
-    def _describe_throttled_topics(self, entities: Collection[str]) -> Mapping[str, Mapping[str, str]]:
+    def _describe_throttled_topics(self, names: Collection[str]) -> Mapping[str, Mapping[str, str]]:
         self._sync()
-        described = self._describe_topics(entities, sorted(THROTTLE_CONFIGS))
-        return {entity: requests.find_overrides(entity, configs) for entity, configs in described}
+        described = self._describe_topics(names, sorted(THROTTLE_CONFIGS))
+        return {f"topics/{name}": _find_overrides(configs, OVERRIDE) for name, configs in described}
 
-    def _describe_topics(self, entities: Collection[str], keys: Sequence[str]) -> Iterator[tuple[str, Message]]:
+    def _describe_topics(self, names: Collection[str], keys: Sequence[str]) -> Iterator[tuple[str, Message]]:
         """Yield the configs of each topic that exists."""
-        if not entities:
+        if not names:
             return
-        answer = self._session.any_broker().call(requests.build_describe_configs(entities, keys))
-        for entity, element, configs in requests.read_describe_answer(answer):
-            if element.code != UNKNOWN_TOPIC:
-                _require(element.code, element.message, f"the configs of {entity}", "DescribeConfigs on the topic")
-                yield entity, configs
+        for result in self._session.any_broker().call(build_describe_configs(names, keys)).results:
+            if result.error_code != UNKNOWN_TOPIC:
+                _require_read(result, f"topics/{result.resource_name}", "DescribeConfigs on the topic")
+                yield result.resource_name, result.configs
 
     def _list_reassignments(self) -> Mapping[Partition, Reassignment]:
-        answer = self._session.controller().call(requests.build_list_reassignments())
+        answer = self._session.controller().call(build_list_reassignments())
         _require(answer.error_code, answer.error_message or "", "the reassignments", "Describe on the cluster")
-        return requests.read_list_answer(answer)
+        listed = decode_reassignments(answer)
+        return {(name, number): each for name, found in listed.items() for number, each in found.items()}
 
     def _repeat(self, read: Callable[[], Found]) -> Found:
         deadline = time.monotonic() + READ_PATIENCE_S
@@ -252,6 +297,15 @@ class MoveReader:
 
 class _Temporary(Exception):
     """An error code that is worth another read."""
+
+
+def _find_overrides(configs: Message, source: int) -> Mapping[str, str]:
+    """Return the values that are set for the entity itself, by their source."""
+    return {each.name: each.value for each in configs if each.config_source == source and each.value is not None}
+
+
+def _require_read(result: Message, entity: str, right: str) -> None:
+    _require(result.error_code, result.error_message or "", f"the configs of {entity}", right)
 
 
 def _require(code: int | None, message: str, what: str, right: str) -> None:

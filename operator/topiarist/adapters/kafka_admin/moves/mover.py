@@ -1,4 +1,4 @@
-"""Carry out the moves of a plan through Kafka's own API: as moves are done, further ones join those in flight.
+"""Carry out moves and elections through Kafka's own API: as moves are done, further ones join those in flight.
 
 The request AlterPartitionReassignments takes each partition by itself, so there is no barrier: at any moment the moves
 in flight are within the limits of one batch. Each time moves join, the run takes the lock, compares their topics by
@@ -16,26 +16,38 @@ Nothing is cancelled, also not after ``stop()``: a plan that moves back does tha
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 from topiarist.adapters.kafka_admin.connection.connection import translate_errors
+from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.moves.batch_writer import HINT_CONTINUE, BatchWriter, acquire_unless_stopped
-from topiarist.adapters.kafka_admin.moves.look import MoveLook, MoveReader, MoveSession
-from topiarist.adapters.kafka_admin.moves.requests import Partition
-from topiarist.adapters.kafka_admin.moves.waiting import Progress
-from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
-from topiarist.adapters.kafka_admin.write.answers import (
-    Certainty,
-    Element,
+from topiarist.adapters.kafka_admin.moves.look import (
+    ELECTION_NOT_NEEDED,
+    PREFERRED_LEADER_NOT_AVAILABLE,
+    MoveLook,
+    MoveReader,
+    Partition,
+    build_elections,
+    read_elections_answer,
 )
-from topiarist.adapters.kafka_admin.write.chunk_requests import ANSWER_TIMEOUT_S
+from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
+from topiarist.adapters.kafka_admin.write.chunks import ANSWER_TIMEOUT_S
+from topiarist.adapters.kafka_admin.write.requests import Certainty, Element
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moves import UNLIMITED, BatchRecord, ReplicaMove
+from topiarist.model.moves import BatchRecord, LeaderChange, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
-from topiarist.planning.moves.execution.batches import fill_window, make_batches
-from topiarist.planning.moves.execution.ledger import HINT_NOTHING_SENT, MoveLedger
-from topiarist.planning.moves.execution.throttle_configs import has_other_rate
+from topiarist.planning.moves.execution.gate import ElectionJudgement
+from topiarist.planning.moves.execution.ledger import (
+    HINT_ELECT_AGAIN,
+    ElectionLedger,
+    MoveLedger,
+    OpenElections,
+    fill_window,
+    make_batches,
+)
+from topiarist.planning.moves.execution.stall import StallWatch, find_blocker
+from topiarist.planning.moves.execution.throttles import has_other_rate, require_rate
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
 from topiarist.throttle import sleep_unless_stopped
@@ -49,7 +61,7 @@ class Mover:
 
     def __init__(
         self,
-        session: MoveSession,
+        session: Session,
         reader: MoveReader,
         records: RecordsStore,
         plan: Plan,
@@ -67,29 +79,20 @@ class Mover:
         self._known = Records()
         self._ready: tuple[ReplicaMove, ...] = ()
         self._in_doubt: dict[Partition, float] = {}
-        self._sent, self._sent_earlier, self._polls = 0, 0, 0
+        self._polls = 0
         self._is_rate_adjusted = False
-        self._progress = Progress(self._settings.stall_after, self._settings.throttle)
+        self._stall = StallWatch(self._settings.stall_after, self._settings.throttle)
 
     def execute(self) -> Iterator[Outcome]:
         """Yield one outcome for each topic with moves; raise the error that ended the run after the last one."""
-        ended_by = None
-        try:
-            with translate_errors("the brokers cannot be reached", HINT_CONTINUE):
-                self._known = self._records.read()
-                self._reader.expect(self._known.moves.moves if self._known.moves else ())
-                while self._step():
-                    yield from self._ledger.take_outcomes()
-        except TopiaristError as error:
-            ended_by = error
-            if error.hint == HINT_CONTINUE and not (self._sent or self._sent_earlier or self._ledger.in_flight):
-                error.hint = HINT_NOTHING_SENT
-        yield from self._ledger.take_outcomes()
-        if self._ledger.has_unreported_moves:
-            self._report()
-        yield from self._ledger.unfinished_outcomes()
-        if ended_by:
-            raise ended_by
+        yield from self._ledger.execute(self._steps(), self._report, HINT_CONTINUE)
+
+    def _steps(self) -> Iterator[None]:
+        with translate_errors("the brokers cannot be reached", HINT_CONTINUE):
+            self._known = self._records.read()
+            self._reader.expect(self._known.moves.moves if self._known.moves else ())
+            while self._step():
+                yield
 
     def _step(self) -> bool:
         """Do the next thing that is to be done; return whether there is more to do."""
@@ -102,9 +105,9 @@ class Mover:
         self._adjust_rate(mine)
         joining = fill_window(self._ready, self._ledger.in_flight.values(), others.values(), self._settings.batch)
         if joining and not self._is_blocked_by_owner(mine):
-            before = self._sent
+            before = self._ledger.batches_sent
             self._send(joining)
-            return self._options.wait or self._sent == before
+            return self._options.wait or self._ledger.batches_sent == before
         blocking = self._find_blocking(others)
         if mine or self._ledger.in_flight or blocking:
             if not self._options.wait:
@@ -180,10 +183,10 @@ class Mover:
         """Report what is in flight, and wait for the next poll. Raises MovesStalled if nothing changes for long."""
         keys = {*mine, *self._ledger.in_flight, *blocking}
         in_flight = tuple(each for key in sorted(keys) if (each := look.in_flight(key)))
-        blocker = self._progress.check(in_flight, look.brokers, time.monotonic())
-        copying = list(self._ledger.in_flight.values())
-        waiting_for = blocker
-        if not copying and not blocker:
+        if self._stall.is_stalled(len(in_flight), in_flight, time.monotonic()):
+            raise self._stall.error(in_flight, look.brokers)
+        copying, waiting_for = self._ledger.in_flight.values(), find_blocker(in_flight, look.brokers)
+        if not copying and not waiting_for:
             waiting_for = self._describe_waiting(mine, blocking)
         self._report(copying, waiting_for)
         self._sleep()
@@ -203,7 +206,7 @@ class Mover:
 
     def _send(self, moves: Sequence[ReplicaMove]) -> None:
         """Send those of ``moves`` that are still ready, with their record and throttles."""
-        rate = self._require_rate(moves)
+        rate = require_rate(self._settings.throttle, moves)
         known = acquire_unless_stopped(self._records, self._stop)
         if known is None:
             return
@@ -224,8 +227,8 @@ class Mover:
         batch = self._known.moves
         if not self._options.wait and batch and batch.owner == self._owner:
             # Each run that does not wait sends once: the record has the number of the run before.
-            self._sent_earlier = batch.batch
-        number = self._sent_earlier + self._sent + 1
+            self._ledger.batches_before = batch.batch
+        number = self._ledger.number + 1
         rest = [move for move in (*self._ready, *(move for move, _ in self._ledger.held.values())) if move not in moves]
         in_flight = {**mine, **self._ledger.in_flight}
         recorded = tuple(move._replace(kinds=()) for move in (*in_flight.values(), *moves))
@@ -244,9 +247,9 @@ class Mover:
         self._reader.expect(move for move in moves if elements[move.topic, move.partition].certainty is _ACCEPTED)
         for move in moves:
             self._ledger.open[move.topic].is_unknown = False
-        self._sent += 1
+        self._ledger.batches_sent += 1
         self._polls = 0
-        self._progress.reset()
+        self._stall.reset()
         self._read_elements(moves, elements)
         self._report(self._ledger.in_flight.values())
 
@@ -263,15 +266,6 @@ class Mover:
                 self._ledger.add_sent([move])
             elif topic := self._ledger.open.get(move.topic):
                 self._ledger.close(topic, _refused_outcome(move, element))
-
-    def _require_rate(self, moves: Sequence[ReplicaMove]) -> int:
-        rate = self._settings.throttle
-        if rate is not None:
-            return rate
-        if copies := sum(len(move.added) for move in moves):
-            message = f"{format_count(copies, 'replica')} to copy, and no throttle is declared"
-            raise TopiaristError(Reason.THROTTLE_MISSING, message, "set throttle in spec.moves of the Cluster")
-        return UNLIMITED
 
     def _adjust_rate(self, mine: Mapping[Partition, ReplicaMove]) -> None:
         """Give the moves in flight of an earlier run the declared rate; those of another owner keep theirs."""
@@ -296,7 +290,7 @@ class Mover:
     def _end(self, mine: Mapping[Partition, ReplicaMove]) -> bool:
         """Put the throttles back if nothing of the record is in flight; return False: there is no more to do."""
         batch = self._known.moves
-        if mine or self._in_doubt or not (self._sent or (batch and batch.owner == self._owner)):
+        if mine or self._in_doubt or not (self._ledger.batches_sent or (batch and batch.owner == self._owner)):
             return False
         # Also after ``stop()``: it is short, and it leaves no throttle behind.
         known = self._records.acquire(lambda: False)
@@ -320,11 +314,10 @@ class Mover:
         return BatchWriter(self._session, self._reader, self._records, self._known.moves, self._ledger.remark)
 
     def _report(self, copying: Collection[ReplicaMove] = (), waiting_for: str = "") -> None:
-        batch = self._sent_earlier + self._sent
         left = (*self._ready, *(move for move, _ in self._ledger.held.values()))
         waiting = [move for move in left if (move.topic, move.partition) not in self._ledger.in_flight]
-        batches = batch + len(make_batches(waiting, self._settings.batch))
-        self._ledger.report((batch, batches), copying, waiting_for)
+        batches = self._ledger.number + len(make_batches(waiting, self._settings.batch))
+        self._ledger.report((self._ledger.number, batches), copying, waiting_for)
 
 
 def _refused_outcome(move: ReplicaMove, element: Element) -> Outcome:
@@ -347,3 +340,113 @@ _REFUSALS = {
 
 def _describe_others(others: Collection[Partition]) -> str:
     return f"a reassignment of {format_count(len(others), 'partition')} by another client"
+
+
+# Carry out the elections of a plan: request preferred leaders, and read which partitions have them.
+#
+# The request ElectLeaders answers for each partition, and the controller has decided by then: nothing is left in place
+# that a run would have to wait for, as through ZooKeeper. One request at a time is sent, under the lock, for partitions
+# that can be elected at that moment. Leaders are read again afterwards, and only they count; what an answer refuses is
+# the cause that the user is told. A request without an answer is not repeated: the next run compares the leaders.
+
+
+class Elector:
+    """A run that carries out the elections of one plan; ``execute`` may be called once."""
+
+    def __init__(
+        self,
+        session: Session,
+        reader: MoveReader,
+        records: RecordsStore,
+        plan: Plan,
+        options: MoveOptions,
+        stop: Callable[[], bool],
+    ) -> None:
+        self._session = session
+        self._reader = reader
+        self._records = records
+        self._options = options
+        self._stop = stop
+        self._ledger = ElectionLedger(plan, options)
+
+    def execute(self) -> Iterator[Outcome]:
+        """Yield one outcome for each topic with elections; raise the error that ended the run after the last one."""
+        yield from self._ledger.run(self._steps(), lambda: map(self._unfinished_outcome, self._ledger.open.values()))
+
+    def _steps(self) -> Iterator[None]:
+        with translate_errors("the brokers cannot be reached", HINT_ELECT_AGAIN):
+            while self._ledger.queue and not self._stop():
+                self._elect(self._ledger.queue.popleft())
+                yield
+                if not self._options.wait and self._ledger.requests:
+                    break
+
+    def _elect(self, partitions: Collection[Partition]) -> None:
+        """Request the election of those partitions that can be elected, and read their leaders."""
+        known = acquire_unless_stopped(self._records, self._stop)
+        if known is None:
+            return
+        try:
+            ready = self._find_ready(partitions, known)
+            if not ready:
+                return
+            # The record of the moves stays as it is: the commit renews the time in which requests may be sent.
+            self._records.commit_batch(known.moves, hold=True)
+            writer = BatchWriter(self._session, self._reader, self._records, known.moves, lambda remark: None)
+            self._ledger.add_sent(ready)
+            answer = writer.send(build_elections(ready))
+        finally:
+            self._records.release()
+        self._ledger.requests += 1
+        elements = read_elections_answer(answer, ready) if answer else dict.fromkeys(ready, Element(None))
+        self._judge_sent(ready, elements, known)
+        self._ledger.report()
+
+    def _find_ready(self, partitions: Iterable[Partition], known: Records) -> list[Partition]:
+        return [
+            (topic.plan.topic, each.partition)
+            for topic, judgement in self._judge(partitions, known)
+            for each in judgement.ready
+        ]
+
+    def _judge_sent(
+        self, partitions: Collection[Partition], elements: Mapping[Partition, Element], known: Records
+    ) -> None:
+        """Compare the leaders of partitions after their election."""
+        for topic, judgement in self._judge(partitions, known):
+            for each in judgement.ready:
+                topic.causes[each.partition] = _describe(each, elements[topic.plan.topic, each.partition])
+        denied = [each for each in elements.values() if each.is_denied]
+        if denied:
+            message = f"no permission: it needs the right Alter on the cluster; the brokers answered {denied[0].words}"
+            raise TopiaristError(Reason.NO_PERMISSION, message)
+
+    def _judge(
+        self, partitions: Iterable[Partition], known: Records
+    ) -> Iterator[tuple[OpenElections, ElectionJudgement]]:
+        """Yield open topics with their judgements; close those that have a conflict or nothing left."""
+        elections = self._ledger.find_left(partitions)
+        look = self._reader.look(list(elections))
+        for name, wanted in elections.items():
+            topic = self._ledger.open[name]
+            if judgement := self._ledger.judge(topic, wanted, look.moved_topic(name, known.topics)):
+                yield topic, judgement
+
+    def _unfinished_outcome(self, topic: OpenElections) -> Outcome:
+        name = topic.plan.topic
+        if topic.was_sent and not topic.causes:
+            message = "the answer was lost: the next run compares the leaders"
+            return Outcome(name, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
+        if not topic.causes and len(topic.left) == len(topic.plan.elections()):
+            return Outcome(name, Result.SKIPPED)
+        return self._ledger.pending_outcome(topic, "the run was stopped")
+
+
+def _describe(change: LeaderChange, element: Element) -> str:
+    """Return why a partition keeps another leader after its election."""
+    where = f"broker {change.after} as the leader of partition {change.partition}"
+    if element.code in (0, ELECTION_NOT_NEEDED):
+        return f"the controller elected {where}, and another broker leads it again"
+    if element.code == PREFERRED_LEADER_NOT_AVAILABLE:
+        return f"the controller cannot elect {where}: it is not in sync"
+    return f"the controller did not elect {where}: {element.words}"

@@ -7,9 +7,12 @@ compared by value, as everywhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple
+from queue import SimpleQueue
+from typing import NamedTuple, TypeVar
 
 from kafka.protocol.admin.configs import DescribeConfigsRequest
 
@@ -20,16 +23,88 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     Message,
 )
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.read.overrides_decoder import (
+from topiarist.adapters.kafka_admin.read.metadata import (
     OVERRIDE,
     VERSION,
     MalformedAnswer,
     TopicOverrides,
     decode_overrides,
 )
-from topiarist.adapters.kafka_admin.read.parallel import OpenMore, no_more, read_in_parallel
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import KnownConfig
+
+# Read many parts of the same kind over several connections at once.
+#
+# A broker answers the requests of one connection one after the other, and describes the configs of a topic in a tenth
+# of a millisecond: several connections are the only way to keep more than one of its processors busy. Each further
+# connection is opened in its own thread, so that nothing waits for it: what it does not read, the first one reads.
+
+MAX_MORE_CONNECTIONS = 2
+"""Maximum number of further connections: a broker has three network threads and eight request handlers by default."""
+
+MIN_PARTS = 3
+"""The number of parts from which on further connections pay."""
+
+OpenMore = Callable[[], Connection | None]
+"""Opens one more connection, in a thread of its own; None: there is none."""
+
+P = TypeVar("P")
+T = TypeVar("T")
+
+
+def no_more() -> Connection | None:
+    """Open no further connection."""
+    return None
+
+
+def read_in_parallel(
+    connection: Connection, parts: Sequence[P], read: Callable[[Connection, P], T], more: OpenMore
+) -> list[T]:
+    """Return the result of ``read`` for each part, in order.
+
+    The part of a further connection that breaks is read over ``connection``. Raises the first other error of ``read``.
+    """
+    waiting = deque(enumerate(parts))
+    results: dict[int, T] = {}
+    errors: list[BaseException] = []
+    changed: SimpleQueue[None] = SimpleQueue()
+
+    def work(reader: Connection) -> None:
+        while waiting and not errors:
+            try:
+                index, part = waiting.popleft()
+            except IndexError:  # another thread was faster
+                return
+            try:
+                results[index] = read(reader, part)
+            except BaseException:
+                waiting.append((index, part))
+                raise
+            changed.put(None)
+
+    def help_reading() -> None:
+        try:
+            if (another := more()) is not None:
+                work(another)
+        except Disconnected:
+            changed.put(None)
+        except BaseException as error:  # reraised in the calling thread
+            errors.append(error)
+            changed.put(None)
+
+    for _ in range(min(MAX_MORE_CONNECTIONS, len(parts) // MIN_PARTS) if more is not no_more else 0):
+        threading.Thread(target=help_reading, name="reading", daemon=True).start()
+    try:
+        while len(results) < len(parts):
+            work(connection)
+            if errors:
+                raise errors[0]
+            if not waiting and len(results) < len(parts):
+                changed.get()  # another thread reads the last parts
+    finally:
+        waiting.clear()
+    return [results[index] for index in range(len(parts))]
+
 
 BATCH_SIZE = 250
 """The number of topics in one request: larger ones are no faster, and hold a request handler of the broker longer."""
@@ -38,7 +113,9 @@ TOPIC_RESOURCE, BROKER_RESOURCE = 2, 4
 
 RIGHT = "DescribeConfigs on every topic"
 
-_DYNAMIC_DEFAULT = 3
+BROKER_OVERRIDE, _DYNAMIC_DEFAULT = 2, 3
+"""Sources of values: set for one broker, and for all of them. That of topics is ``OVERRIDE``."""
+
 _MAX_DESCRIBED = 20
 """The number of topics that are described with all that the brokers know: an answer has some 10 KiB for each."""
 
@@ -133,7 +210,8 @@ def _describe_configs(
     session: Session, connection: Connection, names: Sequence[str]
 ) -> Mapping[str, _Described | None]:
     """Return the overrides and all configs of each topic; None for one that does not exist any more."""
-    results = {each.resource_name: each for each in connection.call(_request(names, None, synonyms=True)).results}
+    answer = connection.call(build_describe_configs(names, None, synonyms=True))
+    results = {each.resource_name: each for each in answer.results}
     return {name: _read_described(session, name, results.get(name)) for name in names}
 
 
@@ -164,12 +242,12 @@ def read_broker_configs(
     found: dict[str, Mapping[str, str]] = {}
     for entity in entities:  # one request each: a broker describes only itself and the defaults
         target = session.broker(int(entity)) if entity else connection
-        (result,) = target.call(_request([entity], keys, resource=BROKER_RESOURCE)).results
+        (result,) = target.call(build_describe_configs([entity], keys, resource=BROKER_RESOURCE)).results
         if result.error_code:
             whose = f"configs of broker {entity}" if entity else "defaults of the brokers"
             what = f"cannot read the {whose}"
             raise session.error_of(result.error_code, what, "DescribeConfigs on the cluster", result.error_message)
-        own = _DYNAMIC_DEFAULT if not entity else 2
+        own = BROKER_OVERRIDE if entity else _DYNAMIC_DEFAULT
         found[entity] = {each.name: each.value for each in result.configs if each.config_source == own and each.value}
     return found
 
@@ -179,13 +257,13 @@ def read_static_settings(session: Session, broker_id: int, keys: Sequence[str]) 
 
     Raises ``Disconnected``.
     """
-    request = _request([str(broker_id)], keys, resource=BROKER_RESOURCE)
+    request = build_describe_configs([str(broker_id)], keys, resource=BROKER_RESOURCE)
     (result,) = session.broker(broker_id).call(request).results
     return {} if result.error_code else {each.name: each.value for each in result.configs if each.value}
 
 
 def _read_batch(connection: Connection, names: Sequence[str]) -> Iterator[TopicOverrides]:
-    request = _request(names, None)
+    request = build_describe_configs(names, None)
     version = connection.version_of(request)
     data = connection.call_raw(request, version)
     if version != VERSION:
@@ -211,9 +289,10 @@ def _require(session: Session, name: str, found: TopicOverrides | None) -> Mappi
     return found.config
 
 
-def _request(
-    names: Sequence[str], keys: Sequence[str] | None, *, synonyms: bool = False, resource: int = TOPIC_RESOURCE
+def build_describe_configs(
+    names: Iterable[str], keys: Sequence[str] | None, *, synonyms: bool = False, resource: int = TOPIC_RESOURCE
 ) -> Message:
+    """Return the request for these configs (None: all) of topics by name, or of brokers by id."""
     wanted = DescribeConfigsRequest.DescribeConfigsResource
     return DescribeConfigsRequest(
         resources=[

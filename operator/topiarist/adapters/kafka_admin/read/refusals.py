@@ -2,7 +2,7 @@
 
 A change that needs a request which the brokers do not offer is refused. Moves need rights too that other changes do
 not: without them a run would begin, write a record and throttles, and then move nothing. Remote storage is a setting of
-the brokers that no topic shows. ``write/ask_brokers.py`` asks about the other changes, for which it needs the rights to
+the brokers that no topic shows. ``write/writer.py`` asks about the other changes, for which it needs the rights to
 write.
 """
 
@@ -22,10 +22,8 @@ from kafka.protocol.admin.topics import (
 )
 from kafka.protocol.metadata.metadata import MetadataRequest
 
-from topiarist.adapters.kafka_admin.connection.connection import Connection, Message
-from topiarist.adapters.kafka_admin.connection.offered import Offering, find_missing
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Connection, Message, Offering, find_missing
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
 from topiarist.adapters.kafka_admin.read.configs import read_static_settings
 from topiarist.adapters.kafka_admin.read.metadata import read_metadata
 from topiarist.adapters.kafka_admin.read.topic_reader import read_again

@@ -19,8 +19,7 @@ from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTx
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import Connection
-from topiarist.adapters.kafka_admin.connection.offered import find_missing, offers
+from topiarist.adapters.kafka_admin.connection.connection import Connection, find_missing, offers
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.configs import (
     KnownConfigs,
@@ -34,13 +33,15 @@ from topiarist.adapters.kafka_admin.read.metadata import (
     TopicMetadata,
     read_topic_id_errors,
 )
-from topiarist.adapters.kafka_admin.read.reassignments import Reassignments, ReassignmentsWatch, target_of
 from topiarist.adapters.kafka_admin.read.sync import (
     MIN_VERSION,
+    Reassignments,
+    ReassignmentsWatch,
     SyncedBroker,
     find_migration_readiness,
     open_synced,
     sync,
+    target_of,
 )
 from topiarist.adapters.kafka_admin.read.topic_reader import (
     absent_or_error,

@@ -1,21 +1,29 @@
-"""Read single topics directly before and after a write, after a sync."""
+"""Read single topics after a sync: before and after a write, their partition states, and their progress."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple, Protocol, TypeVar
+
+from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.read.configs import KnownConfigs, read_overrides_and_known_configs
-from topiarist.adapters.kafka_admin.read.metadata import TopicMetadata, read_metadata
-from topiarist.adapters.kafka_admin.read.reassignments import Reassignments, ReassignmentsWatch
-from topiarist.adapters.kafka_admin.read.sync import sync
+from topiarist.adapters.kafka_admin.read.configs import (
+    KnownConfigs,
+    read_broker_configs,
+    read_overrides_and_known_configs,
+)
+from topiarist.adapters.kafka_admin.read.metadata import ClusterMetadata, TopicMetadata, read_metadata
+from topiarist.adapters.kafka_admin.read.sync import Reassignments, ReassignmentsWatch, sync, target_of
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_rules import settings_of_known_defaults
+from topiarist.kafka.config_table import RATE_CONFIGS
 from topiarist.kafka.types import Broker, KafkaVersion
-from topiarist.model.state import ReadError, TopicState
+from topiarist.model.outcome import TopicProgress
+from topiarist.model.state import ClusterState, PartitionState, ReadError, TopicInspection, TopicState
 
 MAX_BROKEN_READS = 3
 """The number of connections that may break during one read: each begins it anew, with a sync of its own."""
@@ -197,3 +205,180 @@ def read_again(read: Callable[[], T]) -> T:
         return read()
     except Disconnected as error:
         raise TopiaristError(Reason.UNREACHABLE, f"the connection to a broker broke: {error}", "run again") from error
+
+
+# The state that a run has read for its plan, in place of the first look at the topics of a chunk.
+#
+# Between the plan and the intents of the first chunk nothing has to be read again if the state is some seconds old and
+# no other run has committed anything since: its topics are then as new as this run needs them before its intents. The
+# look after the intents, directly before the requests, is always a look at the brokers.
+
+MAX_AGE_S = 10.0
+"""Seconds after the begin of a read in which its state may stand for a look."""
+
+
+class RecentState:
+    """A state, the number of the last commit that was read before it, and the time at which that read began."""
+
+    def __init__(self, state: ClusterState, number: int, began: float) -> None:
+        self._state = state
+        self._number = number
+        self._began = began
+
+    @property
+    def is_recent(self) -> bool:
+        """Return whether the state was read within the last seconds."""
+        return time.monotonic() < self._began + MAX_AGE_S
+
+    @property
+    def leader_epoch(self) -> int | None:
+        """Return the epoch of the controller; None if it did not tell."""
+        return self._state.controller_epoch or None
+
+    def look(self, names: Collection[str], number: int) -> Look | None:
+        """Return the topics as they were read; None if a look is needed. ``number`` is that of the last commit."""
+        state = self._state
+        is_unclear = any(name in state.topic_errors or name in state.reassigning_topics for name in names)
+        if is_unclear or number != self._number or not self.is_recent:
+            return None
+        topics = {name: _without_record(state.topics.get(name)) for name in names}
+        defaults = {**settings_of_known_defaults(state.known_configs or {}), **state.broker_defaults}
+        return Look(topics, {broker.id: broker for broker in state.brokers}, defaults, state.min_version)
+
+
+class FirstLook:
+    """A reader of topics with a state that may stand for its first look. ``number`` returns that of the last commit."""
+
+    def __init__(self, reader: TopicReader, recent: RecentState | None, number: Callable[[], int]) -> None:
+        self._recent = recent
+        self._number = number
+        self.look = reader.look
+        self.look_again = reader.look_again
+
+    def look_first(self, names: Collection[str]) -> Look:
+        """Return topics as they are now, or as they were a moment ago; raises what ``look`` raises."""
+        found = self._recent.look(names, self._number()) if self._recent else None
+        return found or self.look(names)
+
+
+def _without_record(topic: TopicState | None) -> TopicState | None:
+    return topic and replace(topic, record=None, record_valid=False, modified_externally=False)
+
+
+# Read leaders, in-sync replicas and reassignments of topics, for ``describe``, ``list`` and the health of moves.
+
+_ALL_ABOVE = 1000
+"""Number of topics from which the metadata of all topics is asked for: their names would be a large request."""
+
+
+def inspect(session: Session, name: str) -> TopicInspection:
+    """Read the partition states of the topic ``name``. Raises ``TopiaristError``."""
+    found = _read(session, [name])
+    if name in found:
+        return found[name]
+    return TopicInspection(identity=None, assignment={})
+
+
+def inspect_all(session: Session, topics: Collection[TopicState]) -> Mapping[str, TopicInspection]:
+    """Read the states of all partitions of topics that were just read; a topic that no longer exists is left out."""
+    return _read(session, [topic.name for topic in topics]) if topics else {}
+
+
+def _read(session: Session, names: Sequence[str]) -> Mapping[str, TopicInspection]:
+    def read() -> tuple[ClusterMetadata, Reassignments]:
+        connection = sync(session).connection
+        watch = ReassignmentsWatch(session, connection)
+        for _ in range(_ROUNDS):
+            watch.settle()
+            metadata = read_metadata(connection, None if len(names) > _ALL_ABOVE else names)
+            if not watch.refresh():
+                break
+        return metadata, watch.current
+
+    metadata, reassignments = read_again(read)
+    inspections = {name: _build(metadata.topics[name], reassignments) for name in names if name in metadata.topics}
+    for name in names:
+        code = metadata.errors.get(name)
+        if code is None or code == error_codes.UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        error = absent_or_error(name, code)
+        assert error is not None
+        inspections[name] = TopicInspection(identity=None, assignment={}, other_errors=(error,), states_readable=False)
+    return inspections
+
+
+def _build(topic: TopicMetadata, reassignments: Reassignments) -> TopicInspection:
+    moving = reassignments.get(topic.name, {})
+    return TopicInspection(
+        identity=topic.topic_id,
+        assignment={number: one.replicas for number, one in topic.partitions.items()},
+        states={
+            number: PartitionState(one.leader, one.isr, one.leader_epoch) for number, one in topic.partitions.items()
+        },
+        reassignments=moving,
+        requested_replicas={
+            number: target_of(topic.partitions[number].replicas, each)
+            for number, each in moving.items()
+            if number in topic.partitions
+        },
+        topic_id=topic.topic_id,
+    )
+
+
+# Read the progress of written topics: a partition with a leader is initialized, and a deletion is done at once.
+
+
+def poll_progress(session: Session, topics: Mapping[str, Collection[int]]) -> Mapping[str, TopicProgress]:
+    """Return the progress of each topic, with the initialized partitions among those asked for.
+
+    Raises ``TopiaristError``.
+    """
+    metadata = read_again(lambda: read_metadata(sync(session).connection, sorted(topics)))
+    registered = {broker.id for broker in metadata.brokers}
+    progress = {}
+    for name, awaited in topics.items():
+        topic = metadata.topics.get(name)
+        if topic is not None:
+            progress[name] = _progress_of(topic, awaited, registered)
+            continue
+        error = absent_or_error(name, metadata.errors.get(name))
+        # A topic that is hidden now ends the wait: it is not known to be gone.
+        progress[name] = TopicProgress(None, False, read_error=error.message if error else "")
+    return progress
+
+
+def _progress_of(topic: TopicMetadata, awaited: Collection[int], registered: Collection[int]) -> TopicProgress:
+    brokers = {broker for partition in topic.partitions.values() for broker in partition.replicas}
+    progress = TopicProgress(
+        topic.topic_id,
+        marked_for_deletion=False,
+        missing_brokers=tuple(sorted(brokers.difference(registered))),
+    )
+    if not awaited:
+        return progress
+    led = frozenset(number for number in awaited if number in topic.partitions and topic.partitions[number].leader >= 0)
+    return progress._replace(
+        replicas={number: partition.replicas for number, partition in topic.partitions.items()},
+        initialized=led,
+        topic_id=topic.topic_id,
+    )
+
+
+# Read the throttles of brokers: the rates at which they copy replicas that a topic lists as throttled.
+
+_DEFAULTS = "brokers/<default>"
+
+
+def read_broker_throttles(session: Session) -> Mapping[str, Mapping[str, str]]:
+    """Return the rates of each entity (``brokers/5``, ``brokers/<default>``) that has one.
+
+    Raises ``TopiaristError``.
+    """
+
+    def read() -> Mapping[str, Mapping[str, str]]:
+        connection = session.any_broker()
+        ids = [str(broker.id) for broker in read_metadata(connection, []).brokers]
+        return read_broker_configs(session, connection, [*ids, ""], RATE_CONFIGS)
+
+    found = read_again(read)
+    return {f"brokers/{entity}" if entity else _DEFAULTS: rates for entity, rates in found.items() if rates}

@@ -14,8 +14,7 @@ from kafka.protocol.admin.configs import DescribeConfigsRequest
 from kafka.protocol.admin.topics import CreateTopicsRequest
 
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import Message
-from topiarist.adapters.kafka_admin.connection.topic_ids import encode_topic_id
+from topiarist.adapters.kafka_admin.connection.connection import Message, encode_topic_id
 from topiarist.adapters.kafka_admin.records import constants
 from topiarist.adapters.kafka_admin.records.constants import Clock
 from topiarist.adapters.kafka_admin.records.transactions import RecordsSession

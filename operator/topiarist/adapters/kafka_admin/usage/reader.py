@@ -11,24 +11,168 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from types import TracebackType
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Self
 
-from kafka.protocol.admin.configs import DescribeConfigsRequest
+from kafka.protocol.admin.cluster import DescribeLogDirsRequest
+from kafka.protocol.consumer.offsets import ListOffsetsRequest
+from msgspec import Struct, field
 
 from topiarist.adapters.kafka_admin.connection.connection import translate_errors
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.read.configs import BROKER_RESOURCE
+from topiarist.adapters.kafka_admin.read.configs import BROKER_RESOURCE, build_describe_configs
 from topiarist.adapters.kafka_admin.read.metadata import ClusterMetadata, TopicMetadata, decode_metadata
-from topiarist.adapters.kafka_admin.usage.groups import GroupReader, Groups
-from topiarist.adapters.kafka_admin.usage.offsets import Offsets, Partition, read_offsets
-from topiarist.adapters.kafka_admin.usage.requests import TIME_LIMIT_S, UsageRequests
-from topiarist.adapters.kafka_admin.usage.sizes import Sizes, read_sizes
+from topiarist.adapters.kafka_admin.usage.groups import (
+    TIME_LIMIT_S,
+    GroupReader,
+    Groups,
+    UsageRequests,
+    chunks,
+    is_temporary,
+)
 from topiarist.model.access import KafkaAccess
 from topiarist.model.state import NO_LEADER
 from topiarist.model.usage import Evidence, TopicSample, UsageRead, add_known
 from topiarist.usage.samples import TopicGroup, add_groups
+
+# Read the offsets of partitions: begin and end, and the times of the oldest and the newest record.
+#
+# The times are the producers' claims. The newest one is asked for by a special timestamp that brokers before Kafka 3.0
+# do not know: they would answer with the oldest record and no error, so the version decides whether it is sent.
+
+Partition = tuple[str, int]
+
+PARTITIONS_PER_REQUEST = 500
+
+_LATEST, _EARLIEST, _NEWEST, _OLDEST = -1, -2, -3, 0
+_NEWEST_VERSION = 7
+_TIMEOUT_MS = 10_000
+
+
+class Offsets(Struct):
+    """Offsets and times in ms by topic and partition; what is not there is not known."""
+
+    ends: dict[Partition, int] = field(default_factory=dict)
+    begins: dict[Partition, int] = field(default_factory=dict)
+    oldest: dict[Partition, int] = field(default_factory=dict)
+    newest: dict[Partition, int] = field(default_factory=dict)
+
+
+def read_offsets(
+    requests: UsageRequests, leaders: Mapping[Partition, int], find_leaders: Callable[[], Mapping[Partition, int]]
+) -> Offsets:
+    """Return the offsets of the partitions with a leader; ``find_leaders`` is called once if leaders have changed."""
+    result = Offsets()
+    moved = _list(requests, leaders, leaders, _LATEST, result.ends)
+    if moved:
+        current = find_leaders()
+        leaders = {each: current.get(each, -1) if each in moved else leader for each, leader in leaders.items()}
+        for each in _list(requests, moved, leaders, _LATEST, result.ends):
+            requests.note("ListOffsets", leaders[each], 6)
+    _list(requests, result.ends, leaders, _EARLIEST, result.begins)
+    filled = [each for each, begin in result.begins.items() if result.ends[each] > begin]
+    for timestamp, times in ((_OLDEST, result.oldest), (_NEWEST, result.newest)):
+        _list(requests, filled, leaders, timestamp, {}, times)
+    return result
+
+
+def _list(
+    requests: UsageRequests,
+    partitions: Iterable[Partition],
+    leaders: Mapping[Partition, int],
+    timestamp: int,
+    offsets: dict[Partition, int],
+    times: dict[Partition, int] | None = None,
+) -> list[Partition]:
+    """Add the offset, and the time if it is wanted, of each partition; return those with another leader now."""
+    moved: list[Partition] = []
+    by_leader: defaultdict[int, list[Partition]] = defaultdict(list)
+    for each in partitions:
+        if leaders[each] >= 0:
+            by_leader[leaders[each]].append(each)
+    topic_class = ListOffsetsRequest.ListOffsetsTopic
+    for broker, wanted in by_leader.items():
+        if timestamp == _NEWEST and requests.version_of(broker, ListOffsetsRequest()) < _NEWEST_VERSION:
+            continue
+        for part in chunks(wanted, PARTITIONS_PER_REQUEST):
+            by_topic: defaultdict[str, list[int]] = defaultdict(list)
+            for topic, partition in part:
+                by_topic[topic].append(partition)
+            request = ListOffsetsRequest(
+                replica_id=-1,
+                isolation_level=0,
+                timeout_ms=_TIMEOUT_MS,
+                topics=[
+                    topic_class(
+                        name=topic,
+                        partitions=[
+                            topic_class.ListOffsetsPartition(
+                                partition_index=each, timestamp=timestamp, current_leader_epoch=-1
+                            )
+                            for each in numbers
+                        ],
+                    )
+                    for topic, numbers in by_topic.items()
+                ],
+            )
+            answer = requests.ask("ListOffsets", broker, request)
+            for topic in answer.topics if answer else ():
+                for each in topic.partitions:
+                    key = topic.name, each.partition_index
+                    if is_temporary(each.error_code):
+                        moved.append(key)
+                    elif each.error_code:
+                        requests.note("ListOffsets", broker, each.error_code)
+                    else:
+                        if each.offset >= 0:
+                            offsets[key] = each.offset
+                        if times is not None and each.timestamp >= 0:
+                            times[key] = each.timestamp
+    return moved
+
+
+# Read the bytes of replicas from the log directories of the brokers.
+#
+# The size of a replica is that of its ``.log`` files, as stored: without indexes, and without what is in remote
+# storage. Before Kafka 2.6 a broker answers without an error and without a directory if the right is missing, so
+# directories count as proof of the right: a broker has at least one.
+
+
+class Sizes(Struct):
+    """The bytes of each replica by partition and broker; ``described`` are the brokers that named a directory."""
+
+    replicas: dict[tuple[Partition, int], int] = field(default_factory=dict)
+    described: set[int] = field(default_factory=set)
+
+
+def read_sizes(requests: UsageRequests, brokers: Sequence[int], partitions: Collection[Partition] | None) -> Sizes:
+    """Return the bytes of the replicas of ``partitions`` (None: of all) on all brokers."""
+    topic_class = DescribeLogDirsRequest.DescribableLogDirTopic
+    wanted = None
+    if partitions is not None:
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            by_topic.setdefault(topic, []).append(partition)
+        wanted = [topic_class(topic=topic, partitions=numbers) for topic, numbers in by_topic.items()]
+    result = Sizes()
+    for broker in brokers:
+        answer = requests.ask("DescribeLogDirs", broker, DescribeLogDirsRequest(topics=wanted))
+        if answer is None:
+            continue
+        if code := getattr(answer, "error_code", 0):
+            requests.note("DescribeLogDirs", broker, code)
+            continue
+        for directory in answer.results:
+            if directory.error_code:  # an offline directory: the sizes of its replicas are not known
+                requests.note("DescribeLogDirs", broker, directory.error_code)
+                continue
+            result.described.add(broker)
+            for topic in directory.topics:
+                for each in topic.partitions:
+                    if not each.is_future_key:  # a copy that moves to another directory of the broker
+                        result.replicas[(topic.name, each.partition_index), broker] = each.partition_size
+    return result
+
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _RETENTION_CONFIG = "offsets.retention.minutes"
@@ -49,9 +193,7 @@ class KafkaUsageReader:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -123,12 +265,8 @@ class KafkaUsageReader:
 
     def _read_retention(self, requests: UsageRequests, brokers: Sequence[int]) -> int | None:
         """Return ``offsets.retention.minutes`` of the first broker that tells it; None without the right."""
-        resource = DescribeConfigsRequest.DescribeConfigsResource
         for broker in brokers:
-            wanted = resource(
-                resource_type=BROKER_RESOURCE, resource_name=str(broker), configuration_keys=[_RETENTION_CONFIG]
-            )
-            request = DescribeConfigsRequest(resources=[wanted], include_synonyms=False, include_documentation=False)
+            request = build_describe_configs([str(broker)], [_RETENTION_CONFIG], resource=BROKER_RESOURCE)
             answer = requests.ask("DescribeConfigs", broker, request)
             for result in answer.results if answer else ():
                 values = [each.value for each in result.configs if each.name == _RETENTION_CONFIG]

@@ -1,4 +1,4 @@
-"""The chunks of a plan: topics that share their intents, their Admin requests and their final records.
+"""The chunks of a plan: topics that share intents, Admin requests and final records; and how these are sent.
 
 A KRaft controller carries out a request in one batch of at most 10,000 records, and refuses the whole request if it
 needs more. Chunks stay below this, and small enough for the lease of a chunk. Deletions have chunks of their own,
@@ -10,15 +10,46 @@ Topics that get new partitions wait until the ``Throttle`` accepts them; all oth
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import NamedTuple
 
-from topiarist.adapters.kafka_admin.write.requests import creation_of
+from msgspec import Struct
+
+from topiarist.adapters.kafka_admin.connection.connection import (
+    Disconnected,
+    Message,
+)
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.records import intents
+from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind
+from topiarist.adapters.kafka_admin.write import requests
+from topiarist.adapters.kafka_admin.write.requests import (
+    Answer,
+    Certainty,
+    Element,
+    Right,
+    config_items_of,
+    creation_of,
+    growth_of,
+    not_made_outcome,
+    read_config_answer,
+    read_create_answer,
+    read_delete_answer,
+    read_growth_answer,
+    unknown_outcome,
+)
 from topiarist.adapters.size_limits import REQUEST_LIMITS, REQUEST_WEIGHTS
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.model.outcome import Outcome, Result, partitions_to_initialize
-from topiarist.model.plan import DeleteTopic, TopicPlan
+from topiarist.model.plan import ConfigItem, CreateTopic, DeleteTopic, TopicPlan
+from topiarist.model.state import OwnershipRecord, ReadError, TopicState
 from topiarist.planning.size_limits import enforce_size_limits, measure_change
 from topiarist.ports import Throttle
+from topiarist.throttle import sleep_unless_stopped
 
 MAX_TOPICS = 200
 """Maximum number of topics of a chunk that changes topics: all of them are read once more before its lease ends."""
@@ -130,3 +161,378 @@ def _take_from(queue: deque[TopicPlan], limit: int, throttle: Throttle | None = 
             break
         chunk.append(queue.popleft())
     return tuple(chunk)
+
+
+# Send the Admin requests of one chunk, and keep what each answer says about each topic.
+#
+# The order is: deletions (always alone), creations, configs, growth. A topic that grows and changes configs therefore
+# has its configs first; without them it does not grow. The fence is checked directly before each request, because Kafka
+# does not fence Admin requests. Nothing is sent twice, but for what an answer says was not made: a quota that is
+# exceeded, a broker that is not the controller, or a connection that broke before the request was sent.
+
+ANSWER_TIMEOUT_S = 70.0
+"""Seconds to wait for an answer, and for a request without an answer to be made. Brokers may take 60 s."""
+
+QUOTA_WAIT_S = 10.0
+"""Seconds of one chunk to wait for a quota; topics that are not accepted until then join a later chunk."""
+
+OLD_LOOK_S = 5.0
+"""Seconds for which a confirmed change that a look does not show counts as not yet visible."""
+
+_MIN_QUOTA_WAIT_MS = 100
+
+
+class Kind(Enum):
+    """A kind of Admin request, with the right that it needs."""
+
+    DELETE = Right.DELETE
+    CREATE = Right.CREATE
+    CONFIGURE = Right.CONFIGURE
+    GROW = Right.GROW
+
+
+class TopicWrite(Struct):
+    """One topic of a chunk while its requests are sent.
+
+    ``topic_id`` is the id before the chunk, None for a creation. ``problem`` is the first element that was not
+    accepted, with its kind. ``is_touched`` is true as soon as a request may have changed the topic, ``late_until`` is
+    the time until which such a request may still be carried out (None: it is over). Confirmed changes are visible at
+    ``visible_by`` at the latest. ``created_id`` is the id with which the controller confirmed a creation.
+    """
+
+    plan: TopicPlan
+    topic_id: str | None
+    problem: tuple[Element, Kind] | None = None
+    is_touched: bool = False
+    late_until: float | None = None
+    visible_by: float = 0.0
+    created_id: str = ""
+
+    @property
+    def is_throttled(self) -> bool:
+        """Return whether the quota of the brokers left out the topic."""
+        return self.problem is not None and self.problem[0].certainty is Certainty.THROTTLED
+
+    def needs(self, kind: Kind) -> bool:
+        """Return whether a request of this kind is to be sent; growth waits for the configs of its topic."""
+        return self.problem is None and needs_request(self.plan, kind)
+
+
+def needs_request(plan: TopicPlan, kind: Kind) -> bool:
+    """Return whether a plan needs a request of this kind."""
+    match kind:
+        case Kind.DELETE:
+            return is_deletion(plan)
+        case Kind.CREATE:
+            return requests.creation_of(plan) is not None
+        case Kind.CONFIGURE:
+            return bool(requests.config_items_of(plan))
+        case Kind.GROW:
+            return requests.growth_of(plan) is not None
+
+
+class ChunkRequests:
+    """The requests of one chunk. ``require_fence`` raises ``TopiaristError`` if this run may send nothing any more.
+
+    ``quota_reset_at`` is the time of the monotonic clock when a quota that left out topics accepts more.
+    """
+
+    def __init__(self, session: Session, require_fence: Callable[[], None], stop: Callable[[], bool]) -> None:
+        self._session = session
+        self._require_fence = require_fence
+        self._stop = stop
+        self.quota_reset_at = 0.0
+        self._quota_deadline = time.monotonic() + QUOTA_WAIT_S
+
+    def send(self, writes: Sequence[TopicWrite]) -> None:
+        """Send one request of each kind that the topics need, and record the answers in ``writes``.
+
+        Raises the error of ``require_fence``, and ``Unreachable`` if nothing can be sent.
+        """
+        for kind in (Kind.DELETE, Kind.CREATE, Kind.CONFIGURE, Kind.GROW):
+            needing = [write for write in writes if write.needs(kind)]
+            if needing:
+                self._send_kind(kind, needing)
+
+    def _send_kind(self, kind: Kind, needing: Sequence[TopicWrite]) -> None:
+        controllers_asked = 0
+        while needing:
+            answer = self._send_once(kind, {_key(kind, write): write for write in needing})
+            if answer is None:
+                return
+            by_certainty: dict[Certainty, list[TopicWrite]] = {}
+            for write in needing:
+                element = answer.elements[_key(kind, write)]
+                by_certainty.setdefault(element.certainty, []).append(write)
+                _record(write, kind, element)
+            not_taken = by_certainty.get(Certainty.NOT_CONTROLLER, [])
+            throttled = by_certainty.get(Certainty.THROTTLED, [])
+            if not_taken:
+                controllers_asked += 1
+                if controllers_asked > 1:
+                    break
+                self._session.forget_controller()
+            if throttled and not self._wait_for_quota(answer.throttle_time_ms):
+                throttled = []
+            needing = [*not_taken, *throttled]
+            for write in needing:
+                write.problem = None
+
+    def _send_once(self, kind: Kind, writes: Mapping[str, TopicWrite]) -> Answer | None:
+        """Send one request; return its answer, or None if it may have been sent and has no answer."""
+        for is_last in (False, True):
+            try:
+                connection = self._session.controller()
+            except Disconnected as error:
+                if is_last:
+                    raise _unreachable(error) from error
+                self._session.forget_controller()
+                continue
+            request = build_request(kind, {name: write.plan for name, write in writes.items()})
+            version = connection.version_of(request)
+            self._require_fence()
+            touched = {name: write.is_touched for name, write in writes.items()}
+            for write in writes.values():
+                write.is_touched = True
+            sent_at = time.monotonic()
+            try:
+                return read_answer(kind, connection.call(request, version=version, timeout=ANSWER_TIMEOUT_S), writes)
+            except Disconnected as error:
+                if error.was_sent:
+                    for write in writes.values():
+                        write.problem = Element(None, str(error)), kind
+                        write.late_until = sent_at + ANSWER_TIMEOUT_S
+                    return None
+                for name, write in writes.items():
+                    write.is_touched = touched[name]
+                if is_last:
+                    raise _unreachable(error) from error
+                self._session.forget_controller()
+        return None
+
+    def _wait_for_quota(self, milliseconds: int) -> bool:
+        """Wait as long as the broker asks; return False if there is no time for it in this chunk."""
+        self.quota_reset_at = until = time.monotonic() + max(milliseconds, _MIN_QUOTA_WAIT_MS) / 1000
+        if until > self._quota_deadline:
+            return False
+        sleep_unless_stopped(until - time.monotonic(), self._stop)
+        return not self._stop()
+
+
+def _record(write: TopicWrite, kind: Kind, element: Element) -> None:
+    """Record one element. A change that certainly was not made leaves the topic as untouched as it was before."""
+    match element.certainty:
+        case Certainty.ACCEPTED:
+            write.visible_by = time.monotonic() + OLD_LOOK_S
+            write.created_id = element.created_id
+            return
+        case Certainty.LATE:
+            write.late_until = time.monotonic() + ANSWER_TIMEOUT_S
+        case Certainty.NOT_MADE | Certainty.THROTTLED | Certainty.NOT_CONTROLLER:
+            # Growth is the only second request of a topic: its configs were accepted before.
+            write.is_touched = kind is Kind.GROW and bool(requests.config_items_of(write.plan))
+    write.problem = element, kind
+
+
+def build_request(kind: Kind, plans: Mapping[str, TopicPlan], *, validate_only: bool = False) -> Message:
+    """Return the request of one kind for topics by name, for deletions by id; deletions cannot be validated only."""
+    match kind:
+        case Kind.DELETE:
+            return requests.build_delete_topics(plans)
+        case Kind.CREATE:
+            creations = {name: create for name, plan in plans.items() if (create := requests.creation_of(plan))}
+            return requests.build_create_topics(creations, validate_only=validate_only)
+        case Kind.CONFIGURE:
+            changes = {
+                name: {item.key: item.after for item in requests.config_items_of(plan)} for name, plan in plans.items()
+            }
+            return requests.build_alter_configs(changes, validate_only=validate_only)
+        case Kind.GROW:
+            growths = {name: growth for name, plan in plans.items() if (growth := requests.growth_of(plan))}
+            return requests.build_create_partitions(growths, validate_only=validate_only)
+
+
+def read_answer(kind: Kind, answer: Message, asked: Iterable[str]) -> Answer:
+    """Return the elements of an answer to a request of this kind for the names, or ids, that were asked for."""
+    return _READERS[kind](answer, asked)
+
+
+_READERS: Mapping[Kind, Callable[[Message, Iterable[str]], Answer]] = {
+    Kind.DELETE: read_delete_answer,
+    Kind.CREATE: read_create_answer,
+    Kind.CONFIGURE: read_config_answer,
+    Kind.GROW: read_growth_answer,
+}
+
+
+def _key(kind: Kind, write: TopicWrite) -> str:
+    return (write.topic_id or "") if kind is Kind.DELETE else write.plan.topic
+
+
+def _unreachable(error: Disconnected) -> TopiaristError:
+    return TopiaristError(Reason.UNREACHABLE, f"cannot send to the controller: {error}", "run the same command again")
+
+
+# The outcome and the final record of each topic of a chunk, from what is there after its requests.
+#
+# The topic as it is read afterwards decides, not the answers: a change without an answer may have been made, and a
+# confirmed one may have been made to another topic of this name. What was made in part is recorded in part, by value.
+# A creation that was confirmed with the id of the topic is neither, and does not come here.
+
+
+class FinalRecord(Enum):
+    """The record that replaces the intent of a topic."""
+
+    PLANNED = "the record after the plan"
+    PARTIAL = "the parts of the plan that the topic shows"
+    BEFORE = "the record before the plan"
+    INTENT = "the intent stays, for the next run"
+
+
+class TopicResult(NamedTuple):
+    """The result of one topic. ``outcome`` is None if the topic joins a later chunk."""
+
+    outcome: Outcome | None
+    record: FinalRecord
+
+
+def is_reached(plan: TopicPlan, topic_id: str | None, topic: TopicState | None) -> bool:
+    """Return whether ``topic`` is as the plan wants it; ``topic_id`` is the id before the plan, None for a creation."""
+    if is_deletion(plan):
+        return topic is None
+    if topic is None:
+        return False
+    if creation := creation_of(plan):
+        return is_created(creation, topic)
+    growth = growth_of(plan)
+    return (
+        topic.topic_id == topic_id
+        and _are_configs_applied(plan, topic)
+        and (growth is None or topic.replicas[growth.before : growth.total] == growth.replicas)
+    )
+
+
+def is_created(creation: CreateTopic, topic: TopicState) -> bool:
+    """Return whether a topic has the replica lists and the configs of its creation, by value."""
+    return topic.replicas == creation.replicas and all(
+        has_equivalent_value(topic.config, key, text) for key, text in creation.config.items()
+    )
+
+
+def find_result(
+    write: TopicWrite, topic: TopicState | ReadError | None, now: float, *, unknown_brokers: bool = False
+) -> TopicResult | None:
+    """Return the result of a topic that was read after its requests; None if it must be read again.
+
+    ``now`` is a time of the monotonic clock.
+    """
+    plan, name = write.plan, write.plan.topic
+    if isinstance(topic, ReadError):
+        return _unreadable_result(write, topic)
+    if is_reached(plan, write.topic_id, topic):
+        return TopicResult(Outcome(name, Result.DONE, topic_id=_created_id(plan, topic)), FinalRecord.PLANNED)
+    is_late = write.late_until is not None and now < write.late_until
+    if write.problem is None and now < write.visible_by:
+        return None  # the look may be older than the answers
+    if creation_of(plan) and topic is not None:  # a creation that is late cannot be carried out any more
+        message = "another topic of this name exists now, with other replica lists or configs"
+        return TopicResult(Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, message), FinalRecord.BEFORE)
+    is_growth_late = is_late and _is_about_growth(write)
+    if write.is_touched and not is_growth_late and _lacks_growth_alone(plan, write.topic_id, topic):
+        return TopicResult(_growth_missing_outcome(write, unknown_brokers=unknown_brokers), FinalRecord.PARTIAL)
+    if is_late:
+        return None
+    if write.is_throttled and not write.is_touched:
+        return TopicResult(None, FinalRecord.BEFORE)
+    outcome = _not_reached_outcome(write, topic, unknown_brokers=unknown_brokers)
+    if outcome.result is Result.UNKNOWN:
+        return TopicResult(outcome, FinalRecord.INTENT)
+    is_changed = write.is_touched and topic is not None and topic.topic_id == write.topic_id
+    return TopicResult(outcome, FinalRecord.PARTIAL if is_changed else FinalRecord.BEFORE)
+
+
+def _not_reached_outcome(write: TopicWrite, topic: TopicState | None, *, unknown_brokers: bool) -> Outcome:
+    name = write.plan.topic
+    if topic is not None and topic.topic_id != write.topic_id:
+        message = "was deleted and recreated: it is another topic now"
+        return Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, message)
+    if write.problem is None:
+        message = "the brokers confirmed the change, and it is not there: another client changed the topic at once"
+        return Outcome(name, Result.CONFLICT, Reason.STATE_CONFLICT, message)
+    element, kind = write.problem
+    if write.late_until is not None:
+        # All brokers and controllers have given up the request by now, and a read after that does not show the change.
+        message = f"it was sent and not carried out: {element.message or 'no answer'}"
+        return Outcome(name, Result.SKIPPED, Reason.NOT_SENT, message)
+    return not_made_outcome(name, element, kind.value, unknown_brokers=unknown_brokers)
+
+
+def _unreadable_result(write: TopicWrite, error: ReadError) -> TopicResult:
+    name = write.plan.topic
+    if write.problem and write.problem[0].certainty is Certainty.NOT_MADE and not write.is_touched:
+        return TopicResult(not_made_outcome(name, write.problem[0], write.problem[1].value), FinalRecord.BEFORE)
+    if not write.is_touched:
+        return TopicResult(
+            Outcome(name, Result.CONFLICT, Reason.TOPIC_UNREADABLE, f"{error.path}: {error.message}"),
+            FinalRecord.BEFORE,
+        )
+    return TopicResult(unknown_outcome(name, f"it cannot be read: {error.message}"), FinalRecord.INTENT)
+
+
+def _lacks_growth_alone(plan: TopicPlan, topic_id: str | None, topic: TopicState | None) -> bool:
+    """Return whether all configs of a plan with growth are applied; the caller knows that the growth is not."""
+    has_both = growth_of(plan) is not None and bool(config_items_of(plan))
+    return has_both and topic is not None and topic.topic_id == topic_id and _are_configs_applied(plan, topic)
+
+
+def _is_about_growth(write: TopicWrite) -> bool:
+    return write.problem is not None and write.problem[1] is Kind.GROW
+
+
+def _growth_missing_outcome(write: TopicWrite, *, unknown_brokers: bool) -> Outcome:
+    """Return the outcome of a topic with all configs of its plan and without its growth."""
+    name, message = write.plan.topic, "its configs were changed, and its partitions were not added"
+    if write.is_throttled:
+        return Outcome(name, Result.PENDING, Reason.THROTTLED, f"{message}, because of a quota: run again for that")
+    if write.problem is None or not _is_about_growth(write) or write.late_until is not None:
+        return Outcome(name, Result.PENDING, Reason.NOT_SENT, f"{message}: run again for that")
+    outcome = not_made_outcome(name, write.problem[0], Right.GROW, unknown_brokers=unknown_brokers)
+    return outcome._replace(message=f"{message}: {outcome.message}")
+
+
+def _created_id(plan: TopicPlan, topic: TopicState | None) -> str | None:
+    return topic.topic_id if topic and creation_of(plan) else None
+
+
+def _are_configs_applied(plan: TopicPlan, topic: TopicState) -> bool:
+    return all(_is_item_applied(item, topic) for item in config_items_of(plan))
+
+
+def _is_item_applied(item: ConfigItem, topic: TopicState) -> bool:
+    if item.after is None:
+        return item.key not in topic.config
+    return has_equivalent_value(topic.config, item.key, item.after)
+
+
+def build_intent(plan: TopicPlan) -> Intent:
+    """Return the intent of a plan that needs a request."""
+    if is_deletion(plan):
+        return Intent(IntentKind.DELETE, plan.record_after)
+    if creation := creation_of(plan):
+        return Intent(IntentKind.CREATE, plan.record_after, creation.replicas, config=creation.config)
+    growth = growth_of(plan)
+    return Intent(
+        IntentKind.CHANGE,
+        plan.record_after,
+        growth.replicas if growth else (),
+        growth.before if growth else 0,
+        {item.key: item.after for item in config_items_of(plan)},
+    )
+
+
+def build_partial_record(plan: TopicPlan, topic: TopicState) -> OwnershipRecord | None:
+    """Return the ownership record of a topic that shows only a part of its plan, as another run would find it."""
+    if plan.record_after is None or plan.record_after.deleted:
+        return plan.record_before
+    usable = plan.record_before if plan.before and plan.before.record_valid else None
+    return intents.build_partial_record(usable, build_intent(plan), topic)

@@ -1,4 +1,4 @@
-"""The Admin requests for the changes of topic plans.
+"""The Admin requests for the changes of topic plans, and what each element of their answers means.
 
 Replica lists are always explicit. Growth names the total count, so that the controller refuses it if the count is not
 that of the plan. Configs name the keys of the plan alone. Deletions name the id of the topic, never its name.
@@ -6,19 +6,23 @@ that of the plan. Configs name the keys of the plan alone. Deletions name the id
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from typing import NamedTuple, TypeVar
 
 from kafka.protocol.admin.configs import IncrementalAlterConfigsRequest
 from kafka.protocol.admin.topics import CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest
 
-from topiarist.adapters.kafka_admin.connection.connection import Message
-from topiarist.adapters.kafka_admin.connection.topic_ids import decode_topic_id
+from topiarist.adapters.kafka_admin.connection.connection import Message, decode_topic_id, encode_topic_id
+from topiarist.adapters.kafka_admin.connection.error_codes import describe_error
+from topiarist.adapters.kafka_admin.read.configs import TOPIC_RESOURCE
+from topiarist.errors import Reason
+from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import AddPartitions, ConfigItem, CreateTopic, TopicPlan, UpdateConfig
 
 ADMIN_TIMEOUT_MS = 10_000
 """The time in ms that the brokers are asked to take at most. Without a controller they take up to 60 s all the same."""
 
-TOPIC_RESOURCE = 2
 _SET, _DELETE = 0, 1
 
 
@@ -63,24 +67,22 @@ def build_create_partitions(growths: Mapping[str, AddPartitions], *, validate_on
     )
 
 
-def build_alter_configs(items: Mapping[str, Sequence[ConfigItem]], *, validate_only: bool = False) -> Message:
-    """Return the request that sets and removes these config keys, by topic."""
+def build_alter_configs(
+    changes: Mapping[str, Mapping[str, str | None]], *, resource_type: int = TOPIC_RESOURCE, validate_only: bool = False
+) -> Message:
+    """Return the request that sets config keys, or removes them (None), by topic or by broker id."""
     resource = IncrementalAlterConfigsRequest.AlterConfigsResource
     return IncrementalAlterConfigsRequest(
         resources=[
             resource(
-                resource_type=TOPIC_RESOURCE,
+                resource_type=resource_type,
                 resource_name=name,
                 configs=[
-                    resource.AlterableConfig(
-                        name=item.key,
-                        config_operation=_DELETE if item.after is None else _SET,
-                        value=item.after,
-                    )
-                    for item in changed
+                    resource.AlterableConfig(name=key, config_operation=_DELETE if value is None else _SET, value=value)
+                    for key, value in values.items()
                 ],
             )
-            for name, changed in items.items()
+            for name, values in changes.items()
         ],
         validate_only=validate_only,
     )
@@ -107,3 +109,180 @@ def growth_of(plan: TopicPlan) -> AddPartitions | None:
 def config_items_of(plan: TopicPlan) -> tuple[ConfigItem, ...]:
     """Return the config keys that the plan changes; empty if it changes none."""
     return tuple(item for change in plan.changes if isinstance(change, UpdateConfig) for item in change.items)
+
+
+# The answers to Admin requests, element by element, and the outcome that each error code means for its topic.
+#
+# An answer has one element for each topic of its request. An element with the id of a created topic is final: topic,
+# configs and partitions are one atomic batch of metadata. Any other element without an error is not yet the outcome:
+# the caller reads the topics afterwards, and what is there decides. An element that is missing, or that leaves open
+# whether the change was made, is a doubt that the same read resolves; nothing is sent a second time for it.
+
+Key = TypeVar("Key", str, tuple[str, int])
+
+
+class Right(str, Enum):
+    """The right that a kind of Admin request needs, as the ACLs of Kafka name it."""
+
+    CREATE = "Create on the topic or on the cluster"
+    GROW = "Alter on the topic"
+    CONFIGURE = "AlterConfigs on the topic"
+    DELETE = "Delete on the topic"
+
+
+class Certainty(Enum):
+    """The certainty of a change after its answer, before the topic is read again."""
+
+    ACCEPTED = "accepted"
+    NOT_MADE = "not made"
+    THROTTLED = "throttled"
+    NOT_CONTROLLER = "not the controller"
+    LATE = "may be made later"
+    UNKNOWN = "unknown"
+
+
+class Element(NamedTuple):
+    """The answer for one topic. ``code`` is None if the answer has no element for the topic.
+
+    ``created_id`` is the id of the topic that was created; empty for all other requests, and with an error.
+    """
+
+    code: int | None
+    message: str = ""
+    created_id: str = ""
+
+    @property
+    def certainty(self) -> Certainty:
+        """Return what the element says about its change."""
+        if self.code is None:
+            return Certainty.UNKNOWN
+        return _CERTAINTIES.get(self.code, Certainty.NOT_MADE)
+
+    @property
+    def is_denied(self) -> bool:
+        """Return whether a right is missing."""
+        return self.code in (TOPIC_AUTHORIZATION, CLUSTER_AUTHORIZATION)
+
+    @property
+    def words(self) -> str:
+        """Return what the brokers answered."""
+        return "no answer" if self.code is None else describe_error(self.code, self.message)
+
+
+class Answer(NamedTuple):
+    """The elements of one answer by name (by id text for deletions), and the time in ms that the broker asks for."""
+
+    elements: dict[str, Element]
+    throttle_time_ms: int
+
+
+NONE, UNKNOWN_SERVER_ERROR, REQUEST_TIMED_OUT, NETWORK_EXCEPTION = 0, -1, 7, 13
+UNKNOWN_TOPIC, INVALID_TOPIC, TOPIC_AUTHORIZATION, CLUSTER_AUTHORIZATION = 3, 17, 29, 31
+TOPIC_EXISTS, INVALID_PARTITIONS, INVALID_REPLICATION_FACTOR, INVALID_ASSIGNMENT, INVALID_CONFIG = 36, 37, 38, 39, 40
+NOT_CONTROLLER, POLICY_VIOLATION, REASSIGNMENT, DELETION_DISABLED, THROTTLED, UNKNOWN_ID = 41, 44, 60, 73, 89, 100
+
+_CERTAINTIES = {
+    NONE: Certainty.ACCEPTED,
+    THROTTLED: Certainty.THROTTLED,
+    NOT_CONTROLLER: Certainty.NOT_CONTROLLER,
+    REQUEST_TIMED_OUT: Certainty.LATE,
+    NETWORK_EXCEPTION: Certainty.LATE,
+    UNKNOWN_SERVER_ERROR: Certainty.UNKNOWN,
+}
+
+_CONFLICTS = {
+    UNKNOWN_TOPIC: "existed, and does not exist now",
+    INVALID_TOPIC: "the brokers refuse its name now",
+    TOPIC_EXISTS: "did not exist, and exists now",
+    INVALID_PARTITIONS: "has another partition count now",
+    INVALID_ASSIGNMENT: "the brokers refuse its replica lists now",
+    UNKNOWN_ID: "was deleted, or deleted and recreated",
+}
+"""The changes since the plan, or since the last read, that an error code shows."""
+
+_REFUSALS = {
+    INVALID_CONFIG: Reason.CONFIG_INVALID,
+    POLICY_VIOLATION: Reason.POLICY_VIOLATION,
+    REASSIGNMENT: Reason.REASSIGNMENT_IN_PROGRESS,
+    DELETION_DISABLED: Reason.DELETION_DISABLED,
+}
+
+_FAILURES = {NOT_CONTROLLER: Reason.NO_CONTROLLER, THROTTLED: Reason.THROTTLED}
+
+_LIMIT_WORDS = ("excessively large",)
+
+
+def read_create_answer(answer: Message, names: Iterable[str]) -> Answer:
+    """Return the elements of an answer to CreateTopics for the topics that were asked for."""
+    found = _collect(answer, ((each.name, each) for each in answer.topics), names)
+    ids: dict[str, set[str]] = {}
+    for each in answer.topics:
+        ids.setdefault(each.name, set()).add(encode_topic_id(each.topic_id))
+    for name, element in found.elements.items():
+        if element.code == NONE and len(ids[name]) == 1:
+            found.elements[name] = element._replace(created_id=ids[name].pop())
+    return found
+
+
+def read_growth_answer(answer: Message, names: Iterable[str]) -> Answer:
+    """Return the elements of an answer to CreatePartitions for the topics that were asked for."""
+    return _collect(answer, ((each.name, each) for each in answer.results), names)
+
+
+def read_config_answer(answer: Message, names: Iterable[str]) -> Answer:
+    """Return the elements of an answer to IncrementalAlterConfigs for the topics that were asked for."""
+    return _collect(answer, ((each.resource_name, each) for each in answer.responses), names)
+
+
+def read_delete_answer(answer: Message, topic_ids: Iterable[str]) -> Answer:
+    """Return the elements of an answer to DeleteTopics for the ids that were asked for, in Kafka's text form."""
+    return _collect(answer, ((encode_topic_id(each.topic_id), each) for each in answer.responses), topic_ids)
+
+
+def _collect(answer: Message, pairs: Iterable[tuple[str, Message]], asked: Iterable[str]) -> Answer:
+    return Answer(collect_elements(pairs, asked), answer.throttle_time_ms)
+
+
+def collect_elements(pairs: Iterable[tuple[Key, Message]], asked: Iterable[Key]) -> dict[Key, Element]:
+    """Return the element of each key that was asked for; without a code if the answer has none, or two that differ."""
+    found: dict[Key, Element] = {}
+    for key, each in pairs:
+        element = Element(each.error_code, each.error_message or "")
+        found[key] = element if key not in found or found[key].code == element.code else Element(None)
+    return {key: found.get(key, Element(None)) for key in asked}
+
+
+def not_made_outcome(topic: str, element: Element, right: Right, *, unknown_brokers: bool = False) -> Outcome:
+    """Return the outcome of a change that an error code refused, and that the topic does not show.
+
+    ``unknown_brokers`` is true if the plan places replicas on brokers that were not registered when it was made.
+    """
+    code, words = element.code, _broker_words(element)
+    if code is None or element.certainty in (Certainty.UNKNOWN, Certainty.LATE):
+        return unknown_outcome(topic, words)
+    if element.is_denied:
+        message = f"no permission: it needs the right {right.value}; {words}"
+        return Outcome(topic, Result.FAILED, Reason.NO_PERMISSION, message)
+    if code == POLICY_VIOLATION and any(each in element.message.lower() for each in _LIMIT_WORDS):
+        return Outcome(topic, Result.REFUSED, Reason.TOO_LARGE, words)  # a limit of the controller, and no policy
+    if code in _REFUSALS:
+        return Outcome(topic, Result.REFUSED, _REFUSALS[code], words)
+    if code == INVALID_ASSIGNMENT and unknown_brokers:
+        return Outcome(topic, Result.REFUSED, Reason.UNKNOWN_BROKERS, words)
+    if code in _CONFLICTS:
+        return Outcome(topic, Result.CONFLICT, Reason.STATE_CONFLICT, f"{_CONFLICTS[code]}: {words}")
+    return Outcome(topic, Result.FAILED, _FAILURES.get(code, Reason.WRITE_FAILED), words)
+
+
+def unknown_outcome(topic: str, why: str) -> Outcome:
+    """Return the outcome of a change that may or may not be made; ``why`` completes the message."""
+    message = f"it is not known whether the change was made ({why}); the next run reads it and completes it"
+    return Outcome(topic, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, message)
+
+
+def _broker_words(element: Element) -> str:
+    if element.code is None:
+        return "the brokers answered for other topics, and not for this one"
+    if element.code == NONE:
+        return "the brokers confirmed it"
+    return f"the brokers answered {element.words}"

@@ -6,48 +6,300 @@ reply the record of the batch decides, because only this transaction can have wr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from typing import NamedTuple
 
 from kazoo.exceptions import KazooException, NoAuthError
 from msgspec import Struct
 
-from topiarist.adapters.zookeeper.codec import paths
+from topiarist.adapters.zookeeper.codec import configs, moves, own_znodes, paths
 from topiarist.adapters.zookeeper.codec.moves import decode_batch_record, encode_batch_record
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
+from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder, decode_partition_state
 from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupted, Session
-from topiarist.adapters.zookeeper.moves.batch_reader import (
-    NOTHING_JUDGED,
-    JudgedZnodes,
-    decode_entity_configs,
-    read_entity_configs,
-    read_moved_topics,
-)
-from topiarist.adapters.zookeeper.moves.transaction import (
-    BatchZnodes,
-    build_batch_operations,
-    build_end_operations,
-    build_throttle_operations,
-)
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_znodes, sync
-from topiarist.adapters.zookeeper.read.cluster_metadata import ClusterMetadata
+from topiarist.adapters.zookeeper.read.cluster_metadata import ClusterMetadata, TopicZnodes, decode_topic_state
+from topiarist.adapters.zookeeper.read.state import read_topics
 from topiarist.adapters.zookeeper.write.lock import Lock
-from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
-from topiarist.adapters.zookeeper.write.transaction import Operation, TransactionTemplate, find_first_failure
+from topiarist.adapters.zookeeper.write.transaction import (
+    MultiRequest,
+    Operation,
+    OperationType,
+    TransactionTemplate,
+    check_no_deletion_request,
+    find_first_failure,
+    set_or_create,
+)
 from topiarist.adapters.zookeeper.write.write_context import (
     ensure_own_znodes,
     read_transaction_template,
     wait_for_controller,
 )
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moves import BatchRecord, OwnThrottles, ReplicaMove
-from topiarist.planning.moves.execution.throttle_configs import (
+from topiarist.kafka.types import Broker, Replicas
+from topiarist.model.moves import BatchRecord, ClearedMoves, OwnThrottles, ReplicaMove
+from topiarist.model.state import PartitionState, ReadError, Reassignment
+from topiarist.planning.moves.execution.gate import MovedTopic, effective_min_isr
+from topiarist.planning.moves.execution.throttles import (
     EntityConfigs,
     ThrottleUpdate,
     find_needed_throttles,
     update_throttles,
 )
+
+# Read what a batch of moves depends on: the reassignment request, topics, partition states, throttles.
+
+StateZnodes = Mapping[tuple[str, int], Znode]
+"""The state znodes of partitions that have one, by topic and partition."""
+
+
+class JudgedZnodes(NamedTuple):
+    """The znodes that topics were compared with: their own, and the states of all their partitions."""
+
+    topics: Mapping[str, TopicZnodes]
+    states: StateZnodes
+
+
+NOTHING_JUDGED = JudgedZnodes({}, {})
+
+
+def read_moved_topics(session: Session, names: Sequence[str]) -> dict[str, TopicZnodes]:
+    """Read the znodes of topics, in the order of ``names``; a topic that does not exist has ``MISSING`` znodes."""
+    return read_topics(session, names)[0]
+
+
+def read_partition_states(session: Session, nodes: Iterable[TopicZnodes]) -> StateZnodes:
+    """Read the state of every partition of topics that were just read.
+
+    A state that is older than its topic belongs to an earlier topic of that name, and is left out.
+    """
+    wanted = [
+        (found.name, partition, found.topic.czxid)
+        for found in nodes
+        if isinstance(found.topic, Znode)
+        for partition in decode_lists(found)
+    ]
+    answers = read_znodes(session, [paths.partition_state_path(name, partition) for name, partition, _ in wanted])
+    states = {}
+    for (name, partition, czxid), answer in zip(wanted, answers, strict=True):
+        if answer is ReadFailure.DENIED:
+            path = paths.partition_state_path(name, partition)
+            raise TopiaristError(Reason.NO_PERMISSION, f"no permission to read {path}")
+        if isinstance(answer, Znode) and answer.czxid >= czxid:
+            states[name, partition] = answer
+    return states
+
+
+def read_judged(session: Session, names: Sequence[str]) -> JudgedZnodes:
+    """Read topics and the states of all their partitions, to compare them directly before a transaction.
+
+    The states are read before the topics. A state read after its topic could belong to a topic that was recreated in
+    between, and the check of that state would then pass.
+    """
+    states = read_partition_states(session, read_moved_topics(session, names).values())
+    return JudgedZnodes(read_moved_topics(session, names), states)
+
+
+def decode_moved_topic(
+    nodes: TopicZnodes,
+    brokers: Mapping[int, Broker],
+    settings: Mapping[str, str],
+    states: StateZnodes | None = None,
+) -> MovedTopic:
+    """Return a topic for ``judge_topic``; ``settings`` are those of the brokers.
+
+    Raises ``TopiaristError`` (TopicUnreadable) if a znode has content that Kafka does not write.
+    """
+    decoder = ZnodeDecoder()
+    topic = decode_topic_state(nodes, decoder)
+    if isinstance(topic, ReadError):
+        raise TopiaristError(Reason.TOPIC_UNREADABLE, f"{topic.path}: {topic.message}")
+    return MovedTopic(
+        topic=topic,
+        reassignments=decode_reassignments(nodes),
+        marked_for_deletion=nodes.marked_for_deletion,
+        brokers=brokers,
+        states=None if states is None else decode_states(nodes.name, states),
+        min_isr=effective_min_isr(topic.config, settings) if topic else 1,
+    )
+
+
+def decode_states(name: str, states: StateZnodes) -> Mapping[int, PartitionState]:
+    """Return the states of one topic; a state that cannot be decoded is left out, as if there were none."""
+    decoded = {}
+    for (topic, partition), node in states.items():
+        if topic == name:
+            try:
+                decoded[partition] = decode_partition_state(node.data)
+            except ZnodeError:
+                continue
+    return decoded
+
+
+def decode_reassignments(nodes: TopicZnodes) -> Mapping[int, Reassignment]:
+    """Return the partitions of a topic that are in flight; nothing if the topic does not exist or is malformed."""
+    try:
+        return ZnodeDecoder().decode_topic(nodes.topic.data).reassignments if isinstance(nodes.topic, Znode) else {}
+    except ZnodeError:
+        return {}
+
+
+def decode_lists(nodes: TopicZnodes) -> Mapping[int, Replicas]:
+    """Return the replica lists of a topic by partition; none if it does not exist or is malformed."""
+    try:
+        decoded = ZnodeDecoder().decode_topic(nodes.topic.data) if isinstance(nodes.topic, Znode) else None
+    except ZnodeError:
+        return {}
+    return dict(zip(decoded.partition_ids, decoded.replicas, strict=True)) if decoded else {}
+
+
+def read_entity_configs(
+    session: Session, entities: Collection[str], topics: Mapping[str, TopicZnodes]
+) -> dict[str, Znode | ReadFailure]:
+    """Read the config znodes of entities (``brokers/5``); those of topics are in ``topics``."""
+    brokers = [entity for entity in entities if not entity.startswith("topics/")]
+    answers = read_znodes(session, map(paths.entity_config_path, brokers))
+    found = dict(zip(brokers, islice(answers, len(brokers)), strict=True))
+    return found | {f"topics/{name}": nodes.config for name, nodes in topics.items()}
+
+
+def decode_entity_configs(
+    nodes: Mapping[str, Znode | ReadFailure], topics: Mapping[str, TopicZnodes]
+) -> dict[str, Mapping[str, str]]:
+    """Return the overrides of each entity; a topic that does not exist is left out.
+
+    Raises ``TopiaristError`` (Unreadable) for a config that brokers cannot read.
+    """
+    decoded: dict[str, Mapping[str, str]] = {}
+    for entity, node in nodes.items():
+        kind, _, name = entity.partition("/")
+        if kind == "topics" and (name not in topics or not isinstance(topics[name].topic, Znode)):
+            continue
+        try:
+            if node is ReadFailure.DENIED:
+                raise ZnodeError("no permission to read it")
+            decoded[entity] = configs.decode_config(node.data) if isinstance(node, Znode) else {}
+        except ZnodeError as error:
+            path = paths.entity_config_path(entity)
+            raise TopiaristError(Reason.UNREADABLE, f"{path} cannot be read: {error}") from error
+    return decoded
+
+
+# Build the transaction of one batch of moves, and the transaction that puts its throttles back.
+#
+# Pure, as ``write/transaction.py``: the caller reads the znodes before and sends the operations after. One transaction
+# has the checks, the throttles with their notifications, the record of the batch and the reassignment request. A run
+# that ends at any moment leaves all of them or none.
+#
+# The request is only ever created. The controller deletes it with its last partition; a request that another client
+# deletes or replaces is not seen by the controller, and may be obeyed by the next one (contract 6.6).
+
+
+class BatchZnodes(NamedTuple):
+    """The znodes that a batch depends on, read under the lock.
+
+    ``states`` are by topic and partition, ``configs`` by entity (``topics/orders``, ``brokers/5``). ``record`` is the
+    record of the batch before.
+    """
+
+    topics: Mapping[str, TopicZnodes]
+    states: Mapping[tuple[str, int], Znode]
+    configs: Mapping[str, Znode | ReadFailure]
+    record: Znode | ReadFailure
+
+
+def build_batch_operations(
+    record: BatchRecord, configs_after: EntityConfigs, znodes: BatchZnodes, template: TransactionTemplate
+) -> list[Operation]:
+    """Return the operations that send the batch ``record``, with ``configs_after`` as the throttled configs.
+
+    Each topic of the batch has an ownership record, and each broker that gets a replica is in
+    ``template.broker_checks``.
+    """
+    operations = list(template.fence)
+    added = {broker for move in record.moves for broker in move.added}
+    operations += [template.broker_checks[broker] for broker in sorted(added)]
+    for name in sorted({move.topic for move in record.moves}):
+        node = znodes.topics[name].topic
+        assert isinstance(node, Znode)
+        operations.append(Operation(OperationType.CHECK, paths.topic_path(name), version=node.version))
+        operations += check_no_deletion_request(name, template.acls)
+    for move in record.moves:
+        state = znodes.states[move.topic, move.partition]
+        path = paths.partition_state_path(move.topic, move.partition)
+        operations.append(Operation(OperationType.CHECK, path, version=state.version))
+    operations += _build_config_operations(configs_after, znodes, template)
+    data = moves.encode_batch_record(record)
+    operations.append(set_or_create(paths.MOVES, data, znodes.record, template.acls))
+    request = moves.encode_reassignment_request(record.moves)
+    acl = template.acls[paths.REASSIGNMENT_REQUEST.rpartition("/")[0]]
+    return [*operations, Operation(OperationType.CREATE, paths.REASSIGNMENT_REQUEST, request, acl=acl)]
+
+
+def build_throttle_operations(
+    record: BatchRecord, configs_after: EntityConfigs, znodes: BatchZnodes, template: TransactionTemplate
+) -> list[Operation]:
+    """Return the operations that give a batch under way another throttle: ``record`` with its values replaces its own.
+
+    The reassignment request is not written.
+    """
+    data = moves.encode_batch_record(record)
+    return [
+        *template.fence,
+        *_build_config_operations(configs_after, znodes, template),
+        set_or_create(paths.MOVES, data, znodes.record, template.acls),
+    ]
+
+
+def build_end_operations(
+    configs_after: EntityConfigs, znodes: BatchZnodes, template: TransactionTemplate
+) -> list[Operation]:
+    """Return the operations that put throttles back, with ``configs_after``, and delete the record of the batch."""
+    assert isinstance(znodes.record, Znode)
+    return [
+        *template.fence,
+        *_build_config_operations(configs_after, znodes, template),
+        Operation(OperationType.DELETE, paths.MOVES, version=znodes.record.version),
+    ]
+
+
+def _build_config_operations(
+    configs_after: EntityConfigs, znodes: BatchZnodes, template: TransactionTemplate
+) -> list[Operation]:
+    operations = []
+    for entity, config in sorted(configs_after.items()):
+        path, node = paths.entity_config_path(entity), znodes.configs[entity]
+        data = configs.replace_config(node.data, config) if isinstance(node, Znode) else configs.encode_config(config)
+        notification = own_znodes.encode_change_notification(entity)
+        acl = template.acls[paths.CONFIG_CHANGES]
+        kind, _, name = entity.partition("/")
+        if kind == "topics" and not isinstance(node, Znode):
+            # A config without its topic would become that of a later topic of this name.
+            operations.append(Operation(OperationType.CHECK, paths.topic_path(name)))
+        operations += [
+            set_or_create(path, data, node, template.acls),
+            Operation(OperationType.CREATE, paths.CONFIG_CHANGE_PREFIX, notification, acl=acl, sequential=True),
+        ]
+        if kind == "topics":
+            operations += _renew_record(znodes.topics[name], node)
+    return operations
+
+
+def _renew_record(nodes: TopicZnodes, config: Znode | ReadFailure) -> list[Operation]:
+    """Return the operation that writes a topic's ownership record again, unchanged, if it is up to date.
+
+    A record older than the config means a change by another client, and one older than the topic means another topic:
+    such a record must keep showing that.
+    """
+    topic, record = nodes.topic, nodes.record
+    if not isinstance(record, Znode) or not isinstance(topic, Znode) or record.mzxid < topic.czxid:
+        return []
+    if isinstance(config, Znode) and config.mzxid > record.mzxid:
+        return []
+    return [Operation(OperationType.SET, paths.record_path(nodes.name), record.data, record.version)]
+
 
 Batch = tuple[ReplicaMove, ...]
 
@@ -207,3 +459,33 @@ def decode_record(node: Znode | ReadFailure) -> BatchRecord | None:
         message = f"{paths.MOVES} cannot be read: {error}"
         hint = "it says which throttles topiarist set; compare them by hand, then delete it"
         raise TopiaristError(Reason.UNREADABLE, message, hint) from error
+
+
+# Clear what an ended run of moves left: put its throttles back, and delete the record of its last batch.
+#
+# The next run of the same owner does this by itself. A user does it by hand if no run is going to continue.
+
+_REQUEST_MESSAGE = "there is a reassignment request: brokers may still copy, and need the throttles until they are done"
+
+
+def clear_moves(session: Session, settings: WriterSettings) -> ClearedMoves | None:
+    """Clear the record of the last batch under the lock; return None, with nothing written, if there is none.
+
+    Raises ``TopiaristError``: ReassignmentInProgress while there is a reassignment request.
+    """
+    sync(session)
+    (node,) = read_znodes(session, [paths.MOVES])
+    if decode_record(node) is None:
+        return None
+    remarks: dict[str, None] = {}
+    for _ in range(MAX_ATTEMPTS):
+        with lock_for_batch(session, settings, lambda: False, remarks.setdefault) as writer:
+            assert writer is not None  # the run cannot be stopped
+            if writer.record is None:
+                return None
+            if writer.has_request:
+                raise TopiaristError(Reason.REASSIGNMENT_IN_PROGRESS, _REQUEST_MESSAGE, HINT_CONTINUE)
+            if writer.end():
+                return ClearedMoves(writer.record, tuple(remarks))
+    message = f"the znodes of the throttles changed {MAX_ATTEMPTS} times in a row while they were written"
+    raise TopiaristError(Reason.STATE_CONFLICT, message, "run the command again")

@@ -13,36 +13,80 @@ rest is requested again. ::
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from enum import Enum
 
 from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError
 
-from topiarist.adapters.zookeeper.codec import paths
+from topiarist.adapters.zookeeper.codec import moves, paths
 from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupted, Session, translate_errors
-from topiarist.adapters.zookeeper.moves.batch_reader import (
+from topiarist.adapters.zookeeper.moves.batch_writer import (
+    BatchWriter,
     JudgedZnodes,
+    WriterSettings,
     decode_moved_topic,
-    read_moved_topics,
-    read_partition_states,
+    lock_for_batch,
+    read_judged,
 )
-from topiarist.adapters.zookeeper.moves.batch_writer import BatchWriter, WriterSettings, lock_for_batch
-from topiarist.adapters.zookeeper.moves.election_transaction import build_election_operations
-from topiarist.adapters.zookeeper.moves.request_wait import KRAFT_REASONS
+from topiarist.adapters.zookeeper.moves.mover import KRAFT_REASONS
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import read_request_and_write_block
-from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
-from topiarist.adapters.zookeeper.write.transaction import Operation, find_first_failure
+from topiarist.adapters.zookeeper.write.transaction import (
+    MultiRequest,
+    Operation,
+    OperationType,
+    TransactionTemplate,
+    check_no_deletion_request,
+    find_first_failure,
+)
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Broker
 from topiarist.model.moves import RequestedReassignment
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
-from topiarist.planning.moves.execution.election_gate import ElectionJudgement
-from topiarist.planning.moves.execution.election_ledger import HINT_ELECT_AGAIN, ElectionLedger, OpenElections
-from topiarist.planning.moves.execution.ledger import Partition
+from topiarist.planning.moves.execution.gate import ElectionJudgement
+from topiarist.planning.moves.execution.ledger import HINT_ELECT_AGAIN, ElectionLedger, OpenElections, Partition
 from topiarist.ports import MoveOptions
 from topiarist.throttle import sleep_unless_stopped
+
+# Build the transaction that requests the election of preferred leaders. Pure, as ``write/transaction.py``.
+#
+# The request is only ever created: the controller deletes it after it has tried each entry. An entry of a partition
+# without a state would stop the controller and leave the request in place (contract 6.7), so the transaction
+# checks the state of each partition. ::
+#
+#     check    the fence: lock, controller and its epoch, freeze
+#     check    the registration of each broker that is to lead
+#     check    each topic, and that it has no deletion request
+#     check    the state of each partition
+#     create   /admin/preferred_replica_election
+
+ADMIN = paths.ELECTION_REQUEST.rpartition("/")[0]
+"""The parent of the request, which gives it its ACL."""
+
+
+def build_election_operations(
+    partitions: Collection[tuple[str, int]],
+    leaders: Collection[int],
+    znodes: JudgedZnodes,
+    template: TransactionTemplate,
+) -> list[Operation]:
+    """Return the operations that request an election of ``partitions``, given the znodes that they were judged from.
+
+    ``leaders`` are the brokers that are to lead; each is in ``template.broker_checks``.
+    """
+    operations = [*template.fence, *(template.broker_checks[broker] for broker in sorted(leaders))]
+    for name in sorted({topic for topic, _ in partitions}):
+        node = znodes.topics[name].topic
+        assert isinstance(node, Znode)
+        operations.append(Operation(OperationType.CHECK, paths.topic_path(name), version=node.version))
+        operations += check_no_deletion_request(name, template.acls)
+    for topic, partition in sorted(partitions):
+        version = znodes.states[topic, partition].version
+        operations.append(Operation(OperationType.CHECK, paths.partition_state_path(topic, partition), version=version))
+    request = moves.encode_election_request(sorted(partitions))
+    return [*operations, Operation(OperationType.CREATE, paths.ELECTION_REQUEST, request, acl=template.acls[ADMIN])]
+
 
 _HINT_STUCK = "the controller's log has the cause, often an entry of a partition that it has not initialized"
 _FIRST_POLL_S, _POLL_S = 0.05, 0.5
@@ -79,17 +123,12 @@ class Elector:
 
     def execute(self) -> Iterator[Outcome]:
         """Yield one outcome for each topic with elections; raise the error that ended the run after the last one."""
-        ended_by = None
-        try:
-            with translate_errors(self._session):
-                while self._ledger.queue and self._step():
-                    yield from self._ledger.take_outcomes()
-        except TopiaristError as error:
-            ended_by = error
-        yield from self._ledger.take_outcomes()
-        yield from map(self._unfinished_outcome, self._ledger.open.values())
-        if ended_by:
-            raise ended_by
+        yield from self._ledger.run(self._steps(), lambda: map(self._unfinished_outcome, self._ledger.open.values()))
+
+    def _steps(self) -> Iterator[None]:
+        with translate_errors(self._session):
+            while self._ledger.queue and self._step():
+                yield
 
     def _step(self) -> bool:
         """Request the next election and wait for it; return whether to continue."""
@@ -196,16 +235,12 @@ class Elector:
         """Read and judge open topics; close those that have a conflict or nothing left."""
         elections = self._ledger.find_left(partitions)
         in_flight = {(entry.topic, entry.partition) for entry in requested}
-        # The states are read before the topics that are judged, as for a batch: a topic that was recreated in between
-        # has other states.
-        states = read_partition_states(self._session, read_moved_topics(self._session, list(elections)).values())
-        nodes = read_moved_topics(self._session, list(elections))
-        judged = JudgedZnodes(nodes, states)
+        judged = read_judged(self._session, list(elections))
         judgements = []
         for name, wanted in elections.items():
             topic = self._ledger.open[name]
             try:
-                current = decode_moved_topic(nodes[name], brokers, {}, judged.states)
+                current = decode_moved_topic(judged.topics[name], brokers, {}, judged.states)
             except TopiaristError as error:
                 self._ledger.close(topic, Outcome(name, Result.CONFLICT, error.reason, str(error)))
                 continue

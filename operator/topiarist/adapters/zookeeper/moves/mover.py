@@ -11,8 +11,8 @@ moment leaves a batch that the controller finishes, and the next run continues::
     no request, moves are left                             send the next batch, with its throttles and its record
     no request, no moves are left, a record is there       put the throttles back, and delete the record
 
-``batch_reader`` reads, ``request_wait`` waits for the controller, ``batch_writer`` writes under the lock, and the
-``MoveLedger`` of ``planning`` keeps what is known of each move.
+``RequestWait`` waits for the controller, ``batch_writer`` reads, and writes under the lock, and the ``MoveLedger`` of
+``planning`` keeps what is known of each move.
 """
 
 from __future__ import annotations
@@ -20,38 +20,180 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from topiarist.adapters.zookeeper.codec import paths
+from topiarist.adapters.zookeeper.codec.paths import is_znode_name
 from topiarist.adapters.zookeeper.connection.session import Session, translate_errors
-from topiarist.adapters.zookeeper.moves.batch_reader import (
-    JudgedZnodes,
-    decode_moved_topic,
-    read_moved_topics,
-    read_partition_states,
-)
 from topiarist.adapters.zookeeper.moves.batch_writer import (
     HINT_CONTINUE,
     MAX_ATTEMPTS,
     BatchWriter,
+    JudgedZnodes,
     TooLarge,
     WriterSettings,
+    decode_lists,
+    decode_moved_topic,
+    decode_reassignments,
     decode_record,
+    decode_states,
     lock_for_batch,
+    read_judged,
+    read_moved_topics,
+    read_partition_states,
 )
-from topiarist.adapters.zookeeper.moves.request_wait import RequestWait
-from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, read_znodes, sync
-from topiarist.adapters.zookeeper.read.topic import TopicZnodes
+from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
+from topiarist.adapters.zookeeper.read.cluster_metadata import (
+    REQUEST_AND_WRITE_BLOCK,
+    ReassignmentRequest,
+    TopicZnodes,
+    decode_request_and_write_block,
+)
 from topiarist.errors import Reason, TopiaristError
-from topiarist.model.moves import UNLIMITED, BatchRecord, ReplicaMove
+from topiarist.model.moves import BatchRecord, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan
-from topiarist.planning.moves.execution.batches import make_batches
 from topiarist.planning.moves.execution.gate import Judgement, MovedTopic
-from topiarist.planning.moves.execution.ledger import HINT_NOTHING_SENT, MoveLedger, OpenTopic, Partition
-from topiarist.planning.moves.execution.throttle_configs import has_other_rate
+from topiarist.planning.moves.execution.ledger import MoveLedger, OpenTopic, Partition, make_batches
+from topiarist.planning.moves.execution.stall import (
+    PartitionInFlight,
+    StallWatch,
+    find_added,
+    find_blocker,
+    find_stuck_entry,
+)
+from topiarist.planning.moves.execution.throttles import has_other_rate, require_rate
 from topiarist.ports import MoveOptions
 from topiarist.text import format_count
 from topiarist.throttle import sleep_unless_stopped
+
+# Wait until the controller has removed the reassignment request, and notice when it never will.
+#
+# Each poll reads the request and the topics that it names: an entry leaves the request when its partition is done. The
+# wait ends with an error if nothing changes for a long time, or if only entries are left that the controller never
+# removes. Nothing is undone then: a partition in flight continues.
+
+_FAST_POLLS = 20
+_FIRST_POLL_S, _FAST_POLL_S, _SLOW_POLL_S, _STATES_S = 0.1, 1.0, 5.0, 30.0
+_STUCK_POLLS = 2
+"""Polls in a row that must find only stuck entries: one read may fall between two writes of the controller."""
+
+KRAFT_REASONS = (Reason.KRAFT_CONTROLLER, Reason.KRAFT_MIGRATION)
+"""The write blocks after which no controller carries out a request in ZooKeeper."""
+
+
+class Poll(NamedTuple):
+    """The result of one poll: the partitions that the request still names, and what blocks them, if that is known.
+
+    ``partition_ids`` has the partitions of each topic that the request names.
+    """
+
+    left: frozenset[tuple[str, int]]
+    blocker: str
+    partition_ids: Mapping[str, Collection[int]]
+
+
+class RequestWait:
+    """A wait for the reassignment request; ``rate`` is the throttle of its copies, None if that is not known.
+
+    ``stall_after`` is in seconds.
+    """
+
+    def __init__(self, session: Session, rate: int | None, stall_after: float, stop: Callable[[], bool]) -> None:
+        self._session = session
+        self._rate = rate
+        self._stall_after = stall_after
+        self._stop = stop
+
+    def polls(self) -> Iterator[Poll]:
+        """Yield each poll until the request is removed or ``stop()`` is true.
+
+        Raises ``TopiaristError``: MovesStalled after ``stall_after`` seconds without progress, StuckReassignment if the
+        controller never removes what is left, the reason of the write block if KRaft takes the cluster over.
+        """
+        watch, states_due = StallWatch(self._stall_after, self._rate), 0.0
+        blocker, count, stuck_polls = "", 0, 0
+        in_flight: tuple[PartitionInFlight, ...] = ()
+        topics: Mapping[str, TopicZnodes] = {}
+        while True:
+            request, topics = self._read_request(topics.keys())
+            if request.version is None:
+                return
+            stuck = _find_stuck(request, topics)
+            stuck_polls = stuck_polls + 1 if stuck else 0
+            if stuck_polls >= _STUCK_POLLS:
+                raise TopiaristError(Reason.STUCK_REASSIGNMENT, f"{paths.REASSIGNMENT_REQUEST}: {stuck}")
+            now = time.monotonic()
+            if now >= min(states_due, watch.deadline):
+                in_flight = self._read_in_flight(request, topics)
+                blocker, states_due = find_blocker(in_flight, self._registered_brokers()), now + _STATES_S
+            if watch.is_stalled(len(request.entries), in_flight, now):
+                raise watch.error(in_flight, self._registered_brokers())
+            partition_ids = {name: decode_lists(nodes) for name, nodes in topics.items()}
+            yield Poll(frozenset((entry.topic, entry.partition) for entry in request.entries), blocker, partition_ids)
+            if self._stop():
+                return
+            count += 1
+            pause = _FIRST_POLL_S if count == 1 or stuck else _FAST_POLL_S if count < _FAST_POLLS else _SLOW_POLL_S
+            sleep_unless_stopped(min(pause, self._stall_after), self._stop)
+
+    def _read_request(self, names: Collection[str]) -> tuple[ReassignmentRequest, Mapping[str, TopicZnodes]]:
+        """Return the request and the topics that it names.
+
+        ``names`` are the topics of the poll before: they are read with the request, so that a poll is one read.
+        """
+        sync(self._session)
+        known = sorted(names)
+        nodes = [*read_znodes(self._session, [*map(paths.topic_path, known), *REQUEST_AND_WRITE_BLOCK])]
+        request, block = decode_request_and_write_block(self._session, nodes[len(known) :])
+        if block.reason in KRAFT_REASONS and request.version is not None:
+            count = format_count(len(request.entries), "partition")
+            message = f"{block.message}; {count} of the reassignment request in flight"
+            raise TopiaristError(block.reason, message, "compare the replica lists with Kafka's own tools")
+        topics = dict(zip(known, nodes, strict=False))
+        unread = sorted(filter(is_znode_name, request.topics - topics.keys()))
+        topics |= zip(unread, read_znodes(self._session, map(paths.topic_path, unread)), strict=True)
+        return request, {
+            # The other znodes of a topic do not matter here.
+            name: TopicZnodes(name, node, ReadFailure.MISSING, ReadFailure.MISSING, marked_for_deletion=False)
+            for name, node in topics.items()
+            if name in request.topics
+        }
+
+    def _registered_brokers(self) -> frozenset[int]:
+        (names,) = read_children(self._session, [paths.BROKER_IDS])
+        return frozenset() if isinstance(names, ReadFailure) else frozenset(map(int, filter(str.isdecimal, names)))
+
+    def _read_in_flight(
+        self, request: ReassignmentRequest, topics: Mapping[str, TopicZnodes]
+    ) -> tuple[PartitionInFlight, ...]:
+        states = read_partition_states(self._session, topics.values())
+        decoded = {name: decode_states(name, states) for name in topics}
+        reassignments = {name: decode_reassignments(nodes) for name, nodes in topics.items()}
+        lists = {name: decode_lists(nodes) for name, nodes in topics.items()}
+        found = []
+        for topic, partition, target in request.entries:
+            if state := decoded.get(topic, {}).get(partition):
+                present = lists[topic].get(partition, ())
+                adding = find_added(target, present, reassignments[topic].get(partition))
+                found.append(PartitionInFlight(topic, partition, target, adding, state.isr))
+        return tuple(found)
+
+
+def _find_stuck(request: ReassignmentRequest, topics: Mapping[str, TopicZnodes]) -> str:
+    """Return why nothing of the request can be removed by the controller; empty if something can."""
+    if request.error:
+        return f"cannot be read, and blocks every reassignment: {request.error}"
+    first = ""
+    for entry in request.entries:
+        node = topics[entry.topic].topic if entry.topic in topics else ReadFailure.MISSING
+        is_younger = isinstance(node, Znode) and request.czxid is not None and node.czxid > request.czxid
+        stuck = find_stuck_entry(entry, exists=node is not ReadFailure.MISSING, is_younger=is_younger)
+        if not stuck:
+            return ""
+        first = first or stuck
+    return first
+
 
 _HEALTH_POLL_S = 2.0
 
@@ -79,28 +221,16 @@ class Mover:
         self._ledger = MoveLedger(plan, options)
         self._queue: deque[Batch] = deque()
         self._seen: dict[str, set[int]] = {}  # the partitions that topics had while they were moved
-        self._sent, self._sent_earlier = 0, 0
 
     def execute(self) -> Iterator[Outcome]:
         """Yield one outcome for each topic with moves; raise the error that ended the run after the last one."""
-        ended_by = None
-        try:
-            with translate_errors(self._session):
-                self._find_finished_moves()
-                continues = True
-                while continues:
-                    continues = self._step()
-                    yield from self._ledger.take_outcomes()
-        except TopiaristError as error:
-            ended_by = error
-            if error.hint == HINT_CONTINUE and not (self._sent or self._sent_earlier or self._ledger.in_flight):
-                error.hint = HINT_NOTHING_SENT
-        yield from self._ledger.take_outcomes()
-        if self._ledger.has_unreported_moves:
-            self._report()
-        yield from self._ledger.unfinished_outcomes()
-        if ended_by:
-            raise ended_by
+        yield from self._ledger.execute(self._steps(), self._report, HINT_CONTINUE)
+
+    def _steps(self) -> Iterator[None]:
+        with translate_errors(self._session):
+            self._find_finished_moves()
+            while self._step():
+                yield
 
     def _step(self) -> bool:
         """Do the next thing that is to be done; return whether there is more to do."""
@@ -207,11 +337,11 @@ class Mover:
             batch = ready
             return sent
 
-        before = self._sent
+        before = self._ledger.batches_sent
         if not self._write(send, self._stop):
             self._queue.appendleft(batch)  # stopped: the next step puts the throttles back
             return True
-        return self._options.wait or self._sent == before
+        return self._options.wait or self._ledger.batches_sent == before
 
     def _select(self, batch: Batch, writer: BatchWriter) -> tuple[Batch, JudgedZnodes]:
         """Return the ready moves of a batch; hold the others, or close their topics."""
@@ -221,13 +351,9 @@ class Mover:
             if move.topic in self._ledger.open and move.partition in self._ledger.open[move.topic].left
         }
         names = sorted({name for name, _ in wanted})
-        # The states are read before the topics that are judged. A state read after its topic could belong to a topic
-        # that was recreated in between, and the check of that state would then pass.
-        states = read_partition_states(self._session, read_moved_topics(self._session, names).values())
-        topics = read_moved_topics(self._session, names)
-        judged = JudgedZnodes(topics, states)
+        judged = read_judged(self._session, names)
         ready: set[Partition] = set()
-        for topic, judgement in self._judge(names, topics, writer, judged):
+        for topic, judgement in self._judge(names, judged.topics, writer, judged):
             self._ledger.close_finished(topic, judgement)
             ready.update((move.topic, move.partition) for move in judgement.ready)
             held = [*judgement.held, *((move, "it is being reassigned already") for move in judgement.under_way)]
@@ -237,18 +363,13 @@ class Mover:
         return tuple(move for key, move in wanted.items() if key in ready), judged
 
     def _send(self, batch: Batch, judged: JudgedZnodes, writer: BatchWriter) -> bool:
-        rate = self._settings.throttle
-        if rate is None:
-            if copies := sum(len(move.added) for move in batch):
-                message = f"{format_count(copies, 'replica')} to copy, and no throttle is declared"
-                raise TopiaristError(Reason.THROTTLE_MISSING, message, "set throttle in spec.moves of the Cluster")
-            rate = UNLIMITED
+        rate = require_rate(self._settings.throttle, batch)
         keys = {(each.topic, each.partition) for each in batch}
         waiting = (move for key, (move, _) in self._ledger.held.items() if key not in keys)
         if not self._options.wait and writer.record and writer.record.owner == self._writer_settings.owner:
             # Each run that does not wait sends one batch: the record has the number of the one before.
-            self._sent_earlier = writer.record.batch
-        number = self._sent_earlier + self._sent + 1
+            self._ledger.batches_before = writer.record.batch
+        number = self._ledger.number + 1
         batches = number + len(self._queue) + len(make_batches(waiting, self._settings.batch))
         try:
             if not writer.send(batch, judged, rate, (number, batches)):
@@ -257,7 +378,7 @@ class Mover:
             for move in batch:
                 self._ledger.open[move.topic].is_unknown = error.reason is Reason.SESSION_LOST
             raise
-        self._sent += 1
+        self._ledger.batches_sent += 1
         self._ledger.add_sent(batch)
         self._report(batch)
         return True
@@ -271,7 +392,7 @@ class Mover:
             has_request = writer.has_request
             return has_request or writer.end()
 
-        if record and (record.owner == self._writer_settings.owner or self._sent):
+        if record and (record.owner == self._writer_settings.owner or self._ledger.batches_sent):
             # Also after ``stop()``: it is one transaction, and it leaves no throttle behind.
             self._write(end, lambda: False)
         return has_request
@@ -312,9 +433,8 @@ class Mover:
         )
 
     def _report(self, copying: Iterable[ReplicaMove] = (), waiting_for: str = "", done_more: int = 0) -> None:
-        batch = self._sent_earlier + self._sent
-        batches = batch + len(self._queue) + bool(self._ledger.held)
-        self._ledger.report((batch, batches), copying, waiting_for, done_more)
+        batches = self._ledger.number + len(self._queue) + bool(self._ledger.held)
+        self._ledger.report((self._ledger.number, batches), copying, waiting_for, done_more)
 
 
 def _describe_request(left: Collection[Partition], record: BatchRecord | None) -> str:

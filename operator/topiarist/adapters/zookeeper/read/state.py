@@ -17,16 +17,17 @@ from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_znodes
-from topiarist.adapters.zookeeper.read.cluster_metadata import ClusterMetadata, read_metadata
-from topiarist.adapters.zookeeper.read.topic import (
+from topiarist.adapters.zookeeper.read.cluster_metadata import (
+    ClusterMetadata,
     DecodeCache,
     TopicZnodes,
     decode_optional_record,
     decode_topic_state,
+    read_metadata,
 )
 from topiarist.kafka.types import KafkaVersion
 from topiarist.model.state import ClusterState, DeletionRecord, OwnershipRecord, ReadError, SizeLimit, TopicState
-from topiarist.planning.existing_problems import stale_entry_warnings as requested_warnings
+from topiarist.planning.builder import stale_entry_warnings as requested_warnings
 
 _TOPIC_IDS_SINCE: KafkaVersion = (2, 8)
 

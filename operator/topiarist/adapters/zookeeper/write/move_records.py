@@ -28,8 +28,7 @@ from topiarist.adapters.zookeeper.connection.session import MAX_DISCONNECTS, Con
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.adapters.zookeeper.read.state import read_state
 from topiarist.adapters.zookeeper.write.lock import Lock
-from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
-from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType
+from topiarist.adapters.zookeeper.write.transaction import MultiRequest, Operation, OperationType
 from topiarist.adapters.zookeeper.write.write_context import ensure_own_znodes
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.state import (

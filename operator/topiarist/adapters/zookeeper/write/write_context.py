@@ -21,12 +21,13 @@ from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_znodes
 from topiarist.adapters.zookeeper.read.cluster_metadata import (
     ClusterMetadata,
+    TopicZnodes,
     decode_reassignment_request,
+    decode_topic_state,
     read_metadata,
     refresh_metadata,
 )
 from topiarist.adapters.zookeeper.read.state import infer_min_version
-from topiarist.adapters.zookeeper.read.topic import TopicZnodes, decode_topic_state
 from topiarist.adapters.zookeeper.write.transaction import (
     Acl,
     Operation,

@@ -9,15 +9,17 @@ Entries that the controller never removes by itself are a separate case: ``find_
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import UNLIMITED, RequestedReassignment
 from topiarist.model.state import Reassignment
-from topiarist.planning.existing_problems import StaleEntry, explain_stale_entry
+from topiarist.planning.builder import StaleEntry, explain_stale_entry
 from topiarist.text import format_count, printable
 
+_HINT_RUN_AGAIN = "what is in flight continues at the controller; run again to wait for it"
 _HINT_DUPLICATE = "request the present replicas of the partition, with kafka-reassign-partitions --bootstrap-server"
 _HINT_NEGATIVE = (
     "request the replicas that it had before, with kafka-reassign-partitions --bootstrap-server; or end it with"
@@ -38,6 +40,41 @@ class PartitionInFlight(NamedTuple):
     def lagging(self) -> Replicas:
         """Return the brokers of the target that are not in sync."""
         return tuple(broker for broker in self.target if broker not in self.isr)
+
+
+class StallWatch:
+    """The progress of what is in flight; ``rate`` is the throttle of its copies, None if that is not known.
+
+    ``stall_after`` is in seconds; ``deadline`` is the time at which moves without progress end the run.
+    """
+
+    def __init__(self, stall_after: float, rate: int | None) -> None:
+        self._stall_after = stall_after
+        self._rate = rate
+        self._least: tuple[int, int] | None = None
+        self.deadline = 0.0
+
+    def reset(self) -> None:
+        """Begin anew: other moves are in flight."""
+        self._least = None
+
+    def is_stalled(self, left: int, in_flight: Iterable[PartitionInFlight], now: float) -> bool:
+        """Return whether neither partitions (``left``) nor replicas in sync changed until ``deadline``.
+
+        ``now`` is the time in seconds.
+        """
+        found = left, sum(len(each.lagging) for each in in_flight)
+        if self._least is None or found < self._least:
+            self._least, self.deadline = found, now + self._stall_after
+            return False
+        return now >= self.deadline
+
+    def error(self, in_flight: Sequence[PartitionInFlight], registered: Collection[int]) -> TopiaristError:
+        """Return the error that ends the run, with what the partitions wait for."""
+        message = f"no progress for {self._stall_after:g} s: {explain_stall(in_flight, registered, self._rate)}"
+        if len(in_flight) > 1:
+            message += f"; {format_count(len(in_flight), 'partition')} in flight"
+        return TopiaristError(Reason.MOVES_STALLED, message, _HINT_RUN_AGAIN)
 
 
 def find_added(target: Replicas, present: Replicas, reassignment: Reassignment | None) -> Replicas:

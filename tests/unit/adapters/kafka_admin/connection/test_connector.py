@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -10,10 +11,16 @@ import pytest
 
 from topiarist.adapters import tls
 from topiarist.adapters.kafka_admin.connection import connector as connector_module
-from topiarist.adapters.kafka_admin.connection.addresses import format_address, share
 from topiarist.adapters.kafka_admin.connection.authentication import LoginRefused
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
-from topiarist.adapters.kafka_admin.connection.connector import Connector, RefusedByCluster
+from topiarist.adapters.kafka_admin.connection.connector import (
+    Connector,
+    RefusedByCluster,
+    format_address,
+    parse_bootstrap_servers,
+    run_with_deadline,
+    share,
+)
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, SaslMechanism, SaslPassword
 from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, reply
@@ -113,7 +120,7 @@ def peers(monkeypatch: pytest.MonkeyPatch) -> Peers:
     peers = Peers()
     PEERS[:] = [peers]
     monkeypatch.setattr(connector_module, "time", peers.clock)
-    monkeypatch.setattr("topiarist.adapters.kafka_admin.connection.addresses.time", peers.clock)
+    monkeypatch.setattr("topiarist.adapters.kafka_admin.connection.connector.time", peers.clock)
     monkeypatch.setattr(connector_module, "open_sockets", peers.open_sockets)
     monkeypatch.setattr(connector_module, "Connection", Connected)
     monkeypatch.setattr(connector_module, "_identify", lambda address: peers.other)
@@ -283,3 +290,49 @@ def test_a_refused_login(peers: Peers, monkeypatch: pytest.MonkeyPatch, error: E
 def test_addresses_as_text() -> None:
     """An IPv6 address has brackets."""
     assert (format_address(ADDRESS), format_address(("::1", 1))) == ("kafka:9092", "[::1]:1")
+
+
+def test_addresses_are_parsed() -> None:
+    """Names, IPv4 and IPv6 addresses keep their order, and doubles are removed."""
+    text = "b1.example:9092,127.0.0.1:1,[2001:db8::1]:65535,b1.example:9092"
+    found = parse_bootstrap_servers(text)
+    assert found == [("b1.example", 9092), ("127.0.0.1", 1), ("2001:db8::1", 65535)]
+    assert ",".join(map(format_address, found)) == text.removesuffix(",b1.example:9092")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "a broker is empty"),
+        ("a:1,", "a broker is empty"),
+        ("a:1, b:1", "contains blanks"),
+        ("a", "needs a port"),
+        ("a:", "needs a port"),
+        ("a:x", "needs a port"),
+        ("a:0", "needs a port"),
+        ("a:65536", "needs a port"),
+        ("a:+1", "needs a port"),
+        ("a:٣", "needs a port"),
+        (":9092", "a host is empty"),
+        ("::1:9092", "in brackets"),
+        ("[::1:9092", "in brackets"),
+        ("[host]:9092", "in brackets"),
+        ("kafka://a:9092", "a scheme or a path"),
+        ("a:9092/chroot", "a scheme or a path"),
+    ],
+)
+def test_other_text_is_refused(text: str, words: str) -> None:
+    """The error has the text, the cause and an example."""
+    with pytest.raises(TopiaristError, match=words) as caught:
+        parse_bootstrap_servers(text)
+    assert caught.value.reason is Reason.WRONG_USAGE
+    assert caught.value.hint == "write host1:9092,host2:9092"
+
+
+def test_work_with_a_deadline() -> None:
+    """The value and the exception of the work reach the caller; late work ends in a timeout."""
+    assert run_with_deadline(lambda: 7, time.monotonic() + 5.0, "late") == 7
+    with pytest.raises(ZeroDivisionError):
+        run_with_deadline(lambda: 1 // 0, time.monotonic() + 5.0, "late")
+    with pytest.raises(TimeoutError, match="late"):
+        run_with_deadline(lambda: time.sleep(0.2), time.monotonic(), "late")

@@ -7,8 +7,8 @@ import pytest
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.moves import look
 from topiarist.adapters.kafka_admin.read.topic_reader import absent_or_error
-from topiarist.adapters.kafka_admin.write import answers
-from topiarist.adapters.kafka_admin.write.answers import Certainty, Element, Right, not_made_outcome
+from topiarist.adapters.kafka_admin.write import requests
+from topiarist.adapters.kafka_admin.write.requests import Certainty, Element, Right, not_made_outcome
 from topiarist.errors import Reason
 from topiarist.model.outcome import Result
 
@@ -223,5 +223,5 @@ def require_codes_of_topics(code: int) -> None:
 
 def test_the_names_of_codes_of_writes() -> None:
     """The constants are the codes of Kafka's documentation."""
-    assert (answers.NONE, answers.UNKNOWN_TOPIC, answers.INVALID_TOPIC, answers.UNKNOWN_ID) == (0, 3, 17, 100)
-    assert (answers.NOT_CONTROLLER, answers.THROTTLED, answers.REASSIGNMENT) == (41, 89, 60)
+    assert (requests.NONE, requests.UNKNOWN_TOPIC, requests.INVALID_TOPIC, requests.UNKNOWN_ID) == (0, 3, 17, 100)
+    assert (requests.NOT_CONTROLLER, requests.THROTTLED, requests.REASSIGNMENT) == (41, 89, 60)

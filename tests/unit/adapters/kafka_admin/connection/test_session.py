@@ -8,9 +8,8 @@ import pytest
 from kafka.protocol.metadata.metadata import MetadataRequest
 
 from topiarist.adapters.kafka_admin.connection import session as session_module
-from topiarist.adapters.kafka_admin.connection.addresses import Address
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
-from topiarist.adapters.kafka_admin.connection.connector import RefusedByCluster
+from topiarist.adapters.kafka_admin.connection.connector import Address, RefusedByCluster
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from topiarist.adapters.kafka_admin.connection import addresses as addresses_module
+from topiarist.adapters.kafka_admin.connection import connector as addresses_module
 from topiarist.adapters.kafka_admin.connection import token_endpoint as endpoint_module
 from topiarist.adapters.kafka_admin.connection.token_endpoint import MAX_ANSWER_BYTES, TokenEndpoint
 from topiarist.errors import Location, Reason, TopiaristError

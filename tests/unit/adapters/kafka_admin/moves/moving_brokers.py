@@ -6,7 +6,7 @@ A copy ends when a test says so, or at each sleep of the run with ``copies_at_sl
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
@@ -16,12 +16,11 @@ from msgspec.structs import replace
 
 from support.kafka.records_in_memory import RecordsInMemory
 from topiarist import throttle
-from topiarist.adapters.kafka_admin.connection.topic_ids import encode_topic_id
+from topiarist.adapters.kafka_admin.connection.connection import encode_topic_id
 from topiarist.adapters.kafka_admin.moves import look as look_module
 from topiarist.adapters.kafka_admin.moves import mover as mover_module
-from topiarist.adapters.kafka_admin.moves.election import Elector
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
-from topiarist.adapters.kafka_admin.moves.mover import Mover
+from topiarist.adapters.kafka_admin.moves.mover import Elector, Mover
 from topiarist.adapters.kafka_admin.records.values import TopicRecord
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import (
@@ -35,6 +34,7 @@ from topiarist.model.moves import (
 from topiarist.model.outcome import Outcome
 from topiarist.model.plan import SAFE_ASSESSMENT, ElectLeaders, MoveReplicas, Plan, TopicPlan
 from topiarist.model.state import OwnershipRecord
+from topiarist.planning.moves.execution.ledger import carry_out
 from topiarist.ports import MoveOptions
 from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, metadata, partition, reply
 
@@ -70,7 +70,7 @@ class Part:
 class MovingBrokers:
     """A cluster, the records of topiarist, and runs over them. ``seen`` has the reports of progress."""
 
-    session: ScriptedSession
+    session: Any
     clock: FakeTime
     topics: dict[str, dict[int, Part]] = field(default_factory=dict)
     ids: dict[str, uuid.UUID] = field(default_factory=dict)
@@ -180,6 +180,11 @@ class MovingBrokers:
         elector = Elector(self.session, self.reader(), self.records, plan, options, stop)
         return [*elector.execute()]
 
+    def move(self, plan: Plan) -> Iterator[Outcome]:
+        """Carry out the moves of a plan, and then its elections, as ``KafkaCluster.move`` does."""
+        parts = self.session, self.reader(), self.records, plan, self.options(), lambda: False
+        return carry_out(plan, lambda: Mover(*parts).execute(), lambda: Elector(*parts).execute())
+
     # Answers.
 
     def on_metadata(self, _broker: int, request: Any) -> Any:
@@ -282,7 +287,7 @@ class MovingBrokers:
                         resource_name=each.resource_name,
                     )
                 )
-        return reply(responses=responses)
+        return reply(throttle_time_ms=0, responses=responses)
 
     def on_elect(self, _broker: int, request: Any) -> Any:
         """Answer ElectLeaders."""

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from topiarist.adapters.kafka_admin.moves.run import move
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import LeaderChange
 from topiarist.model.outcome import Outcome, Result
@@ -99,7 +98,7 @@ def test_a_request_that_cannot_be_sent(brokers: MovingBrokers) -> None:
     """The error ends the run after the outcomes, and the lock is free."""
     brokers.session.script["ElectLeaders"] = NOT_SENT
     plan, outcomes = brokers.election_plan("a", FIRST), list[Outcome]()
-    run = move(brokers.session, brokers.reader(), brokers.records, plan, brokers.options(), lambda: False)
+    run = brokers.move(plan)
     with pytest.raises(TopiaristError) as caught:
         outcomes.extend(run)
     assert caught.value.reason is Reason.UNREACHABLE
@@ -134,7 +133,5 @@ def test_moves_come_before_elections(brokers: MovingBrokers) -> None:
     brokers.reassign("b", 0, (1, 3))
     brokers.copies_at_sleep = False
     plan: Any = brokers.election_plan("a", FIRST, SECOND)
-    assert [*move(brokers.session, brokers.reader(), brokers.records, plan, brokers.options(), lambda: False)] == [
-        Outcome("a", Result.DONE)
-    ]
+    assert [*brokers.move(plan)] == [Outcome("a", Result.DONE)]
     assert brokers.clock.slept == []

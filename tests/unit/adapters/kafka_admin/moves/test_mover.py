@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from topiarist.adapters.kafka_admin.moves.clear import clear_moves
+from topiarist.adapters.kafka_admin.moves.batch_writer import clear_moves
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchLimits, BatchRecord, OwnValue, ReplicaMove
 from topiarist.model.outcome import Outcome, Result

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kafka.protocol.admin import DescribeConfigsResponse
 
 from support.kafka.releases import encode_response
-from topiarist.adapters.kafka_admin.read.overrides_decoder import (
+from topiarist.adapters.kafka_admin.read.metadata import (
     OVERRIDE,
     VERSION,
     MalformedAnswer,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from support.builders import PROD_CLUSTER, plan, spec, state, topic
 from support.kafka.fake_kafka import FakeKafka
-from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID
 from topiarist.adapters.kafka_admin.read.refusals import find_refusals
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import UNLIMITED, MoveKind, MoveSettings

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import uuid
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from kafka.protocol.metadata import MetadataResponse
 
-from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID
-from topiarist.adapters.kafka_admin.read import reassignments as reassignments_module
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Disconnected, Features
+from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.read import sync as reassignments_module
 from topiarist.adapters.kafka_admin.read import sync as sync_module
-from topiarist.adapters.kafka_admin.read.state import RecordsView, read_state
+from topiarist.adapters.kafka_admin.read.metadata import ClusterMetadata, PartitionMetadata, TopicMetadata
+from topiarist.adapters.kafka_admin.read.state import RecordsView, find_migration_block, read_state
 from topiarist.adapters.kafka_admin.read.sync import MIN_VERSION
 from topiarist.errors import Reason
-from topiarist.kafka.types import ClusterMode
+from topiarist.kafka.types import Broker, ClusterMode
 from topiarist.model.state import AppliedSpec, ClusterState, Freeze, IdentifiedRecord, OwnershipRecord
-from unit.adapters.kafka_admin.read.test_reading import listed, over
+from unit.adapters.kafka_admin.read.test_configs import listed, over
 from unit.adapters.kafka_admin.read.test_sync import quorum
 from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, reply
 
@@ -205,3 +208,49 @@ def test_brokers_that_take_no_part(version: int, code: int, is_offered: bool, fe
     session.versions = {"DescribeCluster": version}
     session.unsupported = set() if is_offered else {"DescribeCluster"}
     assert read(session).fenced_brokers == fenced
+
+
+READY, PLAIN, OLD = (
+    SimpleNamespace(finalized_features_epoch=0, zk_migration_ready=True),
+    SimpleNamespace(finalized_features_epoch=0, zk_migration_ready=False),
+    SimpleNamespace(finalized_features_epoch=-1),
+)
+KRAFT = SimpleNamespace(finalized_features_epoch=7, zk_migration_ready=False)
+
+KRAFT_FEATURES = Features(frozenset({"metadata.version"}), 7)
+UPDATE_METADATA = 6
+
+CASES: dict[str, tuple[dict[int, Any], str]] = {
+    "before": ({1: PLAIN, 2: PLAIN, 3: OLD}, ""),
+    "the first one": ({1: READY, 2: PLAIN, 3: PLAIN}, "broker 1 has been restarted for it, broker 2, 3 has not"),
+    "the last one": ({1: READY, 2: READY, 3: PLAIN}, "broker 1, 2 has been restarted for it, broker 3 has not"),
+    "the last one is stopped": ({1: READY, 2: READY}, "broker 1, 2 has been restarted for it, and broker 3 is not"),
+    "the last one is down, still registered": ({1: READY, 2: READY, 3: None}, "and broker 3 is not there"),
+    "all": ({1: READY, 2: READY, 3: READY}, ""),
+    "in KRaft mode": ({1: KRAFT, 2: READY, 3: READY}, ""),
+    "one is in KRaft mode, one is stopped": ({1: KRAFT, 2: READY}, "and broker 3 is not there"),
+    "stopped before": ({1: PLAIN, 2: PLAIN}, ""),
+}
+"""The ApiVersions answers of the registered brokers (None: no answer), and words of the write block."""
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_writes_wait_until_all_brokers_are_restarted(case: str) -> None:
+    """A topic has replicas on the brokers 1, 2 and 3."""
+    answers, words = CASES[case]
+
+    def broker(broker_id: int) -> Any:
+        if answers[broker_id] is None:
+            raise Disconnected("refused", was_sent=False)
+        connection = ScriptedSession({"ApiVersions": answers[broker_id]}).any_broker()
+        session = connection._session
+        session.api_keys = {3} if answers[broker_id] is KRAFT else {3, UPDATE_METADATA}
+        session.features = KRAFT_FEATURES if answers[broker_id] is KRAFT else Features()
+        return connection
+
+    partition = PartitionMetadata((1, 2, 3), 1, (1, 2, 3), 0)
+    topic = TopicMetadata("orders", "id", {0: partition})
+    metadata = ClusterMetadata("c", 1, tuple(Broker(each, None) for each in answers), {"orders": topic}, {})
+    block = find_migration_block(cast("Session", SimpleNamespace(broker=broker)), metadata)
+    assert block.reason == (Reason.KRAFT_MIGRATION if words else None)
+    assert words in block.message

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID, encode_topic_id
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, encode_topic_id
 from topiarist.adapters.kafka_admin.records.constants import Clock
 from topiarist.adapters.kafka_admin.records.topic import (
     FoundTopic,

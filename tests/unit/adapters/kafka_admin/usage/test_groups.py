@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from topiarist.adapters.kafka_admin.usage import groups as groups_module
-from topiarist.adapters.kafka_admin.usage import requests as requests_module
-from topiarist.adapters.kafka_admin.usage.groups import GroupReader, Groups
-from topiarist.adapters.kafka_admin.usage.requests import UsageRequests
+from topiarist.adapters.kafka_admin.usage import groups as requests_module
+from topiarist.adapters.kafka_admin.usage.groups import GroupReader, Groups, UsageRequests
 from topiarist.model.usage import GroupType, UsageProblem
 from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, ScriptedSession, reply
 from unit.adapters.kafka_admin.test_usage_subscriptions import assignment, subscription

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from topiarist.adapters.kafka_admin.usage import requests as requests_module
-from topiarist.adapters.kafka_admin.usage.offsets import PARTITIONS_PER_REQUEST, Offsets, Partition, read_offsets
-from topiarist.adapters.kafka_admin.usage.requests import UsageRequests
+from topiarist.adapters.kafka_admin.usage import groups as requests_module
+from topiarist.adapters.kafka_admin.usage.groups import UsageRequests
+from topiarist.adapters.kafka_admin.usage.reader import PARTITIONS_PER_REQUEST, Offsets, Partition, read_offsets
 from topiarist.model.usage import UsageProblem
 from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, ScriptedSession, reply
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from topiarist.adapters.kafka_admin.usage import groups as requests_module
 from topiarist.adapters.kafka_admin.usage import reader as reader_module
-from topiarist.adapters.kafka_admin.usage import requests as requests_module
 from topiarist.adapters.kafka_admin.usage.reader import KafkaUsageReader
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess

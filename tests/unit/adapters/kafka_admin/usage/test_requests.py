@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from kafka.protocol.admin.groups import ListGroupsRequest
 
-from topiarist.adapters.kafka_admin.connection.offered import UnsupportedRequest
-from topiarist.adapters.kafka_admin.usage import requests as requests_module
-from topiarist.adapters.kafka_admin.usage.requests import (
+from topiarist.adapters.kafka_admin.connection.connection import UnsupportedRequest
+from topiarist.adapters.kafka_admin.usage import groups as requests_module
+from topiarist.adapters.kafka_admin.usage.groups import (
     ATTEMPTS,
     MAX_PROBLEMS,
     RETRY_INTERVAL_S,

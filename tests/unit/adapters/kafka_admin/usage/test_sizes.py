@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from topiarist.adapters.kafka_admin.usage.requests import UsageRequests
-from topiarist.adapters.kafka_admin.usage.sizes import read_sizes
+from topiarist.adapters.kafka_admin.usage.groups import UsageRequests
+from topiarist.adapters.kafka_admin.usage.reader import read_sizes
 from topiarist.model.usage import UsageProblem
 from unit.adapters.kafka_admin.scripted_session import LOST, ScriptedSession, reply
 

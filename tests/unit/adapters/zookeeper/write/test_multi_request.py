@@ -11,8 +11,7 @@ from kazoo.exceptions import EXCEPTIONS, BadVersionError, KazooException, Rolled
 from kazoo.protocol import serialization as theirs
 from kazoo.security import ACL, Id
 
-from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
-from topiarist.adapters.zookeeper.write.transaction import Operation, OperationType
+from topiarist.adapters.zookeeper.write.transaction import MultiRequest, Operation, OperationType
 
 ACLS = ((31, "world", "anyone"), (1, "sasl", "kafka"))
 PATHS = st.sampled_from(["/brokers/topics/orders", "/ü/x", "/a"])

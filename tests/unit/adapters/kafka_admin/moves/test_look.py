@@ -1,0 +1,59 @@
+"""Requests of moves and elections: what is sent, and that every element of an answer is read."""
+
+from __future__ import annotations
+
+from kafka.protocol.admin import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+)
+
+from topiarist.adapters.kafka_admin.moves import look
+from topiarist.adapters.kafka_admin.write.requests import Element
+from topiarist.model.moves import ReplicaMove
+
+MOVES = (ReplicaMove("b", 1, (1,), (2, 1)), ReplicaMove("a", 0, (1, 2), (2, 1)), ReplicaMove("b", 0, (1,), (2,)))
+
+
+def test_moves_are_grouped_by_topic() -> None:
+    """Both versions of the request have all targets."""
+    for version in (0, 1):
+        sent = look.build_reassignments(MOVES).encode(version=version)
+        request = AlterPartitionReassignmentsRequest.decode(sent, version=version)
+        found = {
+            (topic.name, each.partition_index): each.replicas for topic in request.topics for each in topic.partitions
+        }
+        assert found == {("a", 0): [2, 1], ("b", 0): [2], ("b", 1): [2, 1]}
+        assert [topic.name for topic in request.topics] == ["a", "b"]
+
+
+def test_each_partition_of_an_answer_is_read() -> None:
+    """A partition that the answer leaves out has no code; an error of the whole answer is that of each partition."""
+    topic = AlterPartitionReassignmentsResponse.ReassignableTopicResponse
+    partition = topic.ReassignablePartitionResponse
+    responses = [topic(name="b", partitions=[partition(partition_index=0, error_code=39, error_message="no broker 2")])]
+    answer = AlterPartitionReassignmentsResponse(
+        throttle_time_ms=0, error_code=0, error_message=None, responses=responses
+    )
+    asked = [("b", 0), ("b", 1)]
+    found = look.read_reassignments_answer(answer, asked)
+    assert found == {("b", 0): Element(39, "no broker 2"), ("b", 1): Element(None)}
+    answer.error_code, answer.error_message = 31, "denied"
+    assert look.read_reassignments_answer(answer, asked) == dict.fromkeys(asked, Element(31, "denied"))
+
+
+def test_elections() -> None:
+    """Each partition has its element."""
+    sent = look.build_elections([("b", 1), ("a", 0), ("b", 0)]).encode(version=2)
+    request = ElectLeadersRequest.decode(sent, version=2)
+    assert [(each.topic, each.partitions) for each in request.topic_partitions] == [("a", [0]), ("b", [0, 1])]
+    result = ElectLeadersResponse.ReplicaElectionResult
+    results = [
+        result(topic="b", partition_result=[result.PartitionResult(partition_id=1, error_code=84, error_message=None)])
+    ]
+    answer = ElectLeadersResponse(throttle_time_ms=0, error_code=0, replica_election_results=results)
+    assert look.read_elections_answer(answer, [("a", 0), ("b", 1)]) == {
+        ("a", 0): Element(None),
+        ("b", 1): Element(84),
+    }

@@ -1,0 +1,554 @@
+"""Reads of topics over brokers by a script: progress, states of partitions, reassignments, throttles, single topics."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from kafka.protocol.admin import DescribeConfigsResponse
+
+from topiarist.adapters.kafka_admin.connection.connection import Disconnected
+from topiarist.adapters.kafka_admin.read import sync as reassignments_module
+from topiarist.adapters.kafka_admin.read import sync as sync_module
+from topiarist.adapters.kafka_admin.read.configs import (
+    BATCH_SIZE,
+    MAX_MORE_CONNECTIONS,
+    no_more,
+    read_in_parallel,
+    read_known_configs,
+    read_overrides,
+)
+from topiarist.adapters.kafka_admin.read.metadata import decode_metadata, read_metadata, read_topic_id_errors
+from topiarist.adapters.kafka_admin.read.sync import ReassignmentsWatch, read_reassignments, target_of
+from topiarist.adapters.kafka_admin.read.topic_reader import (
+    TopicReader,
+    inspect,
+    inspect_all,
+    is_unchanged,
+    poll_progress,
+    read_again,
+    read_broker_throttles,
+)
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import Broker
+from topiarist.model.state import PartitionState, Reassignment, TopicState
+from unit.adapters.kafka_admin.read.test_sync import quorum, versions
+from unit.adapters.kafka_admin.scripted_session import LOST, FakeTime, ScriptedSession, metadata, partition, reply
+
+
+@pytest.fixture(autouse=True)
+def clock(monkeypatch: pytest.MonkeyPatch) -> FakeTime:
+    """Replace the time."""
+    clock = FakeTime()
+    for module in (sync_module, reassignments_module):
+        monkeypatch.setattr(module, "time", clock)
+    return clock
+
+
+def listed(*moving: tuple[str, int, list[int], list[int]], code: int = 0) -> Any:
+    """Return an answer to ListPartitionReassignments: topic, partition, added and removed replicas."""
+    topics = [
+        reply(
+            name=name,
+            partitions=[
+                reply(partition_index=number, adding_replicas=adding, removing_replicas=removing)
+                for topic, number, adding, removing in moving
+                if topic == name
+            ],
+        )
+        for name in dict.fromkeys(each[0] for each in moving)
+    ]
+    return reply(error_code=code, error_message="why", topics=topics)
+
+
+def over(topics: Any = None, **script: Any) -> Any:
+    """Return a session in KRaft mode, in sync, without reassignments."""
+    answers = {
+        "ApiVersions": versions(),
+        "DescribeQuorum": quorum(),
+        "ListPartitionReassignments": listed(),
+        "DescribeConfigs": describe,
+    }
+    if topics is not None:
+        answers["Metadata"] = topics
+    return ScriptedSession({**answers, **script})
+
+
+def described(name: str, kind: int, entries: list[Any], code: int = 0) -> Any:
+    """Return the configs of one entity."""
+    result = DescribeConfigsResponse.DescribeConfigsResult
+    return result(error_code=code, error_message="why", resource_type=kind, resource_name=name, configs=entries)
+
+
+def entry(name: str, value: str | None, source: int = 1, kind: int = 2, synonyms: Any = ()) -> Any:
+    """Return one config: its source is 1 for a topic, 2 for a broker, 3 for all brokers, 5 for the default."""
+    config = DescribeConfigsResponse.DescribeConfigsResult.DescribeConfigsResourceResult
+    known = [config.DescribeConfigsSynonym(name=each[0], value=each[1], source=each[2]) for each in synonyms]
+    return config(
+        name=name,
+        value=value,
+        read_only=False,
+        config_source=source,
+        is_sensitive=False,
+        synonyms=known,
+        config_type=kind,
+        documentation=None,
+    )
+
+
+def describe(_broker: int, request: Any) -> Any:
+    """Answer DescribeConfigs: each topic has one override and one default."""
+    results = [
+        described(each.resource_name, 2, [entry("retention.ms", "5"), entry("segment.ms", "7", 5)])
+        for each in request.resources
+    ]
+    return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+
+
+TOPIC = {"a": [partition(0, 1, 2), partition(1, 2, 9, leader=-1)]}
+
+
+def test_metadata() -> None:
+    """Brokers, topics and partitions are sorted; a negative controller is none, and an error is kept by name."""
+    answer = metadata(
+        {"b": [partition(1, 2), partition(0, 1)], "x": 29},
+        brokers=(2, 1),
+        racks={2: "r"},
+        controller=-1,
+        cluster_id=None,
+    )
+    found = decode_metadata(answer)
+    assert (found.cluster_id, found.controller, found.errors) == ("", None, {"x": 29})
+    assert found.brokers == (Broker(1), Broker(2, "r"))
+    assert [*found.topics] == ["b"]
+    assert [*found.topics["b"].partitions] == [0, 1]
+    assert found.topics["b"].partitions[1] == ((2,), 2, (2,), 7)
+    assert found.topics["b"].topic_id is None
+    assert decode_metadata(metadata({}, controller=0)).controller == 0
+
+
+@pytest.mark.parametrize(("names", "wanted"), [(None, None), ([], []), (["a"], ["a"])])
+def test_what_metadata_ask_for(names: Any, wanted: Any) -> None:
+    """All topics, none, or some; a topic is never created."""
+    session = over(metadata(TOPIC))
+    read_metadata(session.any_broker(), names)
+    request = session.sent[0].request
+    assert (request.topics if wanted is None else [each.name for each in request.topics]) == wanted
+    assert request.allow_auto_topic_creation is False
+
+
+def test_topic_ids() -> None:
+    """A topic id that the answer leaves out is not known to be gone."""
+    answer = metadata({"a": 100})
+    known = decode_id(answer)
+    session = over(answer)
+    assert read_topic_id_errors(session.any_broker(), [known, "AAAAAAAAAAAAAAAAAAAAAQ"]) == {
+        known: 100,
+        "AAAAAAAAAAAAAAAAAAAAAQ": -1,
+    }
+    assert [each.name for each in session.sent[0].request.topics] == [None, None]
+    assert read_topic_id_errors(session.any_broker(), []) == {}
+    assert len(session.sent) == 1
+
+
+def decode_id(answer: Any) -> str:
+    """Return the id of the only topic as text."""
+    import uuid
+
+    answer.topics[0].topic_id = uuid.UUID(int=2)
+    return "AAAAAAAAAAAAAAAAAAAAAg"
+
+
+def test_progress() -> None:
+    """A partition with a leader is initialized; a broker of its list that is not registered is named."""
+    found = poll_progress(over(metadata({**TOPIC, "x": 3, "y": 29})), {"a": [0, 1, 7], "x": [0], "y": [0]})
+    assert found["a"].initialized == {0}
+    assert found["a"].replicas == {0: (1, 2), 1: (2, 9)}
+    assert (found["a"].missing_brokers, found["a"].marked_for_deletion) == ((9,), False)
+    assert (found["x"].identity, found["x"].read_error) == (None, "")
+    assert "hidden" in found["y"].read_error
+    assert poll_progress(over(metadata(TOPIC)), {"a": []})["a"].initialized == frozenset()
+    assert poll_progress(over(metadata({"a": [partition(0, 0, leader=0)]}, brokers=(0,))), {"a": [0]})[
+        "a"
+    ].initialized == {0}
+
+
+def test_states_of_partitions() -> None:
+    """Lists, leaders, in-sync replicas and the target of a reassignment."""
+    topics = {"a": [partition(0, 3, 1, 2, leader=1, isr=(1, 2)), partition(1, 1)]}
+    found = inspect(
+        over(metadata(topics), ListPartitionReassignments=listed(("a", 0, [3], [2]), ("a", 9, [1], []))), "a"
+    )
+    assert found.assignment == {0: (3, 1, 2), 1: (1,)}
+    assert found.states == {0: PartitionState(1, (1, 2), 7), 1: PartitionState(1, (1,), 7)}
+    assert found.reassignments[0] == Reassignment((3,), (2,))
+    assert found.requested_replicas == {0: (3, 1)}
+    assert found.states_readable
+
+
+@pytest.mark.parametrize(("code", "is_readable"), [(3, True), (29, False), (42, False)])
+def test_states_of_a_topic_without_metadata(code: int, is_readable: bool) -> None:
+    """A topic that does not exist has no state; one that is hidden has an error."""
+    found = inspect(over(metadata({"a": code})), "a")
+    assert (found.identity, found.assignment, found.states_readable) == (None, {}, is_readable)
+    assert len(found.other_errors) == (0 if is_readable else 1)
+    many = inspect_all(over(metadata({"a": code})), [TopicState("a", "1", (), {})])
+    assert ("a" in many) is not is_readable
+    assert inspect_all(over(), []) == {}
+
+
+def test_states_of_many_topics() -> None:
+    """From more than 1,000 topics on the metadata of all are asked for."""
+    topics = {f"t{number:04}": [partition(0, 1)] for number in range(1001)}
+    for count, wanted in ((1000, 1000), (1001, None)):
+        session = over(metadata(topics))
+        found = inspect_all(session, [TopicState(name, "1", (), {}) for name in [*topics][:count]])
+        assert len(found) == count
+        (asked,) = (each.request.topics for each in session.sent if each.name == "Metadata")
+        assert (None if asked is None else len(asked)) == wanted
+
+
+def test_states_are_read_again_while_reassignments_change() -> None:
+    """Metadata fit a list of reassignments only if the list is the same afterwards; at most five times."""
+    lists = [listed(("a", 0, [3], [])), listed(), listed()]
+    session = over(metadata(TOPIC), ListPartitionReassignments=lists)
+    assert inspect(session, "a").reassignments == {}
+    assert session.names().count("Metadata") == 2
+    changing = [listed(("a", 0, [number], [])) for number in range(9)]
+    session = over(metadata(TOPIC), ListPartitionReassignments=changing)
+    inspect(session, "a")
+    assert session.names().count("Metadata") == 5
+
+
+def test_a_watch_of_reassignments(clock: FakeTime) -> None:
+    """It settles before metadata are read, and names the topics with another list."""
+    first = listed(("a", 0, [3], []), ("b", 0, [3], []), ("c", 0, [3], []))
+    session = over(ListPartitionReassignments=[first, listed(("b", 0, [4], []), ("c", 0, [3], []), ("d", 0, [1], []))])
+    watch = ReassignmentsWatch(session, session.any_broker())
+    assert watch.is_visible
+    clock.current += 0.02
+    watch.settle()
+    assert clock.slept == [pytest.approx(0.03)]
+    assert session.names().count("DescribeQuorum") == 1
+    assert watch.refresh() == {"a", "b", "d"}
+    watch.settle()
+    assert clock.slept[1] == pytest.approx(0.05)
+    clock.current += 1
+    watch.settle()
+    assert clock.slept[2] == 0
+
+
+@pytest.mark.parametrize("has_controller", [True, False])
+def test_a_watch_that_sees_nothing(has_controller: bool, clock: FakeTime) -> None:
+    """Without the right, or without a controller, nothing is listed and nothing is waited for."""
+    session = over(ListPartitionReassignments=listed(code=31))
+    watch = ReassignmentsWatch(session, session.any_broker(), has_controller=has_controller)
+    watch.settle()
+    assert (watch.is_visible, watch.current, watch.refresh(), clock.slept) == (False, {}, (), [])
+    assert len(session.sent) == has_controller
+    without, unsupported = over(), over(ListPartitionReassignments=listed(code=35))
+    without.unsupported = {"ListPartitionReassignments"}
+    for hidden in (without, unsupported):
+        watch = ReassignmentsWatch(hidden, hidden.any_broker())
+        assert (watch.is_visible, watch.current) == (False, {})
+        assert "ListPartitionReassignments" in watch.hidden_because
+    broken = over(ListPartitionReassignments=listed(code=42))
+    with pytest.raises(TopiaristError) as caught:
+        ReassignmentsWatch(broken, broken.any_broker())
+    assert caught.value.reason is Reason.UNREADABLE
+
+
+def test_reassignments() -> None:
+    """All are asked for; the right is named; a target is the list without what is removed."""
+    session = over(ListPartitionReassignments=listed(("a", 1, [3], [2])))
+    assert read_reassignments(session, session.any_broker()) == {"a": {1: Reassignment((3,), (2,))}}
+    assert (session.sent[0].request.topics, session.sent[0].request.timeout_ms) == (None, 10_000)
+    denied = over(ListPartitionReassignments=listed(code=31))
+    with pytest.raises(TopiaristError, match="lacks Describe on the cluster"):
+        read_reassignments(denied, denied.any_broker())
+    assert target_of((3, 1, 2), Reassignment((3,), (2,))) == (3, 1)
+
+
+def test_throttles_of_brokers() -> None:
+    """Each broker describes itself, and one the defaults of all; only values that are set count."""
+    rates = "leader.replication.throttled.rate"
+
+    def answer(broker: int, request: Any) -> Any:
+        (each,) = request.resources
+        assert each.resource_type == 4
+        assert each.resource_name in ("", str(broker))
+        own = {"1": "5", "2": None, "3": "", "": "9"}[each.resource_name]
+        source = 3 if each.resource_name == "" else 2
+        entries = [entry(rates, own, source), entry("x", "1", 5 - source), entry("y", "1", 5)]
+        return DescribeConfigsResponse(throttle_time_ms=0, results=[described(each.resource_name, 4, entries)])
+
+    found = read_broker_throttles(over(metadata({}), DescribeConfigs=answer))
+    assert found == {"brokers/1": {rates: "5"}, "brokers/<default>": {rates: "9"}}
+
+
+@pytest.mark.parametrize(("entity", "words"), [("1", "the configs of broker 1"), ("", "the defaults of the brokers")])
+def test_throttles_without_the_right(entity: str, words: str) -> None:
+    """The error names the entity."""
+
+    def answer(_broker: int, request: Any) -> Any:
+        (each,) = request.resources
+        code = 31 if each.resource_name == entity else 0
+        return DescribeConfigsResponse(throttle_time_ms=0, results=[described(each.resource_name, 4, [], code)])
+
+    with pytest.raises(TopiaristError, match=f"cannot read {words}.*lacks DescribeConfigs on the cluster"):
+        read_broker_throttles(over(metadata({}), DescribeConfigs=answer))
+
+
+def test_overrides() -> None:
+    """Only overrides are returned, of 250 topics a request; a topic that was deleted has none."""
+    session = over()
+    names = [f"t{number}" for number in range(BATCH_SIZE + 1)]
+    found = read_overrides(session, session.any_broker(), names)
+    assert found == {name: {"retention.ms": "5"} for name in names}
+    assert [len(each.request.resources) for each in session.sent] == [250, 1]
+    assert {each.resource_type for each in session.sent[0].request.resources} == {2}
+    gone = DescribeConfigsResponse(throttle_time_ms=0, results=[described("a", 2, [], 3)])
+    session = over(DescribeConfigs=gone)
+    assert read_overrides(session, session.any_broker(), ["a"]) == {"a": None}
+
+
+@pytest.mark.parametrize(
+    ("results", "reason", "message"),
+    [
+        ([], Reason.UNREADABLE, "the answer of the brokers does not have the configs of topic a"),
+        ([described("a", 2, [], 29)], Reason.NO_PERMISSION, "lacks DescribeConfigs on every topic"),
+        ([described("a", 2, [], 42)], Reason.UNREADABLE, "cannot read the configs of topic a"),
+    ],
+)
+def test_overrides_that_cannot_be_read(results: Any, reason: Reason, message: str) -> None:
+    """An error and a missing topic are no topic without overrides."""
+    session = over(DescribeConfigs=DescribeConfigsResponse(throttle_time_ms=0, results=results))
+    with pytest.raises(TopiaristError) as caught:
+        read_overrides(session, session.any_broker(), ["a"])
+    assert caught.value.reason is reason
+    assert message in caught.value.args[0]
+
+
+def test_known_configs() -> None:
+    """The topic with the fewest overrides is asked, another one for the defaults that it hides."""
+    asked = []
+
+    def answer(_broker: int, request: Any) -> Any:
+        (each,) = request.resources
+        asked.append((each.resource_name, request.include_synonyms))
+        synonyms = [("log.retention.ms", "1", 1), ("log.retention.ms", "2", 3), ("log.x", "", 3), ("log.y", "4", 5)]
+        if each.resource_name == "few":
+            entries = [entry("retention.ms", "9", 1, 5, synonyms), entry("odd", "1", 5, 77)]
+        else:
+            entries = [entry("retention.ms", "3", 5, 5), entry("odd", "2", 1, 1)]
+        return DescribeConfigsResponse(throttle_time_ms=0, results=[described(each.resource_name, 2, entries)])
+
+    session = over(DescribeConfigs=answer)
+    overrides = {
+        "none": None,
+        "same": {"retention.ms": "1", "b": "2"},
+        "few": {"retention.ms": "9"},
+        "x": {"a": "1", "b": "2"},
+    }
+    known = read_known_configs(session, session.any_broker(), overrides)
+    assert known is not None
+    assert asked == [("few", True), ("x", True)]
+    assert {name: (each.type, each.default) for name, each in known.configs.items()} == {
+        "retention.ms": ("LONG", "3"),
+        "odd": ("", "1"),
+    }
+    assert read_known_configs(session, session.any_broker(), {"none": None}) is None
+
+
+def test_defaults_of_the_brokers() -> None:
+    """Only a dynamic value of all brokers is one: no override, no static value, no built-in default, no empty text."""
+    synonyms = [
+        ("retention.ms", "1", 1),
+        ("log.retention.ms", "2", 3),
+        ("log.x", "", 3),
+        ("log.static", "3", 4),
+        ("log.y", "4", 5),
+    ]
+    answer = DescribeConfigsResponse(
+        throttle_time_ms=0, results=[described("a", 2, [entry("retention.ms", "1", 1, 5, synonyms)])]
+    )
+    session = over(DescribeConfigs=answer)
+    known = read_known_configs(session, session.any_broker(), {"a": {"retention.ms": "1"}})
+    assert known is not None
+    assert known.broker_defaults == {"log.retention.ms": "2"}
+
+
+@pytest.mark.parametrize(
+    ("number", "name"),
+    [
+        *enumerate(("BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD"), 1),
+        (0, ""),
+        (10, ""),
+    ],
+)
+def test_types_of_configs(number: int, name: str) -> None:
+    """Kafka's numbers of config types have names."""
+    answer = DescribeConfigsResponse(throttle_time_ms=0, results=[described("a", 2, [entry("k", "1", 5, number)])])
+    session = over(DescribeConfigs=answer)
+    known = read_known_configs(session, session.any_broker(), {"a": {}})
+    assert known is not None
+    assert known.configs["k"].type == name
+
+
+def test_single_topics(clock: FakeTime) -> None:
+    """A topic with its overrides and reassignments, one that does not exist, and one that is hidden."""
+    answer = metadata({"a": [partition(0, 1, 2)], "gone": 3, "hidden": 29})
+    look = TopicReader(over(answer, ListPartitionReassignments=listed(("a", 0, [2], [])))).look(["hidden", "gone", "a"])
+    topic = look.topics["a"]
+    assert isinstance(topic, TopicState)
+    assert (topic.replicas, topic.config, topic.reassigning_partitions) == (((1, 2),), {"retention.ms": "5"}, (0,))
+    assert look.topics["gone"] is None
+    assert "hidden" in str(look.topics["hidden"])
+    assert [*look.brokers] == [1, 2, 3]
+    assert look.min_version == (4, 0)
+    assert clock.slept == [pytest.approx(0.05)]
+    assert look.broker_defaults
+
+
+def test_a_topic_that_changes_while_it_is_read() -> None:
+    """It is read again until two looks are equal, five times at most."""
+    lists = [metadata({"a": [partition(0, 1)]}), *[metadata({"a": [partition(0, 2)]})] * 3]
+    look = TopicReader(over(lists)).look(["a"])
+    topic = look.topics["a"]
+    assert isinstance(topic, TopicState)
+    assert topic.replicas == ((2,),)
+    changing = [metadata({"a": [partition(0, number)]}) for number in range(1, 12)]
+    with pytest.raises(TopiaristError, match="topic a changed 5 times while it was read") as caught:
+        TopicReader(over(changing)).look(["a"])
+    assert caught.value.reason is Reason.STATE_CONFLICT
+
+
+def test_unchanged_topics() -> None:
+    """Leaders and in-sync replicas may change; ids, partitions and lists may not."""
+    before = decode_metadata(metadata({"a": [partition(0, 1, 2)]})).topics["a"]
+    for changed, is_same in (
+        ([partition(0, 1, 2, leader=2, isr=(2,))], True),
+        ([partition(0, 2, 1)], False),
+        ([partition(0, 1, 2), partition(1, 1)], False),
+        ([], False),
+    ):
+        assert is_unchanged(before, decode_metadata(metadata({"a": changed})).topics["a"]) is is_same
+    assert not is_unchanged(before, before._replace(topic_id="x"))
+
+
+@pytest.mark.parametrize(("failures", "is_read"), [(0, True), (2, True), (3, False)])
+def test_a_read_is_begun_again(failures: int, is_read: bool) -> None:
+    """Two connections may break during a read, not three."""
+    results: list[Any] = [LOST] * failures + ["read"]
+
+    def read() -> str:
+        found = results.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return str(found)
+
+    if is_read:
+        assert read_again(read) == "read"
+    else:
+        with pytest.raises(TopiaristError, match="the connection to a broker broke: the answer was lost") as caught:
+            read_again(read)
+        assert caught.value.reason is Reason.UNREACHABLE
+
+
+FIRST: Any = "first"
+PARTS = list(range(40))
+
+
+def test_one_connection_reads_all_parts_in_order() -> None:
+    """Without further connections no thread is started."""
+    threads = threading.active_count()
+    assert read_in_parallel(FIRST, PARTS, lambda _, part: (part, threading.active_count()), no_more) == [
+        (part, threads) for part in PARTS
+    ]
+
+
+def test_nothing_to_read() -> None:
+    """No part: no result, and no wait."""
+    assert read_in_parallel(FIRST, [], lambda _, part: part, no_more) == []
+
+
+def test_further_connections_read_at_the_same_time() -> None:
+    """Each reader waits until all have a part: that ends only if all of them read at once."""
+    meeting, seen = threading.Barrier(1 + MAX_MORE_CONNECTIONS, timeout=20), set()
+
+    def read(connection: Any, part: int) -> int:
+        if connection not in seen:
+            seen.add(connection)
+            meeting.wait()
+        return part
+
+    assert read_in_parallel(FIRST, PARTS, read, object) == PARTS  # type: ignore[arg-type]
+    assert len(seen) == 1 + MAX_MORE_CONNECTIONS
+
+
+def test_the_part_of_a_broken_connection_is_read_by_the_first() -> None:
+    """Both further connections break with a part in hand, the second while nothing else is left to read."""
+    begun, first_is_done = threading.Barrier(1 + MAX_MORE_CONNECTIONS, timeout=20), threading.Event()
+    parts, waited = [0, 1, 2, 3, 4, 5], set()
+
+    def read(connection: Any, part: int) -> tuple[Any, int]:
+        if connection not in waited:
+            waited.add(connection)
+            begun.wait()
+        if connection is not FIRST:
+            first_is_done.wait(0.2)
+            raise Disconnected("gone", was_sent=True)
+        return connection, part
+
+    assert read_in_parallel(FIRST, parts, read, object) == [(FIRST, part) for part in parts]  # type: ignore[arg-type]
+
+
+def test_a_connection_that_cannot_be_opened_is_not_needed() -> None:
+    """Neither a refusal nor a connection that breaks while it is opened shows."""
+
+    def breaks() -> None:
+        raise Disconnected("no", was_sent=False)
+
+    for more in (lambda: None, breaks):
+        assert read_in_parallel(FIRST, PARTS, lambda _, part: part, more) == PARTS
+
+
+def test_a_connection_that_is_late_is_not_awaited() -> None:
+    """All parts are read while another connection is still being opened."""
+    opened = threading.Event()
+
+    def more() -> None:
+        opened.wait(20)
+
+    assert read_in_parallel(FIRST, PARTS, lambda _, part: part, more) == PARTS
+    opened.set()
+
+
+@pytest.mark.parametrize("reader", ["first", "other"])
+def test_an_error_of_any_reader_is_raised(reader: str) -> None:
+    """A refusal ends the read, whichever connection has met it."""
+    met = threading.Event()
+
+    def read(connection: Any, part: int) -> int:
+        if (connection is FIRST) == (reader == "first"):
+            met.set()
+            raise PermissionError("refused")
+        met.wait(20)
+        for thread in threading.enumerate():  # after the event, its thread has yet to report the error
+            if connection is FIRST and thread.name == "reading":
+                thread.join(20)
+        return part
+
+    with pytest.raises(PermissionError):
+        read_in_parallel(FIRST, PARTS, read, object)  # type: ignore[arg-type]
+
+
+def test_the_error_of_the_first_connection_is_raised() -> None:
+    """The caller begins its whole read anew then."""
+
+    def read(_: Any, part: int) -> int:
+        raise Disconnected(f"part {part}", was_sent=True)
+
+    with pytest.raises(Disconnected):
+        read_in_parallel(FIRST, PARTS, read, no_more)

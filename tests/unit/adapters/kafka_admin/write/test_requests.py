@@ -1,0 +1,133 @@
+"""Tests of answers to Admin requests: every element, missing and doubled ones, and each error code."""
+
+from __future__ import annotations
+
+import uuid
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from topiarist.adapters.kafka_admin.connection.connection import NO_ID, decode_topic_id, encode_topic_id
+from topiarist.adapters.kafka_admin.write.requests import (
+    Certainty,
+    Element,
+    Right,
+    not_made_outcome,
+    read_config_answer,
+    read_create_answer,
+    read_delete_answer,
+    read_growth_answer,
+)
+from topiarist.errors import Reason
+from topiarist.model.outcome import Result
+
+
+def element(name: str, code: int, message: str | None = None) -> Any:
+    """Return an element as each of the answers has it."""
+    return SimpleNamespace(
+        name=name, resource_name=name, topic_id=uuid.UUID(int=1), error_code=code, error_message=message
+    )
+
+
+def test_elements_are_read_by_name_whatever_their_order() -> None:
+    """An element belongs to its topic; elements that were not asked for are ignored."""
+    answer = SimpleNamespace(throttle_time_ms=7, topics=[element("b", 36, "there"), element("x", 0), element("a", 0)])
+    found = read_create_answer(answer, ["a", "b"])
+    assert found.elements == {"a": Element(0, created_id=encode_topic_id(uuid.UUID(int=1))), "b": Element(36, "there")}
+    assert found.throttle_time_ms == 7
+
+
+def test_only_a_creation_with_one_id_is_confirmed_by_its_answer() -> None:
+    """An answer without an id, as that of old versions, or with two ids leaves the outcome to the next read."""
+    without = element("a", 0)
+    without.topic_id = NO_ID
+    other = element("b", 0)
+    other.topic_id = uuid.UUID(int=2)
+    answer = SimpleNamespace(throttle_time_ms=0, topics=[without, element("b", 0), other, element("c", 36)])
+    found = read_create_answer(answer, ["a", "b", "c"]).elements
+    assert [each.created_id for each in found.values()] == ["", "", ""]
+
+
+def test_a_missing_element_says_nothing() -> None:
+    """Each kind of answer without an element for a topic leaves it unknown."""
+    answer = SimpleNamespace(throttle_time_ms=0, topics=[], results=[], responses=[])
+    for read in (read_create_answer, read_growth_answer, read_config_answer, read_delete_answer):
+        assert read(answer, ["a"]).elements["a"].certainty is Certainty.UNKNOWN
+
+
+def test_two_elements_that_differ_say_nothing() -> None:
+    """A topic with an error and a success is unknown; two equal elements count as one."""
+    answer = SimpleNamespace(throttle_time_ms=0, results=[element("a", 0), element("a", 44), element("b", 0)] * 2)
+    found = read_growth_answer(answer, ["a", "b"]).elements
+    assert found["a"].certainty is Certainty.UNKNOWN
+    assert found["b"].certainty is Certainty.ACCEPTED
+
+
+def test_deletions_are_read_by_id() -> None:
+    """The name of an element is empty where the principal may not see the topic; the id is there."""
+    topic_id = encode_topic_id(uuid.UUID(int=1))
+    answer = SimpleNamespace(throttle_time_ms=0, responses=[element("", 29)])
+    assert read_delete_answer(answer, [topic_id]).elements == {topic_id: Element(29)}
+
+
+@pytest.mark.parametrize("number", [1, 2**64 + 5, 2**128 - 1])
+def test_topic_ids_have_kafkas_own_text_form(number: int) -> None:
+    """The text has 22 characters, and gives back the id."""
+    topic_id = uuid.UUID(int=number)
+    text = encode_topic_id(topic_id)
+    assert len(text) == 22
+    assert decode_topic_id(text) == topic_id
+
+
+@pytest.mark.parametrize(
+    ("code", "certainty"),
+    [
+        (0, Certainty.ACCEPTED),
+        (7, Certainty.LATE),
+        (13, Certainty.LATE),
+        (-1, Certainty.UNKNOWN),
+        (None, Certainty.UNKNOWN),
+        (41, Certainty.NOT_CONTROLLER),
+        (89, Certainty.THROTTLED),
+        (44, Certainty.NOT_MADE),
+        (9999, Certainty.NOT_MADE),
+    ],
+)
+def test_the_certainty_of_each_code(code: int | None, certainty: Certainty) -> None:
+    """A code is a success, a doubt, or proof that nothing was made."""
+    assert Element(code).certainty is certainty
+
+
+@pytest.mark.parametrize(
+    ("code", "result", "reason", "words"),
+    [
+        (3, Result.CONFLICT, Reason.STATE_CONFLICT, "UNKNOWN_TOPIC_OR_PARTITION (3)"),
+        (29, Result.FAILED, Reason.NO_PERMISSION, "Alter on the topic"),
+        (31, Result.FAILED, Reason.NO_PERMISSION, "Alter on the topic"),
+        (36, Result.CONFLICT, Reason.STATE_CONFLICT, "exists now"),
+        (37, Result.CONFLICT, Reason.STATE_CONFLICT, "another partition count"),
+        (39, Result.CONFLICT, Reason.STATE_CONFLICT, "replica lists"),
+        (40, Result.REFUSED, Reason.CONFIG_INVALID, "INVALID_CONFIG (40): said"),
+        (41, Result.FAILED, Reason.NO_CONTROLLER, "NOT_CONTROLLER (41)"),
+        (44, Result.REFUSED, Reason.POLICY_VIOLATION, "POLICY_VIOLATION (44): said"),
+        (60, Result.REFUSED, Reason.REASSIGNMENT_IN_PROGRESS, "said"),
+        (73, Result.REFUSED, Reason.DELETION_DISABLED, "said"),
+        (89, Result.FAILED, Reason.THROTTLED, "said"),
+        (100, Result.CONFLICT, Reason.STATE_CONFLICT, "recreated"),
+        (-1, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, "UNKNOWN_SERVER_ERROR (-1): said"),
+        (None, Result.UNKNOWN, Reason.OUTCOME_UNKNOWN, "not for this one"),
+        (9999, Result.FAILED, Reason.WRITE_FAILED, "error 9999 (9999): said"),
+    ],
+)
+def test_the_outcome_of_each_code(code: int | None, result: Result, reason: Reason, words: str) -> None:
+    """Each code has a result, a reason, and a message with the words of the broker."""
+    outcome = not_made_outcome("a", Element(code, "said"), Right.GROW)
+    assert (outcome.topic, outcome.result, outcome.reason) == ("a", result, reason)
+    assert words in outcome.message
+
+
+def test_a_replica_list_with_a_broker_that_was_never_registered_is_refused() -> None:
+    """The run allowed unknown brokers, and the brokers do not: that is no change since the plan."""
+    outcome = not_made_outcome("a", Element(39, "not registered"), Right.CREATE, unknown_brokers=True)
+    assert (outcome.result, outcome.reason) == (Result.REFUSED, Reason.UNKNOWN_BROKERS)
