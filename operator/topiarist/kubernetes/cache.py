@@ -56,9 +56,7 @@ class Store:
         self.operator_namespace = operator_namespace
         self.owner = owner
         self._operator_class = operator_class
-        self._other_release_resources: dict[ResourceId, Resource] = {}
-        self._other_release_clusters: dict[ResourceKey, Resource] = {}
-        self._unserved_clusters: dict[ResourceKey, Resource] = {}
+        self._unserved: dict[ResourceId, Resource] = {}
         self.topics: dict[ResourceKey, Resource] = {}
         self.clusters: dict[str, Resource] = {}
         self.policies: dict[str, Resource] = {}
@@ -76,8 +74,7 @@ class Store:
         resource replaces it also by an older one: etcd was restored, and the known resource is of a lost history.
         """
         if self._is_outside_namespace(found):
-            self._track_other_release_cluster(found)
-            self._track_unserved_cluster(found)
+            self._track_unserved(found)
             return
         known = self.find(found.kind, found.namespace, found.name)
         if known and found.resource_version < known.resource_version and listed_at < known.resource_version:
@@ -88,11 +85,9 @@ class Store:
         if found.operator_class != self._operator_class or of_other_release:
             if known:
                 self._evict(known)
-            self._track_other_release(found)
-            self._track_unserved_cluster(found)
+            self._track_unserved(found)
             return
-        self._track_other_release(found, ours=True)
-        self._track_unserved_cluster(found, ours=True)
+        self._track_unserved(found, ended=True)
         if known and not self._has_news(known, found):
             self._insert(found, known)
             return
@@ -130,16 +125,10 @@ class Store:
 
     def remove(self, found: Resource) -> None:
         """Remove a deleted resource; keep another resource of the same name, which was created since."""
-        self._track_unserved_cluster(found, ours=True)
-        if self._is_outside_namespace(found):
-            if self._other_release_clusters.pop(found.key, None):
-                self._enqueue_all({UNASSIGNED})
-            return
+        self._track_unserved(found, ended=True)
         known = self.find(found.kind, found.namespace, found.name)
-        if known and known.uid != found.uid:
-            return
-        self._track_other_release(found, ours=True)
-        self._evict(found)
+        if not self._is_outside_namespace(found) and (known is None or known.uid == found.uid):
+            self._evict(found)
 
     def _evict(self, found: Resource) -> None:
         affected = {*self._affected_clusters(found, comes_or_goes=True)}
@@ -185,7 +174,7 @@ class Store:
     def other_clusters(self, home: Resource) -> Iterator[Resource]:
         """Yield the other Clusters with the owner of this release in Kafka, also those that it does not serve."""
         yield from (each for each in self.clusters.values() if each.name != home.name)
-        yield from self._unserved_clusters.values()
+        yield from (each for each in self._unserved.values() if each.serving_owner == self.owner)
 
     def enqueue(self, cluster: Resource) -> None:
         """Request a reconciliation of a Cluster that this release serves."""
@@ -231,14 +220,18 @@ class Store:
         if self.target_clusters(topic):
             return False
         return topic.serving_owner not in ("", self.owner) or any(
-            _may_target(topic.declared_spec, cluster) for cluster in self._other_release_clusters.values()
+            self._is_outside_namespace(each)
+            and each.serving_owner != self.owner
+            and _may_target(topic.declared_spec, each)
+            for each in self._unserved.values()
         )
 
     def other_release_owners(self) -> dict[ResourceId, str]:
         """Return the resources in this release's scope that another release serves, with that release's owner."""
         return {
             key: found.serving_owner
-            for key, found in self._other_release_resources.items()
+            for key, found in self._unserved.items()
+            if found.serving_owner != self.owner and not self._is_outside_namespace(found)
             if found.kind != "Topic" or self.target_clusters(found)
         }
 
@@ -251,35 +244,19 @@ class Store:
     def _is_outside_namespace(self, found: Resource) -> bool:
         return found.kind != "Topic" and found.namespace != self.operator_namespace
 
-    def _track_other_release(self, found: Resource, *, ours: bool = False) -> None:
-        """Record that another release serves a resource of this class, or remove the record if ``ours``."""
-        key = (found.kind, found.namespace, found.name)
-        was = self._other_release_resources.pop(key, None)
-        if not ours and found.operator_class == self._operator_class:
-            self._other_release_resources[key] = found
-            if was is None or was.serving_owner != found.serving_owner:
-                self._enqueue_all({UNASSIGNED})
+    def _track_unserved(self, found: Resource, *, ended: bool = False) -> None:
+        """Keep a resource of this class that another release serves, and a Cluster that one with this owner serves.
 
-    def _track_other_release_cluster(self, found: Resource) -> None:
-        """Record a Cluster of another namespace if another release serves it; otherwise remove the record."""
-        served = found.kind == "Cluster" and found.operator_class == self._operator_class
-        if served and found.serving_owner not in ("", self.owner):
-            self._other_release_clusters[found.key] = found
-        elif self._other_release_clusters.pop(found.key, None):
-            self._enqueue_all({UNASSIGNED})
-
-    def _track_unserved_cluster(self, found: Resource, *, ours: bool = False) -> None:
-        """Record a Cluster that a release with this owner serves in another namespace or class, or remove the record.
-
-        Ownership records do not keep two such releases apart. The record is removed if ``ours``, and kept if a resource
-        of another kind has the name of the Cluster.
+        Ownership records do not keep two releases with one owner apart. The resource is forgotten if that has
+        ``ended``: this release serves it now, or it was deleted.
         """
-        if found.kind != "Cluster":
-            return
-        if not ours and self.owner and found.serving_owner == self.owner:
-            self._unserved_clusters[found.key] = found
-        else:
-            self._unserved_clusters.pop(found.key, None)
+        key, owner = (found.kind, found.namespace, found.name), found.serving_owner
+        was = self._unserved.pop(key, None)
+        counts = found.kind == "Cluster" if owner == self.owner else found.operator_class == self._operator_class
+        if owner and counts and not ended:
+            self._unserved[key] = found
+        if (was and was.serving_owner) != (owner if key in self._unserved else None):
+            self._enqueue_all({UNASSIGNED})
 
     def _insert(self, found: Resource, known: Resource | None) -> None:
         new = found.manifest if known is None or known.manifest is not found.manifest else None

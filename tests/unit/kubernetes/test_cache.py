@@ -467,7 +467,7 @@ def test_a_topic_of_another_release_is_not_homeless() -> None:
     spoken = named("e", "nowhere", status={"operator": GREEN, "clusters": []})
     kept = Blue(A, B, named_, chosen, only, lost, other, spoken)
     assert [*kept.untargeted_topics()] == [named_, chosen, only, lost, other]
-    assert kept.seen(elsewhere) == []
+    assert kept.seen(elsewhere) == [UNASSIGNED]
     kept.upsert(elsewhere)
     assert [*kept.untargeted_topics()] == [lost, other]
     kept.remove(elsewhere)
