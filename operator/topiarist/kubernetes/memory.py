@@ -41,7 +41,7 @@ class Deletion(NamedTuple):
 def recent_deletions(state: ClusterState, owner: str, now: datetime) -> Sequence[Deletion]:
     """Return the deletions by ``owner`` less than a day before ``now``, oldest first."""
     return sorted(
-        Deletion(clock.format_time(clock.from_milliseconds(time)), topic)
+        Deletion(clock.format_milliseconds(time), topic)
         for topic, record in chain(state.dangling_records.items(), _topic_records(state))
         for time in _deletion_times(state, topic, record, owner, now)
     )

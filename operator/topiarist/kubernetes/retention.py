@@ -7,12 +7,12 @@ status shortens a wait. A jump of the clock may shorten or lengthen one wait.
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from msgspec.structs import replace
 
 from topiarist.errors import Reason
-from topiarist.kubernetes.api.clock import format_time, from_milliseconds
+from topiarist.kubernetes.api.clock import format_milliseconds, format_time, from_milliseconds
 from topiarist.model.plan import Issue, Plan, TopicPlan, UpdateConfig, withhold
 from topiarist.model.spec import RetentionStep
 from topiarist.model.state import OwnershipRecord
@@ -32,11 +32,10 @@ def withhold_early_steps(plan: Plan, rule: RetentionStep | None, now: datetime) 
 
 
 def _withhold_early(topic: TopicPlan, rule: RetentionStep, now: datetime) -> TopicPlan:
-    cuts = find_retention_cuts(topic)
-    last_step = _format_step(topic.record_before)
-    if not cuts or not last_step or topic.observe_only:
+    cuts, record = find_retention_cuts(topic), topic.record_before
+    if not cuts or record is None or record.memory.step_ms is None or topic.observe_only:
         return topic
-    ready = datetime.fromisoformat(last_step) + timedelta(milliseconds=rule.interval_ms)
+    ready = from_milliseconds(record.memory.step_ms + rule.interval_ms)
     if now >= ready:
         return topic
     (update,) = (change for change in topic.changes if isinstance(change, UpdateConfig))
@@ -64,9 +63,6 @@ def step_time(topic: TopicPlan | None, record: OwnershipRecord | None) -> str:
 
     ``record`` is the record after the plan.
     """
-    return _format_step(record) if topic is not None and has_steps_left(topic) else ""
-
-
-def _format_step(record: OwnershipRecord | None) -> str:
-    step_ms = record.memory.step_ms if record else None
-    return "" if step_ms is None else format_time(from_milliseconds(step_ms))
+    if topic is None or not has_steps_left(topic) or record is None or record.memory.step_ms is None:
+        return ""
+    return format_milliseconds(record.memory.step_ms)

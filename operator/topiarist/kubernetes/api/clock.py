@@ -22,6 +22,11 @@ def from_milliseconds(milliseconds: int) -> datetime:
     return datetime.fromtimestamp(milliseconds / 1000, UTC)
 
 
+def format_milliseconds(milliseconds: int) -> str:
+    """Return the time for ms since the epoch in the format of conditions."""
+    return format_time(from_milliseconds(milliseconds))
+
+
 def format_time(time: datetime) -> str:
     """Return a time in the format of conditions: ``2026-01-31T12:00:00Z``."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")

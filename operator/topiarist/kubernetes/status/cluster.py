@@ -108,7 +108,7 @@ def _moves_status(moves: ClusterMoves) -> Status:
             "partitionsInFlight": len(moves.in_flight),
             "copiesLeft": moves.copies_left,
             "copyingBrokers": list(moves.copying_brokers[:_MAX_BROKERS]),
-            **({"since": _format_time(moves.sent_at_ms)} if moves.sent_at_ms is not None else {}),
+            **({"since": clock.format_milliseconds(moves.sent_at_ms)} if moves.sent_at_ms is not None else {}),
             "reason": moves.problem.reason.value if moves.problem else MOVING,
             "message": truncate_message(_moves_message(moves)),
         }
@@ -137,10 +137,6 @@ def _moves_message(moves: ClusterMoves) -> str:
 
 def _moving_condition(status: Status | None) -> MovingCondition | None:
     return MovingCondition(status["message"], status["reason"]) if status else None
-
-
-def _format_time(milliseconds: int) -> str:
-    return clock.format_time(clock.from_milliseconds(milliseconds))
 
 
 def policy_status(resource: Resource, rule_errors: Sequence[str], now: datetime) -> Status:
