@@ -31,7 +31,7 @@ from topiarist.kubernetes.api.resources import (
     Resource,
     collection_path,
     definition_name,
-    parse_resource,
+    parse_item,
 )
 from topiarist.kubernetes.cache import Store
 from topiarist.kubernetes.candidates import Candidate, select_candidates
@@ -48,7 +48,6 @@ from topiarist.model.access import Access, KafkaAccess, Via, ZooKeeperAccess
 from topiarist.model.credentials import SecretKeyRef, SecretReference
 from topiarist.model.spec import ClusterSpec
 from topiarist.ports import OpenCluster, UsageReader
-from topiarist.schema import load
 from topiarist.throttle import ControllerThrottle
 
 NAMESPACE_TERMINATING = "its namespace is being deleted, and a topic must not be deleted because of that"
@@ -198,9 +197,7 @@ class ClusterWorker:
         except (ApiError, TimeoutError) as error:
             request.cancel()
             raise TopiaristError(Reason.UNREACHABLE, f"the API server: {str(error) or 'no answer in time'}") from error
-        if not bodies:
-            return None
-        return parse_resource({**bodies[0], "kind": resource.kind, "apiVersion": load.API_VERSION}, resource)
+        return parse_item(resource.kind, bodies[0], resource) if bodies else None
 
     async def _read_secrets(self, namespace: str, names: Iterable[str]) -> SecretValues:
         """Return the content of the Secrets ``names``, without those that do not exist."""

@@ -113,7 +113,7 @@ def run(options: OperatorOptions) -> int:
     return asyncio.run(_run_kopf(options))
 
 
-def login() -> kopf.ConnectionInfo:
+def login(**_: Any) -> kopf.ConnectionInfo:
     """Log in with the pod's ServiceAccount or a kubeconfig.
 
     Raises ``CredentialsInvalid`` if there is neither, or the kubeconfig cannot be used.
@@ -167,6 +167,7 @@ class _Operator:
         self._probes = Probes(metrics.registry, manager.last_completed, manager.problems, options.period)
         self._lease: Lease | None = None
         self._stack = contextlib.AsyncExitStack()
+        self.informers: Informers
 
     def end_by(self, number: signal.Signals) -> None:
         """End the process because of a signal."""
@@ -220,7 +221,7 @@ class _Operator:
         leader.set(1)
         definitions = Definitions(api, manager.set_definitions)
         await _retry_until_answered(definitions.refresh)
-        informers = Informers(
+        self.informers = Informers(
             api,
             manager.store,
             options.watched_namespaces,
@@ -228,10 +229,10 @@ class _Operator:
             on_relist=manager.enqueue_all,
             on_unavailable=manager.set_unavailable_namespaces,
         )
-        await _retry_until_answered(informers.refresh)
+        await _retry_until_answered(self.informers.refresh)
         self._probes.ready = True
         manager.start()
-        self._spawn(informers.run())
+        self._spawn(self.informers.run())
         self._spawn(definitions.run())
         self._spawn(RightsMonitor(api, rights, manager.set_missing_rights).run())
 
@@ -249,7 +250,7 @@ class _Operator:
         task.add_done_callback(done)
 
     async def _set_owner(self) -> None:
-        """Set the manager's owner, from the options or from the uid of ``kube-system``.
+        """Set the owner of the release, from the options or from the uid of ``kube-system``.
 
         Two Kubernetes clusters that manage one Kafka cluster need different owners. The uid of ``kube-system`` is
         constant for the life of a Kubernetes cluster; its first 8 characters distinguish the clusters. Raises
@@ -266,7 +267,7 @@ class _Operator:
                 hint = "set the owner of the records: --owner"
                 raise TopiaristError(Reason.PREREQUISITE_MISSING, message, hint) from error
             owner = f"k8s/{uid[:8]}/{options.namespace}/{options.release}"
-        self.manager.set_owner(owner)
+        self.manager.store.owner = owner
         log.info("serving", extra={"owner": owner, "class": options.operator_class})
 
 
@@ -317,18 +318,15 @@ async def begin(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
         raise kopf.PermanentError(str(error)) from error
 
 
-@kopf.on.login()
-def log_in(**_: Any) -> kopf.ConnectionInfo:
-    """Log kopf in."""
-    return login()
+kopf.on.login()(login)
 
 
 @kopf.on.event(load.API_GROUP, "v1", "clusters")
 async def on_cluster(type: str | None, body: kopf.Body, memo: kopf.Memo, **_: Any) -> None:
-    """Pass an event of a Cluster in the operator's namespace on to the manager."""
+    """Pass an event of a Cluster in the operator's namespace on to the informers."""
     operator: _Operator = memo.operator
     operator.events.attach()
-    operator.manager.on_cluster_event(body, deleted=type == "DELETED")
+    operator.informers.clusters.handle({"type": type, "object": dict(body)})
 
 
 @kopf.on.cleanup()

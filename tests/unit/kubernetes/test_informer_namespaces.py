@@ -12,10 +12,11 @@ from support.kubernetes import resource_bodies
 from support.virtual_time import run_in_virtual_time
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.cache import Store
-from topiarist.kubernetes.informer import NAMESPACE_NOT_FOUND, Informers
+from topiarist.kubernetes.informer import NAMESPACE_NOT_FOUND, RELIST_INTERVAL_S, Informers
 
 HOME, TEAM, OTHER = "shop", "team", "other"
 PERIOD = 60.0
+CLUSTERS = "/apis/topiarist.dev/v1/namespaces/shop/clusters"
 NAMESPACE_RETRY_INTERVAL_S = 15.0
 """Seconds, as documented."""
 
@@ -35,6 +36,8 @@ class Server:
         self.listed: list[tuple[str, Mapping[str, str]]] = []
         self.watch_errors: dict[str, ApiError] = {}
         self.events: dict[str, list[dict[str, Any]]] = {}
+        self.clusters: list[dict[str, Any]] = []
+        self.watched: set[str] = set()
 
     async def get(self, path: str, **_: str) -> dict[str, Any]:
         """A namespace."""
@@ -52,10 +55,12 @@ class Server:
             raise ApiError(self.refused[path], f"{path} is refused")
         self.listed.append((path, params))
         items = self.topics.get(path.split("/")[5], []) if path.endswith("/topics") and path.count("/") > 4 else []
+        items = self.clusters if path == CLUSTERS else items
         yield {"metadata": {"resourceVersion": "1000000"}, "items": items}
 
     async def watch(self, path: str, _version: str, **_: str) -> AsyncIterator[dict[str, Any]]:
         """Nothing happens, unless it is refused."""
+        self.watched.add(path)
         if path in self.watch_errors:
             raise self.watch_errors[path]
         for event in self.events.get(path, ()):
@@ -380,11 +385,47 @@ def test_a_namespace_that_is_being_deleted_is_known() -> None:
     played(server, (HOME, TEAM), work)
 
 
-def test_managed_fields_are_not_kept() -> None:
-    """They are a third of a body, which ten thousand Topics would keep in memory; the body is of its kind."""
+def cluster_event(kind: str | None, name: str = "prod", version: int = 1_000_001, **spec: Any) -> dict[str, Any]:
+    """Return an event of a Cluster as kopf passes it on."""
+    body = resource_bodies.body("Cluster", name, spec, uid=name, resourceVersion=str(version))
+    return {"type": kind, "object": body}
+
+
+def test_clusters_come_from_kopf_and_are_listed_again() -> None:
+    """kopf's watch adds, changes and removes Clusters; it misses the deletion in a gap, which the next list shows."""
     server = Server(HOME)
-    server.topics = {HOME: [topic(HOME)]}
-    watching = Watching(server, HOME)
-    run_in_virtual_time(watching.informers.refresh)
-    (body,) = server.topics[HOME]
-    assert "managedFields" not in body["metadata"]
+
+    async def work(watching: Watching) -> None:
+        found, clusters = watching.informers.clusters, watching.store.clusters
+        for kind in (None, "ADDED", "MODIFIED"):
+            found.handle(cluster_event(kind, str(kind)))
+        assert [*clusters] == ["None", "ADDED", "MODIFIED"]
+        found.handle(cluster_event("DELETED", "ADDED"))
+        assert [*clusters] == ["None", "MODIFIED"]
+        assert CLUSTERS not in server.watched
+        await watching.later()
+        assert [*clusters] == []
+        server.refused[CLUSTERS] = 503  # kopf's watch and that of the Policies report an outage
+        found.handle(cluster_event("ADDED"))
+        await watching.later()
+        assert [*clusters] == ["prod"]
+
+    played(server, (), work)
+
+
+def test_clusters_are_listed_anew_with_the_policies() -> None:
+    """A watch that failed shows an outage: a list that is older than an event of kopf then replaces what is known."""
+    server, policies = Server(HOME), CLUSTERS.replace("clusters", "policies")
+
+    async def work(watching: Watching) -> None:
+        server.watch_errors[policies] = ApiError(410, "too old")
+        watching.informers.clusters.handle(cluster_event("ADDED", version=2_000_000))
+        server.clusters = [cluster_event(None, version=900_000)["object"]]
+        await watching.later(0.3)
+        assert watching.store.clusters["prod"].resource_version == 2_000_000  # the list is only late
+        watching.informers.clusters.handle(cluster_event("MODIFIED", version=2_000_001))
+        server.watch_errors[policies] = ApiError(0, "no answer")
+        await watching.later(RELIST_INTERVAL_S + 12)
+        assert watching.store.clusters["prod"].resource_version == 900_000
+
+    played(server, (), work)

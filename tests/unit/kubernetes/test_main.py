@@ -556,18 +556,16 @@ def test_an_operator_that_cannot_begin_is_not_begun_again() -> None:
 
 
 @pytest.mark.parametrize("kind", [None, "ADDED", "MODIFIED", "DELETED"])
-def test_events_of_clusters_reach_the_manager(kind: str | None) -> None:
+def test_events_of_clusters_reach_the_informers(kind: str | None) -> None:
     """Each event of the watch and of its first list is passed on; from the first one on, Events can be posted."""
-    found: list[tuple[str, Any]] = []
-    attach = SimpleNamespace(attach=lambda: found.append(("attach", None)))
-    manager = SimpleNamespace(
-        on_cluster_event=lambda body, *, deleted: found.append((body["metadata"]["name"], deleted))
+    found: list[Any] = []
+    operator = SimpleNamespace(
+        events=SimpleNamespace(attach=lambda: found.append("attach")),
+        informers=SimpleNamespace(clusters=SimpleNamespace(handle=found.append)),
     )
-    operator = SimpleNamespace(events=attach, manager=manager)
     plain: Any = resource_bodies.body("Cluster", "prod", {})
-    body = kopf.Body(plain)
-    asyncio.run(handle(main.on_cluster, operator, type=kind, body=body))
-    assert found == [("attach", None), ("prod", kind == "DELETED")]
+    asyncio.run(handle(main.on_cluster, operator, type=kind, body=kopf.Body(plain)))
+    assert found == ["attach", {"type": kind, "object": plain}]
 
 
 def test_kopf_watches_clusters_alone() -> None:
@@ -577,5 +575,5 @@ def test_kopf_watches_clusters_alone() -> None:
     assert (watching.fn, watching.selector.group, watching.selector.version) == (main.on_cluster, "topiarist.dev", "v1")
     assert watching.selector.any_name == "clusters"
     activities = {handler.fn: handler for handler in registry["_activities"].get_all_handlers()}
-    assert {main.begin, main.log_in, main.end} <= activities.keys()
+    assert {main.begin, main.login, main.end} <= activities.keys()
     assert activities[main.begin].errors is kopf.ErrorsMode.PERMANENT

@@ -123,7 +123,7 @@ class World:
     def __init__(self, *found: Resource) -> None:
         self.server = Server()
         self.controller = Manager(self.server, "shop", "", 60.0, self.server.record)  # type: ignore[arg-type]
-        self.controller.set_owner("k8s/shop/topiarist")
+        self.controller.store.owner = "k8s/shop/topiarist"
         self.rounds = Rounds()
         for each in found:
             self.controller.store.upsert(self.server.give(each))
@@ -368,7 +368,7 @@ def test_a_cluster_that_is_gone_lets_its_topics_go(monkeypatch: pytest.MonkeyPat
         await asyncio.sleep(5)
         assert world.topic("orders").finalizers == (FINALIZER,)
         assert [name for name, _ in world.controller.last_completed()] == ["", "prod"]
-        world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=True)
+        world.controller.store.remove(parse_resource(world.server.kept["Cluster/prod"]))
         await asyncio.sleep(5)
         assert world.topic("orders").finalizers == ()
         assert world.server.reason("orders") == "UnknownCluster"
@@ -443,9 +443,9 @@ def test_a_cluster_that_comes_back_waits_for_the_end_of_its_old_loop(monkeypatch
     async def work() -> None:
         world.controller.start()
         await asyncio.sleep(5)
-        world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=True)
+        world.controller.store.remove(parse_resource(world.server.kept["Cluster/prod"]))
         world.server.give(resource_bodies.cluster())
-        world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=False)
+        world.controller.store.upsert(parse_resource(world.server.kept["Cluster/prod"]))
         await asyncio.sleep(5)
         assert (running, world.rounds.closed) == ([1], 0)
         release.set()
@@ -992,7 +992,7 @@ def test_a_pass_does_not_read_its_cluster_anew() -> None:
         first = store.cluster_spec("prod")
         for _ in range(2):
             await world.passes()
-            world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=False)
+            store.upsert(parse_resource(world.server.kept["Cluster/prod"], store.clusters["prod"]))
             assert store.cluster_spec("prod") is first
         world.server.kept["Cluster/prod"]["metadata"]["generation"] = 2
         await world.passes()
@@ -1056,7 +1056,7 @@ def test_topics_of_a_removed_cluster_may_be_those_of_another_release(monkeypatch
         await asyncio.sleep(5)
         world.controller.store.upsert(theirs)
         world.server.taken()
-        world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=True)
+        world.controller.store.remove(parse_resource(world.server.kept["Cluster/prod"]))
         await asyncio.sleep(5)
         assert world.server.taken() == []
         assert world.server.reason("orders") == "Synced"
