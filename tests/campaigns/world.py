@@ -22,12 +22,12 @@ from campaigns.interruptions import Fault, Interruptions
 from campaigns.kafka_clusters import KafkaClusters
 from support.virtual_time import VirtualTimeLoop
 from topiarist.kubernetes import cluster_worker, work_loop
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import Resource, collection_path
 from topiarist.kubernetes.informer import Informers
 from topiarist.kubernetes.manager import Manager
-from topiarist.kubernetes.status.events import Event
+from topiarist.kubernetes.status.writer import Event
 from topiarist.schema import load
 
 OWNER = "k8s/test/shop/topiarist"
@@ -250,7 +250,7 @@ def _replaced_parts(executors: list[ThreadPoolExecutor], open_cluster: Callable[
         patch.object(cluster_worker, "ThreadPoolExecutor", make_executor),
         patch.object(cluster_worker, "open_cluster", open_cluster),
         patch.object(cluster_worker, "open_usage_reader", lambda *_, **__: None),
-        patch.object(clock, "now", virtual_now),
+        patch.object(client, "utc_now", virtual_now),
     ):
         yield
 

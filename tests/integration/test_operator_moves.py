@@ -22,8 +22,8 @@ from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.moves import MoveTracker
 from topiarist.kubernetes.reconciler import PlanCache, ReconcileResult, SyncState, reconcile_cluster
 from topiarist.kubernetes.status.cluster import cluster_status
-from topiarist.kubernetes.status.events import stall_events, topic_events
 from topiarist.kubernetes.status.topic import topic_status
+from topiarist.kubernetes.status.writer import stall_events, topic_events
 from topiarist.model.state import Freeze
 from unit.kubernetes.reconcile_requests import make_request
 

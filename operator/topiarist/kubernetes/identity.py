@@ -18,8 +18,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import Resource, identity_body, parse_resource, resource_path
 from topiarist.kubernetes.approval import CLUSTER_ID, RECORDS_TOPIC_ID
-from topiarist.kubernetes.cache import ResourceKey, Store
-from topiarist.kubernetes.candidates import may_declare
+from topiarist.kubernetes.cache import ResourceKey, Store, may_declare
 from topiarist.reconcile import require_cluster_id
 from topiarist.schema import load
 

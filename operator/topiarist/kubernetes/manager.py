@@ -17,31 +17,34 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource, resource_path
-from topiarist.kubernetes.cache import UNASSIGNED, ResourceId, ResourceKey, Store
-from topiarist.kubernetes.candidates import may_declare
-from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker
+from topiarist.kubernetes.cache import UNASSIGNED, ResourceId, ResourceKey, Store, may_declare
+from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker, PolicyCache, errors_of_policy
 from topiarist.kubernetes.definitions import Definition, describe_missing, prune
 from topiarist.kubernetes.identity import ClusterIdentities
 from topiarist.kubernetes.metrics import Metrics
-from topiarist.kubernetes.policy_cache import PolicyCache, errors_of_policy
 from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult
 from topiarist.kubernetes.status.cluster import cluster_status, policy_status
-from topiarist.kubernetes.status.conditions import NAMESPACE_UNAVAILABLE, RIGHTS_MISSING
-from topiarist.kubernetes.status.events import (
+from topiarist.kubernetes.status.topic import (
+    NAMESPACE_UNAVAILABLE,
+    RIGHTS_MISSING,
+    Status,
+    applied_clusters,
+    topic_status,
+)
+from topiarist.kubernetes.status.writer import (
     Event,
+    StatusWriter,
     annotation_events,
     cluster_events,
     left_events,
+    needs_finalizer,
     stall_events,
     topic_events,
     unusable_events,
 )
-from topiarist.kubernetes.status.finalizers import needs_finalizer
-from topiarist.kubernetes.status.topic import Status, applied_clusters, topic_status
-from topiarist.kubernetes.status.writer import StatusWriter
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop
 from topiarist.output.change_details import describe_changes
 
@@ -274,7 +277,7 @@ class Manager:
         results = {each.candidate.resource.key: each for each in result.topic_results}
         changed = self._changed_topics(name, before, results, has_error=result.error is not None)
         self._last_passes[name] = _LastPass(home, result, results)
-        self.metrics.record_reconcile(name, result, before.values(), time.monotonic() - begun, clock.now())
+        self.metrics.record_reconcile(name, result, before.values(), time.monotonic() - begun, client.utc_now())
         self.metrics.count_cluster_requests(name, worker.new_requests())
         for each in result.topic_results:
             # A drain of a thousand topics would otherwise log each of them in each pass.
@@ -369,7 +372,7 @@ class Manager:
 
     def _cluster_writes(self, home: Resource, result: ReconcileResult, events: Events) -> Writes:
         # The owner in the status tells another release in the same namespace that this Cluster is served.
-        whole = {**cluster_status(home, result, clock.now(), self._alarms()), "operator": self.store.owner}
+        whole = {**cluster_status(home, result, client.utc_now(), self._alarms()), "operator": self.store.owner}
         status = self._defined("Cluster", whole)
         news = chain(cluster_events(home, status), stall_events(home, status), annotation_events(home, status))
         events += [(home, event) for event in news]
@@ -378,7 +381,7 @@ class Manager:
 
     def _topic_writes(self, keys: Iterable[ResourceKey], events: Events, cluster: str = "") -> Writes:
         """Yield the writes of Topics' statuses and finalizers; add the Events of ``cluster`` to ``events``."""
-        now, known = clock.format_time(clock.now()), not self.store.unreadable_clusters
+        now, known = client.format_time(client.utc_now()), not self.store.unreadable_clusters
         errors = {name: last.result.error for name, last in self._last_passes.items() if last.result.error}
         for key in keys:
             topic = self.store.topics.get(key)
@@ -442,7 +445,7 @@ class Manager:
 
     def _policy_writes(self, errors: Sequence[str], events: Events) -> Writes:
         for policy in [*self.store.policies.values()]:
-            status = policy_status(policy, errors_of_policy(policy.name, errors), clock.now())
+            status = policy_status(policy, errors_of_policy(policy.name, errors), client.utc_now())
             status = self._defined("Policy", {**status, "operator": self.store.owner})
             events += [(policy, event) for event in unusable_events(policy, status)]
             if status != policy.status:

@@ -1,6 +1,6 @@
 """Prometheus metrics of the operator.
 
-``manager`` updates them after each reconciliation; ``probes`` serves them. Metrics that controller-runtime has too use
+``manager`` updates them after each reconciliation; ``main`` serves them. Metrics that controller-runtime has too use
 its names, because dashboards for these names exist. No metric has a label per topic: ten thousand topics would make ten
 thousand time series that no dashboard shows.
 """

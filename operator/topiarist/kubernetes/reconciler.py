@@ -26,11 +26,18 @@ from topiarist.filters.limits import NO_LIMITS, LimitFilter
 from topiarist.filters.permissions import PlanFilter, keep_all
 from topiarist.filters.usage import filter_usage
 from topiarist.kubernetes import approval
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.resources import Resource
-from topiarist.kubernetes.candidates import Candidate
-from topiarist.kubernetes.current_topic import ReadTopic, check_current_topic
-from topiarist.kubernetes.memory import Deletion, recent_deletions, write_memory
+from topiarist.kubernetes.approval import (
+    Deletion,
+    ReadTopic,
+    check_current_topic,
+    find_next_step,
+    recent_deletions,
+    withhold_early_steps,
+    write_memory,
+)
+from topiarist.kubernetes.cache import Candidate
 from topiarist.kubernetes.moves import (
     ClusterMoves,
     MoveTracker,
@@ -41,7 +48,6 @@ from topiarist.kubernetes.moves import (
     find_moves_waiting,
     has_unfinished_moves,
 )
-from topiarist.kubernetes.retention import find_next_step, withhold_early_steps
 from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import Change, Issue, Plan, TopicPlan
@@ -253,7 +259,7 @@ def reconcile_cluster(
     try:
         state = cluster.read()
         run = _run_options(request, candidates, state)
-        deletions = recent_deletions(state, request.owner, clock.now())
+        deletions = recent_deletions(state, request.owner, client.utc_now())
         require_cluster_id(request.claimed_id or request.cluster.cluster_id, state.cluster_id)
         specs = request.plan_cache.changed_specs(state, request.cluster, run, desired.values())
         plan = plan_cluster(cluster, state, request.cluster, specs, run)
@@ -263,7 +269,7 @@ def reconcile_cluster(
         plan = guard.add_usage(plan, state)
         plan = _filter_plan(plan, request, candidates, len(deletions))
         resources = {topic: each.resource for topic, each in candidates.items()}
-        plan = write_memory(plan, state, resources, desired, clock.now())
+        plan = write_memory(plan, state, resources, desired, client.utc_now())
         blocker, problem = request.move_tracker.observe(cluster, state, request.cluster.moves)
     except TopiaristError as error:
         return ReconcileResult(refused, state, None, error, deletions)
@@ -445,7 +451,7 @@ def _filter_plan(plan: Plan, request: ReconcileRequest, candidates: Mapping[str,
         left = withhold_external_changes(plan) if cluster.drift_policy is DriftPolicy.REPORT else plan
         return filter_usage(left, cluster.evidence, lambda topic, _: _allows_in_use(candidates[topic], plan))
 
-    plan = withhold_early_steps(plan, cluster.retention_step, clock.now())
+    plan = withhold_early_steps(plan, cluster.retention_step, client.utc_now())
     budgets = replace(cluster.budgets, deletions=max(0, cluster.budgets.deletions - deletions))
     return apply_filters(
         plan,

@@ -1,6 +1,6 @@
 """Permissions of a ``Cluster`` in Kubernetes: namespaces that may declare topics, operator actions.
 
-This module has only the values; ``kubernetes/candidates.py`` compares them with the namespaces and their labels. The
+This module has only the values; ``kubernetes/cache.py`` compares them with the namespaces and their labels. The
 command line reads these fields and ignores them: the options of a run give its permissions.
 """
 

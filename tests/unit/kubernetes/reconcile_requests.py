@@ -12,7 +12,7 @@ from topiarist.desired import parse
 from topiarist.desired.merge import merge
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
-from topiarist.kubernetes.candidates import build_candidate, select_candidates
+from topiarist.kubernetes.cache import build_candidate, select_candidates
 from topiarist.kubernetes.reconciler import ReconcileRequest, TopicResult, reconcile_cluster
 from topiarist.model.state import ClusterState, TopicState
 

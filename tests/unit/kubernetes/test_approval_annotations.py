@@ -11,12 +11,12 @@ from support import states
 from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.approval import annotation_errors, is_paused
 from topiarist.kubernetes.reconciler import SyncState
 from topiarist.kubernetes.status.cluster import policy_status
-from topiarist.kubernetes.status.events import annotation_events, unusable_events
 from topiarist.kubernetes.status.topic import topic_status
+from topiarist.kubernetes.status.writer import annotation_events, unusable_events
 from unit.kubernetes.reconcile_requests import DELETING_META, make_request, owned_topic, reconcile_topics
 from unit.kubernetes.topic_results import LATER, NOW, make_result
 
@@ -85,7 +85,7 @@ def test_each_kind_has_its_own() -> None:
     ]
     assert annotation_errors(resource_bodies.cluster(meta=paused)) == []
     policy = resource_bodies.policy("law", meta=paused)
-    status = policy_status(policy, (), clock.now())
+    status = policy_status(policy, (), client.utc_now())
     assert status["annotations"] == ["topiarist.dev/paused is not known on a Policy"]
     assert [event.reason for event in annotation_events(policy, status)] == ["InvalidAnnotation"]
 

@@ -10,7 +10,7 @@ import pytest
 from support.kubernetes import resource_bodies
 from topiarist.desired import parse
 from topiarist.desired.merge import merge
-from topiarist.kubernetes import candidates
+from topiarist.kubernetes import cache
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
 from topiarist.kubernetes.cache import UNASSIGNED, Store
 
@@ -262,7 +262,7 @@ def merges(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         return counted
 
-    monkeypatch.setattr(candidates, "merge", counting("merge", merge))
+    monkeypatch.setattr(cache, "merge", counting("merge", merge))
     monkeypatch.setattr(parse, "parse_cluster_spec", counting("cluster", parse.parse_cluster_spec))
     monkeypatch.setattr(parse, "parse_policy", counting("policy", parse.parse_policy))
     return found

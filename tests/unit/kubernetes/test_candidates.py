@@ -12,7 +12,7 @@ from support.kubernetes import resource_bodies
 from topiarist.desired.merge import merge
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
-from topiarist.kubernetes.candidates import Candidate, build_candidate, select_candidates
+from topiarist.kubernetes.cache import Candidate, build_candidate, select_candidates
 from unit.kubernetes.topic_results import spec_of
 
 NAMESPACES: Mapping[str, Mapping[str, str]] = {

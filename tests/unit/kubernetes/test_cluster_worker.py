@@ -15,13 +15,18 @@ from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import cluster_worker
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
 from topiarist.kubernetes.cache import Store
-from topiarist.kubernetes.cluster_worker import CRD_TERMINATING, NAMESPACE_TERMINATING, TOPIC_CRD_PATH, ClusterWorker
+from topiarist.kubernetes.cluster_worker import (
+    CRD_TERMINATING,
+    NAMESPACE_TERMINATING,
+    TOPIC_CRD_PATH,
+    ClusterWorker,
+    PolicyCache,
+)
 from topiarist.kubernetes.identity import ClusterIdentities
-from topiarist.kubernetes.policy_cache import PolicyCache
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult
 from topiarist.model.credentials import SecretKeyRef
 from topiarist.model.spec import ClusterSpec
@@ -318,9 +323,9 @@ def test_policies_hold_what_they_deny() -> None:
 
 def test_deletions_of_the_day_are_counted() -> None:
     """Deletions count that the cluster has recorded; those of a status alone do not."""
-    now, day = clock.now(), timedelta(days=1)
+    now, day = client.utc_now(), timedelta(days=1)
     home = resource_bodies.cluster(allowDeletion=True, budgets={"deletions": 1})
-    forged = resource_bodies.updated_body(home, status={"deletions": [{"topic": "a", "time": clock.format_time(now)}]})
+    forged = resource_bodies.updated_body(home, status={"deletions": [{"topic": "a", "time": client.format_time(now)}]})
     for owner, time, room in ((OWNER, now, False), ("default", now, True), (OWNER, now - day, True)):
         for status in (home, forged):
             memory = OperatorMemory(deletions_ms=(int(time.timestamp() * 1000),))

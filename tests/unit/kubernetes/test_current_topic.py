@@ -10,7 +10,7 @@ from support import builders
 from support.kubernetes import resource_bodies
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
-from topiarist.kubernetes.current_topic import check_current_topic
+from topiarist.kubernetes.approval import check_current_topic
 from topiarist.model.outcome import Result
 from topiarist.model.plan import TopicPlan
 from topiarist.model.run_options import RunOptions

@@ -8,7 +8,7 @@ from support import states
 from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.kubernetes.reconciler import PlanCache, SyncState, reconcile_cluster
-from topiarist.kubernetes.status.events import topic_events
+from topiarist.kubernetes.status.writer import topic_events
 from topiarist.model.moves import LeaderChange
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan

@@ -13,7 +13,7 @@ from support import states
 from support.kubernetes import resource_bodies
 from support.kubernetes.status_schema import validate_status
 from topiarist.adapters.memory import MemoryCluster
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.identity import known_records_id
 from topiarist.kubernetes.reconciler import reconcile_cluster
 from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord, TopicState
@@ -38,7 +38,7 @@ def forge(schema: Mapping[str, Any], name: str = "") -> Any:
         return [forge(schema["items"], name)]
     if schema["type"] == "string":
         is_time = schema.get("format") == "date-time" or name == "retentionStepAt"
-        return clock.format_time(NOW) if is_time else schema.get("enum", [FORGED_TEXTS.get(name, "forged")])[-1]
+        return client.format_time(NOW) if is_time else schema.get("enum", [FORGED_TEXTS.get(name, "forged")])[-1]
     return True if schema["type"] == "boolean" else 7
 
 
@@ -80,7 +80,7 @@ CONSENTED = ("loss", "first step", "recreation", "other owner")
 )
 def test_a_forged_status_decides_nothing(name: str, consents: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """With every field of both statuses forged, and with none, two passes write and refuse the same."""
-    monkeypatch.setattr(clock, "now", lambda: NOW)
+    monkeypatch.setattr(client, "utc_now", lambda: NOW)
     state, cluster, spec = SITUATIONS[name]
     home, topic = resource_bodies.cluster(**cluster), resource_bodies.topic("orders", **spec)
     if consents:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from support.checkout import ROOT
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 
 PROGRAM = """
 import logging, sys
@@ -83,10 +83,10 @@ def test_the_level_is_a_setting(level: str, messages: list[str]) -> None:
 def test_times_as_kubernetes_writes_them() -> None:
     """Whole seconds in conditions, microseconds in Events and Leases; always in UTC."""
     moment = datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=UTC)
-    assert clock.format_time(moment) == "2026-01-31T12:00:00Z"
-    assert datetime.fromisoformat(clock.format_micro_time_now()).utcoffset() == timedelta(0)
-    assert clock.format_micro_time_now()[-8] == "."
-    assert len(clock.format_micro_time_now()) == len("2026-01-31T12:00:00.000005Z")
+    assert client.format_time(moment) == "2026-01-31T12:00:00Z"
+    assert datetime.fromisoformat(client.format_micro_time_now()).utcoffset() == timedelta(0)
+    assert client.format_micro_time_now()[-8] == "."
+    assert len(client.format_micro_time_now()) == len("2026-01-31T12:00:00.000005Z")
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_times_as_kubernetes_writes_them() -> None:
 def test_a_day(ago: timedelta, counts: bool) -> None:
     """Deletions of the last day count, also after the clock was set back."""
     now = datetime(2026, 3, 1, tzinfo=UTC)
-    assert clock.is_within_a_day(clock.format_time(now - ago), now) is counts
+    assert client.is_within_a_day(client.format_time(now - ago), now) is counts
 
 
 def test_nothing_else_is_written_where_the_log_goes() -> None:

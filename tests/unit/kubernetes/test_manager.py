@@ -26,7 +26,7 @@ from topiarist.kubernetes.definitions import Definition
 from topiarist.kubernetes.manager import Manager
 from topiarist.kubernetes.moves import ClusterMoves, TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
-from topiarist.kubernetes.status.events import Event
+from topiarist.kubernetes.status.writer import Event
 from topiarist.kubernetes.work_loop import Requeue
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, Result

@@ -12,8 +12,7 @@ from support import states
 from support.kubernetes import resource_bodies
 from support.plans import DATA_LOSS_RISK
 from topiarist.errors import Reason
-from topiarist.kubernetes.approval import current_consents_digest
-from topiarist.kubernetes.memory import write_memory
+from topiarist.kubernetes.approval import current_consents_digest, write_memory
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     Change,

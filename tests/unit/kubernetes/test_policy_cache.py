@@ -15,8 +15,8 @@ from topiarist.desired import parse
 from topiarist.desired.merge import merge
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import Resource
-from topiarist.kubernetes.candidates import Candidate, build_candidate
-from topiarist.kubernetes.policy_cache import PolicyCache, errors_of_policy
+from topiarist.kubernetes.cache import Candidate, build_candidate
+from topiarist.kubernetes.cluster_worker import PolicyCache, errors_of_policy
 from topiarist.model.plan import Issue, Plan
 from topiarist.model.policy import Policy, Rule
 from topiarist.model.run_options import RunOptions

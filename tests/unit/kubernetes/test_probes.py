@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
 
-from topiarist.kubernetes.probes import RECONCILE_TIMEOUT_S, Probes
+from topiarist.kubernetes.main import RECONCILE_TIMEOUT_S, Probes
 
 PLACES = [("", "127.0.0.1"), *([("", "[::1]"), ("::1", "[::1]")] if socket.has_dualstack_ipv6() else [])]
 

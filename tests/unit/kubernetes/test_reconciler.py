@@ -11,7 +11,7 @@ from support import states
 from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.resources import FINALIZER
 from topiarist.kubernetes.approval import format_issue
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, reconcile_cluster
@@ -188,7 +188,7 @@ def test_a_held_deletion_says_why_and_how_to_let_go() -> None:
 
 def deleted_today(count: int) -> dict[str, OwnershipRecord]:
     """Return the records of this number of topics that the operator deleted just now."""
-    memory = OperatorMemory(deletions_ms=(int(clock.now().timestamp() * 1000),))
+    memory = OperatorMemory(deletions_ms=(int(client.utc_now().timestamp() * 1000),))
     return {f"gone-{number}": OwnershipRecord(OWNER, deleted=True, memory=memory) for number in range(count)}
 
 

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 from support import states
 from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
-from topiarist.kubernetes.api import clock
-from topiarist.kubernetes.memory import recent_deletions
+from topiarist.kubernetes.api import client
+from topiarist.kubernetes.approval import recent_deletions
 from topiarist.kubernetes.reconciler import reconcile_cluster
 from topiarist.model.state import ClusterState, DeletionRecord, OperatorMemory, OwnershipRecord
 from unit.kubernetes.reconcile_requests import OWNER, make_request, owned_topic
@@ -37,7 +37,7 @@ def told(read: ClusterState, now: datetime = NOON) -> list[tuple[str, str]]:
 
 def at(time: datetime) -> str:
     """Return a time in the format of a status."""
-    return clock.format_time(time)
+    return client.format_time(time)
 
 
 def earlier_release(time: datetime, owner: str = OWNER) -> ClusterState:
@@ -88,7 +88,7 @@ def test_a_day_of_deletions_and_creations_of_one_topic(monkeypatch: pytest.Monke
     has room again a day after the first. No status is there to read.
     """
     now = NOON
-    monkeypatch.setattr(clock, "now", lambda: now)
+    monkeypatch.setattr(client, "utc_now", lambda: now)
     home = resource_bodies.cluster(allowDeletion=True, budgets={"deletions": 2})
     port = MemoryCluster(states.cluster(owned_topic("orders")))
 

@@ -12,10 +12,10 @@ from support import states
 from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.resources import Resource
+from topiarist.kubernetes.approval import find_next_step, step_time
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
-from topiarist.kubernetes.retention import find_next_step, step_time
 from topiarist.kubernetes.status.topic import topic_status
 from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem, Issue, TopicPlan, UpdateConfig
 from topiarist.model.state import OperatorMemory, OwnershipRecord
@@ -49,7 +49,7 @@ class Passes:
         self.port = MemoryCluster(states.cluster(owned_topic("orders", retention_ms="8000")))
         self.topic = resource_bodies.topic("orders", config={"retention.ms": 1000, **config})
         self.now = START
-        monkeypatch.setattr(clock, "now", lambda: self.now)
+        monkeypatch.setattr(client, "utc_now", lambda: self.now)
 
     def run(self, after: timedelta = timedelta(), *, allow: bool = True) -> TopicResult:
         """Run a pass some time after the last one, and keep its status; the owner of the topic allows what is asked."""
@@ -58,7 +58,7 @@ class Passes:
         if allow and Reason.DATA_LOSS in refusal_reasons(view):
             self.topic = with_approval(self.cluster, self.topic, self.port.read())
         view = reconcile_topics(self.port, make_request(self.cluster, self.topic))["orders"]
-        found = topic_status(self.topic, {"prod": view}, {}, clock.format_time(self.now), ["prod"])
+        found = topic_status(self.topic, {"prod": view}, {}, client.format_time(self.now), ["prod"])
         if self.keeps_status:
             self.topic = resource_bodies.updated_body(self.topic, status=found)
         return view

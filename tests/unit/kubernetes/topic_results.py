@@ -9,7 +9,7 @@ from topiarist.desired import parse
 from topiarist.desired.merge import merge
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import Resource
-from topiarist.kubernetes.candidates import Candidate
+from topiarist.kubernetes.cache import Candidate
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
 from topiarist.model.plan import Issue
 from topiarist.model.spec import ClusterSpec

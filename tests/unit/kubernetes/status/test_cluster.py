@@ -14,7 +14,7 @@ from support.kubernetes import resource_bodies
 from support.kubernetes.status_schema import validate_status
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import Resource, parse_resource
-from topiarist.kubernetes.memory import Deletion
+from topiarist.kubernetes.approval import Deletion
 from topiarist.kubernetes.moves import ClusterMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
 from topiarist.kubernetes.status.cluster import cluster_status, policy_status

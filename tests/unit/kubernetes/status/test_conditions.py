@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from support.kubernetes import resource_bodies
-from topiarist.kubernetes.status.conditions import (
+from topiarist.kubernetes.status.topic import (
     MovingCondition,
     ReadyCondition,
     build_conditions,

@@ -14,14 +14,15 @@ from support.kubernetes import resource_bodies
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired.merge import merge
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.resources import Resource
-from topiarist.kubernetes.candidates import build_candidate, select_candidates
+from topiarist.kubernetes.cache import build_candidate, select_candidates
 from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.moves import TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult, SyncState, TopicResult, reconcile_cluster
 from topiarist.kubernetes.status.cluster import cluster_status
-from topiarist.kubernetes.status.events import (
+from topiarist.kubernetes.status.topic import topic_status
+from topiarist.kubernetes.status.writer import (
     Event,
     annotation_events,
     cluster_events,
@@ -30,7 +31,6 @@ from topiarist.kubernetes.status.events import (
     topic_events,
     unusable_events,
 )
-from topiarist.kubernetes.status.topic import topic_status
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import CreateTopic, Issue, TopicPlan
 from topiarist.model.state import ClusterState, OwnershipRecord, WriteBlock
@@ -56,7 +56,7 @@ class Stage:
         found = select_candidates(spec, "shop", single, {})
         order = ReconcileRequest(self.home, spec, found, OWNER)
         result = reconcile_cluster(self.port, order, lambda: False)
-        self.metrics.record_reconcile("prod", result, (), 0.0, clock.now())
+        self.metrics.record_reconcile("prod", result, (), 0.0, client.utc_now())
         (after,) = result.topic_results
         events = [*topic_events("prod", self.topic.status_on("prod"), after)]
         self.topic = resource_bodies.updated_body(
@@ -218,7 +218,7 @@ def test_another_way_out_is_no_news() -> None:
 def condition(home: Resource, state: ClusterState | None, error: TopiaristError | None = None) -> Resource:
     """Return the Cluster after a pass, and append its Events to ``told``."""
     seen = ReconcileResult([], state, None, error)
-    status = cluster_status(home, seen, clock.now())
+    status = cluster_status(home, seen, client.utc_now())
     told.append([*cluster_events(home, status)])
     return resource_bodies.updated_body(home, status=status)
 

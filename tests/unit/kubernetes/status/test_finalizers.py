@@ -10,7 +10,7 @@ from support.kubernetes import resource_bodies
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.reconciler import SyncState
-from topiarist.kubernetes.status.finalizers import needs_finalizer
+from topiarist.kubernetes.status.writer import needs_finalizer
 from unit.kubernetes.topic_results import make_result
 
 GOING: dict[str, Any] = {"deletionTimestamp": "2026-02-01T00:00:00Z"}

@@ -16,8 +16,13 @@ from support.kubernetes.status_schema import validate_status
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
-from topiarist.kubernetes.status.conditions import ReadyCondition, build_conditions, truncate_message
-from topiarist.kubernetes.status.topic import applied_clusters, topic_status
+from topiarist.kubernetes.status.topic import (
+    ReadyCondition,
+    applied_clusters,
+    build_conditions,
+    topic_status,
+    truncate_message,
+)
 from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem, CreateTopic, Issue, TopicPlan, UpdateConfig
 from topiarist.model.state import OperatorMemory, OwnershipRecord
 from unit.kubernetes.topic_results import LATER, NOW, make_result

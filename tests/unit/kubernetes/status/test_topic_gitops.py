@@ -21,12 +21,11 @@ from topiarist.desired import parse
 from topiarist.desired.merge import merge
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
-from topiarist.kubernetes.candidates import build_candidate, select_candidates
+from topiarist.kubernetes.cache import build_candidate, select_candidates
 from topiarist.kubernetes.moves import TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult, SyncState, TopicResult, reconcile_cluster
 from topiarist.kubernetes.status.cluster import cluster_status, policy_status
-from topiarist.kubernetes.status.conditions import ReadyCondition, build_conditions
-from topiarist.kubernetes.status.topic import topic_status
+from topiarist.kubernetes.status.topic import ReadyCondition, build_conditions, topic_status
 from topiarist.schema import load
 
 GITOPS = ROOT / "manifests" / "gitops"

@@ -12,8 +12,8 @@ from support.kubernetes.status_schema import validate_status
 from topiarist.errors import Reason
 from topiarist.kubernetes.moves import TopicMoves
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
-from topiarist.kubernetes.status.events import Event, topic_events
 from topiarist.kubernetes.status.topic import topic_status
+from topiarist.kubernetes.status.writer import Event, topic_events
 from topiarist.model.plan import Issue
 from unit.kubernetes.topic_results import NOW, make_result
 

@@ -14,8 +14,7 @@ from support.kubernetes import resource_bodies
 from support.virtual_time import run_in_virtual_time
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
-from topiarist.kubernetes.status.events import Event
-from topiarist.kubernetes.status.writer import EventRecorder, StatusWriter
+from topiarist.kubernetes.status.writer import Event, EventRecorder, StatusWriter
 
 MAX_PENDING_EVENTS = 1000
 PATH = "/apis/topiarist.dev/v1/namespaces/shop/topics/orders"
