@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import functools
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 
@@ -38,6 +39,16 @@ def run_in_virtual_time(work: Callable[[], Awaitable[Any]]) -> Any:
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(main())
+
+
+def virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Make a coroutine function a test that runs in such a loop; parameters and fixtures are its own."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        run_in_virtual_time(lambda: test(*args, **kwargs))
+
+    return run
 
 
 def loop_time() -> float:

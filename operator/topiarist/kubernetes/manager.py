@@ -176,10 +176,13 @@ class Manager:
             log.info("the definitions have all fields of this release again")
         self.enqueue_all()
 
-    def _defined(self, kind: str, status: Status) -> Status:
-        """Return the fields of a status that the API server accepts."""
-        lacking = self._lacking_definitions.get(kind)
-        return prune(status, lacking.status) if lacking else status
+    def _own_status(self, kind: str, status: Status) -> Status:
+        """Return the fields of a status that the API server accepts, with the owner.
+
+        The owner tells another release in the same namespace that this resource is served.
+        """
+        whole, lacking = {**status, "operator": self.store.owner}, self._lacking_definitions.get(kind)
+        return prune(whole, lacking.status) if lacking else whole
 
     def problems(self) -> Iterator[str]:
         """Yield why the operator cannot do its work."""
@@ -371,9 +374,7 @@ class Manager:
         return {*new, *(before.keys() - views.keys()), *(self._pending_writes & views.keys())}
 
     def _cluster_writes(self, home: Resource, result: ReconcileResult, events: Events) -> Writes:
-        # The owner in the status tells another release in the same namespace that this Cluster is served.
-        whole = {**cluster_status(home, result, client.utc_now(), self._alarms()), "operator": self.store.owner}
-        status = self._defined("Cluster", whole)
+        status = self._own_status("Cluster", cluster_status(home, result, client.utc_now(), self._alarms()))
         news = chain(cluster_events(home, status), stall_events(home, status), annotation_events(home, status))
         events += [(home, event) for event in news]
         if status != home.status:
@@ -392,8 +393,7 @@ class Manager:
             results = {name: self._result_of(topic, name) for name in self.store.target_clusters(topic)}
             if result := self._last_result(cluster, key):
                 events += [(topic, event) for event in topic_events(cluster, topic.status_on(cluster), result)]
-            status = topic_status(topic, results, errors, now, self.store.clusters)
-            status = self._defined("Topic", {**status, "operator": self.store.owner})
+            status = self._own_status("Topic", topic_status(topic, results, errors, now, self.store.clusters))
             finalizer = needs_finalizer(
                 topic, results, all_clusters_known=known and not self.store.has_ambiguous_target(topic)
             )
@@ -446,7 +446,7 @@ class Manager:
     def _policy_writes(self, errors: Sequence[str], events: Events) -> Writes:
         for policy in [*self.store.policies.values()]:
             status = policy_status(policy, errors_of_policy(policy.name, errors), client.utc_now())
-            status = self._defined("Policy", {**status, "operator": self.store.owner})
+            status = self._own_status("Policy", status)
             events += [(policy, event) for event in unusable_events(policy, status)]
             if status != policy.status:
                 yield self._status_writer.write_status(policy, status)

@@ -75,7 +75,8 @@ def cluster_status(
     moves: Status = {key: resource.status[key] for key in _MOVE_FIELDS if key in resource.status}
     if result.moves is not None:
         moves = _moves_status(result.moves)
-    standing = standing._replace(moving=_moving_condition(moves.get("moves")))
+    if left := moves.get("moves"):
+        standing = standing._replace(moving=MovingCondition(left["message"], left["reason"]))
     return {
         **{key: resource.status[key] for key in _STATE_FIELDS if key in resource.status},
         **(_state_status(result.state) if result.state else {}),
@@ -134,10 +135,6 @@ def _moves_message(moves: ClusterMoves) -> str:
     elif moves.waiting_for:
         parts.append(f"waiting for: {moves.waiting_for}")
     return "; ".join(parts)
-
-
-def _moving_condition(status: Status | None) -> MovingCondition | None:
-    return MovingCondition(status["message"], status["reason"]) if status else None
 
 
 def policy_status(resource: Resource, rule_errors: Sequence[str], now: datetime) -> Status:
