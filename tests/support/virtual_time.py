@@ -41,14 +41,25 @@ def run_in_virtual_time(work: Callable[[], Awaitable[Any]]) -> Any:
         return runner.run(main())
 
 
-def virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Make a coroutine function a test that runs in such a loop; parameters and fixtures are its own."""
+CoroutineTest = Callable[..., Coroutine[Any, Any, None]]
 
+
+def virtual_time(test: CoroutineTest) -> Callable[..., None]:
+    """Make a test of a coroutine function, which runs in such a loop; parameters and fixtures stay the same."""
+    return _as_test(test, run_in_virtual_time)
+
+
+def real_time(test: CoroutineTest) -> Callable[..., None]:
+    """Make a test of a coroutine function, which runs in a loop with the real time."""
+    return _as_test(test, lambda work: asyncio.run(work()))
+
+
+def _as_test(test: CoroutineTest, run: Callable[[Callable[[], Coroutine[Any, Any, None]]], Any]) -> Callable[..., None]:
     @functools.wraps(test)
-    def run(*args: Any, **kwargs: Any) -> None:
-        run_in_virtual_time(lambda: test(*args, **kwargs))
+    def run_test(*args: Any, **kwargs: Any) -> None:
+        run(lambda: test(*args, **kwargs))
 
-    return run
+    return run_test
 
 
 def loop_time() -> float:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from itertools import pairwise
 from typing import Any, cast
 
 import pytest
 
 from support.kubernetes import resource_bodies
-from support.virtual_time import loop_time, run_in_virtual_time, virtual_time
+from support.virtual_time import loop_time, virtual_time
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import Resource, parse_resource
 from topiarist.kubernetes.cache import Store
@@ -113,25 +114,23 @@ class Copy:
         self.relists += 1
 
 
-def played(work: Callable[[Copy], Awaitable[None]], *names: str) -> None:
-    """Have an informer list these Topics and watch, and play something."""
-
-    async def play() -> None:
-        copy = Copy(Server(*names))
-        await copy.informer.refresh()
-        running = asyncio.create_task(copy.informer.run())
-        await asyncio.sleep(1)
-        await work(copy)
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    run_in_virtual_time(play)
+@asynccontextmanager
+async def copy_of(*names: str) -> AsyncIterator[Copy]:
+    """Have an informer list these Topics and watch."""
+    copy = Copy(Server(*names))
+    await copy.informer.refresh()
+    running = asyncio.create_task(copy.informer.run())
+    await asyncio.sleep(1)
+    yield copy
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
-def test_what_is_listed_and_then_watched_is_there() -> None:
+@virtual_time
+async def test_what_is_listed_and_then_watched_is_there() -> None:
     """New, changed, deleted; one list is enough."""
 
-    async def work(copy: Copy) -> None:
+    async with copy_of("a", "b") as copy:
         server = copy.server
         assert copy.names == ["a", "b"]
         await copy.hears(server.put("c"), server.put("a", partitions=9), server.delete("b"))
@@ -142,13 +141,12 @@ def test_what_is_listed_and_then_watched_is_there() -> None:
         await copy.hears(ApiError(410, "too old"))  # removes nothing again, which ``_remove`` would not take
         assert (copy.names, server.lists) == (["a", "c"], 2)
 
-    played(work, "a", "b")
 
-
-def test_a_watch_that_ends_or_breaks_goes_on_where_it_was() -> None:
+@virtual_time
+async def test_a_watch_that_ends_or_breaks_goes_on_where_it_was() -> None:
     """From the version of the last event or bookmark; nothing is listed."""
 
-    async def work(copy: Copy) -> None:
+    async with copy_of("a") as copy:
         server = copy.server
         event, end = server.put("b"), ApiError(0, "broken")
         version = event["object"]["metadata"]["resourceVersion"]
@@ -158,13 +156,12 @@ def test_a_watch_that_ends_or_breaks_goes_on_where_it_was() -> None:
         await copy.hears(server.delete("a"))
         assert (copy.names, server.lists) == (["b"], 1)
 
-    played(work, "a")
 
-
-def test_a_version_that_the_server_has_forgotten() -> None:
+@virtual_time
+async def test_a_version_that_the_server_has_forgotten() -> None:
     """All is listed again: what was deleted since is removed, also if another of its name is there."""
 
-    async def work(copy: Copy) -> None:
+    async with copy_of("gone", "again", "stays") as copy:
         server, first = copy.server, copy.found["again"]
         for name in ("gone", "again"):
             server.delete(name)
@@ -178,16 +175,15 @@ def test_a_version_that_the_server_has_forgotten() -> None:
         await copy.hears(server.put("later"))
         assert "later" in copy.names
 
-    played(work, "gone", "again", "stays")
 
-
-def test_a_watch_that_cannot_be_opened_is_followed_by_a_list() -> None:
+@virtual_time
+async def test_a_watch_that_cannot_be_opened_is_followed_by_a_list() -> None:
     """While the API server is away, etcd may be restored: versions are set back, and no event shows what has changed.
 
     Nothing is listed if the last list is recent.
     """
 
-    async def work(copy: Copy) -> None:
+    async with copy_of("a", "b") as copy:
         server = copy.server
         await copy.hears(ApiError(0, "no answer"))
         assert server.lists == 1
@@ -200,13 +196,12 @@ def test_a_watch_that_cannot_be_opened_is_followed_by_a_list() -> None:
         await copy.hears(ApiError(0, "no answer"))
         assert server.lists == 2
 
-    played(work, "a", "b")
 
-
-def test_a_list_that_breaks_changes_nothing() -> None:
+@virtual_time
+async def test_a_list_that_breaks_changes_nothing() -> None:
     """Half of the Topics would look as if the other half had been deleted."""
 
-    async def work(copy: Copy) -> None:
+    async with copy_of("a", "b", "c") as copy:
         server = copy.server
         server.delete("a")
         server.list_errors = [ApiError(410, "the continue parameter is too old"), ApiError(503, "no")]
@@ -217,13 +212,13 @@ def test_a_list_that_breaks_changes_nothing() -> None:
         await asyncio.sleep(10)
         assert copy.names == ["b", "c"]
 
-    played(work, "a", "b", "c")
 
-
-def test_an_outage_is_logged_once_and_asked_about_again_and_again(caplog: pytest.LogCaptureFixture) -> None:
+@virtual_time
+async def test_an_outage_is_logged_once_and_asked_about_again_and_again(caplog: pytest.LogCaptureFixture) -> None:
     """With a pause that grows to a few seconds; its end is logged."""
 
-    async def work(copy: Copy) -> None:
+    caplog.set_level(logging.INFO)
+    async with copy_of("a") as copy:
         server = copy.server
         server.list_errors = [ApiError(0, "no answer")] * 100
         await copy.hears(ApiError(0, "no answer"), seconds=RELIST_INTERVAL_S)
@@ -246,11 +241,9 @@ def test_an_outage_is_logged_once_and_asked_about_again_and_again(caplog: pytest
         await copy.hears(ApiError(0, "no answer"), server.bookmark())
         assert len(caplog.records) == 2
 
-    with caplog.at_level(logging.INFO):
-        played(work, "a")
 
-
-def test_a_server_that_is_away_is_asked_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_a_server_that_is_away_is_asked_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pause doubles from one second to five, and is at least what the server asks for; chance takes half of it."""
     shares = list[tuple[float, float]]()
 
@@ -260,7 +253,7 @@ def test_a_server_that_is_away_is_asked_less_often(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr("random.uniform", longest)
 
-    async def work(copy: Copy) -> None:
+    async with copy_of("a") as copy:
         server = copy.server
         for _ in range(6):
             await copy.hears(ApiError(0, "no answer"), seconds=0)
@@ -272,20 +265,17 @@ def test_a_server_that_is_away_is_asked_less_often(monkeypatch: pytest.MonkeyPat
         assert pauses == [2.0, 4.0, 5.0, 5.0, 5.0, 18.0]
         assert {*shares} == {(0.5, 1.0)}
 
-    played(work, "a")
 
-
-def test_a_spec_that_has_not_changed_is_not_read_again() -> None:
+@virtual_time
+async def test_a_spec_that_has_not_changed_is_not_read_again() -> None:
     """Neither for a status nor by a list: what is parsed is the same object."""
 
-    async def work(copy: Copy) -> None:
+    async with copy_of("a") as copy:
         server, first = copy.server, copy.found["a"]
         body = {**server.bodies["a"], "status": {"observedGeneration": 1}}
         await copy.hears({"type": "MODIFIED", "object": body}, ApiError(410, "too old"))
         assert server.lists == 2
         assert copy.found["a"].manifest is first.manifest
-
-    played(work, "a")
 
 
 # Namespaces that are watched one by one: one that is away is told, looked for, and keeps the others from nothing.
@@ -377,21 +367,18 @@ class Watching:
         self.away = away
 
 
-def played_namespaces(
-    server: NamespaceServer, names: tuple[str, ...], work: Callable[[Watching], Awaitable[None]], period: float = PERIOD
-) -> None:
-    """List all, watch, and play something."""
-
-    async def play() -> None:
-        watching = Watching(server, *names, period=period)
-        await watching.informers.refresh()
-        running = asyncio.create_task(watching.informers.run())
-        await work(watching)
-        assert not running.done()
-        running.cancel()
-        await asyncio.gather(running, return_exceptions=True)
-
-    run_in_virtual_time(play)
+@asynccontextmanager
+async def watching_of(
+    server: NamespaceServer, names: tuple[str, ...], period: float = PERIOD
+) -> AsyncIterator[Watching]:
+    """List all and watch."""
+    watching = Watching(server, *names, period=period)
+    await watching.informers.refresh()
+    running = asyncio.create_task(watching.informers.run())
+    yield watching
+    assert not running.done()
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 def topic(namespace: str, name: str = "orders") -> dict[str, Any]:
@@ -399,12 +386,13 @@ def topic(namespace: str, name: str = "orders") -> dict[str, Any]:
     return resource_bodies.body("Topic", name, {"partitions": 3, "replicationFactor": 3}, namespace=namespace)
 
 
-def test_a_namespace_that_goes_is_away_until_it_is_back() -> None:
+@virtual_time
+async def test_a_namespace_that_goes_is_away_until_it_is_back() -> None:
     """The others are served meanwhile; it is looked for more often than it would be looked at."""
     server = NamespaceServer(HOME, TEAM, OTHER)
     server.topics = {TEAM: [topic(TEAM)], OTHER: [topic(OTHER)]}
 
-    async def work(watching: Watching) -> None:
+    async with watching_of(server, (HOME, OTHER, TEAM)) as watching:
         assert watching.away == {}
         assert {*watching.store.topics} == {(OTHER, "orders"), (TEAM, "orders")}
         server.namespaces.remove(TEAM)
@@ -414,42 +402,39 @@ def test_a_namespace_that_goes_is_away_until_it_is_back() -> None:
         assert await watching.later(NAMESPACE_RETRY_INTERVAL_S + 1) == {}
         assert TEAM in watching.store.namespaces
 
-    played_namespaces(server, (HOME, OTHER, TEAM), work)
 
-
-def test_namespaces_that_are_there_are_looked_at_once_a_period() -> None:
+@virtual_time
+async def test_namespaces_that_are_there_are_looked_at_once_a_period() -> None:
     """The requests of a quiet operator do not grow with the time in which it would look for a lost namespace."""
     server = NamespaceServer(HOME, TEAM)
 
-    async def work(watching: Watching) -> None:
+    async with watching_of(server, (HOME, TEAM)) as watching:
         before = server.gets
         await watching.later(10 * PERIOD + 1)
         assert server.gets - before == 10 * 2
 
-    played_namespaces(server, (HOME, TEAM), work)
 
-
-def test_a_namespace_that_comes_later_is_served() -> None:
+@virtual_time
+async def test_a_namespace_that_comes_later_is_served() -> None:
     """One that is not there at the start is listed when it is."""
     server = NamespaceServer(HOME)
     server.topics = {TEAM: [topic(TEAM)]}
 
-    async def work(watching: Watching) -> None:
+    async with watching_of(server, (HOME, TEAM)) as watching:
         assert watching.away == {TEAM: NAMESPACE_NOT_FOUND}
         assert watching.store.topics == {}
         server.namespaces.add(TEAM)
         assert await watching.later() == {}
         assert {*watching.store.topics} == {(TEAM, "orders")}
 
-    played_namespaces(server, (HOME, TEAM), work)
 
-
-def test_rights_are_asked_for_one_namespace_at_a_time() -> None:
+@virtual_time
+async def test_rights_are_asked_for_one_namespace_at_a_time() -> None:
     """At the start, and again of those that are away; what is missing is named."""
     server = NamespaceServer(HOME, TEAM, OTHER)
     server.lacking.add(TEAM)
 
-    async def work(watching: Watching) -> None:
+    async with watching_of(server, (HOME, OTHER, TEAM)) as watching:
         assert watching.away.keys() == {TEAM}
         assert watching.away[TEAM].endswith("may not patch topics.topiarist.dev in namespace team, and 1 more")
         before = server.reviews
@@ -460,8 +445,6 @@ def test_rights_are_asked_for_one_namespace_at_a_time() -> None:
         before = server.reviews
         assert await watching.later() == {}
         assert (server.reviews - before, per_namespace) == (0, 8)
-
-    played_namespaces(server, (HOME, OTHER, TEAM), work)
 
 
 @virtual_time
@@ -482,54 +465,50 @@ async def test_a_right_that_is_lost_later_is_found() -> None:
     assert watching.away == {}
 
 
-def test_a_single_missing_right_is_named_alone() -> None:
+@virtual_time
+async def test_a_single_missing_right_is_named_alone() -> None:
     """The text counts further rights only if there are some."""
     server = NamespaceServer(HOME, TEAM)
     server.lacking_events.add(TEAM)
 
-    async def work(watching: Watching) -> None:
+    async with watching_of(server, (HOME, TEAM)) as watching:
         assert watching.away[TEAM].endswith("may not create events in namespace team")
 
-    played_namespaces(server, (HOME, TEAM), work)
 
-
-def test_topics_of_which_nothing_can_be_seen_are_kept() -> None:
+@virtual_time
+async def test_topics_of_which_nothing_can_be_seen_are_kept() -> None:
     """A lost permission removes no claim; the reason is reported until the permission is back."""
     server = NamespaceServer(HOME, TEAM)
     server.topics = {TEAM: [topic(TEAM)]}
     path = "/apis/topiarist.dev/v1/namespaces/team/topics"
     server.watch_errors[path] = ApiError(403, f"{path} is refused")
 
-    async def work(watching: Watching) -> None:
+    async with watching_of(server, (HOME, TEAM)) as watching:
         assert await watching.later() == {TEAM: f"{path} is refused"}
         assert [*watching.store.topics] == [(TEAM, "orders")]
 
-    played_namespaces(server, (HOME, TEAM), work)
 
-
-def test_an_outage_makes_no_namespace_unavailable() -> None:
+@virtual_time
+async def test_an_outage_makes_no_namespace_unavailable() -> None:
     """A watch that breaks for another reason is not the matter of one namespace."""
     server = NamespaceServer(HOME, TEAM)
     server.watch_errors["/apis/topiarist.dev/v1/namespaces/team/topics"] = ApiError(503, "no")
 
-    async def work(watching: Watching) -> None:
+    async with watching_of(server, (HOME, TEAM)) as watching:
         assert await watching.later() == {}
 
-    played_namespaces(server, (HOME, TEAM), work)
 
-
-def test_the_api_server_may_be_away() -> None:
+@virtual_time
+async def test_the_api_server_may_be_away() -> None:
     """Nothing is known of the namespaces then, and nothing ends."""
     server = NamespaceServer(HOME, TEAM)
 
-    async def work(watching: Watching) -> None:
+    async with watching_of(server, (HOME, TEAM)) as watching:
         server.refused["/api/v1/namespaces/team"] = 503
         assert await watching.later() == {}
         server.refused.clear()
         server.namespaces.remove(TEAM)
         assert await watching.later() == {TEAM: NAMESPACE_NOT_FOUND}
-
-    played_namespaces(server, (HOME, TEAM), work)
 
 
 @pytest.mark.parametrize(
@@ -576,7 +555,8 @@ def namespace_event(kind: str, name: str, **metadata: Any) -> dict[str, Any]:
     return {"type": kind, "object": {"metadata": {"name": name, "resourceVersion": "2000000", **metadata}}}
 
 
-def test_namespaces_are_watched_if_all_are() -> None:
+@virtual_time
+async def test_namespaces_are_watched_if_all_are() -> None:
     """Labels and a deletion in progress are known from the watch, and a namespace that was deleted is forgotten."""
     server = NamespaceServer(HOME)
     server.events["/api/v1/namespaces"] = [
@@ -587,25 +567,22 @@ def test_namespaces_are_watched_if_all_are() -> None:
         namespace_event("DELETED", "gone"),
     ]
 
-    async def work(watching: Watching) -> None:
+    async with watching_of(server, ()) as watching:
         await watching.later(1)
         assert watching.store.namespaces == {TEAM: {"team": "a"}, OTHER: {}}
         assert watching.store.terminating_namespaces == {OTHER}
         assert watching.away == {}
 
-    played_namespaces(server, (), work)
 
-
-def test_a_short_period_is_that_of_namespaces_that_are_away_too() -> None:
+@virtual_time
+async def test_a_short_period_is_that_of_namespaces_that_are_away_too() -> None:
     """A namespace that is away is looked for at least as often as it would be looked at."""
     server = NamespaceServer(HOME)
 
-    async def work(watching: Watching) -> None:
+    async with watching_of(server, (HOME, TEAM), period=5.0) as watching:
         server.namespaces.add(TEAM)
         assert await watching.later(4) == {TEAM: NAMESPACE_NOT_FOUND}
         assert await watching.later(2) == {}
-
-    played_namespaces(server, (HOME, TEAM), work, period=5.0)
 
 
 @pytest.mark.parametrize(
@@ -617,27 +594,25 @@ def test_a_short_period_is_that_of_namespaces_that_are_away_too() -> None:
         "/apis/topiarist.dev/v1/namespaces/shop/policies",
     ],
 )
-def test_a_list_after_a_gap_calls_for_passes(path: str) -> None:
+@virtual_time
+async def test_a_list_after_a_gap_calls_for_passes(path: str) -> None:
     """A gap of any watch may hide a deletion, so everything is reconciled after its list; not after the first one."""
     server = NamespaceServer(HOME)
 
-    async def work(watching: Watching) -> None:
+    async with watching_of(server, ()) as watching:
         await watching.later(1)
         assert watching.relists == 0
-
-    played_namespaces(server, (), work)
     server.watch_errors[path] = ApiError(410, "too old")
 
-    async def gap(watching: Watching) -> None:
+    async with watching_of(server, ()) as watching:
         await watching.later(0.01)
         server.watch_errors.clear()
         await watching.later(5)
         assert watching.relists == 1
 
-    played_namespaces(server, (), gap)
 
-
-def test_a_namespace_that_is_being_deleted_is_known() -> None:
+@virtual_time
+async def test_a_namespace_that_is_being_deleted_is_known() -> None:
     """Its Topics delete no topic; this is read with its labels once a period."""
     server = NamespaceServer(HOME, TEAM)
     read = server.get
@@ -648,14 +623,12 @@ def test_a_namespace_that_is_being_deleted_is_known() -> None:
             found["metadata"]["deletionTimestamp"] = "2026-02-01T00:00:00Z"
         return found
 
-    async def work(watching: Watching) -> None:
+    async with watching_of(server, (HOME, TEAM)) as watching:
         assert watching.store.terminating_namespaces == set()
         server.get = get  # type: ignore[method-assign]
         await watching.later()
         assert watching.store.terminating_namespaces == {TEAM}
         assert watching.store.namespaces == {HOME: {"name": HOME}, TEAM: {"name": TEAM}}
-
-    played_namespaces(server, (HOME, TEAM), work)
 
 
 def cluster_event(kind: str | None, name: str = "prod", version: int = 1_000_001, **spec: Any) -> dict[str, Any]:
@@ -664,11 +637,12 @@ def cluster_event(kind: str | None, name: str = "prod", version: int = 1_000_001
     return {"type": kind, "object": body}
 
 
-def test_clusters_come_from_kopf_and_are_listed_again() -> None:
+@virtual_time
+async def test_clusters_come_from_kopf_and_are_listed_again() -> None:
     """kopf's watch adds, changes and removes Clusters; it misses the deletion in a gap, which the next list shows."""
     server = NamespaceServer(HOME)
 
-    async def work(watching: Watching) -> None:
+    async with watching_of(server, ()) as watching:
         found, clusters = watching.informers.clusters, watching.store.clusters
         for kind in (None, "ADDED", "MODIFIED"):
             found.handle(cluster_event(kind, str(kind)))
@@ -683,14 +657,13 @@ def test_clusters_come_from_kopf_and_are_listed_again() -> None:
         await watching.later()
         assert [*clusters] == ["prod"]
 
-    played_namespaces(server, (), work)
 
-
-def test_clusters_are_listed_anew_with_the_policies() -> None:
+@virtual_time
+async def test_clusters_are_listed_anew_with_the_policies() -> None:
     """A watch that failed shows an outage: a list that is older than an event of kopf then replaces what is known."""
     server, policies = NamespaceServer(HOME), CLUSTERS.replace("clusters", "policies")
 
-    async def work(watching: Watching) -> None:
+    async with watching_of(server, ()) as watching:
         server.watch_errors[policies] = ApiError(410, "too old")
         watching.informers.clusters.handle(cluster_event("ADDED", version=2_000_000))
         server.clusters = [cluster_event(None, version=900_000)["object"]]
@@ -700,5 +673,3 @@ def test_clusters_are_listed_anew_with_the_policies() -> None:
         server.watch_errors[policies] = ApiError(0, "no answer")
         await watching.later(RELIST_INTERVAL_S + 12)
         assert watching.store.clusters["prod"].resource_version == 900_000
-
-    played_namespaces(server, (), work)
