@@ -41,12 +41,7 @@ from topiarist.kubernetes.api.resources import (
 from topiarist.kubernetes.cache import Candidate, Store, select_candidates
 from topiarist.kubernetes.identity import ClusterIdentities, known_records_id
 from topiarist.kubernetes.moves import MoveTracker
-from topiarist.kubernetes.reconciler import (
-    PlanCache,
-    ReconcileRequest,
-    ReconcileResult,
-    reconcile_cluster,
-)
+from topiarist.kubernetes.reconciler import PlanCache, ReconcileRequest, ReconcileResult, reconcile_cluster
 from topiarist.model.access import Access, KafkaAccess, Via, ZooKeeperAccess
 from topiarist.model.credentials import SecretKeyRef, SecretReference
 from topiarist.model.plan import Issue, Plan, TopicPlan

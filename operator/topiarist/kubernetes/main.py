@@ -84,11 +84,7 @@ class Probes:
         """
         app = web.Application()
         app.add_routes(
-            [
-                web.get("/healthz", self._healthz),
-                web.get("/readyz", self._readyz),
-                web.get("/metrics", self._metrics),
-            ]
+            [web.get("/healthz", self._healthz), web.get("/readyz", self._readyz), web.get("/metrics", self._metrics)]
         )
         self._runner = web.AppRunner(app, access_log=None)
         await self._runner.setup()

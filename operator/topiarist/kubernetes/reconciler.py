@@ -58,11 +58,7 @@ from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.model.tenancy import DriftPolicy
 from topiarist.planning.moves.leaders import may_elect_leaders
 from topiarist.ports import MoveOptions, PartitionInspector, ProgressSource, Throttle, UsageReader, WriteControl
-from topiarist.reconcile import (
-    apply_plan,
-    plan_cluster,
-    require_cluster_id,
-)
+from topiarist.reconcile import apply_plan, plan_cluster, require_cluster_id
 from topiarist.text import format_count
 
 

@@ -269,10 +269,7 @@ def test_a_deletion_takes_allow_deletion() -> None:
     (found,) = left(home, absent(**notes(allow_risk="DataLoss")), ours()).topics
     assert not found.changes
     (refusal,) = found.refusals
-    assert (refusal.reason, refusal.hint) == (
-        Reason.DATA_LOSS,
-        "allowDeletion: true in the Cluster allows it",
-    )
+    assert (refusal.reason, refusal.hint) == (Reason.DATA_LOSS, "allowDeletion: true in the Cluster allows it")
 
 
 @pytest.mark.parametrize(("allowed", "held"), [(False, {}), (True, {"orders": "its namespace is being deleted"})])
@@ -372,11 +369,7 @@ SOME_DIGEST = "sha256:0123456789abcdef"
             "True",
             'topiarist.dev/paused: found "True", wanted "true" or "false": it counts as a pause',
         ),
-        (
-            "topiarist.dev/paused",
-            "",
-            'topiarist.dev/paused: found "", wanted "true" or "false": it counts as a pause',
-        ),
+        ("topiarist.dev/paused", "", 'topiarist.dev/paused: found "", wanted "true" or "false": it counts as a pause'),
         ("topiarist.dev/retain", "yes", 'topiarist.dev/retain: found "yes", wanted "true" or "false"'),
         ("topiarist.dev/pasued", "true", "topiarist.dev/pasued is not known on a Topic: did you mean paused?"),
         ("topiarist.dev/x", "true", "topiarist.dev/x is not known on a Topic"),

@@ -99,10 +99,7 @@ def test_an_empty_list_allows_nobody() -> None:
         ),
         (selecting(matchExpressions=[{"key": "tier", "operator": "Exists"}]), {"pay"}),
         (selecting(matchExpressions=[{"key": "team", "operator": "DoesNotExist"}]), {"shop", STRANGE}),
-        (
-            selecting(matchLabels={"team": "pay"}, matchExpressions=[{"key": "tier", "operator": "DoesNotExist"}]),
-            set(),
-        ),
+        (selecting(matchLabels={"team": "pay"}, matchExpressions=[{"key": "tier", "operator": "DoesNotExist"}]), set()),
         ([*selecting(matchLabels={"team": "pay"}), {"namespaces": {"from": "Same"}}], {"pay", "shop"}),
     ],
 )

@@ -15,14 +15,7 @@ from support.kubernetes.definitions import read_definition
 from support.virtual_time import virtual_time
 from topiarist.kubernetes import definitions as module
 from topiarist.kubernetes.api.client import KubernetesClient
-from topiarist.kubernetes.definitions import (
-    Definition,
-    Definitions,
-    Schema,
-    describe_missing,
-    parse_definition,
-    prune,
-)
+from topiarist.kubernetes.definitions import Definition, Definitions, Schema, describe_missing, parse_definition, prune
 
 OLD = json.loads((ROOT / "tests" / "integration" / "files-of-0.1.0" / "definitions.json").read_text())
 NAMES = {"Topic": "topics.topiarist.dev", "Cluster": "clusters.topiarist.dev", "Policy": "policies.topiarist.dev"}

@@ -345,10 +345,7 @@ def test_topics_that_no_pass_looks_at_are_counted() -> None:
     for topics, unknown, unreadable in (([*lost, broken], 2, 1), ([], 0, 0)):
         metrics.set_unassigned_topics(topics)
         metrics.remove_cluster("prod")
-        assert figures(metrics, "topiarist_topics") == {
-            ("", "UnknownCluster"): unknown,
-            ("", "Unreadable"): unreadable,
-        }
+        assert figures(metrics, "topiarist_topics") == {("", "UnknownCluster"): unknown, ("", "Unreadable"): unreadable}
 
 
 def test_requests_to_the_api_server_are_counted() -> None:

@@ -528,12 +528,7 @@ def test_what_is_written_is_not_asked_about_in_the_same_pass() -> None:
 class Losing(MemoryCluster):
     """Its session ends behind the first topic."""
 
-    def apply(
-        self,
-        plan: Plan,
-        stop: Callable[[], bool],
-        control: WriteControl = NO_CONTROL,
-    ) -> Iterator[Outcome]:
+    def apply(self, plan: Plan, stop: Callable[[], bool], control: WriteControl = NO_CONTROL) -> Iterator[Outcome]:
         yield next(iter(super().apply(plan, stop, control)))
         raise TopiaristError(Reason.SESSION_LOST, "the session has ended")
 
@@ -558,12 +553,7 @@ class Answering(MemoryCluster):
         super().__init__(states.cluster(*topics))
         self.outcome = outcome
 
-    def apply(
-        self,
-        plan: Plan,
-        stop: Callable[[], bool],
-        control: WriteControl = NO_CONTROL,
-    ) -> Iterator[Outcome]:
+    def apply(self, plan: Plan, stop: Callable[[], bool], control: WriteControl = NO_CONTROL) -> Iterator[Outcome]:
         for topic in plan.actionable_topics():
             yield self.outcome._replace(topic=topic.topic)
 
@@ -926,9 +916,7 @@ def test_leaders_are_compared_in_every_pass() -> None:
     port.elected = True
     cache = PlanCache()
     request = make_request(
-        resource_bodies.cluster(moves={"allow": ["Leaders"]}),
-        resource_bodies.topic("orders"),
-        plan_cache=cache,
+        resource_bodies.cluster(moves={"allow": ["Leaders"]}), resource_bodies.topic("orders"), plan_cache=cache
     )
     (quiet,) = reconcile_cluster(port, request, lambda: False).topic_results
     assert (quiet.state, quiet.plan) == (SyncState.SYNCED, None)

@@ -226,12 +226,7 @@ class KubernetesClient:
             code = "<error>"
             try:
                 async with self._session.request(
-                    method,
-                    path,
-                    json=body,
-                    params=params,
-                    headers=self._headers(content_type),
-                    timeout=REQUEST_TIMEOUT,
+                    method, path, json=body, params=params, headers=self._headers(content_type), timeout=REQUEST_TIMEOUT
                 ) as answer:
                     code = str(answer.status)
                     if not answer.ok:

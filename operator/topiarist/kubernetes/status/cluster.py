@@ -49,10 +49,7 @@ _MAX_DELETIONS = 1000
 
 
 def cluster_status(
-    resource: Resource,
-    result: ReconcileResult,
-    now: datetime,
-    alarms: Mapping[str, str] = {},
+    resource: Resource, result: ReconcileResult, now: datetime, alarms: Mapping[str, str] = {}
 ) -> Status:
     """Return the status of a Cluster after a reconciliation.
 

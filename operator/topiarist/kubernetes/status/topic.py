@@ -97,11 +97,7 @@ def common_status(
 
 
 def build_conditions(
-    ready_condition: ReadyCondition,
-    generation: int,
-    old: Iterable[Condition],
-    now: str,
-    alarms: Mapping[str, str] = {},
+    ready_condition: ReadyCondition, generation: int, old: Iterable[Condition], now: str, alarms: Mapping[str, str] = {}
 ) -> Sequence[Condition]:
     """Return the conditions of a resource.
 

@@ -200,11 +200,7 @@ def topic_events(cluster: str, previous: Mapping[str, Any], result: TopicResult)
         yield Event(_DRIFT_CORRECTED, f"{cluster}: as asked again")
     for refusal in result.refusals:
         if not refusal.reason.retryable and not _is_reported(refusal, previous.get("refusals", ())):
-            yield Event(
-                _event_reason(refusal.reason.value),
-                f"{cluster}: {format_issue(refusal)}",
-                warning=True,
-            )
+            yield Event(_event_reason(refusal.reason.value), f"{cluster}: {format_issue(refusal)}", warning=True)
 
 
 def _move_events(cluster: str, previous: Mapping[str, Any], result: TopicResult) -> Iterator[Event]:
@@ -294,10 +290,7 @@ class StatusWriter:
     """
 
     def __init__(
-        self,
-        api: KubernetesClient,
-        on_written: Callable[[Resource], None],
-        on_refused: Callable[[Resource], None],
+        self, api: KubernetesClient, on_written: Callable[[Resource], None], on_refused: Callable[[Resource], None]
     ) -> None:
         self._api = api
         self._on_written = on_written
