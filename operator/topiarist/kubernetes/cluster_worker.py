@@ -230,6 +230,8 @@ class ClusterWorker:
 
         def work() -> ReconcileResult:
             candidates = select_candidates(spec, home.namespace, unranked, labels, unreadable)
+            cluster = self._session.cluster(spec, secrets, known_records_id(home))
+            throttle = ControllerThrottle(cluster, self._stop)
             request = ReconcileRequest(
                 home,
                 spec,
@@ -240,11 +242,12 @@ class ClusterWorker:
                 blocked_deletions=blocked,
                 policy_filter=self._policy_cache.build_filter(policies, broken_policies, spec, candidates),
                 limits=build_limits(policies, spec, candidates),
+                open_usage_reader=lambda: self._session.open_usage_reader(spec, secrets),
                 plan_cache=self._plan_cache,
                 move_tracker=self._move_tracker,
                 read_topic=lambda resource: self._read_topic(resource, loop),
             )
-            return self._reconcile_blocking(request, secrets)
+            return reconcile_cluster(cluster, request, lambda: self._stop() or throttle.is_throttled_too_long, throttle)
 
         try:
             cluster_id = await self._run_in_thread(lambda: self._open_session(spec, secrets, home))
@@ -287,13 +290,6 @@ class ClusterWorker:
         """Open the session in the worker's thread if none is open; return the id of its Kafka cluster."""
         self._session.cluster(spec, secrets, known_records_id(home))
         return self._session.cluster_id
-
-    def _reconcile_blocking(self, request: ReconcileRequest, secrets: SecretValues) -> ReconcileResult:
-        """Run the reconciliation in the worker's thread."""
-        cluster = self._session.cluster(request.cluster, secrets, known_records_id(request.cluster_resource))
-        throttle = ControllerThrottle(cluster, self._stop)
-        request = replace(request, open_usage_reader=lambda: self._session.open_usage_reader(request.cluster, secrets))
-        return reconcile_cluster(cluster, request, lambda: self._stop() or throttle.is_throttled_too_long, throttle)
 
     def _shared_topics(self, home: Resource) -> Mapping[str, str]:
         """Return the topics that a Topic of another Cluster with this Kafka cluster declares, each with the reason."""

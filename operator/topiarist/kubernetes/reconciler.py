@@ -332,26 +332,20 @@ def _find_cluster_moves(
     outcomes: Mapping[str, Outcome],
 ) -> ClusterMoves:
     """Return the moves that are left after the plan of ``report`` was applied to ``state``."""
-    batch, in_flight = state.batch, find_moves_in_flight(state)
-    waiting = find_moves_waiting(report.plan.topics, outcomes, in_flight) if report.error is None else ()
+    batch, sent = state.batch, next((each for each in progress if each.copying), None)
+    in_flight = sent.copying if sent else find_moves_in_flight(state)
+    has_all_outcomes = sent is not None or report.error is None
+    waiting = find_moves_waiting(report.plan.topics, outcomes, in_flight) if has_all_outcomes else ()
     found = ClusterMoves(
+        waiting,
+        in_flight,
         moved=request.move_tracker.count_moved(state),
         draining=count_drained_replicas(state.topics.values(), request.cluster.drain_brokers),
     )
-    if sent := next((each for each in progress if each.copying), None):
-        left = find_moves_waiting(report.plan.topics, outcomes, sent.copying)
-        return replace(
-            found, waiting=left, in_flight=sent.copying, batch=sent.batch, batches=sent.batches, is_sent=True
-        )
+    if sent:
+        return replace(found, batch=sent.batch, batches=sent.batches, is_sent=True)
     if batch and in_flight:
-        return replace(
-            found,
-            waiting=waiting,
-            in_flight=in_flight,
-            batch=batch.batch,
-            batches=batch.batches,
-            sent_at_ms=state.batch_at_ms,
-        )
+        return replace(found, batch=batch.batch, batches=batch.batches, sent_at_ms=state.batch_at_ms)
     # ``apply_plan`` puts the throttles of the operator's own batch back, unless nothing may be written.
     is_ended = (
         report.error is None
@@ -361,7 +355,6 @@ def _find_cluster_moves(
     )
     return replace(
         found,
-        waiting=waiting,
         waiting_for=describe_other_request(state) if waiting else "",
         throttle_left=bool(batch and batch.throttles and state.requested_at_ms is None and not is_ended),
     )

@@ -26,13 +26,11 @@ from topiarist.text import format_count
 
 # Conditions of a resource, in the form that ``kubectl wait`` and kstatus read.
 #
-# ``topic_status`` and ``cluster_status`` build a ``ReadyCondition``; ``build_conditions`` turns it into the list.
+# ``topic_status`` and ``cluster_status`` build a ``ReadyCondition``; ``common_status`` turns it into the list.
 # ``Ready``: the resource is as specified. ``Reconciling``: work is in progress and needs no user. ``Stalled``: the user
 # has to act. ``DriftDetected``: the cluster has external changes. All four are always present. ``Moving``: replicas are
 # moved; present from the first move on. ``lastTransitionTime`` is kept while the status is the same, so a
 # reconciliation without changes yields equal conditions.
-
-Condition = Mapping[str, Any]
 
 NAMESPACE_UNAVAILABLE = "NamespaceAway"
 """The condition of a Cluster, and its reason, while a watched namespace is unavailable."""
@@ -80,46 +78,16 @@ def common_status(
 ) -> Mapping[str, Any]:
     """Return the fields that every status has: observed generation, conditions, annotation errors.
 
-    ``now`` is an RFC 3339 time. ``alarms`` maps further conditions, which are True, to their messages.
-    ``annotations`` is left out if there are no annotation errors.
+    ``now`` is an RFC 3339 time. ``alarms`` maps further conditions to their messages; each is present only while it is
+    True. ``annotations`` is left out if there are no annotation errors.
     """
-    generation, old = resource.generation, resource.status.get("conditions", ())
-    wrong = annotation_errors(resource)
+    generation, wrong = resource.generation, annotation_errors(resource)
     if wrong:
         more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
         # Prepend the error: a message may end with a command that the user copies.
         ready_condition = ready_condition._replace(message=f"annotation {wrong[0]}{more}. {ready_condition.message}")
-    status = {
-        "observedGeneration": generation,
-        "conditions": build_conditions(ready_condition, generation, old, now, alarms),
-    }
-    return {**status, "annotations": wrong} if wrong else status
-
-
-def build_conditions(
-    ready_condition: ReadyCondition, generation: int, old: Iterable[Condition], now: str, alarms: Mapping[str, str] = {}
-) -> Sequence[Condition]:
-    """Return the conditions of a resource.
-
-    ``old`` are its present conditions, ``now`` is an RFC 3339 time. ``alarms`` maps further conditions to
-    their messages; each is present only while it is True. ``Moving`` stays after the last move, as False, so that users
-    can wait for it.
-    """
-    known = {condition.get("type"): condition for condition in old}
-    message, reason = truncate_message(ready_condition.message), ready_condition.reason
-    drift, drift_reason = ready_condition.drift, Reason.DRIFT_DETECTED.value if ready_condition.drift else reason
-    values = [
-        ("Ready", "Unknown" if ready_condition.ready is None else str(ready_condition.ready), reason, message),
-        ("Reconciling", str(ready_condition.reconciling), reason, message),
-        ("Stalled", str(ready_condition.stalled), reason, message),
-        ("DriftDetected", str(bool(drift)), drift_reason, truncate_message(drift)),
-    ]
-    if moving := ready_condition.moving:
-        values.append((MOVING, "True", moving.reason, truncate_message(moving.message)))
-    elif MOVING in known:
-        values.append((MOVING, "False", reason, ""))
-    values += [(name, "True", name, truncate_message(words)) for name, words in alarms.items()]
-    return [
+    known = {condition.get("type"): condition for condition in resource.status.get("conditions", ())}
+    conditions = [
         {
             "type": name,
             "status": status,
@@ -128,10 +96,31 @@ def build_conditions(
             if name in known and known[name].get("status") == status
             else now,
             "reason": reason,
-            "message": words if name == "Ready" or status == "True" else "",
+            "message": truncate_message(words) if name == "Ready" or status == "True" else "",
         }
-        for name, status, reason, words in values
+        for name, status, reason, words in _condition_values(ready_condition, alarms, had_moves=MOVING in known)
     ]
+    status = {"observedGeneration": generation, "conditions": conditions}
+    return {**status, "annotations": wrong} if wrong else status
+
+
+def _condition_values(
+    ready_condition: ReadyCondition, alarms: Mapping[str, str], *, had_moves: bool
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield type, status, reason and message of each condition.
+
+    ``Moving`` stays after the last move, as False, so that users can wait for it.
+    """
+    message, reason, drift = ready_condition.message, ready_condition.reason, ready_condition.drift
+    yield "Ready", "Unknown" if ready_condition.ready is None else str(ready_condition.ready), reason, message
+    yield "Reconciling", str(ready_condition.reconciling), reason, message
+    yield "Stalled", str(ready_condition.stalled), reason, message
+    yield "DriftDetected", str(bool(drift)), Reason.DRIFT_DETECTED.value if drift else reason, drift
+    if moving := ready_condition.moving:
+        yield MOVING, "True", moving.reason, moving.message
+    elif had_moves:
+        yield MOVING, "False", reason, ""
+    yield from ((name, "True", name, words) for name, words in alarms.items())
 
 
 def truncate_message(text: str) -> str:

@@ -31,7 +31,6 @@ from topiarist.kubernetes.status.topic import (
     MovingCondition,
     ReadyCondition,
     applied_clusters,
-    build_conditions,
     common_status,
     invalid_condition,
     topic_status,
@@ -50,7 +49,8 @@ PRESENT, BEFORE = "2026-02-01T12:00:00Z", "2026-01-01T12:00:00Z"
 
 def built(ready: ReadyCondition, *old: dict[str, Any], alarms: dict[str, str] | None = None) -> dict[str, Any]:
     """Return the conditions by type, each as status, reason and message."""
-    found = build_conditions(ready, 7, old, PRESENT, alarms or {})
+    topic = resource_bodies.topic("orders", status={"conditions": old}, meta={"generation": 7})
+    found = common_status(topic, ready, PRESENT, alarms or {})["conditions"]
     assert {each["observedGeneration"] for each in found} == {7}
     return {each["type"]: (each["status"], each["reason"], each["message"]) for each in found}
 
@@ -106,8 +106,9 @@ def test_the_time_of_a_transition_is_that_of_the_status() -> None:
     """A condition keeps its time while its status is the same, whatever its reason and message are."""
     same = {"type": "Ready", "status": "True", "lastTransitionTime": BEFORE, "reason": "Other", "message": "x"}
     other = {"type": "Stalled", "status": "True", "lastTransitionTime": BEFORE}
-    found = build_conditions(ReadyCondition(True, "Synced", "well"), 1, [same, other], PRESENT)
-    times = {each["type"]: each["lastTransitionTime"] for each in found}
+    topic = resource_bodies.topic("orders", status={"conditions": [same, other]})
+    found = common_status(topic, ReadyCondition(True, "Synced", "well"), PRESENT)
+    times = {each["type"]: each["lastTransitionTime"] for each in found["conditions"]}
     assert times == {"Ready": BEFORE, "Reconciling": PRESENT, "Stalled": PRESENT, "DriftDetected": PRESENT}
 
 
@@ -878,12 +879,13 @@ def test_what_nobody_has_looked_at_is_waited_for() -> None:
 
 def test_one_word_for_whatever_conditions_there_are() -> None:
     """For any set of conditions exactly one Flux expression is true, and Argo CD agrees."""
+    topic = resource_bodies.topic("orders")
     for ready, switches in product((True, False, None), product((True, False), repeat=5)):
         reconciling, stalled, drifted, deleting, newer = switches
         standing = ReadyCondition(
             ready, "Why", "words", reconciling=reconciling, stalled=stalled, drift="words" * drifted
         )
-        status = {"observedGeneration": 1, "conditions": build_conditions(standing, 1, (), START)}
+        status = common_status(topic, standing, START)
         metadata = {"generation": 2 if newer else 1} | ({"deletionTimestamp": START} if deleting else {})
         found = {"metadata": metadata, "status": status}
         assert outcomes(found) == {MEANS[health(found)[0]]}, standing
