@@ -363,6 +363,13 @@ class Store:
         if cluster.namespace == self.operator_namespace and cluster.name in self.clusters:
             self._enqueue_all({cluster.name})
 
+    def may_declare(self, topic: Resource, cluster: ClusterSpec) -> bool:
+        """Return whether the namespace of a Topic may declare its topic on a Cluster of the operator's namespace."""
+        home, labels = self.operator_namespace, self.namespaces
+        return may_declare(
+            cluster.allowed_topics, topic.namespace, topic.topic_name, cluster_namespace=home, namespaces=labels
+        )
+
     def topic_keys(self, name: str) -> Iterator[ResourceKey]:
         """Yield the keys of the Topics that target a cluster, readable or not."""
         return (topic.key for topic in self._topics_targeting(name))

@@ -20,7 +20,7 @@ from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource, resource_path
-from topiarist.kubernetes.cache import UNASSIGNED, ResourceId, ResourceKey, Store, may_declare
+from topiarist.kubernetes.cache import UNASSIGNED, ResourceId, ResourceKey, Store
 from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker, PolicyCache, errors_of_policy
 from topiarist.kubernetes.definitions import Definition, describe_missing, prune
 from topiarist.kubernetes.identity import ClusterIdentities
@@ -230,13 +230,7 @@ class Manager:
         return (
             topic.manifest is None
             or (result is not None and bool(result.candidate.refusals))
-            or not may_declare(
-                spec.allowed_topics,
-                topic.namespace,
-                topic.topic_name,
-                cluster_namespace=self.store.operator_namespace,
-                namespaces=self.store.namespaces,
-            )
+            or not self.store.may_declare(topic, spec)
         )
 
     def _start_loop(self, name: str, loop: WorkLoop, worker: ClusterWorker | None = None) -> None:
