@@ -12,7 +12,7 @@ import pytest
 
 from integration.write_fixtures import connect_cluster
 from support.kubernetes import resource_bodies
-from support.kubernetes.status_schema import validate_status
+from support.kubernetes.schemas import validate_status
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from support.checkout import ROOT
-from support.kubernetes.definitions import read_definition
+from support.kubernetes.schemas import read_definition
 from support.virtual_time import virtual_time
 from topiarist.kubernetes import definitions as module
 from topiarist.kubernetes.api.client import KubernetesClient

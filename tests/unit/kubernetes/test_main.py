@@ -32,7 +32,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from support.checkout import ROOT
 from support.kubernetes import resource_bodies
-from support.kubernetes.definitions import read_definition
+from support.kubernetes.schemas import read_definition
 from support.virtual_time import real_time
 from support.waiting import wait_until
 from topiarist.cli.commands.operator import command

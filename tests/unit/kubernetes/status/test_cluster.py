@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from support import states
 from support.kubernetes import resource_bodies
-from support.kubernetes.status_schema import validate_status
+from support.kubernetes.schemas import validate_status
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import Resource, parse_resource
 from topiarist.kubernetes.approval import Deletion

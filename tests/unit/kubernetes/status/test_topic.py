@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from support import states
 from support.checkout import ROOT
 from support.kubernetes import resource_bodies
-from support.kubernetes.status_schema import validate_status
+from support.kubernetes.schemas import validate_status
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired import parse
 from topiarist.desired.merge import merge
