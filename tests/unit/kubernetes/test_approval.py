@@ -12,6 +12,18 @@ from msgspec.structs import replace
 
 from support import builders, states
 from support.kubernetes import resource_bodies
+from support.kubernetes.passes import (
+    DELETING_META,
+    LATER,
+    NOW,
+    make_request,
+    make_result,
+    owned_topic,
+    reconcile_topics,
+    refusal_reasons,
+    spec_of,
+    with_approval,
+)
 from support.plans import DATA_LOSS_RISK
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired.merge import merge
@@ -57,15 +69,6 @@ from topiarist.model.plan import (
 from topiarist.model.run_options import RunOptions
 from topiarist.model.state import NO_MEMORY, ClusterState, OperatorMemory, OwnershipRecord, TopicState, WriteBlock
 from topiarist.planning.planner import make_plan
-from unit.kubernetes.reconcile_requests import (
-    DELETING_META,
-    make_request,
-    owned_topic,
-    reconcile_topics,
-    refusal_reasons,
-    with_approval,
-)
-from unit.kubernetes.topic_results import LATER, NOW, make_result, spec_of
 
 OWNER = "k8s/shop/topiarist"
 LONG, SHORT = "604800000", "3600000"

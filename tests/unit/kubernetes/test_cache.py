@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from support import states
 from support.kubernetes import resource_bodies
+from support.kubernetes.passes import LONG, OWNER, SHORT, make_request, owned_topic, spec_of, with_approval
 from support.kubernetes.schemas import validate_status
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired import parse
@@ -25,8 +26,6 @@ from topiarist.kubernetes.identity import known_records_id
 from topiarist.kubernetes.reconciler import reconcile_cluster
 from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord, TopicState
 from topiarist.schema import load
-from unit.kubernetes.reconcile_requests import LONG, OWNER, SHORT, make_request, owned_topic, with_approval
-from unit.kubernetes.topic_results import spec_of
 
 # Claims on topics of a cluster: namespaces by name and label, name patterns, and the older of two claims.
 

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 
 from support import states
 from support.kubernetes import resource_bodies
+from support.kubernetes.passes import spec_of
 from topiarist.adapters import cel
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired import parse
@@ -52,7 +53,6 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord
 from topiarist.planning.planner import make_plan
-from unit.kubernetes.topic_results import spec_of
 
 # The policies of the operator: compiled once, and never passed by because they are broken.
 

@@ -15,6 +15,7 @@ from prometheus_client import generate_latest
 
 from support import states
 from support.kubernetes import resource_bodies
+from support.kubernetes.passes import make_result
 from support.virtual_time import run_in_virtual_time, virtual_time
 from support.waiting import wait_until
 from topiarist.errors import Reason, TopiaristError
@@ -34,7 +35,6 @@ from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, TopicPlan
 from topiarist.model.spec import ClusterSpec
 from topiarist.output.change_details import describe_changes
-from unit.kubernetes.topic_results import make_result
 
 
 class Server:

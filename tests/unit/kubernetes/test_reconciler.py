@@ -13,6 +13,18 @@ from msgspec.structs import replace
 
 from support import states
 from support.kubernetes import resource_bodies
+from support.kubernetes.passes import (
+    DELETING_META,
+    LONG,
+    OWNER,
+    SHORT,
+    approval_command,
+    make_request,
+    owned_topic,
+    reconcile_topics,
+    refusal_reasons,
+    with_approval,
+)
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.desired import parse
@@ -45,18 +57,6 @@ from topiarist.model.state import (
 from topiarist.model.usage import Evidence, GroupType, TopicSample, UsageRead
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl, WriteGuard, write_all
 from topiarist.usage.samples import TopicGroup, add_groups
-from unit.kubernetes.reconcile_requests import (
-    DELETING_META,
-    LONG,
-    OWNER,
-    SHORT,
-    approval_command,
-    make_request,
-    owned_topic,
-    reconcile_topics,
-    refusal_reasons,
-    with_approval,
-)
 
 
 def test_what_is_declared_is_made_and_then_in_step() -> None:

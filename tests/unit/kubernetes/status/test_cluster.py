@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from support import states
 from support.kubernetes import resource_bodies
+from support.kubernetes.passes import make_result
 from support.kubernetes.schemas import validate_status
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import Resource, parse_resource
@@ -21,7 +22,6 @@ from topiarist.kubernetes.status.cluster import cluster_status, policy_status
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import Issue
 from topiarist.model.state import WriteBlock
-from unit.kubernetes.topic_results import make_result
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 AWAY = TopiaristError(Reason.UNREACHABLE, "no answer")

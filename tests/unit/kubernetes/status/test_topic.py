@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from support import states
 from support.checkout import ROOT
 from support.kubernetes import resource_bodies
+from support.kubernetes.passes import LATER, NOW, make_result
 from support.kubernetes.schemas import validate_status
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired import parse
@@ -40,7 +41,6 @@ from topiarist.kubernetes.status.writer import Event, topic_events
 from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem, CreateTopic, Issue, TopicPlan, UpdateConfig
 from topiarist.model.state import OperatorMemory, OwnershipRecord
 from topiarist.schema import load
-from unit.kubernetes.topic_results import LATER, NOW, make_result
 
 # Conditions of a resource: each value, each reason, and the time of the last transition.
 

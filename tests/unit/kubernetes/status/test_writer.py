@@ -14,6 +14,7 @@ from prometheus_client import generate_latest
 
 from support import states
 from support.kubernetes import resource_bodies
+from support.kubernetes.passes import NOW, make_result, spec_of
 from support.virtual_time import virtual_time
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired.merge import merge
@@ -42,7 +43,6 @@ from topiarist.kubernetes.status.writer import (
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import CreateTopic, Issue, TopicPlan
 from topiarist.model.state import ClusterState, OwnershipRecord, WriteBlock
-from unit.kubernetes.topic_results import NOW, make_result, spec_of
 
 # Finalizers of Topics: which Topics carry topiarist's finalizer, and for how long.
 
