@@ -13,7 +13,7 @@ import jsonschema
 from cel_expr_python import cel
 from cel_expr_python.ext import ext_strings
 
-from support.kubernetes.definitions import read_definition
+from support.kubernetes.schemas import read_definition
 
 Schema = Mapping[str, Any]
 Body = dict[str, Any]

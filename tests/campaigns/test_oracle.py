@@ -96,7 +96,7 @@ def test_without_the_check_of_the_view_an_old_view_deletes_a_topic() -> None:
 def test_a_pass_that_fails_is_a_crash() -> None:
     """The work loop survives an unexpected exception and logs it; the campaign counts it."""
     reference = run_reference(WORKLOADS[0])
-    with patch.object(reconciler, "make_plan", side_effect=ZeroDivisionError):
+    with patch.object(reconciler, "plan_cluster", side_effect=ZeroDivisionError):
         (case, *_) = enumerate_cases(WORKLOADS[0], reference)
         alarms = run_case(case._replace(pattern=Pattern.LAGGING, position=1, begin=1, end=1), reference)
     assert "crash: ZeroDivisionError()" in alarms

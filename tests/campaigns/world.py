@@ -22,12 +22,12 @@ from campaigns.interruptions import Fault, Interruptions
 from campaigns.kafka_clusters import KafkaClusters
 from support.virtual_time import VirtualTimeLoop
 from topiarist.kubernetes import cluster_worker, work_loop
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import Resource, collection_path
 from topiarist.kubernetes.informer import Informers
 from topiarist.kubernetes.manager import Manager
-from topiarist.kubernetes.status.events import Event
+from topiarist.kubernetes.status.writer import Event
 from topiarist.schema import load
 
 OWNER = "k8s/test/shop/topiarist"
@@ -80,13 +80,13 @@ class RunningOperator:
         self._view = view
         self.api = MemoryApiClient(world.server, view, world.interruptions)
         self.manager = Manager(self.api, HOME, "", PERIOD_S, self._record_event)  # type: ignore[arg-type]
-        self.manager.set_owner(OWNER)
+        self.manager.store.owner = OWNER
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
         """List everything, then watch, as the process does."""
         manager = self.manager
-        informers = Informers(
+        informers = self._informers = Informers(
             self.api,  # type: ignore[arg-type]
             manager.store,
             (),
@@ -128,16 +128,13 @@ class RunningOperator:
                     async for page in self.api.list_pages(path):
                         version = page["metadata"]["resourceVersion"]
                         for body in page["items"]:
-                            self._on_cluster(body, deleted=False)
+                            self._informers.clusters.handle({"type": None, "object": body})
                 async for event in self.api.watch(path, version):
                     version = event["object"]["metadata"]["resourceVersion"]
-                    self._on_cluster(event["object"], deleted=event["type"] == "DELETED")
+                    self._informers.clusters.handle(event)
             except ApiError as error:
                 version = "" if error.gone else version
                 await asyncio.sleep(2.0)
-
-    def _on_cluster(self, body: Body, *, deleted: bool) -> None:
-        self.manager.on_cluster_event(body, deleted=deleted)
 
     def _record_event(self, about: Resource, event: Event) -> None:
         if not self.api.dead:
@@ -253,7 +250,7 @@ def _replaced_parts(executors: list[ThreadPoolExecutor], open_cluster: Callable[
         patch.object(cluster_worker, "ThreadPoolExecutor", make_executor),
         patch.object(cluster_worker, "open_cluster", open_cluster),
         patch.object(cluster_worker, "open_usage_reader", lambda *_, **__: None),
-        patch.object(clock, "now", virtual_now),
+        patch.object(client, "utc_now", virtual_now),
     ):
         yield
 

@@ -20,7 +20,7 @@ from topiarist.drift.findings.severity import Severity
 from topiarist.drift.outputs import prometheus
 from topiarist.kubernetes.metrics import UNKNOWN_CLUSTER, UNREADABLE, Metrics
 from topiarist.kubernetes.reconciler import SyncState
-from topiarist.kubernetes.status.conditions import NAMESPACE_UNAVAILABLE, RIGHTS_MISSING
+from topiarist.kubernetes.status.topic import NAMESPACE_UNAVAILABLE, RIGHTS_MISSING
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop
 from topiarist.model.outcome import Result
 from topiarist.model.run_options import Risk

@@ -12,7 +12,8 @@ import pytest
 
 from integration.write_fixtures import connect_cluster
 from support.kubernetes import resource_bodies
-from support.kubernetes.status_schema import validate_status
+from support.kubernetes.passes import make_request
+from support.kubernetes.schemas import validate_status
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
@@ -22,10 +23,9 @@ from topiarist.kubernetes.metrics import Metrics
 from topiarist.kubernetes.moves import MoveTracker
 from topiarist.kubernetes.reconciler import PlanCache, ReconcileResult, SyncState, reconcile_cluster
 from topiarist.kubernetes.status.cluster import cluster_status
-from topiarist.kubernetes.status.events import stall_events, topic_events
 from topiarist.kubernetes.status.topic import topic_status
+from topiarist.kubernetes.status.writer import stall_events, topic_events
 from topiarist.model.state import Freeze
-from unit.kubernetes.reconcile_requests import make_request
 
 LISTS = ((6, 1), (1, 2), (2, 6), (3, 6), (6, 4), (5, 6))
 """Five partitions of six have a replica on broker 6, which is drained in batches of two partitions."""

@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 
 from conftest import BROKERS
 from support.cli.runs import run_topiarist
-from support.kubernetes.definitions import read_definition
+from support.kubernetes.schemas import read_definition
 from topiarist.adapters.devcluster import seed
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 

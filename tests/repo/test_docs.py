@@ -18,7 +18,7 @@ from topiarist import __version__
 from topiarist.cli.main import COMMANDS, cli
 from topiarist.errors import Exit, Reason
 from topiarist.kubernetes import approval
-from topiarist.kubernetes.status import cluster, events
+from topiarist.kubernetes.status import cluster, writer
 
 PACKAGE = ROOT / "operator" / "topiarist"
 REASONS = ROOT / "docs" / "reasons.md"
@@ -198,8 +198,8 @@ def test_every_event_is_explained() -> None:
     """The page explains every Event with its own reason; all other Events use the reason of their topic."""
     listed = {row[0] for row in table(KUBERNETES.read_text(), "event")}
     assert {
-        *events._CHANGE_REASONS.values(),
-        *events._EVENT_REASONS.values(),
+        *writer._CHANGE_REASONS.values(),
+        *writer._EVENT_REASONS.values(),
         "DriftDetected",
         "DriftCorrected",
     } <= listed

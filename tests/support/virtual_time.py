@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import functools
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 
@@ -38,6 +39,27 @@ def run_in_virtual_time(work: Callable[[], Awaitable[Any]]) -> Any:
 
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(main())
+
+
+CoroutineTest = Callable[..., Coroutine[Any, Any, None]]
+
+
+def virtual_time(test: CoroutineTest) -> Callable[..., None]:
+    """Make a test of a coroutine function, which runs in such a loop; parameters and fixtures stay the same."""
+    return _as_test(test, run_in_virtual_time)
+
+
+def real_time(test: CoroutineTest) -> Callable[..., None]:
+    """Make a test of a coroutine function, which runs in a loop with the real time."""
+    return _as_test(test, lambda work: asyncio.run(work()))
+
+
+def _as_test(test: CoroutineTest, run: Callable[[Callable[[], Coroutine[Any, Any, None]]], Any]) -> Callable[..., None]:
+    @functools.wraps(test)
+    def run_test(*args: Any, **kwargs: Any) -> None:
+        run(lambda: test(*args, **kwargs))
+
+    return run_test
 
 
 def loop_time() -> float:

@@ -1,11 +1,12 @@
-"""Approval of a plan's changes by fields of the Cluster and annotations of the Topic.
+"""Approval of a plan's changes, the operator's memory of them, and the last check before a write.
 
-The operator has no terminal to ask for confirmation, so ``reconciler`` filters each plan with ``filter_unapproved``. A
-change that may lose data needs two approvals. The platform owner gives one by ``allowRisk`` in the Cluster. The topic
-owner gives the other, the consent, by an annotation with the digest of the change. A consent counts once: when it has
-been used, a digest of it is stored in the ownership record (``memory``), which is an input of every later digest. The
-same change later has another digest, so an annotation that was not removed allows nothing. A deletion needs
-``allowDeletion`` in the Cluster, and a resource that requests the deletion.
+Fields of the Cluster and annotations of the Topic approve changes. The operator has no terminal to ask for
+confirmation, so ``reconciler`` filters each plan with ``filter_unapproved``. A change that may lose data needs two
+approvals. The platform owner gives one by ``allowRisk`` in the Cluster. The topic owner gives the other, the consent,
+by an annotation with the digest of the change. A consent counts once: when it has been used, a digest of it is stored
+in the ownership record (``write_memory``), which is an input of every later digest. The same change later has another
+digest, so an annotation that was not removed allows nothing. A deletion needs ``allowDeletion`` in the Cluster, and a
+resource that requests the deletion.
 
 The API server does not validate annotations, so this module checks them. A mistyped pause or retention must not lead to
 a write: an unknown value of ``paused`` pauses, and any annotation error of a Topic blocks the deletion of its topic.
@@ -18,22 +19,40 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from itertools import chain
+from typing import Any, NamedTuple
 
-from topiarist.errors import Reason
+from msgspec.structs import replace
+
+from topiarist.errors import Reason, TopiaristError
 from topiarist.filters.chain import filter_changes
-from topiarist.kubernetes.api.resources import APPLIED_TO, Resource
-from topiarist.model.plan import Change, DeleteTopic, Issue, Plan, TopicPlan, UpdateConfig
+from topiarist.kubernetes.api import client
+from topiarist.kubernetes.api.client import format_milliseconds, format_time, from_milliseconds
+from topiarist.kubernetes.api.resources import APPLIED_TO, FINALIZER, Resource
+from topiarist.model.outcome import Outcome, Result
+from topiarist.model.plan import (
+    Change,
+    CreateTopic,
+    DeleteTopic,
+    Issue,
+    Plan,
+    TakeOwnership,
+    TopicPlan,
+    UpdateConfig,
+    withhold,
+)
 from topiarist.model.run_options import Risk
-from topiarist.model.spec import ClusterSpec
-from topiarist.model.state import OwnershipRecord
+from topiarist.model.spec import ClusterSpec, RetentionStep, TopicSpec
+from topiarist.model.state import NO_MEMORY, ClusterState, OwnershipRecord
 from topiarist.output.change_details import (
     describe_differences,
     describe_old_and_new,
     describe_risk_reasons,
     list_field_changes,
 )
+from topiarist.planning.diff import find_retention_cuts
 from topiarist.schema import load
 from topiarist.schema.check import did_you_mean
 from topiarist.text import quote
@@ -311,3 +330,202 @@ def _short_hash(text: str) -> str:
 
 def _split_digests(value: str) -> list[str]:
     return [part.strip() for part in value.split(",")]
+
+
+# The operator's waits between two steps of a cut of retention.
+#
+# ``planning.retention_steps`` plans one step a run. ``reconciler`` calls ``withhold_early_steps`` for each plan
+# and ``write_memory`` keeps the time of the last step in the ownership record, so that neither a restart nor a lost
+# status shortens a wait. A jump of the clock may shorten or lengthen one wait.
+
+STEP_TIME = "retentionStepAt"
+"""The field of a topic's status with the time of its last step."""
+
+_WAITING_REASONS = frozenset({Reason.RETENTION_STEP, Reason.RETENTION_WAITS})
+
+
+def withhold_early_steps(plan: Plan, rule: RetentionStep | None, now: datetime) -> Plan:
+    """Return ``plan`` without cuts of retention that follow a step too soon."""
+    if rule is None:
+        return plan
+    return replace(plan, topics=tuple(_withhold_early(topic, rule, now) for topic in plan.topics))
+
+
+def _withhold_early(topic: TopicPlan, rule: RetentionStep, now: datetime) -> TopicPlan:
+    cuts, record = find_retention_cuts(topic), topic.record_before
+    if not cuts or record is None or record.memory.step_ms is None or topic.observe_only:
+        return topic
+    ready = from_milliseconds(record.memory.step_ms + rule.interval_ms)
+    if now >= ready:
+        return topic
+    (update,) = (change for change in topic.changes if isinstance(change, UpdateConfig))
+    kept, early = (tuple(item for item in update.items if (item in cuts) is is_cut) for is_cut in (False, True))
+    parts = [UpdateConfig(items) for items in (kept, early) if items]
+    changes = tuple(part for change in topic.changes for part in (parts if change is update else (change,)))
+    keys = ", ".join(item.key for item in early)
+    issue = Issue(Reason.RETENTION_WAITS, f"{keys}: the next step follows after {format_time(ready)}", ("config",))
+    return withhold(replace(topic, changes=changes), (parts[-1],), issue)
+
+
+def has_steps_left(topic: TopicPlan) -> bool:
+    """Return whether a cut of retention has a step after those of the plan."""
+    return any(each.reason in _WAITING_REASONS for each in (*topic.notices, *topic.refusals))
+
+
+def find_next_step(topic: TopicPlan | None) -> Issue | None:
+    """Return why a topic is not at its spec although all of its plan was made: the first step that is left."""
+    notice = next((each for each in topic.notices if each.reason is Reason.RETENTION_STEP), None) if topic else None
+    return notice._replace(reason=Reason.RETENTION_WAITS) if notice else None
+
+
+def step_time(topic: TopicPlan | None, record: OwnershipRecord | None) -> str:
+    """Return the time of the last step for the status of a topic; empty if no step is left.
+
+    ``record`` is the record after the plan.
+    """
+    if topic is None or not has_steps_left(topic) or record is None or record.memory.step_ms is None:
+        return ""
+    return format_milliseconds(record.memory.step_ms)
+
+
+# The operator's memory of a topic, in its ownership record: used consents, the last retention step, deletions.
+#
+# ``reconciler`` calls ``write_memory`` for each plan. The record is written in the transaction of the change, so no
+# failure separates the two. A status is a view: it may be lost or refused, so it decides nothing.
+#
+# ``recent_deletions`` counts the deletions of the last day, which share one budget. A deletion counts even if the
+# operator is killed right after it, the Cluster is recreated, or the operator recreates the topic.
+
+
+class Deletion(NamedTuple):
+    """The deletion of a topic: an RFC 3339 time and the topic's name, which sort in order of time."""
+
+    time: str
+    topic: str
+
+    @property
+    def status_entry(self) -> Mapping[str, str]:
+        """Return the entry of the deletion in the Cluster's status."""
+        return {"topic": self.topic, "time": self.time}
+
+
+def recent_deletions(state: ClusterState, owner: str, now: datetime) -> Sequence[Deletion]:
+    """Return the deletions by ``owner`` less than a day before ``now``, oldest first."""
+    return sorted(
+        Deletion(client.format_milliseconds(time), topic)
+        for topic, record in chain(state.dangling_records.items(), _topic_records(state))
+        for time in _deletion_times(state, topic, record, owner, now)
+    )
+
+
+def _topic_records(state: ClusterState) -> Iterator[tuple[str, OwnershipRecord]]:
+    """Yield the records beside topics, also those of an earlier topic of the name."""
+    return ((name, topic.record) for name, topic in state.topics.items() if topic.record is not None)
+
+
+def _deletion_times(
+    state: ClusterState, topic: str, record: OwnershipRecord, owner: str, now: datetime
+) -> tuple[int, ...]:
+    """Return the times of a topic's deletions by ``owner`` that still count, in ms since the epoch.
+
+    A deletion record without them is of an earlier release: the time counts at which it was written, if it is known.
+    """
+    if record.owner != owner:
+        return ()
+    times = record.memory.deletions_ms
+    if not times and topic in state.deletion_records:
+        times = (state.deletion_records[topic].written_at_ms,)
+    since = (now - client.DAY).timestamp() * 1000
+    return tuple(time for time in times if time > since)
+
+
+def write_memory(
+    plan: Plan, state: ClusterState, resources: Mapping[str, Resource], specs: Mapping[str, TopicSpec], now: datetime
+) -> Plan:
+    """Return ``plan`` with the operator's memory in each record that it writes.
+
+    A consent that nothing is left for is used up too: its topic gets a change of the record alone. ``resources`` and
+    ``specs`` have the Topics and their specs by topic.
+    """
+    topics = {topic.topic: _with_memory(topic, state, resources[topic.topic], now) for topic in plan.topics}
+    if not plan.write_block.reason:
+        for name, resource in resources.items():
+            if has_consents(resource):
+                topic = topics.get(name) or TopicPlan(name, state.topics.get(name), spec=specs[name])
+                topics[name] = _use_up_consents(topic, resource, plan.owner)
+    return replace(plan, topics=tuple(topic for topic in topics.values() if not topic.is_empty))
+
+
+def _with_memory(topic: TopicPlan, state: ClusterState, resource: Resource, now: datetime) -> TopicPlan:
+    before, after = topic.record_before, topic.record_after
+    if not topic.changes or after is None:
+        return topic
+    memory, now_ms = before.memory if before else NO_MEMORY, int(now.timestamp() * 1000)
+    known = topic.before.record if topic.before else before
+    times = _deletion_times(state, topic.topic, known, after.owner, now) if known else ()
+    deleted = any(isinstance(change, DeleteTopic) for change in topic.changes)
+    memory = memory._replace(deletions_ms=(*times, now_ms) if deleted else times)
+    if has_consented_changes(topic):
+        memory = memory._replace(consent=current_consents_digest(resource))
+    if not has_steps_left(topic):
+        memory = memory._replace(step_ms=None)
+    elif find_retention_cuts(topic):
+        memory = memory._replace(step_ms=now_ms)
+    return topic if memory == after.memory else replace(topic, record_after=replace(after, memory=memory))
+
+
+def _use_up_consents(topic: TopicPlan, resource: Resource, owner: str) -> TopicPlan:
+    """Return the plan of a topic that is as asked with its consents in the record; any other plan is returned as is."""
+    record = topic.before.valid_record if topic.before else None
+    if topic.changes or topic.refusals or topic.spec is None or topic.spec.observe_only or topic.spec.absent:
+        return topic
+    digest = current_consents_digest(resource)
+    if record is None or record.owner != owner or record.deleted or record.memory.consent == digest:
+        return topic
+    after = replace(record, memory=record.memory._replace(consent=digest))
+    return replace(topic, record_before=record, record_after=after, changes=(TakeOwnership(),))
+
+
+# The check that a Topic is current, directly before a change that cannot be undone.
+#
+# A reconciliation plans from the cache of ``cache``. The watch that fills the cache can lag, for example while the API
+# server cannot send events, or after a restart. A Topic that was recreated since, or that requests no deletion any
+# more, must not lose its data because of an old view. ``reconciler`` therefore reads the Topic again before each change
+# that deletes a topic, may lose data, or recreates a topic that the operator deleted. A later reconciliation corrects
+# all other changes, so they need no request.
+
+ReadTopic = Callable[[Resource], Resource | None]
+"""Reads the present Topic of this namespace and name; None if there is none. Raises ``TopiaristError``."""
+
+_COMPARED_FIELDS = ("uid", "generation", "labels", "source", "deleting", "declared_spec")
+"""The fields from which a plan is made; a status is not among them."""
+
+
+def check_current_topic(plan: TopicPlan, resource: Resource, read_topic: ReadTopic) -> Outcome | None:
+    """Return the outcome of a plan that was made from an old view of ``resource``; None if it may be written."""
+    if not _needs_current_topic(plan):
+        return None
+    try:
+        current = read_topic(resource)
+    except TopiaristError as error:
+        message = f"it is not known whether the Topic has changed: {error.args[0]}"
+        return Outcome(plan.topic, Result.CONFLICT, Reason.STATE_CONFLICT, message)
+    if current is not None and _is_same(current, resource):
+        return None
+    message = "the Topic was changed or deleted since it was read: nothing is written before the operator has read it"
+    return Outcome(plan.topic, Result.CONFLICT, Reason.STATE_CONFLICT, message)
+
+
+def _needs_current_topic(plan: TopicPlan) -> bool:
+    recreates = plan.record_before is not None and plan.record_before.deleted
+    return any(
+        isinstance(change, DeleteTopic)
+        or change.assessment.risk is Risk.DATA_LOSS
+        or (isinstance(change, CreateTopic) and recreates)
+        for change in plan.changes
+    )
+
+
+def _is_same(current: Resource, resource: Resource) -> bool:
+    held = FINALIZER in current.finalizers, FINALIZER in resource.finalizers
+    return held[0] == held[1] and all(getattr(current, field) == getattr(resource, field) for field in _COMPARED_FIELDS)

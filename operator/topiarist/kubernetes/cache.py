@@ -1,22 +1,211 @@
-"""The cache of the API server's resources, which requests reconciliations when they change.
+"""The cache of the API server's resources, and the Topics among them that declare the topics of a cluster.
 
-Informers and kopf's Cluster handler fill the ``Store``, one resource after the other. ``manager`` and
-``cluster_worker`` read it; all in one thread. Clusters and Policies are parsed once per change;
-``candidates.SpecCache`` does the same for Topics.
+The cache requests reconciliations when its resources change. Informers fill the ``Store``, one resource after the
+other. ``manager`` and ``cluster_worker`` read it; all in one thread. Clusters and Policies are parsed once per change;
+``SpecCache`` does the same for Topics.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
 
 from topiarist.desired import parse
+from topiarist.desired.rules import spec_errors
+from topiarist.desired.shared_specs import merge
+from topiarist.errors import Reason
+from topiarist.kafka.types import matches_any, metric_name
 from topiarist.kubernetes.api.resources import APPLIED_TO, FINALIZER, Resource
 from topiarist.kubernetes.approval import is_own_annotation
-from topiarist.kubernetes.candidates import Candidate, Labels, SpecCache
+from topiarist.model.plan import Issue
 from topiarist.model.policy import Policy
-from topiarist.model.spec import ClusterSpec, has_labels, selects_cluster
+from topiarist.model.spec import (
+    AllowedTopics,
+    ClusterSpec,
+    LabelSelector,
+    NamespacesFrom,
+    TopicSpec,
+    has_labels,
+    selects_cluster,
+)
 from topiarist.schema import load
+
+# Candidates: the Topic resources that declare the topics of a cluster, and the refusals of the rest.
+#
+# ``cluster_worker`` calls ``select_candidates`` before each reconciliation. A Topic must be readable, and its namespace
+# must be allowed to declare the name on the cluster. If several Topics declare one topic, the oldest counts, readable
+# or not. A Topic that is being deleted yields its claim to any other Topic.
+#
+# ``SpecCache``, which ``Store`` uses, keeps the merged spec of each Topic until the Topic or the Cluster changes.
+
+Labels = Mapping[str, str]
+
+_REASONS = {reason.value: reason for reason in Reason}
+
+
+class Candidate(NamedTuple):
+    """A Topic resource and its spec on one cluster; nothing is done there for a candidate with ``refusals``."""
+
+    resource: Resource
+    spec: TopicSpec
+    refusals: tuple[Issue, ...] = ()
+
+
+def build_candidate(resource: Resource, spec: TopicSpec) -> Candidate:
+    """Return the candidate of one Topic on a cluster.
+
+    The candidate has a refusal for each error of its spec. Neither the other Topics nor the state of the cluster are
+    considered.
+    """
+    wrong = (
+        Issue(_REASONS[found.reason], f"{found.location}: {found.message}", hint=found.hint)
+        for found in spec_errors(spec)
+    )
+    return Candidate(resource, spec, tuple(wrong))
+
+
+def select_candidates(
+    cluster: ClusterSpec,
+    cluster_namespace: str,
+    unranked: Iterable[Candidate],
+    namespaces: Mapping[str, Labels],
+    unreadable: Iterable[Resource] = (),
+) -> list[Candidate]:
+    """Return all candidates for a cluster, sorted by topic.
+
+    A candidate that may not declare its topic, or conflicts with an older claim, has a refusal. ``unranked`` has the
+    candidates from ``build_candidate``. A Topic that is being deleted without topiarist's finalizer is left out. Topics
+    that cannot be read (``unreadable``) are no candidates, but their claims count.
+
+    ``cluster_namespace`` is the namespace of the Cluster. ``namespaces`` has the labels of the known namespaces.
+    """
+    may = partial(may_declare, cluster.allowed_topics, cluster_namespace=cluster_namespace, namespaces=namespaces)
+    claims: dict[str, list[Candidate]] = defaultdict(list)
+    found = []
+    for each in unranked:
+        resource, spec, _ = each
+        if resource.is_released:
+            continue
+        # A namespace that may not declare a topic must not be able to block it either: its claim does not count.
+        if may(resource.namespace, spec.topic):
+            claims[metric_name(spec.topic)].append(each)
+        else:
+            found.append(each._replace(refusals=(_not_allowed_issue(resource, spec),)))
+    unread: dict[str, list[Resource]] = defaultdict(list)
+    for topic in unreadable:
+        if not topic.is_released and may(topic.namespace, topic.topic_name):
+            unread[metric_name(topic.topic_name)].append(topic)
+    for key, rivals in claims.items():
+        alone = len(rivals) == 1 and key not in unread
+        found.extend(rivals if alone else _resolve_conflicts(cluster.name, rivals, unread.get(key, ())))
+    return sorted(found, key=lambda each: (each.spec.topic, each.resource.age_key))
+
+
+def _resolve_conflicts(
+    cluster: str, rivals: Sequence[Candidate], unreadable: Sequence[Resource]
+) -> Iterator[Candidate]:
+    """Yield the candidates that claim one topic, with a conflict refusal for all but the first.
+
+    The first claim may be that of an ``unreadable`` Topic; every candidate is then refused.
+    """
+    # Without an order both Topics would be applied in turn, and the topic would change at every pass.
+    first = min((*unreadable, *(each.resource for each in rivals)), key=partial(_precedence, cluster))
+    for each in rivals:
+        yield each if each.resource is first else each._replace(refusals=(_conflict_issue(first, each),))
+
+
+def _precedence(cluster: str, resource: Resource) -> tuple[bool, str, bool, str]:
+    """Return the sort key of a claim: the oldest first, and those being deleted last.
+
+    Creation times are in seconds. Within one second, a Topic that was already applied on the cluster comes first.
+    """
+    return resource.deleting, resource.created, cluster not in resource.applied_clusters, resource.uid
+
+
+def may_declare(
+    rules: Sequence[AllowedTopics],
+    namespace: str,
+    topic: str,
+    *,
+    cluster_namespace: str,
+    namespaces: Mapping[str, Labels],
+) -> bool:
+    """Return whether a namespace may declare a topic; an unknown namespace has no labels."""
+    return any(
+        _matches_namespace(rule, namespace, cluster_namespace, namespaces.get(namespace, {}))
+        and matches_any(topic, rule.name_patterns)
+        for rule in rules
+    )
+
+
+def _matches_namespace(rule: AllowedTopics, namespace: str, cluster_namespace: str, labels: Labels) -> bool:
+    if rule.namespaces is NamespacesFrom.ALL:
+        return True
+    if rule.namespaces is NamespacesFrom.SAME:
+        return namespace == cluster_namespace
+    return rule.selector is not None and _matches_labels(rule.selector, labels)
+
+
+def _matches_labels(selector: LabelSelector, labels: Labels) -> bool:
+    return has_labels(labels, selector.match_labels) and all(
+        requirement.is_met_by(labels) for requirement in selector.match_expressions
+    )
+
+
+def _not_allowed_issue(resource: Resource, spec: TopicSpec) -> Issue:
+    message = f"namespace {resource.namespace} may not declare topic {spec.topic} on cluster {spec.cluster.name}"
+    return Issue(Reason.NOT_ALLOWED, message, hint="spec.allowedTopics of the Cluster says who may")
+
+
+def _conflict_issue(first: Resource, other: Candidate) -> Issue:
+    where = f"Topic {first.namespace}/{first.name}"
+    why = "is not being deleted" if other.resource.deleting and not first.deleting else "came first"
+    if first.topic_name == other.spec.topic:
+        message = f"{where} declares topic {first.topic_name} too, and {why}"
+    else:
+        message = f"topic {other.spec.topic} collides with {first.topic_name} of {where}, which {why}"
+    return Issue(Reason.RESOURCE_CONFLICT, message, hint="delete one of the two, or give it another topicName")
+
+
+class _CachedCandidate(NamedTuple):
+    """A candidate and the ``ClusterSpec`` that it was merged with."""
+
+    cluster: ClusterSpec
+    candidate: Candidate
+
+
+class SpecCache:
+    """A cache of the candidates of each cluster, as of its last reconciliation."""
+
+    def __init__(self) -> None:
+        self._cached: dict[str, dict[tuple[str, str], _CachedCandidate]] = {}
+
+    def candidates(self, cluster: ClusterSpec, topics: Iterable[Resource]) -> list[Candidate]:
+        """Return the candidate of each readable Topic.
+
+        Cached entries that are not in ``topics`` are removed.
+        """
+        known, merged = self._cached.get(cluster.name, {}), {}
+        for topic in topics:
+            if topic.manifest is None:
+                continue
+            key = topic.key
+            found = known.get(key)
+            # Identity is enough, and cheap: the informer replaces a manifest, and never changes one.
+            if found is None or found.cluster is not cluster or found.candidate.resource.manifest is not topic.manifest:
+                found = _CachedCandidate(cluster, build_candidate(topic, merge(topic.manifest, cluster)))
+            elif found.candidate.resource is not topic:
+                found = _CachedCandidate(cluster, found.candidate._replace(resource=topic))
+            merged[key] = found
+        self._cached[cluster.name] = merged
+        return [found.candidate for found in merged.values()]
+
+    def remove_cluster(self, cluster: str) -> None:
+        """Remove the entries of a cluster."""
+        self._cached.pop(cluster, None)
+
 
 ResourceKey = tuple[str, str]
 ResourceId = tuple[str, str, str]
@@ -56,9 +245,7 @@ class Store:
         self.operator_namespace = operator_namespace
         self.owner = owner
         self._operator_class = operator_class
-        self._other_release_resources: dict[ResourceId, Resource] = {}
-        self._other_release_clusters: dict[ResourceKey, Resource] = {}
-        self._unserved_clusters: dict[ResourceKey, Resource] = {}
+        self._unserved: dict[ResourceId, Resource] = {}
         self.topics: dict[ResourceKey, Resource] = {}
         self.clusters: dict[str, Resource] = {}
         self.policies: dict[str, Resource] = {}
@@ -76,8 +263,7 @@ class Store:
         resource replaces it also by an older one: etcd was restored, and the known resource is of a lost history.
         """
         if self._is_outside_namespace(found):
-            self._track_other_release_cluster(found)
-            self._track_unserved_cluster(found)
+            self._track_unserved(found)
             return
         known = self.find(found.kind, found.namespace, found.name)
         if known and found.resource_version < known.resource_version and listed_at < known.resource_version:
@@ -88,11 +274,9 @@ class Store:
         if found.operator_class != self._operator_class or of_other_release:
             if known:
                 self._evict(known)
-            self._track_other_release(found)
-            self._track_unserved_cluster(found)
+            self._track_unserved(found)
             return
-        self._track_other_release(found, ours=True)
-        self._track_unserved_cluster(found, ours=True)
+        self._track_unserved(found, ended=True)
         if known and not self._has_news(known, found):
             self._insert(found, known)
             return
@@ -130,16 +314,10 @@ class Store:
 
     def remove(self, found: Resource) -> None:
         """Remove a deleted resource; keep another resource of the same name, which was created since."""
-        self._track_unserved_cluster(found, ours=True)
-        if self._is_outside_namespace(found):
-            if self._other_release_clusters.pop(found.key, None):
-                self._enqueue_all({UNASSIGNED})
-            return
+        self._track_unserved(found, ended=True)
         known = self.find(found.kind, found.namespace, found.name)
-        if known and known.uid != found.uid:
-            return
-        self._track_other_release(found, ours=True)
-        self._evict(found)
+        if not self._is_outside_namespace(found) and (known is None or known.uid == found.uid):
+            self._evict(found)
 
     def _evict(self, found: Resource) -> None:
         affected = {*self._affected_clusters(found, comes_or_goes=True)}
@@ -185,12 +363,19 @@ class Store:
     def other_clusters(self, home: Resource) -> Iterator[Resource]:
         """Yield the other Clusters with the owner of this release in Kafka, also those that it does not serve."""
         yield from (each for each in self.clusters.values() if each.name != home.name)
-        yield from self._unserved_clusters.values()
+        yield from (each for each in self._unserved.values() if each.serving_owner == self.owner)
 
     def enqueue(self, cluster: Resource) -> None:
         """Request a reconciliation of a Cluster that this release serves."""
         if cluster.namespace == self.operator_namespace and cluster.name in self.clusters:
             self._enqueue_all({cluster.name})
+
+    def may_declare(self, topic: Resource, cluster: ClusterSpec) -> bool:
+        """Return whether the namespace of a Topic may declare its topic on a Cluster of the operator's namespace."""
+        home, labels = self.operator_namespace, self.namespaces
+        return may_declare(
+            cluster.allowed_topics, topic.namespace, topic.topic_name, cluster_namespace=home, namespaces=labels
+        )
 
     def topic_keys(self, name: str) -> Iterator[ResourceKey]:
         """Yield the keys of the Topics that target a cluster, readable or not."""
@@ -231,14 +416,18 @@ class Store:
         if self.target_clusters(topic):
             return False
         return topic.serving_owner not in ("", self.owner) or any(
-            _may_target(topic.declared_spec, cluster) for cluster in self._other_release_clusters.values()
+            self._is_outside_namespace(each)
+            and each.serving_owner != self.owner
+            and _may_target(topic.declared_spec, each)
+            for each in self._unserved.values()
         )
 
     def other_release_owners(self) -> dict[ResourceId, str]:
         """Return the resources in this release's scope that another release serves, with that release's owner."""
         return {
             key: found.serving_owner
-            for key, found in self._other_release_resources.items()
+            for key, found in self._unserved.items()
+            if found.serving_owner != self.owner and not self._is_outside_namespace(found)
             if found.kind != "Topic" or self.target_clusters(found)
         }
 
@@ -251,35 +440,19 @@ class Store:
     def _is_outside_namespace(self, found: Resource) -> bool:
         return found.kind != "Topic" and found.namespace != self.operator_namespace
 
-    def _track_other_release(self, found: Resource, *, ours: bool = False) -> None:
-        """Record that another release serves a resource of this class, or remove the record if ``ours``."""
-        key = (found.kind, found.namespace, found.name)
-        was = self._other_release_resources.pop(key, None)
-        if not ours and found.operator_class == self._operator_class:
-            self._other_release_resources[key] = found
-            if was is None or was.serving_owner != found.serving_owner:
-                self._enqueue_all({UNASSIGNED})
+    def _track_unserved(self, found: Resource, *, ended: bool = False) -> None:
+        """Keep a resource of this class that another release serves, and a Cluster that one with this owner serves.
 
-    def _track_other_release_cluster(self, found: Resource) -> None:
-        """Record a Cluster of another namespace if another release serves it; otherwise remove the record."""
-        served = found.kind == "Cluster" and found.operator_class == self._operator_class
-        if served and found.serving_owner not in ("", self.owner):
-            self._other_release_clusters[found.key] = found
-        elif self._other_release_clusters.pop(found.key, None):
-            self._enqueue_all({UNASSIGNED})
-
-    def _track_unserved_cluster(self, found: Resource, *, ours: bool = False) -> None:
-        """Record a Cluster that a release with this owner serves in another namespace or class, or remove the record.
-
-        Ownership records do not keep two such releases apart. The record is removed if ``ours``, and kept if a resource
-        of another kind has the name of the Cluster.
+        Ownership records do not keep two releases with one owner apart. The resource is forgotten if that has
+        ``ended``: this release serves it now, or it was deleted.
         """
-        if found.kind != "Cluster":
-            return
-        if not ours and self.owner and found.serving_owner == self.owner:
-            self._unserved_clusters[found.key] = found
-        else:
-            self._unserved_clusters.pop(found.key, None)
+        key, owner = (found.kind, found.namespace, found.name), found.serving_owner
+        was = self._unserved.pop(key, None)
+        counts = found.kind == "Cluster" if owner == self.owner else found.operator_class == self._operator_class
+        if owner and counts and not ended:
+            self._unserved[key] = found
+        if (was and was.serving_owner) != (owner if key in self._unserved else None):
+            self._enqueue_all({UNASSIGNED})
 
     def _insert(self, found: Resource, known: Resource | None) -> None:
         new = found.manifest if known is None or known.manifest is not found.manifest else None

@@ -1,4 +1,4 @@
-"""The worker of one cluster: collects the inputs of a reconciliation and runs it in a thread.
+"""The worker of one cluster: collects the inputs of a reconciliation, also its policies, and runs it in a thread.
 
 ``manager`` calls ``ClusterWorker.reconcile``, which calls ``reconciler``; the reconciler knows nothing of the
 Kubernetes API. The worker reads the ``Store`` in the event loop, and the Kafka cluster in a thread.
@@ -16,7 +16,7 @@ import hashlib
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -24,31 +24,150 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from topiarist.adapters.open_cluster import open_cluster, open_usage_reader
-from topiarist.errors import Reason, TopiaristError
+from topiarist.desired.resolve import Desired
+from topiarist.errors import Diagnostic, Reason, TopiaristError
+from topiarist.filters.chain import PlanFilter, filter_changes, keep_all
+from topiarist.filters.limits import LimitFilter
+from topiarist.filters.policies import EvaluationErrors, PolicyEvaluator
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import (
     DEFINITIONS_PATH,
     Resource,
     collection_path,
     definition_name,
-    parse_resource,
+    manifest_annotations,
+    parse_item,
 )
-from topiarist.kubernetes.cache import Store
-from topiarist.kubernetes.candidates import Candidate, select_candidates
+from topiarist.kubernetes.cache import Candidate, Store, select_candidates
 from topiarist.kubernetes.identity import ClusterIdentities, known_records_id
 from topiarist.kubernetes.moves import MoveTracker
-from topiarist.kubernetes.policy_cache import PolicyCache, build_limits
-from topiarist.kubernetes.reconciler import (
-    PlanCache,
-    ReconcileRequest,
-    ReconcileResult,
-    reconcile_cluster,
-)
+from topiarist.kubernetes.reconciler import PlanCache, ReconcileRequest, ReconcileResult, reconcile_cluster
 from topiarist.model.access import Access, KafkaAccess, SecretKeyRef, SecretReference, Via, map_references
+from topiarist.model.plan import Issue, Plan, TopicPlan
+from topiarist.model.policy import Policy, Rule, RuleError
 from topiarist.model.spec import ClusterSpec
-from topiarist.ports import OpenCluster, UsageReader
-from topiarist.schema import load
+from topiarist.ports import OpenCluster, RuleEvaluator, UsageReader
 from topiarist.throttle import ControllerThrottle
+
+# The policies of the operator: compiled once, and applied as a filter in each reconciliation.
+#
+# ``cluster_worker`` calls ``build_filter``; ``manager`` calls ``check_rules`` for the statuses of Policies. Errors in
+# policies never bypass them. A rule that cannot be evaluated withholds the changes of the topics that its Policy
+# selects, or of the one topic for which the evaluation fails. A rule that only warns withholds nothing. A Policy that
+# cannot be read withholds every change, because its selector is unknown.
+
+_HINT_FIX_POLICY = "correct or delete the Policy: until then nothing is changed that it might deny"
+
+
+def build_limits(policies: Sequence[Policy], spec: ClusterSpec, found: Sequence[Candidate]) -> LimitFilter:
+    """Return the limits of one reconciliation; topics that are refused for now count too."""
+    return LimitFilter(policies, Desired({spec.name: tuple(each.spec for each in found)}, {spec.name: spec}))
+
+
+class PolicyCache:
+    """A cache of compiled policy rules that builds the policy filter of each reconciliation.
+
+    ``rule_errors`` has the rule errors of the last reconciliation by cluster.
+    """
+
+    def __init__(self) -> None:
+        self.rule_errors: dict[str, Sequence[str]] = {}
+        self._evaluator: tuple[Sequence[Policy], RuleEvaluator] | None = None
+
+    def build_filter(
+        self, policies: Sequence[Policy], unreadable: Sequence[str], spec: ClusterSpec, found: Sequence[Candidate]
+    ) -> PlanFilter:
+        """Return the policy filter of one reconciliation.
+
+        ``unreadable`` names the Policies that cannot be read. ``found`` are the candidates of the cluster.
+        """
+        rule_filter = self._build_rule_filter(policies, spec, found)
+        if not unreadable:
+            return rule_filter
+        message, hint = (
+            f"Policy {unreadable[0]} cannot be read",
+            "correct or delete the Policy: until then nothing is changed",
+        )
+        issue = Issue(Reason.INVALID_MANIFEST, message, hint=hint)
+        return lambda plan: filter_changes(plan, lambda topic, change: issue)
+
+    def check_rules(self, policies: Sequence[Policy]) -> Sequence[str]:
+        """Return the errors in the rules of all policies, including those that apply to no Cluster."""
+        return (
+            _format_diagnostics(PolicyEvaluator(policies, manifest_annotations, self._compile_rules(policies)).errors())
+            if policies
+            else []
+        )
+
+    def _compile_rules(self, policies: Sequence[Policy]) -> RuleEvaluator:
+        known = self._evaluator  # read once: other threads may replace it
+        if known is None or known[0] != policies:
+            # The CEL library takes 40 ms to load: an operator without policies does without it.
+            from topiarist.adapters import cel
+
+            self._evaluator = known = (
+                policies,
+                cel.CelRuleEvaluator(rule for policy in policies for rule in policy.rules),
+            )
+        return known[1]
+
+    def _build_rule_filter(
+        self, policies: Sequence[Policy], spec: ClusterSpec, found: Sequence[Candidate]
+    ) -> PlanFilter:
+        if not policies:
+            self.rule_errors.pop(spec.name, None)
+            return keep_all
+        rules = self._compile_rules(policies)
+        evaluator = PolicyEvaluator(policies, manifest_annotations, rules)
+        specs = tuple(each.spec for each in found if not each.refusals)
+        evaluator.evaluate(Desired({spec.name: specs}, {spec.name: spec}))
+        of_cluster = [policy for policy in policies if policy.applies_to_cluster(spec)]
+        self._record_errors(spec, evaluator.errors())
+
+        def filter_plan(plan: Plan) -> Plan:
+            left, late = evaluator.evaluate_plan(plan)
+            # Record again: evaluation, or another thread that shares the rules, may have disabled a rule meanwhile.
+            self._record_errors(spec, [*evaluator.errors(), *late.errors()])
+            errors = evaluator.evaluation_errors, late
+            return filter_changes(left, lambda topic, _: _failed_rule_issue(topic, of_cluster, rules, errors))
+
+        return filter_plan
+
+    def _record_errors(self, spec: ClusterSpec, found: Iterable[Diagnostic]) -> None:
+        self.rule_errors[spec.name] = broken = _format_diagnostics(found)
+        if broken:
+            self._evaluator = None  # compile again next time: this evaluator skips the rules that it has disabled
+
+
+def _failed_rule_issue(
+    topic: TopicPlan, policies: Sequence[Policy], rules: RuleEvaluator, errors: Sequence[EvaluationErrors]
+) -> Issue | None:
+    """Return a refusal for a topic with a deny rule that cannot be evaluated; None if there is no such rule."""
+    for rule, error in _failed_rules(topic, policies, rules, errors):
+        if rule.deny:
+            why = f"{rule.title}: cannot be judged: {error.message}"
+            return Issue(Reason.POLICY_DENIED, why, hint=_HINT_FIX_POLICY)
+    return None
+
+
+def _failed_rules(
+    topic: TopicPlan, policies: Sequence[Policy], rules: RuleEvaluator, errors: Sequence[EvaluationErrors]
+) -> Iterator[tuple[Rule, RuleError]]:
+    for policy in policies:
+        if topic.spec is None or policy.applies_to_topic(topic.spec):
+            yield from ((rule, rules.rule_errors[rule]) for rule in policy.rules if rule in rules.rule_errors)
+    for found in errors:
+        yield from found.for_topic(topic.topic)
+
+
+def errors_of_policy(name: str, errors: Iterable[str]) -> list[str]:
+    """Return the ``errors`` that are about rules of this Policy."""
+    return [fault for fault in errors if fault.startswith(f"policy {name}, ")]
+
+
+def _format_diagnostics(diagnostics: Iterable[Diagnostic]) -> list[str]:
+    return [f"{fault.message}: {fault.hint}" if fault.hint else fault.message for fault in diagnostics]
+
 
 NAMESPACE_TERMINATING = "its namespace is being deleted, and a topic must not be deleted because of that"
 
@@ -110,6 +229,8 @@ class ClusterWorker:
 
         def work() -> ReconcileResult:
             candidates = select_candidates(spec, home.namespace, unranked, labels, unreadable)
+            cluster = self._session.cluster(spec, secrets, known_records_id(home))
+            throttle = ControllerThrottle(cluster, self._stop)
             request = ReconcileRequest(
                 home,
                 spec,
@@ -120,11 +241,12 @@ class ClusterWorker:
                 blocked_deletions=blocked,
                 policy_filter=self._policy_cache.build_filter(policies, broken_policies, spec, candidates),
                 limits=build_limits(policies, spec, candidates),
+                open_usage_reader=lambda: self._session.open_usage_reader(spec, secrets),
                 plan_cache=self._plan_cache,
                 move_tracker=self._move_tracker,
                 read_topic=lambda resource: self._read_topic(resource, loop),
             )
-            return self._reconcile_blocking(request, secrets)
+            return reconcile_cluster(cluster, request, lambda: self._stop() or throttle.is_throttled_too_long, throttle)
 
         try:
             cluster_id = await self._run_in_thread(lambda: self._open_session(spec, secrets, home))
@@ -168,13 +290,6 @@ class ClusterWorker:
         self._session.cluster(spec, secrets, known_records_id(home))
         return self._session.cluster_id
 
-    def _reconcile_blocking(self, request: ReconcileRequest, secrets: SecretValues) -> ReconcileResult:
-        """Run the reconciliation in the worker's thread."""
-        cluster = self._session.cluster(request.cluster, secrets, known_records_id(request.cluster_resource))
-        throttle = ControllerThrottle(cluster, self._stop)
-        request = replace(request, open_usage_reader=lambda: self._session.open_usage_reader(request.cluster, secrets))
-        return reconcile_cluster(cluster, request, lambda: self._stop() or throttle.is_throttled_too_long, throttle)
-
     def _shared_topics(self, home: Resource) -> Mapping[str, str]:
         """Return the topics that a Topic of another Cluster with this Kafka cluster declares, each with the reason."""
         return {
@@ -197,9 +312,7 @@ class ClusterWorker:
         except (ApiError, TimeoutError) as error:
             request.cancel()
             raise TopiaristError(Reason.UNREACHABLE, f"the API server: {str(error) or 'no answer in time'}") from error
-        if not bodies:
-            return None
-        return parse_resource({**bodies[0], "kind": resource.kind, "apiVersion": load.API_VERSION}, resource)
+        return parse_item(resource.kind, bodies[0], resource) if bodies else None
 
     async def _read_secrets(self, namespace: str, names: Iterable[str]) -> SecretValues:
         """Return the content of the Secrets ``names``, without those that do not exist."""

@@ -19,7 +19,6 @@ from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import Resource, identity_body, parse_resource, resource_path
 from topiarist.kubernetes.approval import CLUSTER_ID, RECORDS_TOPIC_ID
 from topiarist.kubernetes.cache import ResourceKey, Store
-from topiarist.kubernetes.candidates import may_declare
 from topiarist.reconcile import require_cluster_id
 from topiarist.schema import load
 
@@ -82,19 +81,16 @@ class ClusterIdentities:
         one, also a status: that only holds deletions.
         """
         found: dict[str, str] = {}
-        ids, labels = self._suggested_ids(home), self._store.namespaces
+        ids = self._suggested_ids(home)
         for rival in self._store.clusters.values():
             spec = self._store.cluster_spec(rival.name)
             if spec is None or rival.name == home.name or ids.isdisjoint(self._suggested_ids(rival)):
                 continue
             for key in self._store.topic_keys(rival.name):
                 topic = self._store.topics[key]
-                name = topic.topic_name
                 is_claim = not topic.deleting and topic.declared_spec.get("ensure") != "Absent"
-                if is_claim and may_declare(
-                    spec.allowed_topics, topic.namespace, name, cluster_namespace=rival.namespace, namespaces=labels
-                ):
-                    found[name] = f"Topic {topic.namespace}/{topic.name} of Cluster {rival.name}"
+                if is_claim and self._store.may_declare(topic, spec):
+                    found[topic.topic_name] = f"Topic {topic.namespace}/{topic.name} of Cluster {rival.name}"
         return found
 
     def _bound_id(self, resource: Resource) -> str:

@@ -1,9 +1,11 @@
-"""Informers: list and watch calls that keep the ``Store`` equal to the API server.
+"""Informers: lists and watches that keep the ``Store`` equal to the API server.
 
-Informers deliver the input of a reconciliation: Topics, Clusters, Policies and namespaces. kopf handles the Clusters of
-the operator's namespace too (``main``), but its watch and its index are no replacement: the index takes minutes for ten
-thousand objects, after a gap both keep objects that were deleted in the gap, and after a restore of etcd its watch
-yields nothing until the API server's versions have caught up.
+Each collection is watched once. kopf watches the Clusters of the operator's namespace, and its handler (``main``)
+passes each event on to ``Informers.clusters``. The informers watch the other inputs of a reconciliation: Topics,
+Policies, namespaces, and the Clusters of other namespaces. kopf is no replacement there: its index takes minutes for
+ten thousand objects, after a gap it keeps objects that were deleted in the gap, and after a restore of etcd its watch
+yields nothing until the API server's versions have caught up. The Clusters are few: because of such gaps they are
+listed again with the Policies of their namespace, and once a period.
 
 Everything is listed once before the first reconciliation, because with a part of the Topics the younger of two claims
 would win until the older Topic is read.
@@ -12,17 +14,18 @@ would win until the older Topic is read.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.rbac_check import missing_rights, namespace_rights
-from topiarist.kubernetes.api.resources import Resource, collection_path, parse_resource
+from topiarist.kubernetes.api.resources import Resource, collection_path, parse_item
 from topiarist.kubernetes.cache import Store
-from topiarist.schema import load
 
 MAX_RETRY_DELAY_S = 5.0
 """Maximum seconds between two attempts to list or watch; the first delay is a fifth of it."""
@@ -49,8 +52,9 @@ class Informer(Generic[T]):
     ``parse`` builds an object from a body and the previous object. ``upsert`` receives each new and changed object with
     the version up to which a list replaces known objects, 0 if it is from a watch; ``remove`` receives each deleted
     one. A list replaces the whole copy, so an object that was deleted while there was no watch is removed then.
-    ``on_relist`` is called after each list but the first. ``error`` is the last error; None while the API server
-    answers.
+    ``on_relist`` is called after each list but the first. ``companion`` is an informer that is always listed first;
+    instead of its ``run``, another watch calls its ``handle``. ``error`` is the last error; None while the API
+    server answers.
     """
 
     def __init__(
@@ -75,10 +79,13 @@ class Informer(Generic[T]):
         self._last_version = 0
         self._listed_at = 0.0
         self._failures = 0
+        self.companion: Informer[T] | None = None
         self.error: ApiError | None = None
 
-    async def refresh(self) -> None:
+    async def refresh(self, *, after_outage: bool = False) -> None:
         """List the collection and deliver the differences. Raises ``ApiError``."""
+        if self.companion:
+            await self.companion.refresh(after_outage=after_outage)
         found: dict[tuple[str, str], T] = {}
         version = ""
         async for page in self._api.list_pages(self._path, **self._params):
@@ -89,9 +96,10 @@ class Informer(Generic[T]):
         gone = [each for key, each in self._objects.items() if key not in found]
         # After an outage, a list that is older than an event shows that etcd was restored: known versions are of a lost
         # history. Without an outage the list is only late, and must bring no old spec or status back.
-        is_restored = self._failures > 0 and int(version) < self._last_version
+        is_restored = after_outage and int(version) < self._last_version
         listed = _ANY_VERSION if is_restored else int(version)
-        self._objects, self._version, self._last_version = found, version, int(version)
+        self._objects, self._version = found, version
+        self._last_version = int(version) if is_restored else max(self._last_version, int(version))
         self._listed_at = asyncio.get_running_loop().time()
         for each in gone:
             self._remove(each)
@@ -104,13 +112,13 @@ class Informer(Generic[T]):
             has_events = False
             try:
                 if not self._version:
-                    await self.refresh()
+                    await self.refresh(after_outage=self._failures > 0)
                     self._record_success()
                     self._on_relist()
                 async for event in self._api.watch(self._path, self._version, **self._params):
                     has_events = True
                     self._record_success()
-                    self._handle(event)
+                    self.handle(event)
                 delay = 0.1
             except ApiError as error:
                 # The server has no events for this version, or it was away: a restore of etcd sets versions back, and a
@@ -123,7 +131,8 @@ class Informer(Generic[T]):
     def _may_list_again(self) -> bool:
         return asyncio.get_running_loop().time() - self._listed_at >= RELIST_INTERVAL_S
 
-    def _handle(self, event: Mapping[str, Any]) -> None:
+    def handle(self, event: Mapping[str, Any]) -> None:
+        """Deliver an event of a watch."""
         body = event["object"]
         self._version = body["metadata"]["resourceVersion"]
         self._last_version = int(self._version)
@@ -175,8 +184,8 @@ class Informers:
     ``namespaces`` are the watched namespaces including the operator's own; empty: all. If they are limited, each has
     its own informers, and their labels are read once per ``period``. A user may delete such a namespace, or revoke the
     operator's rights in it. The namespace then counts as unavailable until it is back, and the others are served
-    meanwhile. ``on_relist`` is called when something had to be listed again, ``on_unavailable`` with the unavailable
-    namespaces, each with the reason.
+    meanwhile. ``clusters`` are the Clusters of the operator's namespace, which kopf watches. ``on_relist`` is called
+    when something had to be listed again, ``on_unavailable`` with the unavailable namespaces, each with the reason.
     """
 
     def __init__(
@@ -198,9 +207,9 @@ class Informers:
         self._forbidden = api.forbidden
         # Clusters first: without all of them, a Topic that names no cluster would be applied to the first one.
         home = store.operator_namespace
-        self._by_namespace: dict[str, list[Informer[Any]]] = {
-            "": [self._of_kind("Cluster", home), self._of_kind("Policy", home)]
-        }
+        self.clusters, policies = self._of_kind("Cluster", home), self._of_kind("Policy", home)
+        policies.companion = self.clusters
+        self._by_namespace: dict[str, list[Informer[Any]]] = {"": [policies]}
         if not namespaces:
             self._by_namespace[""] += [
                 Informer(
@@ -235,18 +244,18 @@ class Informers:
                 started = informers
                 retry = min(self._period, NAMESPACE_RETRY_INTERVAL_S)
                 await asyncio.sleep(retry if self._unavailable else self._period)
+                with contextlib.suppress(ApiError):  # the informer of the Policies reports an outage
+                    await self.clusters.refresh()
                 try:
                     await self._check_namespaces()
                 except ApiError as error:
                     log.warning("the watched namespaces cannot be checked", extra={"error": str(error)})
 
     def _of_kind(self, kind: str, namespace: str = "", **params: str) -> Informer[Resource]:
-        def parse(body: dict[str, Any], previous: Resource | None) -> Resource:
-            body["metadata"].pop("managedFields", None)  # a third of a body, which nothing here reads
-            return parse_resource({**body, "kind": kind, "apiVersion": load.API_VERSION}, previous)
-
         store, path = self._store, collection_path(kind, namespace)
-        return Informer(self._api, path, parse, store.upsert, store.remove, self._on_relist, **params)
+        return Informer(
+            self._api, path, partial(parse_item, kind), store.upsert, store.remove, self._on_relist, **params
+        )
 
     async def _check_namespaces(self) -> None:
         is_refused, self._forbidden = self._api.forbidden != self._forbidden, self._api.forbidden

@@ -1,4 +1,4 @@
-"""The operator process: kopf's handlers, login, rights check, leader election, logging.
+"""The operator process: kopf's handlers, login, rights check, leader election, logging, probes.
 
 The command line calls ``run``, which runs kopf. kopf calls the handlers at the end of this module: at the start, to log
 in, for each event of a Cluster in the operator's namespace, and at the end. A handler only passes events on, so a
@@ -21,12 +21,15 @@ import os
 import signal
 import socket
 import sys
+import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import kopf
+from aiohttp import web
 from msgspec import Struct
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from pythonjsonlogger.json import JsonFormatter
 
 from topiarist.errors import Reason, TopiaristError
@@ -36,9 +39,82 @@ from topiarist.kubernetes.api.rbac_check import IDENTITY_RIGHT, RightsMonitor, r
 from topiarist.kubernetes.definitions import Definitions
 from topiarist.kubernetes.informer import Informers
 from topiarist.kubernetes.manager import Manager
-from topiarist.kubernetes.probes import Probes
 from topiarist.kubernetes.status.writer import EventRecorder
 from topiarist.schema import load
+
+# HTTP server of the operator for kubelet and Prometheus: ``/healthz``, ``/readyz`` and ``/metrics``.
+#
+# ``main`` starts it. A process is healthy if its event loop answers and its reconciliations end. It is ready if it has
+# listed all resources and may do its work, or waits for the Lease. Neither depends on a Kafka cluster, because a
+# restart of the operator would not repair it.
+
+RECONCILE_TIMEOUT_S = 1800.0
+"""Seconds that one reconciliation may take; after a longer one, its cluster counts as stuck."""
+
+MAX_JITTER = 1.1
+"""The longest pause between two reconciliations, in periods."""
+
+
+class Probes:
+    """An HTTP server for probes and metrics.
+
+    ``last_completed`` returns each cluster with the ``time.monotonic`` time of its last completed reconciliation.
+    ``problems`` returns why the operator cannot do its work, one text for each cause. ``period`` are the seconds from
+    one reconciliation to the next: a cluster is not stuck while it waits for it.
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        last_completed: Callable[[], Iterable[tuple[str, float]]],
+        problems: Callable[[], Iterable[str]],
+        period: float,
+    ) -> None:
+        self.ready = False
+        self._registry = registry
+        self._last_completed = last_completed
+        self._problems = problems
+        self._timeout_s = RECONCILE_TIMEOUT_S + MAX_JITTER * period
+        self._runner: web.AppRunner | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Start to listen; return the port, which is a free one if ``port`` is 0.
+
+        An empty ``host`` means all IPv4 and IPv6 addresses.
+        """
+        app = web.Application()
+        app.add_routes(
+            [web.get("/healthz", self._healthz), web.get("/readyz", self._readyz), web.get("/metrics", self._metrics)]
+        )
+        self._runner = web.AppRunner(app, access_log=None)
+        await self._runner.setup()
+        site: web.BaseSite = web.TCPSite(self._runner, host or "0.0.0.0", port)
+        if not host and socket.has_dualstack_ipv6():
+            both = socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+            site = web.SockSite(self._runner, both)
+        await site.start()
+        return int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop to listen; do nothing if the server was not started."""
+        if self._runner:
+            await self._runner.cleanup()
+
+    async def _healthz(self, _: web.Request) -> web.Response:
+        stuck = [name for name, ended in self._last_completed() if time.monotonic() - ended > self._timeout_s]
+        if stuck:
+            return web.Response(status=500, text=f"no pass has completed for too long: {', '.join(sorted(stuck))}\n")
+        return web.Response(text="ok\n")
+
+    async def _readyz(self, _: web.Request) -> web.Response:
+        problems = [*self._problems()] if self.ready else ["not everything is listed yet"]
+        if problems:
+            return web.Response(status=503, text="".join(f"{each}\n" for each in problems))
+        return web.Response(text="ok\n")
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=generate_latest(self._registry), headers={"Content-Type": CONTENT_TYPE_LATEST})
+
 
 _JSON_FIELD_NAMES: Mapping[str, str] = {"levelname": "level", "name": "logger", "exc_info": "exception"}
 
@@ -113,7 +189,7 @@ def run(options: OperatorOptions) -> int:
     return asyncio.run(_run_kopf(options))
 
 
-def login() -> kopf.ConnectionInfo:
+def login(**_: Any) -> kopf.ConnectionInfo:
     """Log in with the pod's ServiceAccount or a kubeconfig.
 
     Raises ``CredentialsInvalid`` if there is neither, or the kubeconfig cannot be used.
@@ -167,6 +243,7 @@ class _Operator:
         self._probes = Probes(metrics.registry, manager.last_completed, manager.problems, options.period)
         self._lease: Lease | None = None
         self._stack = contextlib.AsyncExitStack()
+        self.informers: Informers
 
     def end_by(self, number: signal.Signals) -> None:
         """End the process because of a signal."""
@@ -220,7 +297,7 @@ class _Operator:
         leader.set(1)
         definitions = Definitions(api, manager.set_definitions)
         await _retry_until_answered(definitions.refresh)
-        informers = Informers(
+        self.informers = Informers(
             api,
             manager.store,
             options.watched_namespaces,
@@ -228,10 +305,10 @@ class _Operator:
             on_relist=manager.enqueue_all,
             on_unavailable=manager.set_unavailable_namespaces,
         )
-        await _retry_until_answered(informers.refresh)
+        await _retry_until_answered(self.informers.refresh)
         self._probes.ready = True
         manager.start()
-        self._spawn(informers.run())
+        self._spawn(self.informers.run())
         self._spawn(definitions.run())
         self._spawn(RightsMonitor(api, rights, manager.set_missing_rights).run())
 
@@ -249,7 +326,7 @@ class _Operator:
         task.add_done_callback(done)
 
     async def _set_owner(self) -> None:
-        """Set the manager's owner, from the options or from the uid of ``kube-system``.
+        """Set the owner of the release, from the options or from the uid of ``kube-system``.
 
         Two Kubernetes clusters that manage one Kafka cluster need different owners. The uid of ``kube-system`` is
         constant for the life of a Kubernetes cluster; its first 8 characters distinguish the clusters. Raises
@@ -266,7 +343,7 @@ class _Operator:
                 hint = "set the owner of the records: --owner"
                 raise TopiaristError(Reason.PREREQUISITE_MISSING, message, hint) from error
             owner = f"k8s/{uid[:8]}/{options.namespace}/{options.release}"
-        self.manager.set_owner(owner)
+        self.manager.store.owner = owner
         log.info("serving", extra={"owner": owner, "class": options.operator_class})
 
 
@@ -317,18 +394,15 @@ async def begin(settings: kopf.OperatorSettings, memo: kopf.Memo, **_: Any) -> N
         raise kopf.PermanentError(str(error)) from error
 
 
-@kopf.on.login()
-def log_in(**_: Any) -> kopf.ConnectionInfo:
-    """Log kopf in."""
-    return login()
+kopf.on.login()(login)
 
 
 @kopf.on.event(load.API_GROUP, "v1", "clusters")
 async def on_cluster(type: str | None, body: kopf.Body, memo: kopf.Memo, **_: Any) -> None:
-    """Pass an event of a Cluster in the operator's namespace on to the manager."""
+    """Pass an event of a Cluster in the operator's namespace on to the informers."""
     operator: _Operator = memo.operator
     operator.events.attach()
-    operator.manager.on_cluster_event(body, deleted=type == "DELETED")
+    operator.informers.clusters.handle({"type": type, "object": dict(body)})
 
 
 @kopf.on.cleanup()

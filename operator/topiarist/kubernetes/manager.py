@@ -14,34 +14,37 @@ import time
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource, resource_path
 from topiarist.kubernetes.cache import UNASSIGNED, ResourceId, ResourceKey, Store
-from topiarist.kubernetes.candidates import may_declare
-from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker
+from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker, PolicyCache, errors_of_policy
 from topiarist.kubernetes.definitions import Definition, describe_missing, prune
 from topiarist.kubernetes.identity import ClusterIdentities
 from topiarist.kubernetes.metrics import Metrics
-from topiarist.kubernetes.policy_cache import PolicyCache, errors_of_policy
 from topiarist.kubernetes.reconciler import ReconcileResult, TopicResult
 from topiarist.kubernetes.status.cluster import cluster_status, policy_status
-from topiarist.kubernetes.status.conditions import NAMESPACE_UNAVAILABLE, RIGHTS_MISSING
-from topiarist.kubernetes.status.events import (
+from topiarist.kubernetes.status.topic import (
+    NAMESPACE_UNAVAILABLE,
+    RIGHTS_MISSING,
+    Status,
+    applied_clusters,
+    topic_status,
+)
+from topiarist.kubernetes.status.writer import (
     Event,
+    StatusWriter,
     annotation_events,
     cluster_events,
     left_events,
+    needs_finalizer,
     stall_events,
     topic_events,
     unusable_events,
 )
-from topiarist.kubernetes.status.finalizers import needs_finalizer
-from topiarist.kubernetes.status.topic import Status, applied_clusters, topic_status
-from topiarist.kubernetes.status.writer import StatusWriter
 from topiarist.kubernetes.work_loop import Requeue, WorkLoop
 from topiarist.output.change_details import describe_changes
 
@@ -57,10 +60,18 @@ Events = list[tuple[Resource, Event]]
 log = logging.getLogger(__name__)
 
 
+class _LastPass(NamedTuple):
+    """The last pass of a cluster: its Cluster as it was then, the result, and the result of each Topic."""
+
+    home: Resource
+    result: ReconcileResult
+    topics: Mapping[ResourceKey, TopicResult]
+
+
 class Manager:
     """A manager of the work loops of all Clusters in the operator's namespace that have its class.
 
-    Fill ``store`` and call ``set_owner`` before ``start``. ``record_event`` posts an Event about a resource.
+    Fill ``store`` and set its owner before ``start``. ``record_event`` posts an Event about a resource.
     """
 
     def __init__(
@@ -86,10 +97,7 @@ class Manager:
         self._repeat_loop = WorkLoop(self._repeat_writes, period)
         self._policy_cache = PolicyCache()
         self._identities = ClusterIdentities(api, self.store)
-        self._results: dict[str, Mapping[ResourceKey, TopicResult]] = {}
-        self._cluster_results: dict[str, tuple[Resource, ReconcileResult]] = {}
-        self._moves_left: dict[str, int] = {}
-        self._read_errors: dict[str, TopiaristError] = {}
+        self._last_passes: dict[str, _LastPass] = {}
         self._unavailable_namespaces: Mapping[str, str] = {}
         self.missing_rights: Sequence[str] = ()
         self._lacking_definitions: Mapping[str, Definition] = {}
@@ -99,10 +107,6 @@ class Manager:
         self._cluster_inventory: dict[str, tuple[bool, frozenset[str]]] = {}
         self._secrets_folder: tempfile.TemporaryDirectory[str] | None = None
         self._stopping = False
-
-    def set_owner(self, owner: str) -> None:
-        """Set the owner that is written to every ownership record and status."""
-        self.store.owner = owner
 
     def start(self) -> None:
         """Start a work loop for each Cluster in the store, and one for Topics without a cluster and for Policies."""
@@ -120,13 +124,6 @@ class Manager:
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         if self._secrets_folder:
             self._secrets_folder.cleanup()
-
-    def on_cluster_event(self, body: Mapping[str, Any], *, deleted: bool) -> None:
-        """Update the store with a Cluster that was created, changed or deleted."""
-        found = parse_resource(
-            body, self.store.find("Cluster", body["metadata"]["namespace"], body["metadata"]["name"])
-        )
-        (self.store.remove if deleted else self.store.upsert)(found)
 
     def enqueue_all(self) -> None:
         """Request a reconciliation of everything, also of the statuses: a restore of etcd sets them back."""
@@ -179,10 +176,13 @@ class Manager:
             log.info("the definitions have all fields of this release again")
         self.enqueue_all()
 
-    def _defined(self, kind: str, status: Status) -> Status:
-        """Return the fields of a status that the API server accepts."""
-        lacking = self._lacking_definitions.get(kind)
-        return prune(status, lacking.status) if lacking else status
+    def _own_status(self, kind: str, status: Status) -> Status:
+        """Return the fields of a status that the API server accepts, with the owner.
+
+        The owner tells another release in the same namespace that this resource is served.
+        """
+        whole, lacking = {**status, "operator": self.store.owner}, self._lacking_definitions.get(kind)
+        return prune(whole, lacking.status) if lacking else whole
 
     def problems(self) -> Iterator[str]:
         """Yield why the operator cannot do its work."""
@@ -226,17 +226,11 @@ class Manager:
         spec = self.store.cluster_spec(cluster)
         if spec is None:
             return False
-        result = self._results.get(cluster, {}).get(topic.key)
+        result = self._last_result(cluster, topic.key)
         return (
             topic.manifest is None
             or (result is not None and bool(result.candidate.refusals))
-            or not may_declare(
-                spec.allowed_topics,
-                topic.namespace,
-                topic.topic_name,
-                cluster_namespace=self.store.operator_namespace,
-                namespaces=self.store.namespaces,
-            )
+            or not self.store.may_declare(topic, spec)
         )
 
     def _start_loop(self, name: str, loop: WorkLoop, worker: ClusterWorker | None = None) -> None:
@@ -257,10 +251,8 @@ class Manager:
         a loop only now: two loops would use one lock and one set of results.
         """
         del self._loops[name], self._tasks[name]
-        self._topics_of_removed_clusters.update(self._results.pop(name, {}))
-        self._cluster_results.pop(name, None)
-        self._read_errors.pop(name, None)
-        self._moves_left.pop(name, None)
+        if last := self._last_passes.pop(name, None):
+            self._topics_of_removed_clusters.update(last.topics)
         self._cluster_inventory.pop(name, None)
         self._policy_cache.rule_errors.pop(name, None)
         self.metrics.remove_cluster(name)
@@ -272,16 +264,17 @@ class Manager:
         if home is None:
             return Requeue.AFTER_PERIOD
         # The statuses are compared with those of the last pass, so that a pass without news writes nothing.
-        begun, before = time.monotonic(), self._results.get(name, {})
+        begun, last = time.monotonic(), self._last_passes.get(name)
+        before = last.topics if last else {}
         # A status that the API server refuses hides what was done, and a field that it drops was never asked for.
         if blocked := bool(self._lacking_definitions):
             result = _definitions_result(self._lacking_definitions)
         else:
             result = await worker.reconcile(self.store, home, self.store.owner)
         results = {each.candidate.resource.key: each for each in result.topic_results}
-        changed = self._changed_topics(name, before, results, result.error)
-        self._results[name], self._cluster_results[name] = results, (home, result)
-        self.metrics.record_reconcile(name, result, before.values(), time.monotonic() - begun, clock.now())
+        changed = self._changed_topics(name, before, results, has_error=result.error is not None)
+        self._last_passes[name] = _LastPass(home, result, results)
+        self.metrics.record_reconcile(name, result, before.values(), time.monotonic() - begun, client.utc_now())
         self.metrics.count_cluster_requests(name, worker.new_requests())
         for each in result.topic_results:
             # A drain of a thousand topics would otherwise log each of them in each pass.
@@ -298,8 +291,8 @@ class Manager:
             is_refused = result.error.reason is Reason.CLUSTER_CONFLICT
             return Requeue.AFTER_PERIOD if blocked or is_refused else Requeue.AFTER_BACKOFF
         if result.moves and result.moves.left:
-            before_pass, self._moves_left[name] = self._moves_left.get(name), result.moves.left
-            return Requeue.MOVED if result.moves.is_sent or before_pass != result.moves.left else Requeue.MOVING
+            left_before = last.result.moves.left if last and last.result.moves else 0
+            return Requeue.MOVED if result.moves.is_sent or left_before != result.moves.left else Requeue.MOVING
         return Requeue.SOON if any(each.is_in_progress for each in result.topic_results) else Requeue.AFTER_PERIOD
 
     async def _refresh_cluster(self, name: str) -> Resource | None:
@@ -346,9 +339,9 @@ class Manager:
         clusters = (
             write
             for kind, _, name in refused
-            if kind == "Cluster" and name in self._cluster_results and (home := self.store.clusters.get(name))
-            if (seen := self._cluster_results[name])[0].generation == home.generation
-            for write in self._cluster_writes(home, seen[1], [])
+            if kind == "Cluster" and (last := self._last_passes.get(name)) and (home := self.store.clusters.get(name))
+            if last.home.generation == home.generation
+            for write in self._cluster_writes(home, last.result, [])
         )
         events: Events = []
         await self._write(chain(clusters, self._topic_writes(topics, events)), events)
@@ -359,7 +352,8 @@ class Manager:
         name: str,
         before: Mapping[ResourceKey, TopicResult],
         views: Mapping[ResourceKey, TopicResult],
-        error: TopiaristError | None,
+        *,
+        has_error: bool,
     ) -> Collection[ResourceKey]:
         """Return the Topics that may need a new status or Event.
 
@@ -367,19 +361,14 @@ class Manager:
         Topic without a result keeps its status, and any other Topic has a new result if its status changes.
         """
         basis = not self.store.unreadable_clusters, frozenset(self.store.clusters)
-        self._read_errors.pop(name, None)
-        if error:
-            self._read_errors[name] = error
-        if error or self._cluster_inventory.get(name) != basis:
+        if has_error or self._cluster_inventory.get(name) != basis:
             self._cluster_inventory[name] = basis
             return {*before, *views, *self.store.topic_keys(name)}
         new = [key for key, view in views.items() if before.get(key) != view]
         return {*new, *(before.keys() - views.keys()), *(self._pending_writes & views.keys())}
 
     def _cluster_writes(self, home: Resource, result: ReconcileResult, events: Events) -> Writes:
-        # The owner in the status tells another release in the same namespace that this Cluster is served.
-        whole = {**cluster_status(home, result, clock.now(), self._alarms()), "operator": self.store.owner}
-        status = self._defined("Cluster", whole)
+        status = self._own_status("Cluster", cluster_status(home, result, client.utc_now(), self._alarms()))
         news = chain(cluster_events(home, status), stall_events(home, status), annotation_events(home, status))
         events += [(home, event) for event in news]
         if status != home.status:
@@ -387,7 +376,8 @@ class Manager:
 
     def _topic_writes(self, keys: Iterable[ResourceKey], events: Events, cluster: str = "") -> Writes:
         """Yield the writes of Topics' statuses and finalizers; add the Events of ``cluster`` to ``events``."""
-        now, known = clock.format_time(clock.now()), not self.store.unreadable_clusters
+        now, known = client.format_time(client.utc_now()), not self.store.unreadable_clusters
+        errors = {name: last.result.error for name, last in self._last_passes.items() if last.result.error}
         for key in keys:
             topic = self.store.topics.get(key)
             if topic is None:
@@ -395,10 +385,9 @@ class Manager:
                 self._emitted_warnings.pop(key, None)
                 continue
             results = {name: self._result_of(topic, name) for name in self.store.target_clusters(topic)}
-            if result := self._results.get(cluster, {}).get(key):
+            if result := self._last_result(cluster, key):
                 events += [(topic, event) for event in topic_events(cluster, topic.status_on(cluster), result)]
-            status = topic_status(topic, results, self._read_errors, now, self.store.clusters)
-            status = self._defined("Topic", {**status, "operator": self.store.owner})
+            status = self._own_status("Topic", topic_status(topic, results, errors, now, self.store.clusters))
             finalizer = needs_finalizer(
                 topic, results, all_clusters_known=known and not self.store.has_ambiguous_target(topic)
             )
@@ -417,9 +406,13 @@ class Manager:
             if warnings:  # two loops may handle the Topic before its status is written
                 self._emitted_warnings[key] = warnings
 
+    def _last_result(self, cluster: str, topic: ResourceKey) -> TopicResult | None:
+        last = self._last_passes.get(cluster)
+        return last.topics.get(topic) if last else None
+
     def _result_of(self, topic: Resource, cluster: str) -> TopicResult | None:
         """Return the result of a Topic as it is now; None if the last reconciliation had an older one."""
-        result = self._results.get(cluster, {}).get(topic.key)
+        result = self._last_result(cluster, topic.key)
         seen = result and result.candidate.resource
         return result if seen and (seen.uid, seen.generation) == (topic.uid, topic.generation) else None
 
@@ -446,8 +439,8 @@ class Manager:
 
     def _policy_writes(self, errors: Sequence[str], events: Events) -> Writes:
         for policy in [*self.store.policies.values()]:
-            status = policy_status(policy, errors_of_policy(policy.name, errors), clock.now())
-            status = self._defined("Policy", {**status, "operator": self.store.owner})
+            status = policy_status(policy, errors_of_policy(policy.name, errors), client.utc_now())
+            status = self._own_status("Policy", status)
             events += [(policy, event) for event in unusable_events(policy, status)]
             if status != policy.status:
                 yield self._status_writer.write_status(policy, status)

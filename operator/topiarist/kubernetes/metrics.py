@@ -1,6 +1,6 @@
 """Prometheus metrics of the operator.
 
-``manager`` updates them after each reconciliation; ``probes`` serves them. Metrics that controller-runtime has too use
+``manager`` updates them after each reconciliation; ``main`` serves them. Metrics that controller-runtime has too use
 its names, because dashboards for these names exist. No metric has a label per topic: ten thousand topics would make ten
 thousand time series that no dashboard shows.
 """
@@ -68,61 +68,40 @@ class Metrics:
     ) -> None:
         self.registry = registry = CollectorRegistry()
         ProcessCollector(registry=registry)
-        self._reconciles = Counter(_RECONCILE_METRIC, "Passes by result.", ["controller", "result"], registry=registry)
-        self._reconcile_errors = Counter(
-            f"{_RECONCILE_METRIC}_errors", "Passes that an error ended.", ["controller"], registry=registry
-        )
-        self._reconcile_seconds = Histogram(
-            f"{_RECONCILE_METRIC}_time_seconds", "Time of a pass.", ["controller"], registry=registry, buckets=_BUCKETS
-        )
-        self.leader = Gauge(
-            "leader_election_master_status", "1 if this process is the leader.", ["name"], registry=registry
-        )
-        self._topics = Gauge(
-            "topiarist_topics",
-            "Topics by state. cluster is empty for Topics that no pass looks at.",
-            ["cluster", "state"],
-            registry=registry,
-        )
-        self._changes = Counter(
-            "topiarist_topic_changes", "Changes, by outcome.", ["cluster", "action", "outcome"], registry=registry
-        )
-        self._drift = Counter(
-            "topiarist_drift_detected", "Topics found changed outside.", ["cluster", "kind"], registry=registry
-        )
-        self._corrected = Counter(
-            "topiarist_drift_corrected", "External changes reverted.", ["cluster", "kind"], registry=registry
-        )
-        self._cluster_reconcile_seconds = Histogram(
-            "topiarist_pass_duration_seconds", "Time of a pass.", ["cluster"], registry=registry, buckets=_BUCKETS
-        )
-        self._last_success = Gauge(
-            "topiarist_last_successful_pass_timestamp_seconds", "End of the last one.", ["cluster"], registry=registry
-        )
-        self._session_state = Gauge(
-            "topiarist_cluster_session_state", "1 if the last pass had one.", ["cluster"], registry=registry
-        )
-        self._cluster_requests = Counter(
-            "topiarist_cluster_requests", "Requests, by answer.", ["cluster", "op", "result"], registry=registry
-        )
+
+        def gauge(name: str, about: str, *labels: str) -> Gauge:
+            return Gauge(name, about, labels, registry=registry)
+
+        def counter(name: str, about: str, *labels: str) -> Counter:
+            return Counter(name, about, labels, registry=registry)
+
+        def seconds(name: str, label: str) -> Histogram:
+            return Histogram(name, "Time of a pass.", [label], registry=registry, buckets=_BUCKETS)
+
+        self._reconciles = counter(_RECONCILE_METRIC, "Passes by result.", "controller", "result")
+        self._reconcile_errors = counter(f"{_RECONCILE_METRIC}_errors", "Passes that an error ended.", "controller")
+        self._reconcile_seconds = seconds(f"{_RECONCILE_METRIC}_time_seconds", "controller")
+        self.leader = gauge("leader_election_master_status", "1 if this process is the leader.", "name")
+        about = "Topics by state. cluster is empty for Topics that no pass looks at."
+        self._topics = gauge("topiarist_topics", about, "cluster", "state")
+        self._changes = counter("topiarist_topic_changes", "Changes, by outcome.", "cluster", "action", "outcome")
+        self._drift = counter("topiarist_drift_detected", "Topics found changed outside.", "cluster", "kind")
+        self._corrected = counter("topiarist_drift_corrected", "External changes reverted.", "cluster", "kind")
+        self._cluster_reconcile_seconds = seconds("topiarist_pass_duration_seconds", "cluster")
+        name = "topiarist_last_successful_pass_timestamp_seconds"
+        self._last_success = gauge(name, "End of the last one.", "cluster")
+        self._session_state = gauge("topiarist_cluster_session_state", "1 if the last pass had one.", "cluster")
+        name = "topiarist_cluster_requests"
+        self._cluster_requests = counter(name, "Requests, by answer.", "cluster", "op", "result")
         self._moves = _MoveMetrics(registry)
-        self._unavailable_namespaces = Gauge(
-            "topiarist_namespace_away",
-            "1 for a watched namespace that the operator cannot read.",
-            ["watched_namespace"],  # not "namespace": Prometheus gives its targets that label
-            registry=registry,
-        )
-        self.missing_rights = Gauge(
-            "topiarist_missing_rights", "Rights that the operator has lost since its start.", registry=registry
-        )
-        self._other_release_resources = Gauge(
-            "topiarist_resources_held_by_others",
-            "Resources in the scope of this release that another one serves.",
-            ["kind", "holder"],
-            registry=registry,
-        )
-        build = Gauge("topiarist_build_info", "1, with the version.", ["version"], registry=registry)
-        build.labels(__version__).set(1)
+        about = "1 for a watched namespace that the operator cannot read."
+        # The label is not "namespace": Prometheus gives its targets that label.
+        self._unavailable_namespaces = gauge("topiarist_namespace_away", about, "watched_namespace")
+        about = "Rights that the operator has lost since its start."
+        self.missing_rights = gauge("topiarist_missing_rights", about)
+        about = "Resources in the scope of this release that another one serves."
+        self._other_release_resources = gauge("topiarist_resources_held_by_others", about, "kind", "holder")
+        gauge("topiarist_build_info", "1, with the version.", "version").labels(__version__).set(1)
         registry.register(_LiveCollector(loops, requests))
 
     def record_reconcile(

@@ -24,11 +24,18 @@ from topiarist.filters.chain import PlanFilter, apply_filters, keep_all
 from topiarist.filters.limits import NO_LIMITS, LimitFilter
 from topiarist.filters.observed import filter_usage, split_external_changes, withhold_external_changes
 from topiarist.kubernetes import approval
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.resources import Resource
-from topiarist.kubernetes.candidates import Candidate
-from topiarist.kubernetes.current_topic import ReadTopic, check_current_topic
-from topiarist.kubernetes.memory import Deletion, recent_deletions, write_memory
+from topiarist.kubernetes.approval import (
+    Deletion,
+    ReadTopic,
+    check_current_topic,
+    find_next_step,
+    recent_deletions,
+    withhold_early_steps,
+    write_memory,
+)
+from topiarist.kubernetes.cache import Candidate
 from topiarist.kubernetes.moves import (
     ClusterMoves,
     MoveTracker,
@@ -39,7 +46,6 @@ from topiarist.kubernetes.moves import (
     find_moves_waiting,
     has_unfinished_moves,
 )
-from topiarist.kubernetes.retention import find_next_step, withhold_early_steps
 from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, ReconcileReport, Result, has_uninitialized, partitions_to_initialize
 from topiarist.model.plan import Change, Issue, Plan, TopicPlan
@@ -48,11 +54,7 @@ from topiarist.model.spec import ClusterSpec, DriftPolicy, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, TopicState
 from topiarist.planning.moves.leaders import may_elect_leaders
 from topiarist.ports import MoveOptions, PartitionInspector, ProgressSource, Throttle, UsageReader, WriteControl
-from topiarist.reconcile import (
-    apply_plan,
-    plan_cluster,
-    require_cluster_id,
-)
+from topiarist.reconcile import apply_plan, plan_cluster, require_cluster_id
 from topiarist.text import format_count
 
 
@@ -249,7 +251,7 @@ def reconcile_cluster(
     try:
         state = cluster.read()
         run = _run_options(request, candidates, state)
-        deletions = recent_deletions(state, request.owner, clock.now())
+        deletions = recent_deletions(state, request.owner, client.utc_now())
         require_cluster_id(request.claimed_id or request.cluster.cluster_id, state.cluster_id)
         specs = request.plan_cache.changed_specs(state, request.cluster, run, desired.values())
         plan = plan_cluster(cluster, state, request.cluster, specs, run)
@@ -259,7 +261,7 @@ def reconcile_cluster(
         plan = guard.add_usage(plan, state)
         plan = _filter_plan(plan, request, candidates, len(deletions))
         resources = {topic: each.resource for topic, each in candidates.items()}
-        plan = write_memory(plan, state, resources, desired, clock.now())
+        plan = write_memory(plan, state, resources, desired, client.utc_now())
         blocker, problem = request.move_tracker.observe(cluster, state, request.cluster.moves)
     except TopiaristError as error:
         return ReconcileResult(refused, state, None, error, deletions)
@@ -326,26 +328,20 @@ def _find_cluster_moves(
     outcomes: Mapping[str, Outcome],
 ) -> ClusterMoves:
     """Return the moves that are left after the plan of ``report`` was applied to ``state``."""
-    batch, in_flight = state.batch, find_moves_in_flight(state)
-    waiting = find_moves_waiting(report.plan.topics, outcomes, in_flight) if report.error is None else ()
+    batch, sent = state.batch, next((each for each in progress if each.copying), None)
+    in_flight = sent.copying if sent else find_moves_in_flight(state)
+    has_all_outcomes = sent is not None or report.error is None
+    waiting = find_moves_waiting(report.plan.topics, outcomes, in_flight) if has_all_outcomes else ()
     found = ClusterMoves(
+        waiting,
+        in_flight,
         moved=request.move_tracker.count_moved(state),
         draining=count_drained_replicas(state.topics.values(), request.cluster.drain_brokers),
     )
-    if sent := next((each for each in progress if each.copying), None):
-        left = find_moves_waiting(report.plan.topics, outcomes, sent.copying)
-        return replace(
-            found, waiting=left, in_flight=sent.copying, batch=sent.batch, batches=sent.batches, is_sent=True
-        )
+    if sent:
+        return replace(found, batch=sent.batch, batches=sent.batches, is_sent=True)
     if batch and in_flight:
-        return replace(
-            found,
-            waiting=waiting,
-            in_flight=in_flight,
-            batch=batch.batch,
-            batches=batch.batches,
-            sent_at_ms=state.batch_at_ms,
-        )
+        return replace(found, batch=batch.batch, batches=batch.batches, sent_at_ms=state.batch_at_ms)
     # ``apply_plan`` puts the throttles of the operator's own batch back, unless nothing may be written.
     is_ended = (
         report.error is None
@@ -355,7 +351,6 @@ def _find_cluster_moves(
     )
     return replace(
         found,
-        waiting=waiting,
         waiting_for=describe_other_request(state) if waiting else "",
         throttle_left=bool(batch and batch.throttles and state.requested_at_ms is None and not is_ended),
     )
@@ -441,7 +436,7 @@ def _filter_plan(plan: Plan, request: ReconcileRequest, candidates: Mapping[str,
         left = withhold_external_changes(plan) if cluster.drift_policy is DriftPolicy.REPORT else plan
         return filter_usage(left, cluster.evidence, lambda topic, _: _allows_in_use(candidates[topic], plan))
 
-    plan = withhold_early_steps(plan, cluster.retention_step, clock.now())
+    plan = withhold_early_steps(plan, cluster.retention_step, client.utc_now())
     budgets = replace(cluster.budgets, deletions=max(0, cluster.budgets.deletions - deletions))
     return apply_filters(
         plan,

@@ -100,12 +100,7 @@ READY = {
 STATUSES: list[tuple[dict[str, Any], dict[str, Any], list[str]]] = [
     (
         topic("payments.transactions.by-customer.v12", partitions=1000, replicationFactor=3),
-        {
-            "conditions": [READY],
-            "topicName": "payments.transactions",
-            "clusterNames": "prod-eu",
-            "partitions": "999",
-        },
+        {"conditions": [READY], "topicName": "payments.transactions", "clusterNames": "prod-eu", "partitions": "999"},
         ["prod-eu", "999", "3", "False", "MinIsrAboveReplicas"],
     ),
     (

@@ -80,12 +80,7 @@ def test_the_steps_lead_to_a_topic(server: ApiServer, namespace: str, kafka: Sim
     operator = OperatorProcess(server, site.namespace, tmp_path / "operator", *words[1:], token=token)
     with operator, connect_client(kafka.connect) as client:
         done = subprocess.run(
-            ["bash", "-e", "-c", rest],
-            cwd=tmp_path,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=False,
+            ["bash", "-e", "-c", rest], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, f"{done.stdout}{done.stderr}\n{operator.process.read_log()}"
         assert client.exists("/brokers/topics/orders")

@@ -217,11 +217,7 @@ def history_is_lost(stage: FaultFixture, namespace: str) -> None:
 
 Story = Callable[[FaultFixture, str], None]
 
-STORIES: Mapping[str, Story] = {
-    "api": api_server_is_away,
-    "zookeeper": zookeeper_is_away,
-    "history": history_is_lost,
-}
+STORIES: Mapping[str, Story] = {"api": api_server_is_away, "zookeeper": zookeeper_is_away, "history": history_is_lost}
 
 
 @pytest.fixture(scope="module")

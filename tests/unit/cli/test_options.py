@@ -19,7 +19,7 @@ from topiarist.cli import options
 from topiarist.cli.main import COMMANDS, cli, run
 from topiarist.desired import parse
 from topiarist.errors import Exit
-from topiarist.kubernetes.candidates import may_declare
+from topiarist.kubernetes.cache import may_declare
 from topiarist.model.run_options import Risk, RiskApproval
 from topiarist.model.spec import ClusterSpec, selects_cluster
 from topiarist.schema import check

@@ -4,42 +4,70 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from support import states
+from support import builders, states
 from support.kubernetes import resource_bodies
+from support.kubernetes.passes import (
+    DELETING_META,
+    LATER,
+    NOW,
+    make_request,
+    make_result,
+    owned_topic,
+    reconcile_topics,
+    refusal_reasons,
+    spec_of,
+    with_approval,
+)
+from support.plans import DATA_LOSS_RISK
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.desired.shared_specs import merge
-from topiarist.errors import Reason
+from topiarist.errors import Reason, TopiaristError
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
 from topiarist.kubernetes.approval import (
     HINT_ALLOW_RISK,
     RECREATE,
     TAKE_OWNERSHIP,
+    annotation_errors,
+    check_current_topic,
+    current_consents_digest,
     filter_unapproved,
+    find_next_step,
     has_consented_changes,
+    is_paused,
     ownership_digest,
     recreation_digest,
+    step_time,
+    write_memory,
 )
-from topiarist.kubernetes.reconciler import TopicResult, reconcile_cluster
+from topiarist.kubernetes.reconciler import SyncState, TopicResult, reconcile_cluster
+from topiarist.kubernetes.status.cluster import policy_status
+from topiarist.kubernetes.status.topic import topic_status
+from topiarist.kubernetes.status.writer import annotation_events, unusable_events
+from topiarist.model.outcome import Result
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
+    Change,
+    ConfigItem,
     DeleteTopic,
     Issue,
     Nudge,
     Plan,
     RiskAssessment,
+    TakeOwnership,
     TopicPlan,
+    UpdateConfig,
 )
 from topiarist.model.run_options import Risk, RunOptions
-from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord, TopicState
+from topiarist.model.state import NO_MEMORY, ClusterState, OperatorMemory, OwnershipRecord, TopicState, WriteBlock
 from topiarist.planning.planner import make_plan
-from unit.kubernetes.reconcile_requests import make_request
-from unit.kubernetes.topic_results import spec_of
 
 OWNER = "k8s/shop/topiarist"
 LONG, SHORT = "604800000", "3600000"
@@ -243,10 +271,7 @@ def test_a_deletion_takes_allow_deletion() -> None:
     (found,) = left(home, absent(**notes(allow_risk="DataLoss")), ours()).topics
     assert not found.changes
     (refusal,) = found.refusals
-    assert (refusal.reason, refusal.hint) == (
-        Reason.DATA_LOSS,
-        "allowDeletion: true in the Cluster allows it",
-    )
+    assert (refusal.reason, refusal.hint) == (Reason.DATA_LOSS, "allowDeletion: true in the Cluster allows it")
 
 
 @pytest.mark.parametrize(("allowed", "held"), [(False, {}), (True, {"orders": "its namespace is being deleted"})])
@@ -320,3 +345,477 @@ def test_a_consent_to_one_size_counts_for_no_other() -> None:
         (topic,) = filter_unapproved(plan, spec, {"orders": asking()}, {}).topics
         digests.append(digest_of(topic.refusals[0]))
     assert len({*digests}) == 2
+
+
+# Invalid annotations: the operator reports them, and withholds every action that they may have been meant to prevent.
+
+SOME_DIGEST = "sha256:0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "problem"),
+    [
+        ("topiarist.dev/paused", "true", ""),
+        ("topiarist.dev/paused", "false", ""),
+        ("topiarist.dev/retain", "true", ""),
+        ("topiarist.dev/allow-risk", SOME_DIGEST, ""),
+        ("topiarist.dev/recreate", f"{SOME_DIGEST},{SOME_DIGEST}", ""),
+        ("topiarist.dev/from-defaults", "retention.ms", ""),
+        ("topiarist.dev/from-profiles", "retention.ms", ""),
+        ("topiarist.dev/from-broker-config", "retention.ms", ""),
+        ("example.com/paused", "True", ""),
+        ("topiarist.io/other", "True", ""),
+        ("kubectl.kubernetes.io/last-applied-configuration", '{"apiVersion": "topiarist.dev/v1"}', ""),
+        (
+            "topiarist.dev/paused",
+            "True",
+            'topiarist.dev/paused: found "True", wanted "true" or "false": it counts as a pause',
+        ),
+        ("topiarist.dev/paused", "", 'topiarist.dev/paused: found "", wanted "true" or "false": it counts as a pause'),
+        ("topiarist.dev/retain", "yes", 'topiarist.dev/retain: found "yes", wanted "true" or "false"'),
+        ("topiarist.dev/pasued", "true", "topiarist.dev/pasued is not known on a Topic: did you mean paused?"),
+        ("topiarist.dev/x", "true", "topiarist.dev/x is not known on a Topic"),
+        ("topiarist.io/paused", "true", "topiarist.io/paused is not known: did you mean topiarist.dev/paused?"),
+        (
+            "topiarist.dev/allow-risk",
+            "DataLoss",
+            'topiarist.dev/allow-risk: found "DataLoss", which consents to nothing: wanted the digest that a refusal '
+            "gives",
+        ),
+        (
+            "topiarist.dev/take-ownership",
+            "true",
+            'topiarist.dev/take-ownership: found "true", which consents to nothing: wanted the digest that a refusal '
+            "gives",
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_annotation(key: str, value: str, problem: str) -> None:
+    """The operator reports the actual and the valid values of an invalid annotation, and ignores annotations of other
+    programs.
+    """
+    topic = resource_bodies.topic("orders", meta={"annotations": {key: value}})
+    assert annotation_errors(topic) == ([problem] if problem else [])
+    beside = {"topiarist.dev/retain": "false", "example.com/paused": "never", "example.com/retian": "", key: value}
+    topic = resource_bodies.topic("orders", meta={"annotations": beside})
+    assert annotation_errors(topic) == ([problem] if problem else [])
+
+
+def test_each_kind_has_its_own() -> None:
+    """A consent on a Cluster or a pause on a Policy has no effect, and the operator reports it."""
+    risk = {"annotations": {"topiarist.dev/allow-risk": SOME_DIGEST}}
+    paused = {"annotations": {"topiarist.dev/paused": "true"}}
+    assert annotation_errors(resource_bodies.cluster(meta=risk)) == [
+        "topiarist.dev/allow-risk is not known on a Cluster"
+    ]
+    assert annotation_errors(resource_bodies.cluster(meta=paused)) == []
+    policy = resource_bodies.policy("law", meta=paused)
+    status = policy_status(policy, (), client.utc_now())
+    assert status["annotations"] == ["topiarist.dev/paused is not known on a Policy"]
+    assert [event.reason for event in annotation_events(policy, status)] == ["InvalidAnnotation"]
+
+
+@pytest.mark.parametrize(
+    ("value", "paused"), [("true", True), ("True", True), ("yes", True), ("1", True), ("", True), ("false", False)]
+)
+def test_a_pause_that_is_mistyped_pauses(value: str, paused: bool) -> None:
+    """An invalid pause of a Topic or a Cluster counts as a pause, so the operator writes nothing."""
+    note = {"annotations": {"topiarist.dev/paused": value}}
+    for home, topic in (
+        (resource_bodies.cluster(), resource_bodies.topic("orders", meta=note)),
+        (resource_bodies.cluster(meta=note), resource_bodies.topic("orders")),
+    ):
+        port = MemoryCluster(states.cluster())
+        found = reconcile_topics(port, make_request(home, topic))["orders"]
+        assert (found.state is SyncState.PAUSED) is paused
+        assert bool(port.writes) is not paused
+    assert is_paused(resource_bodies.topic("orders", meta=note)) is paused
+
+
+@pytest.mark.parametrize("note", ["topiarist.dev/retain", "topiarist.dev/retian"])
+def test_what_is_not_understood_holds_a_deletion(note: str) -> None:
+    """An invalid annotation withholds a deletion, because it may be an attempt to keep the topic."""
+    going = resource_bodies.topic(
+        "orders", deletionPolicy="Delete", meta={**DELETING_META, "annotations": {note: "True", "topiarist.dev/zz": ""}}
+    )
+    port = MemoryCluster(states.cluster(owned_topic("orders")))
+    (refusal,) = reconcile_topics(port, make_request(resource_bodies.cluster(allowDeletion=True), going))[
+        "orders"
+    ].refusals
+    assert refusal.reason is Reason.DELETION_HELD
+    assert note in refusal.message
+    assert refusal.hint == "correct or remove the annotation"
+    assert [*port.state.topics] == ["orders"]
+
+
+def test_a_status_says_it_and_an_event_once() -> None:
+    """The status reports an invalid annotation beside the state of the topic, and one Event reports it. A correction
+    restores the status.
+    """
+    topic = resource_bodies.topic("orders", meta={"annotations": {"topiarist.dev/pasued": "true"}})
+    words = "topiarist.dev/pasued is not known on a Topic: did you mean paused?"
+    status = topic_status(topic, {"prod": make_result(topic, SyncState.SYNCED)}, {}, NOW, ("prod",))
+    ready = status["conditions"][0]
+    assert (ready["status"], ready["message"]) == ("True", f"annotation {words}. as asked on 1 cluster")
+    assert status["annotations"] == [words]
+    (event,) = unusable_events(topic, status)
+    assert (event.reason, event.message, event.warning) == ("InvalidAnnotation", words, True)
+    topic = resource_bodies.updated_body(topic, status=status)
+    assert topic_status(topic, {"prod": make_result(topic, SyncState.SYNCED)}, {}, LATER, ("prod",)) == status
+    assert [*unusable_events(topic, status)] == []
+    topic = replace(resource_bodies.updated_body(topic, annotations={}), status=status)
+    assert "annotations" not in topic_status(
+        topic, {"prod": make_result(topic, SyncState.SYNCED)}, {}, LATER, ("prod",)
+    )
+
+
+def test_what_is_said_is_bounded() -> None:
+    """At most ten invalid annotations are reported, for any number of annotations."""
+    topic = resource_bodies.topic(
+        "orders", meta={"annotations": {f"topiarist.dev/x{number}": "" for number in range(50)}}
+    )
+    assert len(annotation_errors(topic)) == 10
+
+
+# Waits of the operator between two steps of a cut of retention, also after a restart.
+
+START = datetime(2026, 2, 1, 12, tzinfo=UTC)
+CLUSTER = resource_bodies.cluster(retentionStep={"share": "50%", "interval": "1h"}, allowRisk=["DataLoss"])
+
+
+STEP = TopicPlan(
+    "orders",
+    changes=(UpdateConfig((ConfigItem("retention.ms", "8000", "4000", SAFE_ASSESSMENT),)),),
+    notices=(Issue(Reason.NOT_SENT, "another"), Issue(Reason.RETENTION_STEP, "2 more")),
+)
+"""The plan of a step that is not the last."""
+
+
+class Passes:
+    """Passes of operators that are restarted between any two; ``keeps_status`` says whether statuses can be written."""
+
+    keeps_status = True
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cluster: Resource = CLUSTER, **config: Any) -> None:
+        self.cluster = cluster
+        self.port = MemoryCluster(states.cluster(owned_topic("orders", retention_ms="8000")))
+        self.topic = resource_bodies.topic("orders", config={"retention.ms": 1000, **config})
+        self.now = START
+        monkeypatch.setattr(client, "utc_now", lambda: self.now)
+
+    def run(self, after: timedelta = timedelta(), *, allow: bool = True) -> TopicResult:
+        """Run a pass some time after the last one, and keep its status; the owner of the topic allows what is asked."""
+        self.now += after
+        view = reconcile_topics(self.port, make_request(self.cluster, self.topic))["orders"]
+        if allow and Reason.DATA_LOSS in refusal_reasons(view):
+            self.topic = with_approval(self.cluster, self.topic, self.port.read())
+        view = reconcile_topics(self.port, make_request(self.cluster, self.topic))["orders"]
+        found = topic_status(self.topic, {"prod": view}, {}, client.format_time(self.now), ["prod"])
+        if self.keeps_status:
+            self.topic = resource_bodies.updated_body(self.topic, status=found)
+        return view
+
+    @property
+    def stored(self) -> str:
+        """The retention on the cluster."""
+        return self.port.read().topics["orders"].config["retention.ms"]
+
+    @property
+    def step_at(self) -> str:
+        """The time of the last step in the status; empty without one."""
+        return str(self.topic.status_on("prod").get("retentionStepAt", ""))
+
+
+def test_the_operator_waits_between_two_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A topic with steps left is Waiting; the time of a step survives a restart, and goes with the last step."""
+    passes = Passes(monkeypatch)
+    view = passes.run()
+    assert (passes.stored, view.state, refusal_reasons(view)) == ("4000", SyncState.WAITING, [Reason.RETENTION_WAITS])
+    assert passes.step_at == "2026-02-01T12:00:00Z"
+    view = passes.run(timedelta(minutes=59))
+    assert (passes.stored, view.state) == ("4000", SyncState.WAITING)
+    assert view.refusals[0].message == "retention.ms: the next step follows after 2026-02-01T13:00:00Z"
+    assert passes.step_at == "2026-02-01T12:00:00Z"
+    passes.run(timedelta(minutes=1))
+    assert (passes.stored, passes.step_at) == ("2000", "2026-02-01T13:00:00Z")
+    assert passes.run(timedelta(minutes=10)).state is SyncState.WAITING  # the last step waits too
+    assert passes.stored == "2000"
+    view = passes.run(timedelta(minutes=50))
+    assert (passes.stored, view.state, passes.step_at) == ("1000", SyncState.SYNCED, "")
+
+
+def test_a_wait_needs_no_status(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While no status can be written, the operator waits between two steps all the same, also after a restart."""
+    passes = Passes(monkeypatch)
+    passes.keeps_status = False
+    passes.run()
+    assert passes.stored == "4000"
+    assert refusal_reasons(passes.run(timedelta(minutes=59))) == [Reason.RETENTION_WAITS]
+    assert passes.stored == "4000"
+    passes.run(timedelta(minutes=1))
+    assert passes.stored == "2000"
+    passes.topic = resource_bodies.topic("orders", config={"retention.ms": 9000})
+    assert passes.run().state is SyncState.SYNCED
+    passes.topic = resource_bodies.topic("orders", config={"retention.ms": 1000})
+    passes.run()
+    assert passes.stored == "4500"  # a cut of its own, which follows no step
+
+
+def test_one_consent_cuts_retention_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The annotation stays, no status can be written, and the value is set back: the same cut needs a new consent."""
+    cluster = resource_bodies.cluster(allowRisk=["DataLoss"], driftPolicy="Correct")
+    passes = Passes(monkeypatch, cluster)
+    passes.keeps_status = False
+    assert passes.run().state is SyncState.SYNCED
+    assert passes.stored == "1000"
+    meta = {"annotations": dict(passes.topic.source.annotations), "uid": passes.topic.uid}
+    passes.topic = resource_bodies.topic("orders", config={"retention.ms": 8000}, meta=meta)
+    assert passes.run().state is SyncState.SYNCED
+    passes.topic = resource_bodies.topic("orders", config={"retention.ms": 1000}, meta=meta)
+    assert refusal_reasons(passes.run(allow=False)) == [Reason.DATA_LOSS]
+    assert passes.stored == "8000"
+
+
+def test_other_changes_do_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another key of the same topic is written while a step waits."""
+    passes = Passes(monkeypatch)
+    passes.run()
+    config = {"retention.ms": 1000, "compression.type": "zstd"}
+    passes.topic = resource_bodies.topic("orders", status=passes.topic.status, config=config)
+    view = passes.run(timedelta(minutes=1))
+    assert passes.port.read().topics["orders"].config == {"retention.ms": "4000", "compression.type": "zstd"}
+    assert view.state is SyncState.WAITING
+    assert passes.step_at == "2026-02-01T12:00:00Z"
+
+
+def test_a_step_back_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A longer retention is made at once: it saves what is left."""
+    passes = Passes(monkeypatch)
+    passes.run()
+    passes.topic = resource_bodies.topic("orders", status=passes.topic.status, config={"retention.ms": 9000})
+    view = passes.run(timedelta(minutes=1))
+    assert (passes.stored, view.state, passes.step_at) == ("9000", SyncState.SYNCED, "")
+
+
+def test_each_step_needs_its_consent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The refusal has the command for this step; a step that is refused leaves no time behind, and does not wait."""
+    passes = Passes(monkeypatch)
+    assert refusal_reasons(passes.run(allow=False)) == [Reason.DATA_LOSS]
+    assert (passes.stored, passes.step_at) == ("8000", "")
+    passes.run()
+    assert (passes.stored, passes.step_at) == ("4000", "2026-02-01T12:00:00Z")
+    view = passes.run(timedelta(hours=2), allow=False)
+    assert (passes.stored, view.state, refusal_reasons(view)) == ("4000", SyncState.REFUSED, [Reason.DATA_LOSS])
+    passes.run()
+    assert (passes.stored, passes.step_at) == ("2000", "2026-02-01T14:00:00Z")
+
+
+def test_a_topic_that_is_only_observed_waits_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """While a Topic is paused nothing of it is written, and it is not Waiting for its next step."""
+    passes = Passes(monkeypatch)
+    passes.run()
+    passes.topic = resource_bodies.updated_body(passes.topic, annotations={"topiarist.dev/paused": "true"})
+    view = passes.run(timedelta(minutes=1))
+    assert (passes.stored, view.state) == ("4000", SyncState.PAUSED)
+    assert Reason.RETENTION_WAITS not in refusal_reasons(view)
+
+
+RECORDED = OwnershipRecord("o", memory=OperatorMemory(step_ms=1_000_000_000_000))
+
+
+@pytest.mark.parametrize(
+    ("topic", "record", "wanted"),
+    [
+        (STEP, RECORDED, "2001-09-09T01:46:40Z"),
+        (STEP, None, ""),
+        (STEP, OwnershipRecord("o"), ""),
+        (replace(STEP, notices=()), RECORDED, ""),
+        (TopicPlan("orders", refusals=(Issue(Reason.RETENTION_WAITS, "later"),)), RECORDED, "2001-09-09T01:46:40Z"),
+        (TopicPlan("orders", refusals=(Issue(Reason.DATA_LOSS, "no"),)), RECORDED, ""),
+        (None, RECORDED, ""),
+    ],
+)
+def test_the_time_of_a_step_is_that_of_its_record(
+    topic: TopicPlan | None, record: OwnershipRecord | None, wanted: str
+) -> None:
+    """The status shows the time in the record; without steps left it goes."""
+    assert step_time(topic, record) == wanted
+
+
+def test_the_next_step_is_the_reason_to_wait() -> None:
+    """A topic is not as asked while steps are left, although all of its plan was made."""
+    notice = Issue(Reason.RETENTION_STEP, "2 more")
+    assert find_next_step(STEP) == notice._replace(reason=Reason.RETENTION_WAITS)
+    assert find_next_step(replace(STEP, notices=())) is None
+    assert find_next_step(None) is None
+
+
+# The operator's memory in records: which consents are used up, and when a cut of retention had its last step.
+
+PRESENT = datetime(2026, 2, 1, 12, tzinfo=UTC)
+PRESENT_MS = 1_769_947_200_000
+PLAIN = resource_bodies.topic("orders")
+CONSENT = resource_bodies.topic("orders", meta={"annotations": {"topiarist.dev/allow-risk": "sha256:0123456789abcdef"}})
+DIGEST = current_consents_digest(CONSENT)
+CUT = UpdateConfig((ConfigItem("retention.ms", "8000", "4000", DATA_LOSS_RISK),))
+SAFE_CHANGE = UpdateConfig((ConfigItem("flush.ms", "1", "2", SAFE_ASSESSMENT),))
+STEP_NOTICE = Issue(Reason.RETENTION_STEP, "2 more")
+
+
+def written(
+    *changes: Change, memory: OperatorMemory = NO_MEMORY, topic: Any = PLAIN, **fields: Any
+) -> OperatorMemory | None:
+    """Return the memory in the record that the plan of ``orders`` writes; None if it writes none."""
+    before = OwnershipRecord("default", memory=memory)
+    seen = replace(states.topic("orders"), record=before)
+    found = TopicPlan("orders", seen, before, before, changes, spec=states.spec("orders"))
+    plan = Plan("prod", "id", topics=(replace(found, **fields),))
+    (made,) = write_memory(
+        plan, states.cluster(seen), {"orders": topic}, {"orders": states.spec("orders")}, PRESENT
+    ).topics
+    return made.record_after.memory if made.record_after else None
+
+
+@pytest.mark.parametrize(
+    ("changes", "fields", "memory", "after"),
+    [
+        ((CUT,), {"notices": (STEP_NOTICE,)}, NO_MEMORY, OperatorMemory("used", PRESENT_MS)),
+        ((CUT,), {"notices": (STEP_NOTICE,)}, OperatorMemory("", 5), OperatorMemory("used", PRESENT_MS)),
+        ((CUT,), {}, OperatorMemory("", 5), OperatorMemory("used")),
+        ((SAFE_CHANGE,), {"notices": (STEP_NOTICE,)}, OperatorMemory("", 5), OperatorMemory("", 5)),
+        ((SAFE_CHANGE,), {}, OperatorMemory("", 5), NO_MEMORY),
+        ((SAFE_CHANGE,), {}, OperatorMemory("old"), OperatorMemory("old")),
+        ((SAFE_CHANGE,), {"record_before": None}, NO_MEMORY, NO_MEMORY),
+        ((SAFE_CHANGE,), {"record_after": None}, OperatorMemory("", 5), None),
+    ],
+)
+def test_a_change_writes_what_is_to_be_remembered(
+    changes: tuple[Change, ...], fields: dict[str, Any], memory: OperatorMemory, after: OperatorMemory | None
+) -> None:
+    """A step has its time while others follow, a change with a consent uses it up, and other changes keep both."""
+    digest = current_consents_digest(PLAIN)
+    expected = after._replace(consent=digest) if after and after.consent == "used" else after
+    assert written(*changes, memory=memory, **fields) == expected
+
+
+def test_a_plan_without_changes_writes_nothing() -> None:
+    """Notices alone write no record."""
+    assert written(memory=OperatorMemory("x", 5), notices=(STEP_NOTICE,)) == OperatorMemory("x", 5)
+
+
+def used_up(record: OwnershipRecord | None, block: WriteBlock = WriteBlock(), **spec: Any) -> tuple[TopicPlan, ...]:
+    """Return the topics of an empty plan after the consents of ``orders`` were looked at."""
+    seen = replace(states.topic("orders"), record=record, record_valid=record is not None)
+    specs = {"orders": states.spec("orders", **spec)}
+    plan = Plan("prod", "id", write_block=block)
+    return write_memory(plan, states.cluster(seen), {"orders": CONSENT}, specs, PRESENT).topics
+
+
+def test_a_consent_that_nothing_is_left_for_is_used_up() -> None:
+    """The record of a topic that is as asked is written alone, once, and keeps the rest of its memory."""
+    record = OwnershipRecord("default", ("flush.ms",), memory=OperatorMemory("", 5))
+    (made,) = used_up(record)
+    assert (made.topic, made.changes, made.record_before) == ("orders", (TakeOwnership(),), record)
+    assert made.record_after == replace(record, memory=OperatorMemory(DIGEST, 5))
+    assert made.record_after is not None
+    assert used_up(made.record_after) == ()
+
+
+@pytest.mark.parametrize(
+    ("record", "block", "fields"),
+    [
+        (None, WriteBlock(), {}),
+        (OwnershipRecord("team"), WriteBlock(), {}),
+        (OwnershipRecord("default", deleted=True), WriteBlock(), {}),
+        (OwnershipRecord("default"), WriteBlock(Reason.FROZEN, "frozen"), {}),
+        (OwnershipRecord("default"), WriteBlock(), {"mode": "Observe"}),
+        (OwnershipRecord("default"), WriteBlock(), {"ensure": "Absent"}),
+    ],
+)
+def test_a_consent_stays_where_nothing_may_be_written(
+    record: OwnershipRecord | None, block: WriteBlock, fields: dict[str, Any]
+) -> None:
+    """Without an own record, with a write block, and for topics that are observed or to be absent, nothing is used."""
+    assert used_up(record, block, **fields) == ()
+
+
+def test_a_consent_stays_while_something_is_refused() -> None:
+    """A refusal may be what the consent is for."""
+    record = OwnershipRecord("default")
+    seen = replace(states.topic("orders"), record=record)
+    refused = TopicPlan(
+        "orders", seen, record, record, refusals=(Issue(Reason.DATA_LOSS, "no"),), spec=states.spec("orders")
+    )
+    plan = Plan("prod", "id", topics=(refused,))
+    found = write_memory(plan, states.cluster(seen), {"orders": CONSENT}, {"orders": states.spec("orders")}, PRESENT)
+    assert found.topics == (refused,)
+
+
+# The check of a Topic directly before a change that cannot be undone.
+
+DELETION = builders.plan_single_topic(builders.state(builders.topic()), builders.spec(ensure="Absent"))
+GROWTH = builders.plan_single_topic(builders.state(builders.topic()), builders.spec(partitions=6, replicationFactor=2))
+RETENTION_CUT = builders.plan_single_topic(
+    builders.state(builders.topic("orders", builders.replica_lists("12", "23", "34"), config={"retention.ms": "9"})),
+    builders.spec(partitions=3, replicationFactor=2, config={"retention.ms": 8}),
+)
+CREATION = builders.plan_single_topic(builders.state(), builders.spec())
+LOST = builders.plan_single_topic(
+    builders.state(dangling_records={"orders": OwnershipRecord("default")}),
+    builders.spec(),
+    RunOptions(recreate=("orders",)),
+)
+DELETION_RECORD = OwnershipRecord("default", deleted=True)
+RECREATION = builders.plan_single_topic(builders.state(dangling_records={"orders": DELETION_RECORD}), builders.spec())
+TOPIC = resource_bodies.topic("orders")
+
+
+def refuse_read(_resource: Resource) -> Resource | None:
+    """Fail the test: the Topic must not be read."""
+    pytest.fail("the Topic is read")
+
+
+@pytest.mark.parametrize("plan", [DELETION, RETENTION_CUT, RECREATION])
+def test_a_current_topic_is_written(plan: TopicPlan) -> None:
+    """A status and a resource version may differ: a plan does not depend on them."""
+    assert plan.changes
+    current = resource_bodies.updated_body(TOPIC, status={"clusters": []})
+    assert check_current_topic(plan, TOPIC, lambda resource: current) is None
+
+
+@pytest.mark.parametrize("plan", [GROWTH, CREATION, LOST])
+def test_other_changes_read_no_topic(plan: TopicPlan) -> None:
+    """A later reconciliation corrects them, and a request for each would slow down a large rollout."""
+    assert plan.changes
+    assert check_current_topic(plan, TOPIC, refuse_read) is None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"uid": "another"},
+        {"generation": 2},
+        {"labels": {"team": "a"}},
+        {"annotations": {"topiarist.dev/paused": "true"}},
+        {"deletionTimestamp": "2026-02-01T00:00:00Z"},
+        {"finalizers": [FINALIZER]},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+@pytest.mark.parametrize("plan", [DELETION, RETENTION_CUT, RECREATION])
+def test_a_changed_topic_is_not_written(plan: TopicPlan, changed: dict[str, Any]) -> None:
+    """Each input of a plan counts; the next reconciliation has the new one."""
+    outcome = check_current_topic(plan, TOPIC, lambda resource: resource_bodies.updated_body(resource, **changed))
+    assert outcome is not None
+    assert (outcome.result, outcome.reason) == (Result.CONFLICT, Reason.STATE_CONFLICT)
+
+
+def test_a_topic_that_cannot_be_read_is_not_written() -> None:
+    """The message has the error of the API server."""
+
+    def read(_resource: Resource) -> Resource | None:
+        raise TopiaristError(Reason.UNREACHABLE, "the API server: no answer")
+
+    outcome = check_current_topic(DELETION, TOPIC, read)
+    assert outcome is not None
+    assert outcome.message.endswith("the API server: no answer")

@@ -4,28 +4,291 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Callable, Mapping
+import copy
+import stat
+from base64 import b64encode
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import Any, NamedTuple
+from pathlib import Path
+from threading import Barrier, Thread
+from typing import Any, NamedTuple, Self
 
 import pytest
+from msgspec.structs import replace
 
 from support import states
 from support.kubernetes import resource_bodies
+from support.kubernetes.passes import spec_of
+from topiarist.adapters import cel
 from topiarist.adapters.memory import MemoryCluster
+from topiarist.desired import parse
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import cluster_worker
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.client import ApiError
-from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
-from topiarist.kubernetes.cache import Store
-from topiarist.kubernetes.cluster_worker import CRD_TERMINATING, NAMESPACE_TERMINATING, TOPIC_CRD_PATH, ClusterWorker
+from topiarist.kubernetes.api.resources import FINALIZER, Resource, ResourceSource, parse_resource
+from topiarist.kubernetes.cache import Candidate, Store, build_candidate
+from topiarist.kubernetes.cluster_worker import (
+    CRD_TERMINATING,
+    NAMESPACE_TERMINATING,
+    TOPIC_CRD_PATH,
+    ClusterSession,
+    ClusterWorker,
+    PolicyCache,
+    SecretValues,
+    errors_of_policy,
+    secret_keys,
+    write_secret_files,
+)
 from topiarist.kubernetes.identity import ClusterIdentities
-from topiarist.kubernetes.policy_cache import PolicyCache
 from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult
-from topiarist.model.access import SecretKeyRef
+from topiarist.model import spec as spec_
+from topiarist.model.access import KafkaAccess, SecretKeyRef, SecretReference, map_references
+from topiarist.model.plan import Issue, Plan
+from topiarist.model.policy import Policy, Rule
+from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OperatorMemory, OwnershipRecord
+from topiarist.planning.planner import make_plan
+
+# The policies of the operator: compiled once, and never passed by because they are broken.
+
+PROD, TEST = (spec_of(resource_bodies.cluster(name, meta={"labels": {"env": name}})) for name in ("prod", "test"))
+NO_KEY = 'topic.config["retention.ms"] == "1"'
+ON_CHANGE = {"subject": "Change", "expression": 'topic.config["retention.ms"] == "1"'}
+
+
+@pytest.fixture
+def compiled(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of rules of each court that was made."""
+    found: list[int] = []
+    plain = cel.CelRuleEvaluator.__init__
+
+    def counting(self: cel.CelRuleEvaluator, rules: Iterable[Rule]) -> None:
+        listed = list(rules)
+        found.append(len(listed))
+        plain(self, listed)
+
+    monkeypatch.setattr(cel.CelRuleEvaluator, "__init__", counting)
+    return found
+
+
+def law(name: str = "law", *rules: dict[str, Any], **selector: Any) -> Policy:
+    """A Policy as the store keeps it."""
+    found = resource_bodies.policy(name, *rules, **({"selector": selector} if selector else {}))
+    assert found.manifest is not None, found.errors
+    return parse.parse_policy(found.manifest)
+
+
+def wishes(spec: ClusterSpec, *topics: Resource) -> list[Candidate]:
+    """Topics on a cluster."""
+    return [build_candidate(each, merge(each.manifest, spec)) for each in topics if each.manifest]
+
+
+def left(
+    policing: PolicyCache, policies: list[Policy], *, spec: ClusterSpec = PROD, unreadable: tuple[str, ...] = ()
+) -> Plan:
+    """What policies leave of a plan that creates one topic and grows another."""
+    found = wishes(spec, resource_bodies.topic("new"), resource_bodies.topic("old", partitions=6))
+    state = states.cluster(states.topic("old"))
+    plan = make_plan(state, spec, [each.spec for each in found], RunOptions())
+    return policing.build_filter(policies, unreadable, spec, found)(plan)
+
+
+def changed(plan: Plan) -> list[str]:
+    """The topics that may be changed."""
+    return [topic.topic for topic in plan.actionable_topics()]
+
+
+def refused(plan: Plan) -> dict[str, tuple[Reason, str]]:
+    """Why each other topic may not."""
+    return {
+        topic.topic: (topic.refusals[0].reason, topic.refusals[0].message) for topic in plan.topics if topic.refusals
+    }
+
+
+def test_without_policies_everything_may_be_done() -> None:
+    """The very same plan."""
+    assert changed(left(PolicyCache(), [])) == ["new", "old"]
+
+
+def test_a_rule_holds_back_what_it_denies() -> None:
+    """Of topics and of changes; the rest is done, and a warning holds nothing back."""
+    small = law("small", {"expression": "topic.partitions <= 3", "message": "too many"})
+    plan = left(PolicyCache(), [small])
+    assert changed(plan) == ["new"]
+    assert refused(plan) == {"old": (Reason.POLICY_DENIED, "too many (policy small, rule r0)")}
+    fixed = law("fixed", {"subject": "Change", "expression": 'change.kind != "CreateTopic"'})
+    assert changed(left(PolicyCache(), [fixed])) == ["old"]
+    assert changed(left(PolicyCache(), [law("mild", {"expression": "false", "action": "Warn"})])) == ["new", "old"]
+
+
+def test_rules_are_compiled_once(compiled: list[int]) -> None:
+    """For all passes of all clusters, until one of them changes."""
+    policing, policies = PolicyCache(), [law("a", {"expression": "true"}, {"expression": "topic.partitions < 9"})]
+    for spec in (PROD, TEST, PROD):
+        left(policing, [*policies], spec=spec)
+    assert compiled == [2]
+    policies = [*policies, law("b", {"expression": "true"})]
+    left(policing, policies)
+    left(policing, [*policies])
+    assert compiled == [2, 3]
+    left(
+        policing, [*policies[:1], law("b", {"expression": "true"})]
+    )  # changed: another object, though it says the same
+    assert compiled == [2, 3, 3]
+
+
+def test_without_policies_nothing_is_compiled(compiled: list[int]) -> None:
+    """Nor is the library of the language needed."""
+    left(PolicyCache(), [])
+    assert compiled == []
+
+
+def test_a_policy_that_cannot_be_read_holds_back_every_change() -> None:
+    """It does so on every cluster, since its rules and its scope are unknown."""
+    plan = left(PolicyCache(), [law("fine", {"expression": "true"})], unreadable=("broken", "other"))
+    assert changed(plan) == []
+    assert {reason for reason, _ in refused(plan).values()} == {Reason.INVALID_MANIFEST}
+    assert refused(plan)["new"][1] == "Policy broken cannot be read"
+    assert plan.topics[0].refusals[0].hint == "correct or delete the Policy: until then nothing is changed"
+    assert changed(left(PolicyCache(), [], unreadable=("broken",))) == []
+
+
+BROKEN_RULES = [
+    ({"expression": "topic.partitons < 3"}, 'does not compile: unknown name "topic.partitons"'),
+    ({"expression": "topic.partitions"}, "evaluates to int, wanted true or false"),
+    ({"expression": NO_KEY}, "found no key"),
+    (ON_CHANGE, "found no key"),
+    ({"subject": "Change", "expression": "change.nothing"}, "does not compile"),
+]
+
+
+@pytest.mark.parametrize(("rule", "words"), BROKEN_RULES)
+def test_a_rule_that_cannot_be_judged_holds_back_every_change(rule: dict[str, str], words: str) -> None:
+    """Also one that fails only when it meets a change; what is wrong is kept for the status of its Policy."""
+    policing, policies = PolicyCache(), [law("fine", {"expression": "true"}), law("broken", rule)]
+    for _ in range(3):  # in every pass: it is never passed by because it is known
+        plan = left(policing, policies)
+        assert changed(plan) == []
+        reasons = {(reason, words in message) for reason, message in refused(plan).values()}
+        assert reasons == {(Reason.POLICY_DENIED, True)}
+        (fault,) = errors_of_policy("broken", policing.rule_errors["prod"])
+        assert fault.startswith("policy broken, rule r0: ")
+        assert words in fault
+        assert errors_of_policy("fine", policing.rule_errors["prod"]) == []
+
+
+@pytest.mark.parametrize(("rule", "words"), BROKEN_RULES)
+def test_a_broken_rule_holds_back_only_what_it_is_for(rule: dict[str, str], words: str) -> None:
+    """The topics that its Policy selects; a rule that only warns could deny nothing, so it holds nothing back."""
+    policing = PolicyCache()
+    plan = left(policing, [law("broken", rule, topics=["o*"])])
+    assert changed(plan) == ["new"]
+    assert words in refused(plan)["old"][1]
+    assert words in policing.rule_errors["prod"][0]
+    assert changed(left(policing, [law("broken", {**rule, "action": "Warn"})])) == ["new", "old"]
+    assert words in policing.rule_errors["prod"][0]
+
+
+@pytest.mark.parametrize("subject", ["Topic", "Change"])
+def test_a_rule_that_fails_for_one_topic_holds_back_that_topic(subject: str) -> None:
+    """It is judged for all others, and denies what it denies."""
+    rule = {"subject": subject, "expression": 'topic.name == "new" || topic.config["x"] == "1"'}
+    plan = left(PolicyCache(), [law("broken", rule)])
+    assert changed(plan) == ["new"]
+    assert "found no key" in refused(plan)["old"][1]
+    denying = {"subject": subject, "expression": 'topic.name == "old" ? false : topic.config["x"] == "1"'}
+    assert changed(left(PolicyCache(), [law("broken", denying)])) == []
+
+
+def test_rules_are_checked_without_any_cluster() -> None:
+    """What does not compile is known before a pass meets it."""
+    policing = PolicyCache()
+    assert policing.check_rules([]) == []
+    (fault,) = policing.check_rules([law("fine"), law("broken", {"expression": "topic.partitons < 3"})])
+    assert fault.startswith("policy broken, rule r0: does not compile")
+    assert policing.check_rules([law("broken", {"expression": "topic.partitions < 3"})]) == []
+
+
+@pytest.mark.parametrize(("rule", "words"), BROKEN_RULES)
+def test_a_broken_rule_for_other_clusters_holds_back_nothing(rule: dict[str, str], words: str) -> None:
+    """Only those that the Policy means."""
+    policies = [law("broken", rule, clusterSelector={"matchLabels": {"env": "test"}})]
+    policing = PolicyCache()
+    assert changed(left(policing, policies)) == ["new", "old"]
+    plan = left(policing, policies, spec=TEST)
+    assert changed(plan) == []
+    assert words in refused(plan)["new"][1]
+
+
+def test_what_was_mended_counts_at_once() -> None:
+    """Its error is not reported any more, also beside a Policy that cannot be read."""
+    policing = PolicyCache()
+    left(policing, [law("a", {"expression": NO_KEY})])
+    mended = [law("a", {"expression": "true"})]
+    left(policing, mended, unreadable=("b",))
+    assert policing.rule_errors["prod"] == []
+    assert changed(left(policing, mended)) == ["new", "old"]
+    left(policing, [law("a", {"expression": NO_KEY})])
+    assert changed(left(policing, [])) == ["new", "old"]
+    assert not policing.rule_errors.get("prod")
+
+
+def test_a_rule_that_was_given_up_is_passed_by_by_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither in the next pass nor in that of another cluster that is under way: all its changes are held."""
+    monkeypatch.setattr(cel, "EVALUATION_GRACE_S", -1.0)
+    policing, policies = PolicyCache(), [law("slow", {"subject": "Change", "expression": "true"})]
+    found = wishes(TEST, resource_bodies.topic("new"))
+    plan = make_plan(states.cluster(), TEST, [each.spec for each in found], RunOptions())
+    guard = policing.build_filter(policies, (), TEST, found)  # under way, with the same court
+    for spec in (PROD, PROD):
+        assert changed(left(policing, policies, spec=spec)) == []
+        assert "is not evaluated any more" in policing.rule_errors["prod"][0]
+    monkeypatch.setattr(cel, "EVALUATION_GRACE_S", 1000.0)
+    assert changed(guard(plan)) == []
+    assert changed(left(policing, policies)) == ["new", "old"]
+
+
+def test_annotations_can_be_asked_for() -> None:
+    """Those of the resource."""
+    found = [law("owned", {"expression": '"team" in topic.annotations'})]
+    for notes, may in (({}, []), ({"team": "shop"}, ["new"])):
+        topics = wishes(PROD, resource_bodies.topic("new", meta={"annotations": notes}))
+        plan = make_plan(states.cluster(), PROD, [each.spec for each in topics], RunOptions())
+        assert changed(PolicyCache().build_filter(found, (), PROD, topics)(replace(plan))) == may
+
+
+def test_what_is_wrong_is_known_before_any_plan() -> None:
+    """A cluster that cannot be read has no errors; with the last Policy all errors are removed."""
+    policing = PolicyCache()
+    policing.build_filter([law("broken", {"expression": "topic.partitons < 3"})], (), PROD, [])
+    assert "does not compile" in policing.rule_errors["prod"][0]
+    policing.build_filter([], (), PROD, [])
+    assert policing.rule_errors == {}
+
+
+def test_one_fault_hides_no_other() -> None:
+    """A rule that does not compile is reported beside one that fails for a change."""
+    policing = PolicyCache()
+    broken = law("broken", {"expression": "topic.partitons < 3"}, ON_CHANGE)
+    assert changed(left(policing, [broken])) == []
+    assert "does not compile" in policing.rule_errors["prod"][0]
+
+
+def test_a_topic_that_may_not_be_declared_is_not_judged() -> None:
+    """A rule that cannot be evaluated for it would hold back all others."""
+    found = wishes(PROD, resource_bodies.topic("new", config={"retention.ms": 1}), resource_bodies.topic("stranger"))
+    conflict = Issue(Reason.RESOURCE_CONFLICT, "another declares it")
+    found[1] = found[1]._replace(refusals=(conflict,))
+    policing = PolicyCache()
+    guard = policing.build_filter([law("a", {"expression": NO_KEY})], (), PROD, found)
+    plan = make_plan(states.cluster(), PROD, [found[0].spec], RunOptions())
+    assert changed(guard(plan)) == ["new"]
+    assert policing.rule_errors["prod"] == []
+
 
 OWNER = "k8s/shop/topiarist"
 TOPICS = "/apis/topiarist.dev/v1/namespaces/shop/topics"
@@ -318,9 +581,9 @@ def test_policies_hold_what_they_deny() -> None:
 
 def test_deletions_of_the_day_are_counted() -> None:
     """Deletions count that the cluster has recorded; those of a status alone do not."""
-    now, day = clock.now(), timedelta(days=1)
+    now, day = client.utc_now(), timedelta(days=1)
     home = resource_bodies.cluster(allowDeletion=True, budgets={"deletions": 1})
-    forged = resource_bodies.updated_body(home, status={"deletions": [{"topic": "a", "time": clock.format_time(now)}]})
+    forged = resource_bodies.updated_body(home, status={"deletions": [{"topic": "a", "time": client.format_time(now)}]})
     for owner, time, room in ((OWNER, now, False), ("default", now, True), (OWNER, now - day, True)):
         for status in (home, forged):
             memory = OperatorMemory(deletions_ms=(int(time.timestamp() * 1000),))
@@ -407,3 +670,312 @@ def test_a_second_pass_plans_only_what_is_new() -> None:
     first, second = requests
     assert (first.plan_cache, first.move_tracker) == (second.plan_cache, second.move_tracker)
     assert first.owner == OWNER
+
+
+# Sessions with clusters: kept from pass to pass, and opened again for new secrets; only the operator reads these.
+
+PASSWORD, OTHER = "first", "the-second"
+LOGIN_KEY = SecretKeyRef("login", "password")
+
+
+def named(name: str, key: str) -> dict[str, Any]:
+    """A reference to a Secret."""
+    return {"secretKeyRef": {"name": name, "key": key}}
+
+
+def spec(**zookeeper: Any) -> ClusterSpec:
+    """A Cluster, by default with a login."""
+    sasl = {"sasl": {"username": "kafka", "password": named("login", "password")}}
+    return spec_of(resource_bodies.cluster(zookeeper={"connect": "zk:2181", **(zookeeper or sasl)}))
+
+
+def of(**fields: Any) -> ClusterSpec:
+    """A Cluster with exactly these fields."""
+    return spec_of(parse_resource(resource_bodies.body("Cluster", "prod", fields)))
+
+
+def secrets(text: str = PASSWORD, *keys: SecretKeyRef) -> SecretValues:
+    """What the API server gives."""
+    return dict.fromkeys(keys or (LOGIN_KEY,), b64encode(text.encode()).decode())
+
+
+def references(spec: ClusterSpec) -> list[SecretReference]:
+    """The references of a Cluster's access."""
+    found: list[SecretReference] = []
+
+    def note(reference: SecretReference) -> SecretReference:
+        found.append(reference)
+        return reference
+
+    assert spec.access is not None
+    map_references(spec.access, note)
+    return found
+
+
+class Opened:
+    """What stands in for a session that is open."""
+
+    all: list[Opened]
+    fails = False
+
+    def __init__(self, spec: ClusterSpec, **options: Any) -> None:
+        self.spec = spec
+        self.options = options
+        self.requests = Counter({("read", "ok"): 1})
+        self.closed = False
+        files = [Path(reference.file) for reference in references(spec)]
+        self.password = files[0].read_text() if files else ""
+        Opened.all.append(self)
+
+    def enable_decode_cache(self) -> Self:
+        """Keep what was read."""
+        return self
+
+    def read_cluster_id(self) -> str:
+        """Return the id of the cluster, which a test may let fail."""
+        if Opened.fails:
+            raise TopiaristError(Reason.SESSION_LOST, "lost")
+        return "id"
+
+    def close(self) -> None:
+        """End it."""
+        assert not self.closed
+        self.closed = True
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[Opened]:
+    """The sessions that were opened."""
+    Opened.all = []
+    monkeypatch.setattr(cluster_worker, "open_cluster", Opened)
+    return Opened.all
+
+
+def test_a_session_lives_from_pass_to_pass(opened: list[Opened], tmp_path: Path) -> None:
+    """As long as nothing that it was opened with has changed."""
+    session = ClusterSession("k8s/shop/topiarist", tmp_path)
+    first = session.cluster(spec(), secrets())
+    assert session.cluster(spec(), secrets()) is first
+    assert len(opened) == 1
+    assert opened[0].options == {"owner": "k8s/shop/topiarist", "connect_timeout": 10.0, "lock_timeout": 30.0}
+    assert opened[0].password == PASSWORD
+
+
+def test_a_session_without_its_cluster_id_is_opened_again(
+    opened: list[Opened], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A session that is lost before its cluster id is read is closed, and no other id is used meanwhile."""
+    session = ClusterSession("k8s/shop/topiarist", tmp_path)
+    monkeypatch.setattr(Opened, "fails", True)
+    with pytest.raises(TopiaristError, match="lost"):
+        session.cluster(spec(), secrets())
+    monkeypatch.setattr(Opened, "fails", False)
+    session.cluster(spec(), secrets())
+    assert ([each.closed for each in opened], session.cluster_id) == ([True, False], "id")
+
+
+@pytest.mark.parametrize(
+    ("changed", "given"),
+    [
+        (spec(), secrets(OTHER)),
+        (spec(sasl={"username": "other", "password": named("login", "password")}), secrets()),
+        (spec_of(resource_bodies.cluster(zookeeper={"connect": "zk2:2181"})), secrets()),
+        (spec(maxBuffer=2_000_000), secrets()),
+        (of(kafka={"bootstrapServers": "b1:9092"}), {}),
+    ],
+)
+def test_what_has_changed_opens_a_new_one(
+    opened: list[Opened], tmp_path: Path, changed: ClusterSpec, given: SecretValues
+) -> None:
+    """Secrets, user, address, size, way: the old one is closed first, and what it was asked still counts."""
+    session = ClusterSession("o", tmp_path)
+    session.cluster(spec(), secrets())
+    session.cluster(changed, given)
+    session.cluster(changed, given)
+    assert [each.closed for each in opened] == [True, False]
+    assert session.requests() == {("read", "ok"): 2}
+
+
+def test_a_rotated_password_is_the_new_one(opened: list[Opened], tmp_path: Path) -> None:
+    """The file has the new password before it is read."""
+    session = ClusterSession("o", tmp_path)
+    for text in (PASSWORD, OTHER):
+        session.cluster(spec(), secrets(text))
+    assert [each.password for each in opened] == [PASSWORD, OTHER]
+    session.close()
+    session.close()
+    assert [each.closed for each in opened] == [True, True]
+
+
+ALL: dict[str, Any] = {
+    "sasl": {"username": "u", "password": named("login", "password")},
+    "digest": {"username": "u", "password": named("login", "digest")},
+    "tls": {
+        "ca": named("tls", "ca.crt"),
+        "certificate": named("tls", "tls.crt"),
+        "key": named("tls", "tls.key"),
+        "keyPassword": named("tls", "password"),
+    },
+}
+KEYS = {
+    SecretKeyRef("login", "password"),
+    SecretKeyRef("login", "digest"),
+    *(SecretKeyRef("tls", key) for key in ("ca.crt", "tls.crt", "tls.key", "password")),
+}
+
+
+def everything() -> ClusterSpec:
+    """A Cluster with all credentials that there can be."""
+    return spec(**ALL)
+
+
+def by_brokers(**kafka: Any) -> ClusterSpec:
+    """A Cluster that is reached through its brokers."""
+    return of(kafka={"bootstrapServers": "b1:9093", **kafka})
+
+
+SCRAM = {"mechanism": "SCRAM-SHA-512", "username": "u", "password": named("login", "password")}
+OAUTH = {
+    "mechanism": "OAUTHBEARER",
+    "tokenEndpoint": "https://login.example.com/token",
+    "clientId": "u",
+    "clientSecret": named("login", "secret"),
+    "ca": named("login", "ca.crt"),
+}
+TLS_KEYS = {key for key in KEYS if key.name == "tls"}
+BROKERS = {
+    "scram": (by_brokers(sasl=SCRAM, tls=ALL["tls"]), TLS_KEYS | {LOGIN_KEY}),
+    "oauth": (by_brokers(sasl=OAUTH), {SecretKeyRef("login", "secret"), SecretKeyRef("login", "ca.crt")}),
+    "tls": (by_brokers(tls=ALL["tls"]), TLS_KEYS),
+}
+
+
+@pytest.mark.parametrize("form", BROKERS)
+def test_secrets_for_brokers_are_files_too(form: str, tmp_path: Path) -> None:
+    """Logins, client secrets and certificates of ``spec.kafka`` are asked for by name, and written for the session."""
+    cluster, keys = BROKERS[form]
+    assert secret_keys(cluster.access) == keys
+    found = write_secret_files(cluster, {key: b64encode(key.key.encode()).decode() for key in keys}, tmp_path)
+    assert {Path(each.file).read_text() for each in references(found)} == {key.key for key in keys}
+    assert [each.secret for each in references(found)] == [None] * len(keys)
+    for missing in keys:
+        with pytest.raises(TopiaristError, match=f"no key {missing.key} in a Secret {missing.name}") as caught:
+            write_secret_files(cluster, {key: "" for key in keys if key != missing}, tmp_path)
+        assert caught.value.reason is Reason.CREDENTIALS_INVALID
+        assert str(caught.value).startswith("spec.kafka.")
+
+
+def test_only_the_used_way_needs_its_secrets() -> None:
+    """With both sections, the Secrets of the one that ``via`` names are read."""
+    kafka = {"bootstrapServers": "b1:9093", "sasl": OAUTH}
+    zookeeper = {"connect": "zk:2181", "sasl": ALL["sasl"]}
+    for via, keys in (("Kafka", BROKERS["oauth"][1]), ("ZooKeeper", {LOGIN_KEY})):
+        both = of(via=via, kafka=kafka, zookeeper=zookeeper)
+        assert secret_keys(both.access) == keys
+
+
+def test_only_named_secrets_are_asked_for() -> None:
+    """Every key that the Cluster names, and none besides."""
+    assert secret_keys(everything().access) == KEYS
+    assert secret_keys(spec_of(resource_bodies.cluster()).access) == frozenset()
+
+
+def test_secrets_lie_in_files_that_nobody_else_can_read(tmp_path: Path) -> None:
+    """One for each, with what the Secret has, whatever mask there is."""
+    found = write_secret_files(everything(), {key: b64encode(key.key.encode()).decode() for key in KEYS}, tmp_path)
+    files = [Path(reference.file) for reference in references(found)]
+    assert [reference.secret for reference in references(found)] == [None] * len(KEYS)
+    assert {path.read_text() for path in files} == {key.key for key in KEYS}
+    assert {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.iterdir()} == {0o600}
+    assert sorted(tmp_path.iterdir()) == sorted(files)
+
+
+@pytest.mark.parametrize("missing", sorted(KEYS))
+def test_a_secret_that_is_not_there_is_named(missing: SecretKeyRef, tmp_path: Path) -> None:
+    """With its key, and where the Cluster asks for it."""
+    there = {key: "" for key in KEYS if key != missing}
+    with pytest.raises(TopiaristError) as caught:
+        write_secret_files(everything(), there, tmp_path)
+    assert caught.value.reason is Reason.CREDENTIALS_INVALID
+    assert f"there is no key {missing.key} in a Secret {missing.name} of the operator's namespace" in str(caught.value)
+    assert str(caught.value).startswith("spec.zookeeper.")
+
+
+@pytest.mark.parametrize("form", ["file", "env"])
+@pytest.mark.parametrize("field", ["password", "digest", "ca", "certificate", "key", "keyPassword"])
+def test_what_lies_beside_the_operator_is_never_read(
+    field: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reference to a file or a variable ends the session before it is opened, even if the API server accepted it."""
+    own = tmp_path / "token"
+    own.write_text("token")
+    monkeypatch.setenv("TOPIARIST_TOKEN", "token")
+    local = {"file": str(own), "env": "TOPIARIST_TOKEN"}[form]
+    zookeeper = copy.deepcopy(ALL)
+    holder = zookeeper["tls"] if field in zookeeper["tls"] else zookeeper["digest" if field == "digest" else "sasl"]
+    holder["password" if field == "digest" else field] = {form: local}
+    document = resource_bodies.body("Cluster", "prod", {"zookeeper": {"connect": "zk:2181", **zookeeper}})
+    found = parse.parse_cluster_spec(spec_.make_manifest(document, ResourceSource({})))
+    given = {key: b64encode(b"x").decode() for key in KEYS}
+    with pytest.raises(TopiaristError) as caught:
+        write_secret_files(found, given, tmp_path)
+    assert caught.value.reason is Reason.CREDENTIALS_INVALID
+    place, _, words = str(caught.value).partition(": ")
+    assert place.endswith(f"{'password' if field == 'digest' else field}.{form}")
+    assert words.splitlines() == [
+        f"the operator reads no {'file' if form == 'file' else 'environment variable'} that a Cluster names",
+        "    put the value into a Secret of the operator's namespace and name it by secretKeyRef",
+    ]
+
+
+def test_a_file_is_never_seen_half_written(tmp_path: Path) -> None:
+    """Two clusters that name one Secret write it while the other one reads."""
+    texts = {PASSWORD, OTHER}
+    started, seen = Barrier(2), set()
+    path = Path(references(write_secret_files(spec(), secrets(), tmp_path))[0].file)
+
+    def writes() -> None:
+        started.wait()
+        for number in range(300):
+            write_secret_files(spec(), secrets(PASSWORD if number % 2 else OTHER), tmp_path)
+
+    thread = Thread(target=writes)
+    thread.start()
+    started.wait()
+    while thread.is_alive():
+        seen.add(path.read_text())
+    thread.join()
+    assert seen <= texts
+
+
+def test_a_session_knows_the_topic_of_records(opened: list[Opened], tmp_path: Path) -> None:
+    """The id of an earlier session reaches the access, and a new id alone opens no new session."""
+    session = ClusterSession("o", tmp_path)
+    by_kafka = of(kafka={"bootstrapServers": "b1:9092"})
+    session.cluster(by_kafka, {}, "first")
+    session.cluster(by_kafka, {}, "second")
+    (only,) = opened
+    assert isinstance(only.spec.access, KafkaAccess)
+    assert only.spec.access.records.known_id == "first"
+
+
+def test_usage_is_read_with_the_secrets_of_the_brokers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A Cluster that is reached through ZooKeeper may have brokers too, with a login of their own."""
+    asked: list[tuple[ClusterSpec, float]] = []
+    monkeypatch.setattr(
+        cluster_worker, "open_usage_reader", lambda spec, *, connect_timeout: asked.append((spec, connect_timeout))
+    )
+    session = ClusterSession("o", tmp_path)
+    assert session.open_usage_reader(spec(), secrets()) is None
+    assert asked == []
+    both = of(
+        zookeeper={"connect": "zk:2181"},
+        kafka={"bootstrapServers": "b1:9093", "sasl": SCRAM},
+        kafkaVersion="3.9",
+        via="ZooKeeper",
+    )
+    session.open_usage_reader(both, secrets())
+    ((given, timeout),) = asked
+    assert timeout == 10.0
+    assert isinstance(given.access, KafkaAccess)
+    assert [Path(each.file).read_text() for each in references(given)] == [PASSWORD]

@@ -11,18 +11,11 @@ from typing import Any, cast
 import pytest
 
 from support.checkout import ROOT
-from support.kubernetes.definitions import read_definition
-from support.virtual_time import run_in_virtual_time
+from support.kubernetes.schemas import read_definition
+from support.virtual_time import virtual_time
 from topiarist.kubernetes import definitions as module
 from topiarist.kubernetes.api.client import KubernetesClient
-from topiarist.kubernetes.definitions import (
-    Definition,
-    Definitions,
-    Schema,
-    describe_missing,
-    parse_definition,
-    prune,
-)
+from topiarist.kubernetes.definitions import Definition, Definitions, Schema, describe_missing, parse_definition, prune
 
 OLD = json.loads((ROOT / "tests" / "integration" / "files-of-0.1.0" / "definitions.json").read_text())
 NAMES = {"Topic": "topics.topiarist.dev", "Cluster": "clusters.topiarist.dev", "Policy": "policies.topiarist.dev"}
@@ -169,7 +162,8 @@ class Server:
             yield event
 
 
-def test_a_change_of_a_definition_is_told() -> None:
+@virtual_time
+async def test_a_change_of_a_definition_is_told() -> None:
     """Each is read by its name at the start, all before the first report; a change and a deletion are reported."""
 
     server, told = Server(), list[Mapping[str, Definition]]()
@@ -178,16 +172,12 @@ def test_a_change_of_a_definition_is_told() -> None:
     old = {**OLD[name], "metadata": {"name": name, "resourceVersion": "2"}}
     new = {**NEW[name], "metadata": {"name": name, "resourceVersion": "3"}}
     definitions = Definitions(cast(KubernetesClient, server), told.append)
-
-    async def work() -> None:
-        await definitions.refresh()
-        assert sorted(server.selectors) == sorted(NAMES.values())
-        assert [[*each] for each in told] == [["Policy"]]
-        server.events[name] = [{"type": "MODIFIED", "object": old}, {"type": "MODIFIED", "object": new}]
-        server.events[name].append({"type": "DELETED", "object": new})
-        task = asyncio.create_task(definitions.run())
-        await asyncio.sleep(1)
-        assert [[*each] for each in told[1:]] == [["Topic", "Policy"], ["Policy"], ["Topic", "Policy"]]
-        task.cancel()
-
-    run_in_virtual_time(work)
+    await definitions.refresh()
+    assert sorted(server.selectors) == sorted(NAMES.values())
+    assert [[*each] for each in told] == [["Policy"]]
+    server.events[name] = [{"type": "MODIFIED", "object": old}, {"type": "MODIFIED", "object": new}]
+    server.events[name].append({"type": "DELETED", "object": new})
+    task = asyncio.create_task(definitions.run())
+    await asyncio.sleep(1)
+    assert [[*each] for each in told[1:]] == [["Topic", "Policy"], ["Policy"], ["Topic", "Policy"]]
+    task.cancel()

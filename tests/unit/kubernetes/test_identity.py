@@ -10,6 +10,7 @@ import pytest
 
 from support.kubernetes import resource_bodies
 from support.states import CLUSTER_ID
+from support.virtual_time import virtual_time
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import Resource, parse_resource
@@ -97,69 +98,60 @@ def test_the_older_of_two_first_passes_at_a_time_is_served() -> None:
         ),
     ],
 )
-def test_the_message_names_the_cluster_that_came_first(
+@virtual_time
+async def test_the_message_names_the_cluster_that_came_first(
     older: dict[str, Any], younger: dict[str, Any], words: str
 ) -> None:
     """Of two Clusters of one second the names decide, and in another namespace the name has its namespace."""
-
-    async def work() -> None:
-        world = World()
-        annotations = {"annotations": {PIN: CLUSTER_ID}}
-        known = {"creationTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/f"], **annotations}
-        for name, meta in (("a", older), ("b", younger)):
-            world.store.remove(world.store.clusters[name])
-            spec = resource_bodies.cluster().declared_spec
-            found = parse_resource(
-                {
-                    **resource_bodies.body("Cluster", name, spec, **{**known, **meta}),
-                    "status": {"operator": world.store.owner},
-                }
-            )
-            world.store.upsert(found)
-        with pytest.raises(TopiaristError) as raised:
-            await world.identities.claim(world.store.clusters["b"], CLUSTER_ID)
-        assert raised.value.reason is Reason.CLUSTER_CONFLICT
-        assert words in raised.value.args[0]
-
-    asyncio.run(work())
+    world = World()
+    annotations = {"annotations": {PIN: CLUSTER_ID}}
+    known = {"creationTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["example.com/f"], **annotations}
+    for name, meta in (("a", older), ("b", younger)):
+        world.store.remove(world.store.clusters[name])
+        spec = resource_bodies.cluster().declared_spec
+        found = parse_resource(
+            {
+                **resource_bodies.body("Cluster", name, spec, **{**known, **meta}),
+                "status": {"operator": world.store.owner},
+            }
+        )
+        world.store.upsert(found)
+    with pytest.raises(TopiaristError) as raised:
+        await world.identities.claim(world.store.clusters["b"], CLUSTER_ID)
+    assert raised.value.reason is Reason.CLUSTER_CONFLICT
+    assert words in raised.value.args[0]
 
 
-def test_an_older_cluster_waits_for_the_end_of_a_pass() -> None:
+@virtual_time
+async def test_an_older_cluster_waits_for_the_end_of_a_pass() -> None:
     """The pass of a younger Cluster ends before the older one begins, and the younger one is told to look again."""
-
-    async def work() -> None:
-        world = World()
-        assert await world.claim("b") == ""
-        assert await world.claim("a") == Reason.LOCKED
-        assert world.enqueued.count("b") > 0
-        world.end("b")
-        assert await world.claim("b") == Reason.CLUSTER_CONFLICT
-        world.enqueued.clear()
-        assert await world.claim("a") == ""
-        assert world.enqueued == []
-
-    asyncio.run(work())
+    world = World()
+    assert await world.claim("b") == ""
+    assert await world.claim("a") == Reason.LOCKED
+    assert world.enqueued.count("b") > 0
+    world.end("b")
+    assert await world.claim("b") == Reason.CLUSTER_CONFLICT
+    world.enqueued.clear()
+    assert await world.claim("a") == ""
+    assert world.enqueued == []
 
 
 @pytest.mark.parametrize(
     ("code", "reason"), [(503, Reason.UNREACHABLE), (0, Reason.UNREACHABLE), (403, Reason.NO_PERMISSION)]
 )
-def test_without_the_annotation_no_pass_begins(code: int, reason: Reason) -> None:
+@virtual_time
+async def test_without_the_annotation_no_pass_begins(code: int, reason: Reason) -> None:
     """The id is stored before a pass writes to Kafka. The write names the uid, and the next pass repeats it."""
-
-    async def work() -> None:
-        world = World()
-        world.server.error = ApiError(code, "no")
-        assert await world.claim("a") == reason
-        world.server.error = None
-        assert await world.claim("a") == ""
-        assert world.pins == [CLUSTER_ID, ""]
-        uid = world.store.clusters["a"].uid
-        assert [body["metadata"]["uid"] for body in world.server.bodies] == [uid, uid]
-        assert await world.claim("a") == ""
-        assert len(world.server.bodies) == 2
-
-    asyncio.run(work())
+    world = World()
+    world.server.error = ApiError(code, "no")
+    assert await world.claim("a") == reason
+    world.server.error = None
+    assert await world.claim("a") == ""
+    assert world.pins == [CLUSTER_ID, ""]
+    uid = world.store.clusters["a"].uid
+    assert [body["metadata"]["uid"] for body in world.server.bodies] == [uid, uid]
+    assert await world.claim("a") == ""
+    assert len(world.server.bodies) == 2
 
 
 @pytest.mark.parametrize(
@@ -174,35 +166,31 @@ def test_without_the_annotation_no_pass_begins(code: int, reason: Reason) -> Non
         (CLUSTER_ID, {}, "", ""),
     ],
 )
-def test_the_spec_comes_before_the_annotation(pinned: str, spec: Mapping[str, Any], found: str, reason: str) -> None:
+@virtual_time
+async def test_the_spec_comes_before_the_annotation(
+    pinned: str, spec: Mapping[str, Any], found: str, reason: str
+) -> None:
     """The declared id counts, else that of the first use; a Kafka cluster without an id is accepted."""
-
-    async def work() -> None:
-        world = World(a=spec)
-        pin(world, "a", pinned)
-        assert await world.claim("a", found) == reason
-        assert world.pins[0] == (found if found and not reason else pinned)
-
-    asyncio.run(work())
+    world = World(a=spec)
+    pin(world, "a", pinned)
+    assert await world.claim("a", found) == reason
+    assert world.pins[0] == (found if found and not reason else pinned)
 
 
-def test_a_cluster_that_names_another_id_gives_its_kafka_cluster_up() -> None:
+@virtual_time
+async def test_a_cluster_that_names_another_id_gives_its_kafka_cluster_up() -> None:
     """The annotation of a Cluster with another ``clusterId`` holds nothing, and neither does a Cluster in deletion."""
-
-    async def work() -> None:
-        world = World(a={"clusterId": OTHER_ID})
-        pin(world, "a", CLUSTER_ID)
-        assert await world.claim("b") == ""
-        leaving = World()
-        pin(leaving, "a", CLUSTER_ID)
-        known = leaving.store.clusters["a"]
-        leaving.store.upsert(
-            resource_bodies.updated_body(known, deletionTimestamp="2026-02-01T00:00:00Z", finalizers=["example.com/f"])
-        )
-        assert await leaving.claim("b") == ""
-        assert await leaving.claim("a") == Reason.CLUSTER_CONFLICT
-
-    asyncio.run(work())
+    world = World(a={"clusterId": OTHER_ID})
+    pin(world, "a", CLUSTER_ID)
+    assert await world.claim("b") == ""
+    leaving = World()
+    pin(leaving, "a", CLUSTER_ID)
+    known = leaving.store.clusters["a"]
+    leaving.store.upsert(
+        resource_bodies.updated_body(known, deletionTimestamp="2026-02-01T00:00:00Z", finalizers=["example.com/f"])
+    )
+    assert await leaving.claim("b") == ""
+    assert await leaving.claim("a") == Reason.CLUSTER_CONFLICT
 
 
 def pin(world: World, name: str, cluster_id: str) -> Resource:
@@ -235,26 +223,23 @@ def test_the_records_of_another_cluster_are_not_expected(
         assert known_records_id(resource_bodies.updated_body(home, status=status)) == found
 
 
-def test_the_topic_of_records_is_kept_beside_the_cluster_id() -> None:
+@virtual_time
+async def test_the_topic_of_records_is_kept_beside_the_cluster_id() -> None:
     """The id of the topic is written once, with the cluster id, and another Kafka cluster removes it."""
-
-    async def work() -> None:
-        world = World(a={"clusterId": CLUSTER_ID})
-        home = world.store.clusters["a"]
-        await world.identities.bind_records(home, "t")
-        assert world.server.bodies == []
-        assert await world.claim("a") == ""
-        for topic_id in ("", "t", "t"):
-            await world.identities.bind_records(home, topic_id)
-        kept = {PIN: CLUSTER_ID, RECORDS: "t"}
-        assert [body["metadata"]["annotations"] for body in world.server.bodies[1:]] == [kept]
-        assert known_records_id(world.store.clusters["a"]) == "t"
-        meta = {"annotations": kept, "uid": world.store.clusters["a"].uid, "generation": 2}
-        world.store.upsert(resource_bodies.cluster("a", meta=meta, clusterId=OTHER_ID))
-        assert await world.claim("a", OTHER_ID) == ""
-        assert world.server.bodies[-1]["metadata"]["annotations"] == {PIN: OTHER_ID}
-
-    asyncio.run(work())
+    world = World(a={"clusterId": CLUSTER_ID})
+    home = world.store.clusters["a"]
+    await world.identities.bind_records(home, "t")
+    assert world.server.bodies == []
+    assert await world.claim("a") == ""
+    for topic_id in ("", "t", "t"):
+        await world.identities.bind_records(home, topic_id)
+    kept = {PIN: CLUSTER_ID, RECORDS: "t"}
+    assert [body["metadata"]["annotations"] for body in world.server.bodies[1:]] == [kept]
+    assert known_records_id(world.store.clusters["a"]) == "t"
+    meta = {"annotations": kept, "uid": world.store.clusters["a"].uid, "generation": 2}
+    world.store.upsert(resource_bodies.cluster("a", meta=meta, clusterId=OTHER_ID))
+    assert await world.claim("a", OTHER_ID) == ""
+    assert world.server.bodies[-1]["metadata"]["annotations"] == {PIN: OTHER_ID}
 
 
 @pytest.mark.parametrize(

@@ -9,29 +9,124 @@ import logging
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
+import time
 import urllib.request
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import click
 import kopf
 import pytest
 from click.testing import CliRunner
+from prometheus_client import CollectorRegistry, Gauge
 
+from support.checkout import ROOT
 from support.kubernetes import resource_bodies
-from support.kubernetes.definitions import read_definition
+from support.kubernetes.schemas import read_definition
+from support.virtual_time import real_time
 from support.waiting import wait_until
 from topiarist.cli.commands.operator import command
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import main
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.lease import LeaseTimings
-from topiarist.kubernetes.main import OperatorOptions, login, run
+from topiarist.kubernetes.main import RECONCILE_TIMEOUT_S, OperatorOptions, Probes, login, run
+
+# What kubelet and Prometheus hear: whether the operator is alive, whether it is ready, its figures, and where.
+
+PLACES = [("", "127.0.0.1"), *([("", "[::1]"), ("::1", "[::1]")] if socket.has_dualstack_ipv6() else [])]
+
+Ask = Callable[[str], Awaitable[tuple[int, str]]]
+
+
+@asynccontextmanager
+async def probed(probes: Probes, host: str = "127.0.0.1", at: str = "") -> AsyncIterator[Ask]:
+    """Have it listen on ``host``, and return the way to ask it, at another address if need be."""
+    port = await probes.start(host, 0)
+    try:
+        async with aiohttp.ClientSession(f"http://{at or host}:{port}") as session:
+
+            async def ask(path: str) -> tuple[int, str]:
+                async with session.get(path) as answer:
+                    return answer.status, await answer.text()
+
+            yield ask
+    finally:
+        await probes.stop()
+
+
+@pytest.mark.parametrize("period", [60.0, 7200.0])
+@real_time
+async def test_alive_is_a_process_whose_passes_end(period: float) -> None:
+    """A pass that does not end is named, since only a restart helps. No server has to be reachable for it, and a long
+    period is no standstill.
+    """
+    ended = {"prod": time.monotonic(), "test": time.monotonic()}
+    probes = Probes(CollectorRegistry(), ended.items, list, period)
+
+    async with probed(probes) as ask:
+        assert await ask("/healthz") == (200, "ok\n")
+        ended["test"] -= 1.1 * period
+        assert await ask("/healthz") == (200, "ok\n")
+        ended["test"] -= RECONCILE_TIMEOUT_S
+        assert await ask("/healthz") == (500, "no pass has completed for too long: test\n")
+
+
+@real_time
+async def test_ready_is_what_has_seen_everything() -> None:
+    """Before that the operator is alive, but not ready."""
+    probes = Probes(CollectorRegistry(), lambda: (), list, 60.0)
+
+    async with probed(probes) as ask:
+        assert await ask("/readyz") == (503, "not everything is listed yet\n")
+        assert (await ask("/healthz"))[0] == 200
+        probes.ready = True
+        assert await ask("/readyz") == (200, "ok\n")
+
+
+@real_time
+async def test_ready_is_what_may_do_its_work() -> None:
+    """What the operator lacks is named; it is alive all the same, since a restart does not help."""
+    problems = ["missing rights: patch topics"]
+    probes = Probes(CollectorRegistry(), lambda: (), lambda: problems, 60.0)
+    probes.ready = True
+
+    async with probed(probes) as ask:
+        assert await ask("/readyz") == (503, "missing rights: patch topics\n")
+        assert (await ask("/healthz"))[0] == 200
+        problems.clear()
+        assert await ask("/readyz") == (200, "ok\n")
+
+
+@real_time
+async def test_figures_are_given() -> None:
+    """In the form that Prometheus reads."""
+    registry = CollectorRegistry()
+    Gauge("topiarist_some", "Some.", registry=registry).set(7)
+
+    async with probed(Probes(registry, lambda: (), list, 60.0)) as ask:
+        assert "\ntopiarist_some 7.0\n" in (await ask("/metrics"))[1]
+
+
+@pytest.mark.parametrize(("host", "at"), PLACES)
+@real_time
+async def test_it_listens_where_it_is_asked(host: str, at: str) -> None:
+    """Without a host on all addresses: a pod may have one of IPv6 alone."""
+
+    async with probed(Probes(CollectorRegistry(), lambda: (), list, 60.0), host, at) as ask:
+        assert (await ask("/healthz"))[0] == 200
+
 
 REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
@@ -556,18 +651,16 @@ def test_an_operator_that_cannot_begin_is_not_begun_again() -> None:
 
 
 @pytest.mark.parametrize("kind", [None, "ADDED", "MODIFIED", "DELETED"])
-def test_events_of_clusters_reach_the_manager(kind: str | None) -> None:
+def test_events_of_clusters_reach_the_informers(kind: str | None) -> None:
     """Each event of the watch and of its first list is passed on; from the first one on, Events can be posted."""
-    found: list[tuple[str, Any]] = []
-    attach = SimpleNamespace(attach=lambda: found.append(("attach", None)))
-    manager = SimpleNamespace(
-        on_cluster_event=lambda body, *, deleted: found.append((body["metadata"]["name"], deleted))
+    found: list[Any] = []
+    operator = SimpleNamespace(
+        events=SimpleNamespace(attach=lambda: found.append("attach")),
+        informers=SimpleNamespace(clusters=SimpleNamespace(handle=found.append)),
     )
-    operator = SimpleNamespace(events=attach, manager=manager)
     plain: Any = resource_bodies.body("Cluster", "prod", {})
-    body = kopf.Body(plain)
-    asyncio.run(handle(main.on_cluster, operator, type=kind, body=body))
-    assert found == [("attach", None), ("prod", kind == "DELETED")]
+    asyncio.run(handle(main.on_cluster, operator, type=kind, body=kopf.Body(plain)))
+    assert found == ["attach", {"type": kind, "object": plain}]
 
 
 def test_kopf_watches_clusters_alone() -> None:
@@ -577,5 +670,98 @@ def test_kopf_watches_clusters_alone() -> None:
     assert (watching.fn, watching.selector.group, watching.selector.version) == (main.on_cluster, "topiarist.dev", "v1")
     assert watching.selector.any_name == "clusters"
     activities = {handler.fn: handler for handler in registry["_activities"].get_all_handlers()}
-    assert {main.begin, main.log_in, main.end} <= activities.keys()
+    assert {main.begin, main.login, main.end} <= activities.keys()
     assert activities[main.begin].errors is kopf.ErrorsMode.PERMANENT
+
+
+# The operator's log: one JSON object a line for machines, lines for people; and how it writes times.
+
+PROGRAM = """
+import logging, sys
+from topiarist.kubernetes import main
+main.configure_logging(*sys.argv[1:])
+log = logging.getLogger("topiarist.kubernetes.manager")
+log.info("done", extra={"cluster": "prod", "topic": "orders"})
+log.debug("never")
+log.warning("two\\nlines and \\u202e")
+try:
+    raise ValueError("a mistake\\nof ours")
+except ValueError:
+    log.exception("a pass has failed")
+logging.getLogger("kopf.objects").info("noise")
+logging.getLogger("kopf._cogs.clients.watching").error("a watch has failed")
+logging.getLogger("kazoo.client").error("noise")
+"""
+
+
+def logged(*words: str, program: str = PROGRAM) -> list[str]:
+    """The lines that a program logs; all on standard error."""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "operator")}
+    command = [sys.executable, "-c", program, *words]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout == ""
+    return done.stderr.splitlines()
+
+
+def test_every_line_is_one_object() -> None:
+    """With time, level and logger, what else is known of it, and a traceback as one text."""
+    found = [json.loads(line) for line in logged("json")]
+    assert [each["message"] for each in found] == [
+        "done",
+        "two\nlines and \u202e",
+        "a pass has failed",
+        "a watch has failed",
+    ]
+    assert [each["level"] for each in found] == ["INFO", "WARNING", "ERROR", "ERROR"]
+    assert {each["logger"] for each in found[:3]} == {"topiarist.kubernetes.manager"}
+    assert (found[0]["cluster"], found[0]["topic"]) == ("prod", "orders")
+    assert "ValueError: a mistake" in found[2]["exception"]
+    for each in found:
+        assert datetime.fromisoformat(each["time"])
+
+
+def test_lines_for_people() -> None:
+    """With what else is known at their end."""
+    first, *others = logged("text")
+    assert first.endswith(" INFO done cluster=prod topic=orders")
+    assert not any("noise" in line or "never" in line for line in others)
+
+
+@pytest.mark.parametrize(
+    ("level", "messages"),
+    [
+        pytest.param("debug", ["done", "never", "two", "a pass", "a watch"], marks=pytest.mark.slow),
+        ("warning", ["two", "a pass", "a watch"]),
+        pytest.param("error", ["a pass", "a watch"], marks=pytest.mark.slow),
+    ],
+)
+def test_the_level_is_a_setting(level: str, messages: list[str]) -> None:
+    """What is below it is not logged; others' noise never is."""
+    found = [json.loads(line)["message"] for line in logged("json", level)]
+    assert [text for text in messages if not any(each.startswith(text) for each in found)] == []
+    assert len(found) == len(messages)
+
+
+def test_times_as_kubernetes_writes_them() -> None:
+    """Whole seconds in conditions, microseconds in Events and Leases; always in UTC."""
+    moment = datetime(2026, 1, 31, 12, 0, 0, 5, tzinfo=UTC)
+    assert client.format_time(moment) == "2026-01-31T12:00:00Z"
+    assert datetime.fromisoformat(client.format_micro_time_now()).utcoffset() == timedelta(0)
+    assert client.format_micro_time_now()[-8] == "."
+    assert len(client.format_micro_time_now()) == len("2026-01-31T12:00:00.000005Z")
+
+
+@pytest.mark.parametrize(
+    ("ago", "counts"),
+    [(timedelta(0), True), (timedelta(hours=23, minutes=59), True), (timedelta(days=1), False), (timedelta(-1), True)],
+)
+def test_a_day(ago: timedelta, counts: bool) -> None:
+    """Deletions of the last day count, also after the clock was set back."""
+    now = datetime(2026, 3, 1, tzinfo=UTC)
+    assert client.is_within_a_day(client.format_time(now - ago), now) is counts
+
+
+def test_nothing_else_is_written_where_the_log_goes() -> None:
+    """No module of the operator prints."""
+    folder = Path(ROOT, "operator", "topiarist", "kubernetes")
+    assert [path.name for path in folder.glob("*.py") if "print(" in path.read_text()] == []

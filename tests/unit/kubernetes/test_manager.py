@@ -15,25 +15,26 @@ from prometheus_client import generate_latest
 
 from support import states
 from support.kubernetes import resource_bodies
-from support.virtual_time import run_in_virtual_time
+from support.kubernetes.passes import make_result
+from support.virtual_time import run_in_virtual_time, virtual_time
 from support.waiting import wait_until
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes import manager as module
 from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, parse_resource
-from topiarist.kubernetes.cluster_worker import ClusterSession
+from topiarist.kubernetes.cache import Store
+from topiarist.kubernetes.cluster_worker import ClusterSession, ClusterWorker
 from topiarist.kubernetes.definitions import Definition
 from topiarist.kubernetes.manager import Manager
 from topiarist.kubernetes.moves import ClusterMoves, TopicMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
-from topiarist.kubernetes.status.events import Event
+from topiarist.kubernetes.status.writer import Event
 from topiarist.kubernetes.work_loop import Requeue
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import SAFE_ASSESSMENT, AddPartitions, TopicPlan
 from topiarist.model.spec import ClusterSpec
 from topiarist.output.change_details import describe_changes
-from unit.kubernetes.topic_results import make_result
 
 
 class Server:
@@ -120,13 +121,34 @@ class Rounds:
 class World:
     """A controller, its API server, and passes that a test plays."""
 
+    last: World
+
     def __init__(self, *found: Resource) -> None:
+        World.last = self
         self.server = Server()
         self.controller = Manager(self.server, "shop", "", 60.0, self.server.record)  # type: ignore[arg-type]
-        self.controller.set_owner("k8s/shop/topiarist")
+        self.controller.store.owner = "k8s/shop/topiarist"
         self.rounds = Rounds()
         for each in found:
             self.controller.store.upsert(self.server.give(each))
+
+    @property
+    def store(self) -> Store:
+        """The resources that the controller knows."""
+        return self.controller.store
+
+    def add(self, found: Resource) -> None:
+        """Create a resource, as another client."""
+        self.store.upsert(self.server.give(found))
+
+    async def start(self, seconds: float) -> None:
+        """Start the loops and let them work for so long."""
+        self.controller.start()
+        await asyncio.sleep(seconds)
+
+    async def stop(self) -> None:
+        """End the loops."""
+        await self.controller.stop()
 
     def topic(self, name: str) -> Resource:
         """A Topic as it is known now."""
@@ -136,6 +158,12 @@ class World:
         """One pass over ``prod`` that sees this."""
         self.rounds.seen = lambda: ReconcileResult(views, None if error else states.cluster(), None, error)
         return await self.controller._reconcile("prod", self.rounds)  # type: ignore[arg-type]
+
+
+@pytest.fixture(autouse=True)
+def _plays_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the controller take the passes of the test in place of workers."""
+    monkeypatch.setattr(module, "ClusterWorker", lambda *_: World.last.rounds)
 
 
 AWAY = TopiaristError(Reason.UNREACHABLE, "no answer")
@@ -151,31 +179,28 @@ def run(work: Callable[[], Awaitable[Any]]) -> None:
     run_in_virtual_time(work)
 
 
-def test_a_second_pass_over_the_same_writes_nothing() -> None:
+@virtual_time
+async def test_a_second_pass_over_the_same_writes_nothing() -> None:
     """No status, no finalizer, no Event; a status that could not be written is tried again."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
-
-    async def work() -> None:
-        world.server.broken = ApiError(503, "no")
-        await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
-        world.server.broken = None
-        await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
-        assert world.server.taken() == ["orders finalizers", "orders status", "prod status"]
-        assert world.topic("orders").applied_clusters == ["prod"]
-        for _ in range(3):
-            assert await world.passes(make_result(world.topic("orders"), SyncState.SYNCED)) is Requeue.AFTER_PERIOD
-        assert world.server.taken() == []
-
-    run(work)
+    world.server.broken = ApiError(503, "no")
+    await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
+    world.server.broken = None
+    await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
+    assert world.server.taken() == ["orders finalizers", "orders status", "prod status"]
+    assert world.topic("orders").applied_clusters == ["prod"]
+    for _ in range(3):
+        assert await world.passes(make_result(world.topic("orders"), SyncState.SYNCED)) is Requeue.AFTER_PERIOD
+    assert world.server.taken() == []
 
 
 @pytest.mark.parametrize("refused", [(429, 20.0), (500, 0.0), (0, 0.0), (409, 0.0)])
-def test_a_refused_write_is_repeated_soon(refused: tuple[int, float], monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_a_refused_write_is_repeated_soon(refused: tuple[int, float]) -> None:
     """Statuses and finalizers are repeated without another pass and without waiting for the next period, but not before
     the time that the API server asks for.
     """
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders", deletionPolicy="Delete"))
-    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
     passes: list[float] = []
 
     def see() -> ReconcileResult:
@@ -183,48 +208,38 @@ def test_a_refused_write_is_repeated_soon(refused: tuple[int, float], monkeypatc
         return ReconcileResult([make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster())
 
     world.rounds.seen = see
-
-    async def work() -> None:
-        world.server.broken = ApiError(refused[0], "no", refused[1])
-        world.controller.start()
-        await asyncio.sleep(0.05)
-        world.server.broken = None
-        if refused[1]:
-            await asyncio.sleep(refused[1] - 1.0)
-            assert world.server.taken() == []
-        await asyncio.sleep(2.0)
-        assert world.server.taken() == ["orders finalizers", "orders status", "prod status"]
-        assert world.server.reason("orders") == "Synced"
-        assert passes == [0.0]
-        await world.controller.stop()
-
-    run(work)
+    world.server.broken = ApiError(refused[0], "no", refused[1])
+    await world.start(0.05)
+    world.server.broken = None
+    if refused[1]:
+        await asyncio.sleep(refused[1] - 1.0)
+        assert world.server.taken() == []
+    await asyncio.sleep(2.0)
+    assert world.server.taken() == ["orders finalizers", "orders status", "prod status"]
+    assert world.server.reason("orders") == "Synced"
+    assert passes == [0.0]
+    await world.stop()
 
 
-def test_a_refused_write_is_repeated_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_a_refused_write_is_repeated_less_and_less_often() -> None:
     """While the API server refuses all writes, the delay between two attempts grows to a minute."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
-    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
     world.server.broken = ApiError(500, "no")
-
-    async def work() -> None:
-        world.controller.start()
-        await asyncio.sleep(50)
-        assert 10 <= world.server.refusals <= 16
-        before = world.server.refusals
-        await asyncio.sleep(600)
-        assert 30 <= world.server.refusals - before <= 70
-        await world.controller.stop()
-
-    run(work)
+    await world.start(50)
+    assert 10 <= world.server.refusals <= 16
+    before = world.server.refusals
+    await asyncio.sleep(600)
+    assert 30 <= world.server.refusals - before <= 70
+    await world.stop()
 
 
-def test_a_topic_that_may_declare_nothing_drives_no_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_a_topic_that_may_declare_nothing_drives_no_passes() -> None:
     """The namespace is not allowed: its first change is seen at once, 600 changes in a minute cause a few passes, and a
     change of an allowed Topic still causes one at once.
     """
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
-    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
     passes: list[float] = []
 
     def see() -> ReconcileResult:
@@ -233,104 +248,82 @@ def test_a_topic_that_may_declare_nothing_drives_no_passes(monkeypatch: pytest.M
 
     world.rounds.seen = see
     foreign = resource_bodies.topic("intruder", meta={"namespace": "other"})
-
-    async def work() -> None:
-        world.controller.start()
-        await asyncio.sleep(1)
-        for number in range(600):
-            changed = resource_bodies.updated_body(foreign, generation=number + 2)
-            (world.controller.store.remove if number % 10 == 9 else world.controller.store.upsert)(changed)
-            await asyncio.sleep(0.1)
-        assert len(passes) <= 9
-        assert [begun for begun in passes if 1.0 <= begun <= 1.2] != []
-        await asyncio.sleep(30)
-        before = len(passes)
-        world.controller.store.upsert(
-            resource_bodies.updated_body(world.topic("orders"), generation=2, resourceVersion="2000000")
-        )
-        await asyncio.sleep(0.2)
-        assert len(passes) == before + 1
-        await world.controller.stop()
-
-    run(work)
+    await world.start(1)
+    for number in range(600):
+        changed = resource_bodies.updated_body(foreign, generation=number + 2)
+        (world.store.remove if number % 10 == 9 else world.store.upsert)(changed)
+        await asyncio.sleep(0.1)
+    assert len(passes) <= 9
+    assert [begun for begun in passes if 1.0 <= begun <= 1.2] != []
+    await asyncio.sleep(30)
+    before = len(passes)
+    world.store.upsert(resource_bodies.updated_body(world.topic("orders"), generation=2, resourceVersion="2000000"))
+    await asyncio.sleep(0.2)
+    assert len(passes) == before + 1
+    await world.stop()
 
 
-def test_a_status_is_not_that_of_an_older_spec() -> None:
+@virtual_time
+async def test_a_status_is_not_that_of_an_older_spec() -> None:
     """A Topic that was changed during a pass is not ready with the result of its earlier spec, on no cluster."""
     topic = resource_bodies.topic("orders")
     world = World(resource_bodies.cluster(), topic)
-
-    async def work() -> None:
-        world.server.kept["Topic/orders"]["metadata"]["generation"] = 2
-        world.controller.store.upsert(resource_bodies.updated_body(topic, generation=2))
-        await world.passes(make_result(topic, SyncState.SYNCED))
-        assert world.server.reason("orders") == "NotSent"
-        await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
-        assert world.server.reason("orders") == "Synced"
-
-    run(work)
+    world.server.kept["Topic/orders"]["metadata"]["generation"] = 2
+    world.store.upsert(resource_bodies.updated_body(topic, generation=2))
+    await world.passes(make_result(topic, SyncState.SYNCED))
+    assert world.server.reason("orders") == "NotSent"
+    await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
+    assert world.server.reason("orders") == "Synced"
 
 
-def test_refusals_are_told_once_by_an_event() -> None:
+@virtual_time
+async def test_refusals_are_told_once_by_an_event() -> None:
     """However many passes find them."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
-
-    async def work() -> None:
-        for _ in range(3):
-            await world.passes(make_result(world.topic("orders"), SyncState.REFUSED))
-        assert world.server.events == ["orders DataLoss"]
-
-    run(work)
+    for _ in range(3):
+        await world.passes(make_result(world.topic("orders"), SyncState.REFUSED))
+    assert world.server.events == ["orders DataLoss"]
 
 
-def test_a_topic_that_comes_while_its_cluster_is_away_is_told() -> None:
+@virtual_time
+async def test_a_topic_that_comes_while_its_cluster_is_away_is_told() -> None:
     """The Topic gets a status in the first pass, although its cluster cannot be read."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
-
-    async def work() -> None:
-        assert await world.passes(error=AWAY) is Requeue.AFTER_BACKOFF
-        assert world.server.reason("orders") == "Unreachable"
-        assert world.server.reason("prod", "Cluster") == "Unreachable"
-        world.controller.store.upsert(world.server.give(resource_bodies.topic("later")))
-        await world.passes(error=AWAY)
-        assert world.server.reason("later") == "Unreachable"
-        world.server.taken()
-        await world.passes(error=AWAY)
-        assert world.server.taken() == []
-
-    run(work)
+    assert await world.passes(error=AWAY) is Requeue.AFTER_BACKOFF
+    assert world.server.reason("orders") == "Unreachable"
+    assert world.server.reason("prod", "Cluster") == "Unreachable"
+    world.add(resource_bodies.topic("later"))
+    await world.passes(error=AWAY)
+    assert world.server.reason("later") == "Unreachable"
+    world.server.taken()
+    await world.passes(error=AWAY)
+    assert world.server.taken() == []
 
 
-def test_the_end_of_an_outage_is_reported_by_the_topics_that_a_pass_has_planned() -> None:
+@virtual_time
+async def test_the_end_of_an_outage_is_reported_by_the_topics_that_a_pass_has_planned() -> None:
     """A Topic that was changed since it was planned keeps its reason until a pass has planned it as it is now."""
     orders, clicks = resource_bodies.topic("orders"), resource_bodies.topic("clicks")
     world = World(resource_bodies.cluster(), orders, clicks)
-
-    async def work() -> None:
-        world.server.kept["Topic/orders"]["metadata"]["generation"] = 2
-        world.controller.store.upsert(resource_bodies.updated_body(orders, generation=2))
-        for _ in range(2):
-            await world.passes(make_result(orders, SyncState.SYNCED), error=AWAY)
-            assert (world.server.reason("orders"), world.server.reason("clicks")) == ("Unreachable", "Unreachable")
-        for seen, reason in ((orders, "Unreachable"), (world.topic("orders"), "Synced")):
-            await world.passes(make_result(seen, SyncState.SYNCED), make_result(clicks, SyncState.SYNCED))
-            assert (world.server.reason("orders"), world.server.reason("clicks")) == (reason, "Synced")
-
-    run(work)
+    world.server.kept["Topic/orders"]["metadata"]["generation"] = 2
+    world.store.upsert(resource_bodies.updated_body(orders, generation=2))
+    for _ in range(2):
+        await world.passes(make_result(orders, SyncState.SYNCED), error=AWAY)
+        assert (world.server.reason("orders"), world.server.reason("clicks")) == ("Unreachable", "Unreachable")
+    for seen, reason in ((orders, "Unreachable"), (world.topic("orders"), "Synced")):
+        await world.passes(make_result(seen, SyncState.SYNCED), make_result(clicks, SyncState.SYNCED))
+        assert (world.server.reason("orders"), world.server.reason("clicks")) == (reason, "Synced")
 
 
-def test_an_outage_takes_nothing_back() -> None:
+@virtual_time
+async def test_an_outage_takes_nothing_back() -> None:
     """Topics that are ready stay ready; the Cluster reports that it cannot be read."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders", deletionPolicy="Delete"))
-
-    async def work() -> None:
-        await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
-        assert world.server.taken() == ["orders finalizers", "orders status", "prod status"]
-        await world.passes(error=AWAY)
-        assert world.server.taken() == ["prod status"]
-        assert world.server.reason("orders") == "Synced"
-
-    run(work)
+    await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
+    assert world.server.taken() == ["orders finalizers", "orders status", "prod status"]
+    await world.passes(error=AWAY)
+    assert world.server.taken() == ["prod status"]
+    assert world.server.reason("orders") == "Synced"
 
 
 @pytest.mark.parametrize(
@@ -340,95 +333,77 @@ def test_an_outage_takes_nothing_back() -> None:
         ([SyncState.SYNCED, SyncState.CHANGED], Requeue.SOON),
     ],
 )
-def test_what_was_written_is_looked_at_soon(states_: list[SyncState], ending: Requeue) -> None:
+@virtual_time
+async def test_what_was_written_is_looked_at_soon(states_: list[SyncState], ending: Requeue) -> None:
     """Until the controller has taken it over; what stands still is not."""
     topics = [resource_bodies.topic(f"t{number}") for number in range(len(states_))]
     world = World(resource_bodies.cluster(), *topics)
-
-    async def work() -> None:
-        found = [make_result(topic, state) for topic, state in zip(topics, states_, strict=True)]
-        assert await world.passes(*found) is ending
-
-    run(work)
+    found = [make_result(topic, state) for topic, state in zip(topics, states_, strict=True)]
+    assert await world.passes(*found) is ending
 
 
-def test_a_cluster_that_is_gone_lets_its_topics_go(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_a_cluster_that_is_gone_lets_its_topics_go() -> None:
     """Its loop and its session end, finalizers go, and its Topics say that there is none; one that comes back begins
     anew.
     """
     home = resource_bodies.cluster()
     world = World(home, resource_bodies.topic("orders", deletionPolicy="Delete", clusters=["prod"]))
-    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
     world.rounds.seen = lambda: ReconcileResult(
         [make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster()
     )
-
-    async def work() -> None:
-        world.controller.start()
-        await asyncio.sleep(5)
-        assert world.topic("orders").finalizers == (FINALIZER,)
-        assert [name for name, _ in world.controller.last_completed()] == ["", "prod"]
-        world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=True)
-        await asyncio.sleep(5)
-        assert world.topic("orders").finalizers == ()
-        assert world.server.reason("orders") == "UnknownCluster"
-        assert world.rounds.closed == 1
-        assert world.controller._cluster_inventory == {}  # else a Cluster of this name would seem to be known
-        assert [name for name, _ in world.controller.last_completed()] == [""]
-        world.controller.store.upsert(world.server.give(resource_bodies.cluster()))
-        await asyncio.sleep(5)
-        assert world.topic("orders").finalizers == (FINALIZER,)
-        await world.controller.stop()
-        assert world.rounds.closed == 2
-
-    run(work)
+    await world.start(5)
+    assert world.topic("orders").finalizers == (FINALIZER,)
+    assert [name for name, _ in world.controller.last_completed()] == ["", "prod"]
+    world.store.remove(parse_resource(world.server.kept["Cluster/prod"]))
+    await asyncio.sleep(5)
+    assert world.topic("orders").finalizers == ()
+    assert world.server.reason("orders") == "UnknownCluster"
+    assert world.rounds.closed == 1
+    assert world.controller._cluster_inventory == {}  # else a Cluster of this name would seem to be known
+    assert [name for name, _ in world.controller.last_completed()] == [""]
+    world.add(resource_bodies.cluster())
+    await asyncio.sleep(5)
+    assert world.topic("orders").finalizers == (FINALIZER,)
+    await world.stop()
+    assert world.rounds.closed == 2
 
 
-def test_a_removed_cluster_leaves_the_statuses_of_topics_that_have_another_one(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_a_removed_cluster_leaves_the_statuses_of_topics_that_have_another_one() -> None:
     """The status of such a Topic names only the Clusters that exist, without another event."""
     orders = resource_bodies.topic("orders", clusters=["prod", "test"])
     world = World(resource_bodies.cluster(), resource_bodies.cluster("test"), orders)
-    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
     world.rounds.seen = lambda: ReconcileResult(
         [make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster()
     )
-
-    async def work() -> None:
-        world.controller.start()
-        await asyncio.sleep(5)
-        assert [each["name"] for each in world.topic("orders").status["clusters"]] == ["prod", "test"]
-        del world.server.kept["Cluster/prod"]
-        world.controller.store.remove(world.controller.store.clusters["prod"])
-        await asyncio.sleep(5)
-        assert [each["name"] for each in world.topic("orders").status["clusters"]] == ["test"]
-        await world.controller.stop()
-
-    run(work)
+    await world.start(5)
+    assert [each["name"] for each in world.topic("orders").status["clusters"]] == ["prod", "test"]
+    del world.server.kept["Cluster/prod"]
+    world.store.remove(world.store.clusters["prod"])
+    await asyncio.sleep(5)
+    assert [each["name"] for each in world.topic("orders").status["clusters"]] == ["test"]
+    await world.stop()
 
 
-def test_a_cluster_whose_deletion_was_missed_is_removed(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_a_cluster_whose_deletion_was_missed_is_removed() -> None:
     """kopf reports no deletion from an interruption of its watch: each reconciliation reads its Cluster again."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders", clusters=["prod"]))
-    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
-
-    async def work() -> None:
-        world.controller.start()
-        await asyncio.sleep(5)
-        del world.server.kept["Cluster/prod"]
-        world.controller.enqueue_all()
-        await asyncio.sleep(5)
-        assert [name for name, _ in world.controller.last_completed()] == [""]
-        assert world.server.reason("orders") == "UnknownCluster"
-        await world.controller.stop()
-
-    run(work)
+    await world.start(5)
+    del world.server.kept["Cluster/prod"]
+    world.controller.enqueue_all()
+    await asyncio.sleep(5)
+    assert [name for name, _ in world.controller.last_completed()] == [""]
+    assert world.server.reason("orders") == "UnknownCluster"
+    await world.stop()
 
 
-def test_a_cluster_that_comes_back_waits_for_the_end_of_its_old_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_a_cluster_that_comes_back_waits_for_the_end_of_its_old_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Deleted and created again within one reconciliation: never two loops at a time."""
     home = resource_bodies.cluster()
     world = World(home)
-    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
     release, running = asyncio.Event(), [0]
 
     async def slow(*_: Any) -> ReconcileResult:
@@ -439,26 +414,22 @@ def test_a_cluster_that_comes_back_waits_for_the_end_of_its_old_loop(monkeypatch
         return ReconcileResult([], states.cluster())
 
     monkeypatch.setattr(world.rounds, "reconcile", slow)
-
-    async def work() -> None:
-        world.controller.start()
-        await asyncio.sleep(5)
-        world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=True)
-        world.server.give(resource_bodies.cluster())
-        world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=False)
-        await asyncio.sleep(5)
-        assert (running, world.rounds.closed) == ([1], 0)
-        release.set()
-        await asyncio.sleep(5)
-        assert world.rounds.closed == 1
-        assert [name for name, _ in world.controller.last_completed()] == ["", "prod"]
-        await world.controller.stop()
-
-    run(work)
+    await world.start(5)
+    world.store.remove(parse_resource(world.server.kept["Cluster/prod"]))
+    world.server.give(resource_bodies.cluster())
+    world.store.upsert(parse_resource(world.server.kept["Cluster/prod"]))
+    await asyncio.sleep(5)
+    assert (running, world.rounds.closed) == ([1], 0)
+    release.set()
+    await asyncio.sleep(5)
+    assert world.rounds.closed == 1
+    assert [name for name, _ in world.controller.last_completed()] == ["", "prod"]
+    await world.stop()
 
 
 @pytest.mark.parametrize("error", [ApiError(503, "no"), TimeoutError()])
-def test_without_the_api_server_the_last_known_cluster_counts(
+@virtual_time
+async def test_without_the_api_server_the_last_known_cluster_counts(
     error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is known is still done."""
@@ -468,15 +439,12 @@ def test_without_the_api_server_the_last_known_cluster_counts(
         raise error
 
     monkeypatch.setattr(world.server, "get", away)
-
-    async def work() -> None:
-        assert await world.passes(make_result(world.topic("orders"), SyncState.SYNCED)) is Requeue.AFTER_PERIOD
-        assert world.server.reason("orders") == "Synced"
-
-    run(work)
+    assert await world.passes(make_result(world.topic("orders"), SyncState.SYNCED)) is Requeue.AFTER_PERIOD
+    assert world.server.reason("orders") == "Synced"
 
 
-def test_no_cluster_waits_for_what_a_gone_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_no_cluster_waits_for_what_a_gone_one_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     """A thousand statuses are still to be written, and a new Cluster is looked at all the same."""
     home = resource_bodies.cluster("old")
     world = World(home, *(resource_bodies.topic(f"t{number}", clusters=["old"]) for number in range(1000)))
@@ -484,13 +452,12 @@ def test_no_cluster_waits_for_what_a_gone_one_leaves(monkeypatch: pytest.MonkeyP
     apply = world.server.apply
 
     async def waiting(*words: Any, **more: Any) -> dict[str, Any]:
-        if "old" not in world.controller.store.clusters:
+        if "old" not in world.store.clusters:
             await slow.wait()
         return await apply(*words, **more)
 
     monkeypatch.setattr(world.server, "apply", waiting)
-    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
-    topics = [*world.controller.store.topics.values()]
+    topics = [*world.store.topics.values()]
     world.rounds.seen = lambda: ReconcileResult(
         [make_result(topic, SyncState.SYNCED, cluster_resource=home) for topic in topics], states.cluster()
     )
@@ -499,21 +466,17 @@ def test_no_cluster_waits_for_what_a_gone_one_leaves(monkeypatch: pytest.MonkeyP
         looked.set()
         return ReconcileResult([], states.cluster())
 
-    async def work() -> None:
-        world.controller.start()
-        await asyncio.sleep(3)
-        world.rounds.seen = seen
-        world.controller.store.remove(world.controller.store.clusters[home.name])
-        await asyncio.sleep(3)
-        world.controller.store.upsert(world.server.give(resource_bodies.cluster("new")))
-        async with asyncio.timeout(10):
-            await looked.wait()
-        slow.set()
-        await asyncio.sleep(3)
-        assert world.server.reason("t999") == "UnknownCluster"
-        await world.controller.stop()
-
-    run(work)
+    await world.start(3)
+    world.rounds.seen = seen
+    world.store.remove(world.store.clusters[home.name])
+    await asyncio.sleep(3)
+    world.add(resource_bodies.cluster("new"))
+    async with asyncio.timeout(10):
+        await looked.wait()
+    slow.set()
+    await asyncio.sleep(3)
+    assert world.server.reason("t999") == "UnknownCluster"
+    await world.stop()
 
 
 def test_any_number_of_clusters_may_hang(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -529,6 +492,7 @@ def test_any_number_of_clusters_may_hang(monkeypatch: pytest.MonkeyPatch) -> Non
             raise AWAY
 
     monkeypatch.setattr(module, "ClusterSession", Hanging)
+    monkeypatch.setattr(module, "ClusterWorker", ClusterWorker)
     clusters = [resource_bodies.cluster(f"bad{number:02}") for number in range(40)]
 
     async def work() -> None:
@@ -536,29 +500,26 @@ def test_any_number_of_clusters_may_hang(monkeypatch: pytest.MonkeyPatch) -> Non
         world.controller.start()
         try:
             await asyncio.sleep(0)
-            world.controller.store.upsert(world.server.give(resource_bodies.cluster("good")))
+            world.add(resource_bodies.cluster("good"))
             await asyncio.to_thread(wait_until, done.is_set, "the good one is looked at")
         finally:
             release.set()
-            await world.controller.stop()
+            await world.stop()
 
     asyncio.run(work())
 
 
-def test_the_rest_is_told_by_itself() -> None:
+@virtual_time
+async def test_the_rest_is_told_by_itself() -> None:
     """Policies, and Topics that are meant for no cluster."""
     world = World(
         resource_bodies.topic("orders", clusters=["nowhere"]), resource_bodies.policy("law", {"expression": "true"})
     )
-
-    async def work() -> None:
-        for _ in range(2):
-            assert await world.controller._reconcile_unassigned() is Requeue.AFTER_PERIOD
-        assert world.server.taken() == ["law status", "orders status"]
-        assert 'topiarist_topics{cluster="",state="UnknownCluster"} 1.0' in exported(world)
-        assert (world.server.reason("orders"), world.server.reason("law", "Policy")) == ("UnknownCluster", "Active")
-
-    run(work)
+    for _ in range(2):
+        assert await world.controller._reconcile_unassigned() is Requeue.AFTER_PERIOD
+    assert world.server.taken() == ["law status", "orders status"]
+    assert 'topiarist_topics{cluster="",state="UnknownCluster"} 1.0' in exported(world)
+    assert (world.server.reason("orders"), world.server.reason("law", "Policy")) == ("UnknownCluster", "Active")
 
 
 async def in_step(world: World, name: str) -> Requeue:
@@ -566,67 +527,58 @@ async def in_step(world: World, name: str) -> Requeue:
     return await world.passes(make_result(world.topic(name), SyncState.SYNCED))
 
 
-def test_a_second_cluster_stalls_only_topics_that_were_applied_nowhere() -> None:
+@virtual_time
+async def test_a_second_cluster_stalls_only_topics_that_were_applied_nowhere() -> None:
     """Topics in step stay so, and their message names the Clusters; others keep their finalizer and get an Event."""
     new = resource_bodies.topic("new", deletionPolicy="Delete", meta={"finalizers": [FINALIZER]})
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders", deletionPolicy="Delete"))
-
-    async def work() -> None:
+    await in_step(world, "orders")
+    world.add(resource_bodies.cluster("other"))
+    world.add(new)
+    world.server.taken()
+    for _ in range(3):
         await in_step(world, "orders")
-        world.controller.store.upsert(world.server.give(resource_bodies.cluster("other")))
-        world.controller.store.upsert(world.server.give(new))
-        world.server.taken()
-        for _ in range(3):
-            await in_step(world, "orders")
-            await world.controller._reconcile_unassigned()
-        assert world.server.taken() == ["new status", "orders status"]
-        assert (world.server.reason("orders"), world.server.reason("new")) == ("Synced", "UnknownCluster")
-        assert "stays on prod" in world.server.kept["Topic/orders"]["status"]["conditions"][0]["message"]
-        assert world.topic("orders").finalizers == world.topic("new").finalizers == (FINALIZER,)
-        assert world.server.events == ["new UnknownCluster"]
-
-    run(work)
+        await world.controller._reconcile_unassigned()
+    assert world.server.taken() == ["new status", "orders status"]
+    assert (world.server.reason("orders"), world.server.reason("new")) == ("Synced", "UnknownCluster")
+    assert "stays on prod" in world.server.kept["Topic/orders"]["status"]["conditions"][0]["message"]
+    assert world.topic("orders").finalizers == world.topic("new").finalizers == (FINALIZER,)
+    assert world.server.events == ["new UnknownCluster"]
 
 
-def test_a_topic_that_leaves_a_cluster_is_told() -> None:
+@virtual_time
+async def test_a_topic_that_leaves_a_cluster_is_told() -> None:
     """Its topic stays on the cluster: one Event says so, also if the operator was restarted since."""
     part = {"name": "prod", "state": "Synced", "generation": 1}
     topic = resource_bodies.topic("orders", clusters=["test"], status={"clusters": [part]})
     world = World(resource_bodies.cluster(), resource_bodies.cluster("test"), topic)
-    world.controller.store.upsert(resource_bodies.updated_body(topic, status={"clusters": [part]}))
-
-    async def work() -> None:
-        for _ in range(2):
-            await world.passes()
-            await world.controller._reconcile_unassigned()
-            world.rounds.seen = lambda: ReconcileResult(
-                [make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster()
-            )
-            await world.controller._reconcile("test", world.rounds)  # type: ignore[arg-type]
-        assert [each for each in world.server.events if "LeftCluster" in each] == ["orders LeftCluster"]
-
-    run(work)
+    world.store.upsert(resource_bodies.updated_body(topic, status={"clusters": [part]}))
+    for _ in range(2):
+        await world.passes()
+        await world.controller._reconcile_unassigned()
+        world.rounds.seen = lambda: ReconcileResult(
+            [make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster()
+        )
+        await world.controller._reconcile("test", world.rounds)  # type: ignore[arg-type]
+    assert [each for each in world.server.events if "LeftCluster" in each] == ["orders LeftCluster"]
 
 
-def test_a_topic_that_no_pass_looks_at_is_told_by_one_event() -> None:
+@virtual_time
+async def test_a_topic_that_no_pass_looks_at_is_told_by_one_event() -> None:
     """Unknown cluster, or unreadable; for each new reason once, also while its status cannot be written."""
     world = World(
         resource_bodies.topic("lost", clusters=["nowhere"]), resource_bodies.topic("orders", clusters=["prod"])
     )
-    world.controller.store.upsert(world.server.give(resource_bodies.cluster()))
+    world.add(resource_bodies.cluster())
     broken = resource_bodies.body("Topic", "wrong", {"partitions": 0, "clusters": ["prod"]})
     world.server.kept["Topic/wrong"] = broken
-
-    async def work() -> None:
-        world.controller.store.upsert(parse_resource(broken))
-        for _ in range(2):
-            await asyncio.gather(world.controller._reconcile_unassigned(), world.passes(error=AWAY))
-        assert sorted(event for event in world.server.events if "prod" not in event) == [
-            "lost UnknownCluster",
-            "wrong ValidationFailed",
-        ]
-
-    run(work)
+    world.store.upsert(parse_resource(broken))
+    for _ in range(2):
+        await asyncio.gather(world.controller._reconcile_unassigned(), world.passes(error=AWAY))
+    assert sorted(event for event in world.server.events if "prod" not in event) == [
+        "lost UnknownCluster",
+        "wrong ValidationFailed",
+    ]
 
 
 def test_a_policy_with_an_invalid_rule_says_so_by_itself() -> None:
@@ -650,43 +602,35 @@ def replicas_left(left: int, *, is_sent: bool = False) -> ClusterMoves:
     return ClusterMoves(tuple(ReplicaMove("orders", number, (1,), (2,)) for number in range(left)), is_sent=is_sent)
 
 
-def test_moves_call_for_the_next_pass() -> None:
+@virtual_time
+async def test_moves_call_for_the_next_pass() -> None:
     """A batch that was sent and a move that ended are progress; without progress the pauses grow."""
     world = World(resource_bodies.cluster())
-
-    async def work() -> None:
-        for moves, ending in (
-            (replicas_left(3, is_sent=True), Requeue.MOVED),
-            (replicas_left(3), Requeue.MOVING),
-            (replicas_left(2), Requeue.MOVED),
-            (replicas_left(2), Requeue.MOVING),
-            (replicas_left(2, is_sent=True), Requeue.MOVED),
-            (replicas_left(0), Requeue.AFTER_PERIOD),
-            (None, Requeue.AFTER_PERIOD),
-        ):
-            world.rounds.seen = lambda moves=moves: ReconcileResult([], states.cluster(), moves=moves)  # type: ignore[misc]
-            assert await world.controller._reconcile("prod", world.rounds) is ending  # type: ignore[arg-type]
-
-    run(work)
+    for moves, ending in (
+        (replicas_left(3, is_sent=True), Requeue.MOVED),
+        (replicas_left(3), Requeue.MOVING),
+        (replicas_left(2), Requeue.MOVED),
+        (replicas_left(2), Requeue.MOVING),
+        (replicas_left(2, is_sent=True), Requeue.MOVED),
+        (replicas_left(0), Requeue.AFTER_PERIOD),
+        (None, Requeue.AFTER_PERIOD),
+    ):
+        world.rounds.seen = lambda moves=moves: ReconcileResult([], states.cluster(), moves=moves)  # type: ignore[misc]
+        assert await world.controller._reconcile("prod", world.rounds) is ending  # type: ignore[arg-type]
 
 
-def test_a_cluster_is_a_queue_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_a_cluster_is_a_queue_by_its_name() -> None:
     """The queue of Policies and of Topics without a cluster is named ``rest``; answers of the API server count too."""
     world = World(resource_bodies.cluster())
     world.server.requests = {("GET", "200"): 7}
-    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
-
-    async def work() -> None:
-        world.controller.start()
-        await asyncio.sleep(1)
-        world.controller.enqueue_all()
-        found = exported(world)
-        for name in ("rest", "prod"):
-            assert f'workqueue_adds_total{{name="{name}"}} 1.0' in found
-        assert 'rest_client_requests_total{code="200",method="GET"} 7.0' in found
-        await world.controller.stop()
-
-    run(work)
+    await world.start(1)
+    world.controller.enqueue_all()
+    found = exported(world)
+    for name in ("rest", "prod"):
+        assert f'workqueue_adds_total{{name="{name}"}} 1.0' in found
+    assert 'rest_client_requests_total{code="200",method="GET"} 7.0' in found
+    await world.stop()
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
@@ -754,12 +698,12 @@ def test_lost_rights_are_a_condition_and_a_metric(caplog: pytest.LogCaptureFixtu
     run(work)
 
 
-def test_definitions_of_another_release_stop_all_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_definitions_of_another_release_stop_all_passes() -> None:
     """Kafka is neither read nor changed while a definition lacks a field; the Cluster says so with the fields that the
     definition has, and the next pass follows at once when it is whole.
     """
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
-    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
     passes: list[int] = []
 
     def see() -> ReconcileResult:
@@ -769,71 +713,58 @@ def test_definitions_of_another_release_stop_all_passes(monkeypatch: pytest.Monk
     world.rounds.seen = see
     fields: dict[str, Any] = {"properties": {"conditions": {}, "observedGeneration": {}}}
     lacking = {kind: Definition(f"{kind}s", ("status.operator",), fields) for kind in ("Cluster", "Topic")}
-
-    async def work() -> None:
-        world.controller.set_definitions(lacking)
-        world.controller.start()
-        await asyncio.sleep(200)
-        assert passes == []
-        status = world.server.kept["Cluster/prod"]["status"]
-        assert (world.server.reason("prod", "Cluster"), world.server.reason("orders")) == ("PrerequisiteMissing",) * 2
-        assert status.keys() == world.server.kept["Topic/orders"]["status"].keys() == fields["properties"].keys()
-        assert "Clusters does not have status.operator" in status["conditions"][0]["message"]
-        assert len(world.server.taken()) == 2
-        assert len([*world.controller.problems()]) == 1
-        world.controller.set_definitions({})
-        await asyncio.sleep(1)
-        assert passes == [1]
-        assert world.server.reason("orders") == "Synced"
-        assert [*world.controller.problems()] == []
-        await world.controller.stop()
-
-    run(work)
+    world.controller.set_definitions(lacking)
+    await world.start(200)
+    assert passes == []
+    status = world.server.kept["Cluster/prod"]["status"]
+    assert (world.server.reason("prod", "Cluster"), world.server.reason("orders")) == ("PrerequisiteMissing",) * 2
+    assert status.keys() == world.server.kept["Topic/orders"]["status"].keys() == fields["properties"].keys()
+    assert "Clusters does not have status.operator" in status["conditions"][0]["message"]
+    assert len(world.server.taken()) == 2
+    assert len([*world.controller.problems()]) == 1
+    world.controller.set_definitions({})
+    await asyncio.sleep(1)
+    assert passes == [1]
+    assert world.server.reason("orders") == "Synced"
+    assert [*world.controller.problems()] == []
+    await world.stop()
 
 
-def test_a_namespace_that_is_away_calls_for_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_a_namespace_that_is_away_calls_for_passes() -> None:
     """Every cluster is reconciled at once, and not again while nothing has changed."""
     world = World(resource_bodies.cluster())
     passes: list[int] = []
     world.rounds.seen = lambda: passes.append(1) or ReconcileResult([], states.cluster())  # type: ignore[func-returns-value]
-    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
-
-    async def work() -> None:
-        world.controller.start()
+    await world.start(5)
+    for _ in range(3):
+        world.controller.set_unavailable_namespaces({"team": "gone"})
         await asyncio.sleep(5)
-        for _ in range(3):
-            world.controller.set_unavailable_namespaces({"team": "gone"})
-            await asyncio.sleep(5)
-        assert len(passes) == 2
-        await world.controller.stop()
-
-    run(work)
+    assert len(passes) == 2
+    await world.stop()
 
 
-def test_a_resource_of_another_release_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+@virtual_time
+async def test_a_resource_of_another_release_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
     """Each new holder is one warning; the metric has the resources of now."""
     world = World(resource_bodies.cluster())
     law = resource_bodies.policy("law")
-
-    async def work() -> None:
-        found: list[str] = []
-        for holder in ("green", "green", "red", "k8s/shop/topiarist", "red"):
-            world.server.version += 1
-            version = str(world.server.version)
-            held = resource_bodies.updated_body(law, status={"operator": holder}, resourceVersion=version)
-            world.server.give(held)
-            world.controller.store.upsert(held)
-            await world.controller._reconcile_unassigned()
-            records = [vars(record) for record in caplog.records if "holder" in vars(record)]
-            found += [record["holder"] for record in records]
-            about = {(each["kind"], each["namespace"], each["resource"]) for each in records}
-            assert about <= {("Policy", "shop", "law")}
-            caplog.clear()
-        assert found == ["green", "red", "red"]
-        assert 'topiarist_resources_held_by_others{holder="red",kind="Policy"} 1.0' in exported(world)
-        assert 'holder="green"' not in exported(world)
-
-    run(work)
+    found: list[str] = []
+    for holder in ("green", "green", "red", "k8s/shop/topiarist", "red"):
+        world.server.version += 1
+        version = str(world.server.version)
+        held = resource_bodies.updated_body(law, status={"operator": holder}, resourceVersion=version)
+        world.server.give(held)
+        world.store.upsert(held)
+        await world.controller._reconcile_unassigned()
+        records = [vars(record) for record in caplog.records if "holder" in vars(record)]
+        found += [record["holder"] for record in records]
+        about = {(each["kind"], each["namespace"], each["resource"]) for each in records}
+        assert about <= {("Policy", "shop", "law")}
+        caplog.clear()
+    assert found == ["green", "red", "red"]
+    assert 'topiarist_resources_held_by_others{holder="red",kind="Policy"} 1.0' in exported(world)
+    assert 'holder="green"' not in exported(world)
 
 
 def test_a_change_is_logged_when_it_is_made(caplog: pytest.LogCaptureFixture) -> None:
@@ -867,55 +798,44 @@ def test_a_change_is_logged_when_it_is_made(caplog: pytest.LogCaptureFixture) ->
         run(work)
 
 
-def test_a_cluster_does_not_wait_for_its_topics() -> None:
+@virtual_time
+async def test_a_cluster_does_not_wait_for_its_topics() -> None:
     """The status of the Cluster is written first, and its Event is the first: ten thousand statuses take minutes."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
-
-    async def work() -> None:
-        await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
-        await world.passes(error=TopiaristError(Reason.WRONG_CLUSTER, "another"))
-        world.server.written.clear()
-        world.server.events.clear()
-        await world.passes(make_result(world.topic("orders"), SyncState.REFUSED))
-        assert world.server.written == ["prod status", "orders status"]
-        assert world.server.events == ["prod Reachable", "orders DataLoss"]
-
-    run(work)
+    await world.passes(make_result(world.topic("orders"), SyncState.SYNCED))
+    await world.passes(error=TopiaristError(Reason.WRONG_CLUSTER, "another"))
+    world.server.written.clear()
+    world.server.events.clear()
+    await world.passes(make_result(world.topic("orders"), SyncState.REFUSED))
+    assert world.server.written == ["prod status", "orders status"]
+    assert world.server.events == ["prod Reachable", "orders DataLoss"]
 
 
-def test_secrets_are_removed_with_the_process() -> None:
+@virtual_time
+async def test_secrets_are_removed_with_the_process() -> None:
     """The folder of the secrets is there while the loops run, and not afterwards."""
     world = World()
-
-    async def work() -> None:
-        world.controller.start()
-        await asyncio.sleep(1)
-        assert world.controller._secrets_folder is not None
-        folder = Path(world.controller._secrets_folder.name)
-        assert (folder.is_dir(), folder.stat().st_mode & 0o077) == (True, 0)
-        await world.controller.stop()
-        assert not folder.exists()
-
-    run(work)
+    await world.start(1)
+    assert world.controller._secrets_folder is not None
+    folder = Path(world.controller._secrets_folder.name)
+    assert (folder.is_dir(), folder.stat().st_mode & 0o077) == (True, 0)
+    await world.stop()
+    assert not folder.exists()
 
 
-def test_no_loop_is_started_while_the_operator_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_no_loop_is_started_while_the_operator_ends() -> None:
     """A Cluster that comes while the operator stops is left to the next process; so is the status of any Topic."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders", clusters=["prod"]))
-    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
-
-    async def work() -> None:
-        world.controller.start()
-        await asyncio.sleep(1)
-        await world.controller.stop()
-        world.controller.store.upsert(world.server.give(resource_bodies.cluster("late")))
-        assert [name for name, _ in world.controller.last_completed()] == ["", "prod"]
-        assert world.rounds.closed == 1
-
-    run(work)
+    await world.start(1)
+    await world.stop()
+    world.add(resource_bodies.cluster("late"))
+    assert [name for name, _ in world.controller.last_completed()] == ["", "prod"]
+    assert world.rounds.closed == 1
 
 
-def test_a_pass_waits_five_seconds_for_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_a_pass_waits_five_seconds_for_its_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
     """An API server that hangs delays a pass a little, and does not stop it."""
     world = World(resource_bodies.cluster())
 
@@ -924,84 +844,67 @@ def test_a_pass_waits_five_seconds_for_its_cluster(monkeypatch: pytest.MonkeyPat
         return {}
 
     monkeypatch.setattr(world.server, "get", hang)
-
-    async def work() -> None:
-        await world.passes()
-        assert asyncio.get_running_loop().time() == 5.0
-        assert world.server.taken() == ["prod status"]
-
-    run(work)
+    await world.passes()
+    assert asyncio.get_running_loop().time() == 5.0
+    assert world.server.taken() == ["prod status"]
 
 
-def test_an_annotation_of_a_cluster_that_is_wrong_has_an_event() -> None:
+@virtual_time
+async def test_an_annotation_of_a_cluster_that_is_wrong_has_an_event() -> None:
     """A mistyped pause of a Cluster is told once, as is that of a Topic."""
     note = {"annotations": {"topiarist.dev/pasued": "true"}}
     world = World()
     home = resource_bodies.cluster(meta=note)
     world.server.give(home)
     world.server.kept["Cluster/prod"]["metadata"]["annotations"] = note["annotations"]
-    world.controller.store.upsert(home)
-
-    async def work() -> None:
-        for _ in range(2):
-            await world.passes()
-        assert world.server.events == ["prod InvalidAnnotation"]
-
-    run(work)
+    world.store.upsert(home)
+    for _ in range(2):
+        await world.passes()
+    assert world.server.events == ["prod InvalidAnnotation"]
 
 
-def test_a_topic_that_was_deleted_meanwhile_gets_no_status() -> None:
+@virtual_time
+async def test_a_topic_that_was_deleted_meanwhile_gets_no_status() -> None:
     """A Topic that is deleted during a pass needs neither a status nor an Event."""
     world = World(resource_bodies.cluster(), resource_bodies.topic("orders"))
-
-    async def work() -> None:
-        found = make_result(world.topic("orders"), SyncState.REFUSED)
-        world.controller.store.remove(world.topic("orders"))
-        await world.passes(found)
-        assert (world.server.taken(), world.server.events) == (["prod status"], [])
-
-    run(work)
+    found = make_result(world.topic("orders"), SyncState.REFUSED)
+    world.store.remove(world.topic("orders"))
+    await world.passes(found)
+    assert (world.server.taken(), world.server.events) == (["prod status"], [])
 
 
-def test_each_cluster_has_a_session_of_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_each_cluster_has_a_session_of_the_owner(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every ownership record names the owner; the secrets of all clusters are in the folder of the process."""
     world = World(resource_bodies.cluster())
     opened: list[tuple[str, Path]] = []
     monkeypatch.setattr(module, "ClusterSession", lambda owner, folder: opened.append((owner, folder)))
-    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
-
-    async def work() -> None:
-        world.controller.start()
-        await asyncio.sleep(1)
-        ((owner, folder),) = opened
-        assert (owner, folder.is_dir(), folder.name[:10]) == ("k8s/shop/topiarist", True, "topiarist-")
-        await world.controller.stop()
-
-    run(work)
+    await world.start(1)
+    ((owner, folder),) = opened
+    assert (owner, folder.is_dir(), folder.name[:10]) == ("k8s/shop/topiarist", True, "topiarist-")
+    await world.stop()
 
 
-def test_a_pass_does_not_read_its_cluster_anew() -> None:
+@virtual_time
+async def test_a_pass_does_not_read_its_cluster_anew() -> None:
     """The Cluster is read in each pass, and comes by events; as long as it is unchanged, its spec is the same object.
 
     Otherwise all of its Topics would be merged again in each pass.
     """
     world = World(resource_bodies.cluster())
-    store = world.controller.store
-
-    async def work() -> None:
-        first = store.cluster_spec("prod")
-        for _ in range(2):
-            await world.passes()
-            world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=False)
-            assert store.cluster_spec("prod") is first
-        world.server.kept["Cluster/prod"]["metadata"]["generation"] = 2
+    store = world.store
+    first = store.cluster_spec("prod")
+    for _ in range(2):
         await world.passes()
-        assert store.cluster_spec("prod") is not first
+        store.upsert(parse_resource(world.server.kept["Cluster/prod"], store.clusters["prod"]))
+        assert store.cluster_spec("prod") is first
+    world.server.kept["Cluster/prod"]["metadata"]["generation"] = 2
+    await world.passes()
+    assert store.cluster_spec("prod") is not first
 
-    run(work)
 
-
-def test_the_duration_of_a_pass_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_the_duration_of_a_pass_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """It has the read and the writes of the cluster, and not those of the API server after it."""
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: asyncio.get_running_loop().time()))
     world = World(resource_bodies.cluster())
@@ -1011,80 +914,63 @@ def test_the_duration_of_a_pass_is_measured(monkeypatch: pytest.MonkeyPatch) -> 
         return ReconcileResult([], states.cluster())
 
     monkeypatch.setattr(world.rounds, "reconcile", slow)
-
-    async def work() -> None:
-        await asyncio.sleep(100)
-        await world.controller._reconcile("prod", world.rounds)  # type: ignore[arg-type]
-        assert 'topiarist_pass_duration_seconds_sum{cluster="prod"} 3.0' in exported(world)
-
-    run(work)
+    await asyncio.sleep(100)
+    await world.controller._reconcile("prod", world.rounds)  # type: ignore[arg-type]
+    assert 'topiarist_pass_duration_seconds_sum{cluster="prod"} 3.0' in exported(world)
 
 
-def test_a_warning_is_not_repeated_while_no_status_can_be_written() -> None:
+@virtual_time
+async def test_a_warning_is_not_repeated_while_no_status_can_be_written() -> None:
     """The Event is posted once, although the status does not have its reason; another reason is told again."""
     topic = resource_bodies.topic("lost", clusters=["nowhere"])
     world = World(topic)
     world.server.broken = ApiError(503, "no")
-
-    async def work() -> None:
-        for _ in range(3):
-            await world.controller._reconcile_unassigned()
-        assert world.server.events == ["lost UnknownCluster"]
-        note = {"topiarist.dev/pasued": "true"}
-        world.controller.store.upsert(resource_bodies.updated_body(topic, annotations=note))
-        for _ in range(3):
-            await world.controller._reconcile_unassigned()
-        assert world.server.events[1:] == ["lost InvalidAnnotation", "lost UnknownCluster"]
-
-    run(work)
+    for _ in range(3):
+        await world.controller._reconcile_unassigned()
+    assert world.server.events == ["lost UnknownCluster"]
+    note = {"topiarist.dev/pasued": "true"}
+    world.store.upsert(resource_bodies.updated_body(topic, annotations=note))
+    for _ in range(3):
+        await world.controller._reconcile_unassigned()
+    assert world.server.events[1:] == ["lost InvalidAnnotation", "lost UnknownCluster"]
 
 
-def test_topics_of_a_removed_cluster_may_be_those_of_another_release(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_topics_of_a_removed_cluster_may_be_those_of_another_release() -> None:
     """A Topic that targets a Cluster of another release then gets its status from that release alone."""
     orders = resource_bodies.topic("orders", clusters=["prod"])
     world = World(resource_bodies.cluster(), orders)
-    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
     world.rounds.seen = lambda: ReconcileResult(
         [make_result(world.topic("orders"), SyncState.SYNCED)], states.cluster()
     )
     theirs = resource_bodies.updated_body(
         resource_bodies.cluster(meta={"namespace": "other"}), status={"operator": "green"}
     )
-
-    async def work() -> None:
-        world.controller.start()
-        await asyncio.sleep(5)
-        world.controller.store.upsert(theirs)
-        world.server.taken()
-        world.controller.on_cluster_event(world.server.kept["Cluster/prod"], deleted=True)
-        await asyncio.sleep(5)
-        assert world.server.taken() == []
-        assert world.server.reason("orders") == "Synced"
-        assert world.controller._topics_of_removed_clusters == set()  # else it would grow with each removed Cluster
-        await world.controller.stop()
-
-    run(work)
+    await world.start(5)
+    world.store.upsert(theirs)
+    world.server.taken()
+    world.store.remove(parse_resource(world.server.kept["Cluster/prod"]))
+    await asyncio.sleep(5)
+    assert world.server.taken() == []
+    assert world.server.reason("orders") == "Synced"
+    assert world.controller._topics_of_removed_clusters == set()  # else it would grow with each removed Cluster
+    await world.stop()
 
 
-def test_secrets_are_removed_although_a_session_cannot_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+@virtual_time
+async def test_secrets_are_removed_although_a_session_cannot_be_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A defect at the end of one cluster leaves no secret of the others behind."""
     world = World(resource_bodies.cluster())
-    monkeypatch.setattr(module, "ClusterWorker", lambda *_: world.rounds)
 
     async def fail() -> None:
         raise ValueError("a mistake of ours")
 
     monkeypatch.setattr(world.rounds, "close", fail)
-
-    async def work() -> None:
-        world.controller.start()
-        await asyncio.sleep(1)
-        assert world.controller._secrets_folder is not None
-        folder = Path(world.controller._secrets_folder.name)
-        await world.controller.stop()
-        assert not folder.exists()
-
-    run(work)
+    await world.start(1)
+    assert world.controller._secrets_folder is not None
+    folder = Path(world.controller._secrets_folder.name)
+    await world.stop()
+    assert not folder.exists()
 
 
 def test_only_resources_of_the_class_are_served() -> None:

@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from support import states
 from support.kubernetes import resource_bodies
+from support.kubernetes.passes import OWNER, make_request, make_result, reconcile_topics
 from topiarist import __version__
 from topiarist.adapters.memory import MemoryCluster
 from topiarist.errors import Reason, TopiaristError
@@ -38,8 +39,6 @@ from topiarist.model.plan import (
     UpdateConfig,
 )
 from topiarist.model.run_options import Risk
-from unit.kubernetes.reconcile_requests import OWNER, make_request, reconcile_topics
-from unit.kubernetes.topic_results import make_result
 
 MOMENT = datetime(2026, 1, 1, tzinfo=UTC)
 GROWTH = AddPartitions(3, (1, 2, 3), ((1, 2, 3),), RiskAssessment(Risk.DISRUPTIVE, "keys move"))
@@ -345,10 +344,7 @@ def test_topics_that_no_pass_looks_at_are_counted() -> None:
     for topics, unknown, unreadable in (([*lost, broken], 2, 1), ([], 0, 0)):
         metrics.set_unassigned_topics(topics)
         metrics.remove_cluster("prod")
-        assert figures(metrics, "topiarist_topics") == {
-            ("", "UnknownCluster"): unknown,
-            ("", "Unreadable"): unreadable,
-        }
+        assert figures(metrics, "topiarist_topics") == {("", "UnknownCluster"): unknown, ("", "Unreadable"): unreadable}
 
 
 def test_requests_to_the_api_server_are_counted() -> None:

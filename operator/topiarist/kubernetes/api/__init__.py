@@ -1,1 +1,1 @@
-"""The Kubernetes API: client, resources, Lease, access review, clock."""
+"""The Kubernetes API: client, clock, resources, Lease, access review."""

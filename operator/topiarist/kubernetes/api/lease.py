@@ -16,7 +16,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 
 
@@ -85,7 +85,7 @@ class Lease:
             found = await self._api.get(f"{self._collection_path}/{self._name}")
             if found["spec"].get("holderIdentity") == self._identity:
                 found["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
-                found["spec"]["renewTime"] = clock.format_micro_time_now()
+                found["spec"]["renewTime"] = client.format_micro_time_now()
                 await self._api.replace(f"{self._collection_path}/{self._name}", found)
         except ApiError:
             return  # the Lease expires by itself
@@ -107,7 +107,7 @@ class Lease:
         expires_at = self._observed_at + float(spec.get("leaseDurationSeconds") or 0)
         if holder and holder != self._identity and time.monotonic() < expires_at:
             return False
-        is_renewal, now = holder == self._identity, clock.format_micro_time_now()
+        is_renewal, now = holder == self._identity, client.format_micro_time_now()
         new = {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": int(self._timings.duration),

@@ -200,6 +200,11 @@ def parse_resource(body: Mapping[str, Any], previous: Resource | None = None) ->
     )
 
 
+def parse_item(kind: str, body: Mapping[str, Any], previous: Resource | None = None) -> Resource:
+    """Parse an item of a list or watch, which may lack its kind; see ``parse_resource``."""
+    return parse_resource({**body, "kind": kind, "apiVersion": load.API_VERSION}, previous)
+
+
 def manifest_annotations(manifest: Manifest) -> Mapping[str, str]:
     """Return all annotations of the resource that a manifest was read from."""
     assert isinstance(manifest.source, ResourceSource)

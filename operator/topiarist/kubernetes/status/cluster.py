@@ -12,20 +12,21 @@ from datetime import datetime
 from typing import Any
 
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.resources import Resource, error_texts
 from topiarist.kubernetes.approval import format_issue
 from topiarist.kubernetes.moves import ClusterMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
-from topiarist.kubernetes.status.conditions import (
+from topiarist.kubernetes.status.topic import (
     MOVING,
+    READY_STATES,
     MovingCondition,
     ReadyCondition,
+    Status,
     common_status,
     invalid_condition,
     truncate_message,
 )
-from topiarist.kubernetes.status.topic import READY_STATES, Status
 from topiarist.model.state import ClusterState
 from topiarist.text import format_count
 
@@ -48,10 +49,7 @@ _MAX_DELETIONS = 1000
 
 
 def cluster_status(
-    resource: Resource,
-    result: ReconcileResult,
-    now: datetime,
-    alarms: Mapping[str, str] = {},
+    resource: Resource, result: ReconcileResult, now: datetime, alarms: Mapping[str, str] = {}
 ) -> Status:
     """Return the status of a Cluster after a reconciliation.
 
@@ -74,12 +72,13 @@ def cluster_status(
     moves: Status = {key: resource.status[key] for key in _MOVE_FIELDS if key in resource.status}
     if result.moves is not None:
         moves = _moves_status(result.moves)
-    standing = standing._replace(moving=_moving_condition(moves.get("moves")))
+    if left := moves.get("moves"):
+        standing = standing._replace(moving=MovingCondition(left["message"], left["reason"]))
     return {
         **{key: resource.status[key] for key in _STATE_FIELDS if key in resource.status},
         **(_state_status(result.state) if result.state else {}),
         **({"clusterId": result.cluster_id} if result.cluster_id else {}),
-        **common_status(resource, standing, clock.format_time(now), alarms),
+        **common_status(resource, standing, client.format_time(now), alarms),
         "topics": counts,
         **moves,
         "deletions": _deletion_entries(resource, result, now),
@@ -89,7 +88,7 @@ def cluster_status(
 def _deletion_entries(resource: Resource, result: ReconcileResult, now: datetime) -> list[Mapping[str, str]]:
     if result.deletions is not None:
         return [deletion.status_entry for deletion in result.deletions[-_MAX_DELETIONS:]]
-    return [each for each in resource.status.get("deletions", ()) if clock.is_within_a_day(each["time"], now)]
+    return [each for each in resource.status.get("deletions", ()) if client.is_within_a_day(each["time"], now)]
 
 
 def _state_status(state: ClusterState) -> Status:
@@ -108,7 +107,7 @@ def _moves_status(moves: ClusterMoves) -> Status:
             "partitionsInFlight": len(moves.in_flight),
             "copiesLeft": moves.copies_left,
             "copyingBrokers": list(moves.copying_brokers[:_MAX_BROKERS]),
-            **({"since": _format_time(moves.sent_at_ms)} if moves.sent_at_ms is not None else {}),
+            **({"since": client.format_milliseconds(moves.sent_at_ms)} if moves.sent_at_ms is not None else {}),
             "reason": moves.problem.reason.value if moves.problem else MOVING,
             "message": truncate_message(_moves_message(moves)),
         }
@@ -135,14 +134,6 @@ def _moves_message(moves: ClusterMoves) -> str:
     return "; ".join(parts)
 
 
-def _moving_condition(status: Status | None) -> MovingCondition | None:
-    return MovingCondition(status["message"], status["reason"]) if status else None
-
-
-def _format_time(milliseconds: int) -> str:
-    return clock.format_time(clock.from_milliseconds(milliseconds))
-
-
 def policy_status(resource: Resource, rule_errors: Sequence[str], now: datetime) -> Status:
     """Return the status of a Policy; ``rule_errors`` has one text for each error in its rules."""
     standing = ReadyCondition(True, "Active", "its rules are in force")
@@ -150,7 +141,7 @@ def policy_status(resource: Resource, rule_errors: Sequence[str], now: datetime)
         standing = invalid_condition(error_texts(resource))
     elif rule_errors:
         standing = ReadyCondition(False, INVALID_RULE, "\n".join(rule_errors), stalled=True)
-    return common_status(resource, standing, clock.format_time(now))
+    return common_status(resource, standing, client.format_time(now))
 
 
 def _topic_counts(results: Iterable[TopicResult]) -> Mapping[str, int]:

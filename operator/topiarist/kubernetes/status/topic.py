@@ -8,29 +8,126 @@ of Clusters and Policies are in ``status.cluster``.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from textwrap import dedent
-from typing import Any
+from typing import Any, NamedTuple
 
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import count_replicas
 from topiarist.kubernetes.api.client import ApiError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource, error_texts
-from topiarist.kubernetes.approval import HINT_RETAIN, format_issue
+from topiarist.kubernetes.approval import HINT_RETAIN, STEP_TIME, annotation_errors, format_issue, step_time
 from topiarist.kubernetes.moves import TopicMoves
 from topiarist.kubernetes.reconciler import SyncState, TopicResult
-from topiarist.kubernetes.retention import STEP_TIME, step_time
-from topiarist.kubernetes.status.conditions import (
-    MOVING,
-    MovingCondition,
-    ReadyCondition,
-    common_status,
-    invalid_condition,
-)
 from topiarist.model.plan import Issue
 from topiarist.output.change_details import describe_changes, list_field_changes
 from topiarist.output.text import plan as plan_
 from topiarist.text import format_count
+
+# Conditions of a resource, in the form that ``kubectl wait`` and kstatus read.
+#
+# ``topic_status`` and ``cluster_status`` build a ``ReadyCondition``; ``common_status`` turns it into the list.
+# ``Ready``: the resource is as specified. ``Reconciling``: work is in progress and needs no user. ``Stalled``: the user
+# has to act. ``DriftDetected``: the cluster has external changes. All four are always present. ``Moving``: replicas are
+# moved; present from the first move on. ``lastTransitionTime`` is kept while the status is the same, so a
+# reconciliation without changes yields equal conditions.
+
+NAMESPACE_UNAVAILABLE = "NamespaceAway"
+"""The condition of a Cluster, and its reason, while a watched namespace is unavailable."""
+
+RIGHTS_MISSING = "RightsMissing"
+"""The condition of a Cluster, and its reason, while the operator lacks a right that it had at the start."""
+
+MOVING = "Moving"
+"""The condition of a Topic or Cluster, and its usual reason, while replicas are moved."""
+
+MAX_MESSAGE_BYTES = 1024
+"""Maximum bytes of a message: the limit of an Event. A Topic's parts by cluster have the full text."""
+
+
+class MovingCondition(NamedTuple):
+    """The values of the condition ``Moving`` while replicas are moved; ``reason`` names the problem of a stall."""
+
+    message: str
+    reason: str = MOVING
+
+
+class ReadyCondition(NamedTuple):
+    """The values from which the conditions of a resource are built.
+
+    ``ready`` is None if unknown. ``reason`` is in CamelCase. ``drift`` describes the external changes on the cluster;
+    empty if there are none. ``moving`` is None if no replica is moved.
+    """
+
+    ready: bool | None
+    reason: str
+    message: str
+    reconciling: bool = False
+    stalled: bool = False
+    drift: str = ""
+    moving: MovingCondition | None = None
+
+
+def invalid_condition(errors: Iterable[str]) -> ReadyCondition:
+    """Return the condition of an invalid resource; ``errors`` has one text for each problem."""
+    return ReadyCondition(False, Reason.INVALID_MANIFEST.value, "\n".join(errors), stalled=True)
+
+
+def common_status(
+    resource: Resource, ready_condition: ReadyCondition, now: str, alarms: Mapping[str, str] = {}
+) -> Mapping[str, Any]:
+    """Return the fields that every status has: observed generation, conditions, annotation errors.
+
+    ``now`` is an RFC 3339 time. ``alarms`` maps further conditions to their messages; each is present only while it is
+    True. ``annotations`` is left out if there are no annotation errors.
+    """
+    generation, wrong = resource.generation, annotation_errors(resource)
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        # Prepend the error: a message may end with a command that the user copies.
+        ready_condition = ready_condition._replace(message=f"annotation {wrong[0]}{more}. {ready_condition.message}")
+    known = {condition.get("type"): condition for condition in resource.status.get("conditions", ())}
+    conditions = [
+        {
+            "type": name,
+            "status": status,
+            "observedGeneration": generation,
+            "lastTransitionTime": known[name]["lastTransitionTime"]
+            if name in known and known[name].get("status") == status
+            else now,
+            "reason": reason,
+            "message": truncate_message(words) if name == "Ready" or status == "True" else "",
+        }
+        for name, status, reason, words in _condition_values(ready_condition, alarms, had_moves=MOVING in known)
+    ]
+    status = {"observedGeneration": generation, "conditions": conditions}
+    return {**status, "annotations": wrong} if wrong else status
+
+
+def _condition_values(
+    ready_condition: ReadyCondition, alarms: Mapping[str, str], *, had_moves: bool
+) -> Iterator[tuple[str, str, str, str]]:
+    """Yield type, status, reason and message of each condition.
+
+    ``Moving`` stays after the last move, as False, so that users can wait for it.
+    """
+    message, reason, drift = ready_condition.message, ready_condition.reason, ready_condition.drift
+    yield "Ready", "Unknown" if ready_condition.ready is None else str(ready_condition.ready), reason, message
+    yield "Reconciling", str(ready_condition.reconciling), reason, message
+    yield "Stalled", str(ready_condition.stalled), reason, message
+    yield "DriftDetected", str(bool(drift)), Reason.DRIFT_DETECTED.value if drift else reason, drift
+    if moving := ready_condition.moving:
+        yield MOVING, "True", moving.reason, moving.message
+    elif had_moves:
+        yield MOVING, "False", reason, ""
+    yield from ((name, "True", name, words) for name, words in alarms.items())
+
+
+def truncate_message(text: str) -> str:
+    """Return the text cut to ``MAX_MESSAGE_BYTES`` bytes of UTF-8, never within a character."""
+    whole = text.encode()
+    return text if len(whole) <= MAX_MESSAGE_BYTES else f"{whole[: MAX_MESSAGE_BYTES - 3].decode(errors='ignore')}..."
+
 
 Status = Mapping[str, Any]
 

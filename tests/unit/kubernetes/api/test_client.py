@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -12,8 +14,9 @@ import kopf
 import pytest
 from aiohttp import web
 
+from support.virtual_time import real_time
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kubernetes.api import client as module
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -33,23 +36,20 @@ class Login:
         return kopf.ConnectionInfo(server=self.url, token=self.token)
 
 
-def played(answer: Answer, work: Callable[[KubernetesClient, Login], Awaitable[None]]) -> None:
-    """Start an API server that responds with ``answer``, and run ``work`` against it."""
-
-    async def play() -> None:
-        app, login = web.Application(), Login()
-        app.router.add_route("*", "/{path:.*}", answer)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        login.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
-        try:
-            async with KubernetesClient(login) as api:
-                await work(api, login)
-        finally:
-            await runner.cleanup()
-
-    asyncio.run(play())
+@asynccontextmanager
+async def serving(answer: Answer) -> AsyncIterator[tuple[KubernetesClient, Login]]:
+    """Start an API server that responds with ``answer``, and a client of it."""
+    app, login = web.Application(), Login()
+    app.router.add_route("*", "/{path:.*}", answer)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    login.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        async with KubernetesClient(login) as api:
+            yield api, login
+    finally:
+        await runner.cleanup()
 
 
 def event(kind: str = "ADDED", **fields: Any) -> bytes:
@@ -77,14 +77,15 @@ def watched(*chunks: bytes, ends: bool = True) -> tuple[list[str], ApiError | No
     found: list[str] = []
     errors: list[ApiError] = []
 
-    async def work(api: KubernetesClient, _login: Login) -> None:
-        try:
-            async for each in api.watch("/topics", "5"):
-                found.append(each["type"])
-        except ApiError as error:
-            errors.append(error)
+    async def work() -> None:
+        async with serving(streaming(*chunks, ends=ends)) as (api, _login):
+            try:
+                async for each in api.watch("/topics", "5"):
+                    found.append(each["type"])
+            except ApiError as error:
+                errors.append(error)
 
-    played(streaming(*chunks, ends=ends), work)
+    asyncio.run(work())
     return found, errors[0] if errors else None
 
 
@@ -118,15 +119,16 @@ def test_a_silent_watch_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """A watch without data raises a retryable error after the read timeout of 90 s; the server sends at least one event
     per minute.
     """
-    assert module.WATCH_TIMEOUT.sock_read == 90
-    monkeypatch.setattr(module, "WATCH_TIMEOUT", aiohttp.ClientTimeout(total=None, sock_read=0.2))
+    assert client.WATCH_TIMEOUT.sock_read == 90
+    monkeypatch.setattr(client, "WATCH_TIMEOUT", aiohttp.ClientTimeout(total=None, sock_read=0.2))
     found, error = watched(event(), ends=False)
     assert found == ["ADDED"]
     assert error is not None
     assert error.retryable
 
 
-def test_a_watch_asks_for_bookmarks_and_is_not_counted() -> None:
+@real_time
+async def test_a_watch_asks_for_bookmarks_and_is_not_counted() -> None:
     """A watch requests bookmarks from a given version, and the request metrics omit it. A refusal raises the error
     message of the server.
     """
@@ -136,19 +138,18 @@ def test_a_watch_asks_for_bookmarks_and_is_not_counted() -> None:
         asked.append(dict(request.query))
         return web.json_response({"message": "topics is forbidden"}, status=403)
 
-    async def work(api: KubernetesClient, _login: Login) -> None:
+    async with serving(answer) as (api, _login):
         with pytest.raises(ApiError, match="topics is forbidden") as caught:
             await anext(api.watch("/topics", "5", fieldSelector="metadata.namespace!=shop"))
         assert caught.value.forbidden
         assert api.requests == {}
-
-    played(answer, work)
     (words,) = asked
     assert (words["watch"], words["allowWatchBookmarks"], words["resourceVersion"]) == ("true", "true", "5")
     assert words["fieldSelector"] == "metadata.namespace!=shop"
 
 
-def test_a_list_is_read_to_its_last_page() -> None:
+@real_time
+async def test_a_list_is_read_to_its_last_page() -> None:
     """The client reads a list to its last page, each page with the token of the previous page."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
@@ -157,14 +158,13 @@ def test_a_list_is_read_to_its_last_page() -> None:
         metadata = {"resourceVersion": "7", **({"continue": following} if following else {})}
         return web.json_response({"metadata": metadata, "items": [token]})
 
-    async def work(api: KubernetesClient, _login: Login) -> None:
+    async with serving(answer) as (api, _login):
         assert [page["items"] async for page in api.list_pages("/topics")] == [[""], ["a"], ["b"]]
         assert api.requests == {("GET", "200"): 3}
 
-    played(answer, work)
 
-
-def test_a_token_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@real_time
+async def test_a_token_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The client rereads its token at intervals, also for watches, and keeps the present token if it cannot read a new
     one.
     """
@@ -174,16 +174,14 @@ def test_a_token_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.append(request.headers["Authorization"])
         return web.Response(text="" if "watch" in request.query else "{}", content_type="application/json")
 
-    async def work(api: KubernetesClient, login: Login) -> None:
+    async with serving(answer) as (api, login):
         await api.get("/a")
         login.token = "second"
         await api.get("/a")
-        monkeypatch.setattr(module, "LOGIN_INTERVAL_S", 0.0)
+        monkeypatch.setattr(client, "LOGIN_INTERVAL_S", 0.0)
         assert [each async for each in api.watch("/a", "1")] == []
         login.broken = True
         await api.get("/a")
-
-    played(answer, work)
     assert seen == ["Bearer first", "Bearer first", "Bearer second", "Bearer second"]
 
 
@@ -197,7 +195,8 @@ class Asked(NamedTuple):
     body: Any
 
 
-def test_each_request_has_its_method_and_content_type() -> None:
+@real_time
+async def test_each_request_has_its_method_and_content_type() -> None:
     """The API server tells a merge patch from a server-side apply by the content type alone."""
     asked: list[Asked] = []
 
@@ -207,7 +206,7 @@ def test_each_request_has_its_method_and_content_type() -> None:
         asked.append(Asked(request.method, request.path, dict(request.query), request.headers["Content-Type"], body))
         return web.json_response({"answer": len(asked)})
 
-    async def work(api: KubernetesClient, _login: Login) -> None:
+    async with serving(answer) as (api, _login):
         answers = [
             await api.get("/a", limit="7"),
             await api.create("/a", {"b": 1}),
@@ -217,8 +216,6 @@ def test_each_request_has_its_method_and_content_type() -> None:
         ]
         assert answers == [{"answer": number} for number in range(1, 6)]
         assert api.requests == {("GET", "200"): 1, ("POST", "200"): 1, ("PUT", "200"): 1, ("PATCH", "200"): 2}
-
-    played(answer, work)
     plain, force = "application/json", {"fieldManager": "us", "force": "true"}
     assert asked == [
         Asked("GET", "/a", {"limit": "7"}, plain, None),
@@ -260,29 +257,29 @@ def test_each_error_is_of_one_kind(code: int, kinds: set[str]) -> None:
         ("{", "HTTP 403 Forbidden"),
     ],
 )
-def test_an_answer_of_a_proxy_is_an_error_too(body: str, message: str) -> None:
+@real_time
+async def test_an_answer_of_a_proxy_is_an_error_too(body: str, message: str) -> None:
     """An error without the message of the API server has the HTTP status line."""
 
     async def answer(_request: web.Request) -> web.StreamResponse:
         return web.Response(text=body, status=403, content_type="application/json")
 
-    async def work(api: KubernetesClient, _login: Login) -> None:
+    async with serving(answer) as (api, _login):
         with pytest.raises(ApiError) as caught:
             await api.get("/a")
         assert (caught.value.code, str(caught.value)) == (403, message)
 
-    played(answer, work)
-
 
 @pytest.mark.parametrize(("header", "seconds"), [("7", 7.0), ("900", 60.0), ("soon", 0.0), ("-1", 0.0), (None, 0.0)])
-def test_a_server_may_ask_to_wait(header: str | None, seconds: float) -> None:
+@real_time
+async def test_a_server_may_ask_to_wait(header: str | None, seconds: float) -> None:
     """``Retry-After`` of a request and of a watch is in the error, at most a minute; refused rights are counted."""
 
     async def answer(_request: web.Request) -> web.StreamResponse:
         headers = {"Retry-After": header} if header else {}
         return web.json_response({"message": "too many"}, status=429 if header else 403, headers=headers)
 
-    async def work(api: KubernetesClient, _login: Login) -> None:
+    async with serving(answer) as (api, _login):
         with pytest.raises(ApiError) as caught:
             await api.get("/a")
         with pytest.raises(ApiError) as watched:
@@ -290,28 +287,26 @@ def test_a_server_may_ask_to_wait(header: str | None, seconds: float) -> None:
         assert (caught.value.retry_after, watched.value.retry_after) == (seconds, seconds)
         assert api.forbidden == (0 if header else 2)
 
-    played(answer, work)
 
-
-def test_an_answer_that_is_no_json_is_an_error_too() -> None:
+@real_time
+async def test_an_answer_that_is_no_json_is_an_error_too() -> None:
     """A page of a proxy has the HTTP status line."""
 
     async def answer(_request: web.Request) -> web.StreamResponse:
         return web.Response(text="<html>", status=502, content_type="text/html")
 
-    async def work(api: KubernetesClient, _login: Login) -> None:
+    async with serving(answer) as (api, _login):
         with pytest.raises(ApiError, match="HTTP 502 Bad Gateway") as caught:
             await api.get("/a")
         assert caught.value.retryable
 
-    played(answer, work)
 
-
-def test_a_server_without_an_answer_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+@real_time
+async def test_a_server_without_an_answer_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """A connection that breaks and a request that takes too long are retryable errors, which are counted."""
-    assert (module.REQUEST_TIMEOUT.total, module.REQUEST_TIMEOUT.sock_connect) == (30, 10)
-    assert (module.WATCH_TIMEOUT.total, module.WATCH_TIMEOUT.sock_connect) == (None, 10)
-    monkeypatch.setattr(module, "REQUEST_TIMEOUT", aiohttp.ClientTimeout(total=0.2))
+    assert (client.REQUEST_TIMEOUT.total, client.REQUEST_TIMEOUT.sock_connect) == (30, 10)
+    assert (client.WATCH_TIMEOUT.total, client.WATCH_TIMEOUT.sock_connect) == (None, 10)
+    monkeypatch.setattr(client, "REQUEST_TIMEOUT", aiohttp.ClientTimeout(total=0.2))
 
     async def answer(request: web.Request) -> web.StreamResponse:
         if request.path == "/breaks":
@@ -320,31 +315,64 @@ def test_a_server_without_an_answer_is_tried_again(monkeypatch: pytest.MonkeyPat
         await asyncio.sleep(60)
         return web.Response()
 
-    async def work(api: KubernetesClient, _login: Login) -> None:
+    async with serving(answer) as (api, _login):
         for path in ("/breaks", "/hangs"):
             with pytest.raises(ApiError, match=r"no answer from the API server: \w") as caught:
                 await api.get(path)
             assert (caught.value.code, caught.value.retryable) == (0, True)
         assert api.requests == {("GET", "<error>"): 2}
 
-    played(answer, work)
 
-
-def test_few_requests_are_in_flight_at_a_time() -> None:
+@real_time
+async def test_few_requests_are_in_flight_at_a_time() -> None:
     """Ten thousand statuses must not open ten thousand connections."""
     flying, most, is_full = [0], [0], asyncio.Event()
 
     async def answer(_request: web.Request) -> web.StreamResponse:
         flying[0] += 1
         most[0] = max(most[0], flying[0])
-        if flying[0] == module.MAX_IN_FLIGHT_REQUESTS:
+        if flying[0] == client.MAX_IN_FLIGHT_REQUESTS:
             is_full.set()
         await is_full.wait()
         flying[0] -= 1
         return web.json_response({})
 
-    async def work(api: KubernetesClient, _login: Login) -> None:
+    async with serving(answer) as (api, _login):
         await asyncio.gather(*(api.get("/a") for _ in range(40)))
+    assert most == [client.MAX_IN_FLIGHT_REQUESTS]
 
-    played(answer, work)
-    assert most == [module.MAX_IN_FLIGHT_REQUESTS]
+
+# Times in the formats of Kubernetes, and the day of a budget.
+
+NOON = datetime(2026, 1, 31, 12, 0, 0, 250, UTC)
+
+
+def test_times_are_written_as_kubernetes_writes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Conditions have whole seconds, Events and Leases microseconds; both are in UTC."""
+    assert client.format_time(NOON) == "2026-01-31T12:00:00Z"
+    monkeypatch.setattr(client, "utc_now", lambda: NOON)
+    assert client.format_micro_time_now() == "2026-01-31T12:00:00.000250Z"
+
+
+def test_the_clock_is_in_utc() -> None:
+    """A time of the clock can be compared with one that the API server wrote."""
+    assert client.utc_now().utcoffset() == timedelta(0)
+
+
+def test_zookeeper_counts_milliseconds() -> None:
+    """A time of ZooKeeper is in milliseconds, and keeps them."""
+    assert client.from_milliseconds(1_769_860_800_250) == datetime(2026, 1, 31, 12, 0, 0, 250_000, UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "within"),
+    [
+        ("2026-01-31T12:00:00Z", True),
+        ("2026-01-30T12:00:01Z", True),
+        ("2026-01-30T12:00:00Z", False),
+        ("2026-01-29T13:00:00Z", False),
+    ],
+)
+def test_a_day_has_24_hours(text: str, within: bool) -> None:
+    """A deletion leaves the budget exactly 24 hours after it was made."""
+    assert client.is_within_a_day(text, NOON.replace(microsecond=0)) is within

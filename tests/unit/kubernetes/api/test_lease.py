@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from support.virtual_time import loop_time, run_in_virtual_time
-from topiarist.kubernetes.api import clock
+from topiarist.kubernetes.api import client
 from topiarist.kubernetes.api import lease as module
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.lease import Lease, LeaseTimings
@@ -81,7 +81,7 @@ class Server:
 def _virtual_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the Lease read the clock of the loop, and wait without jitter."""
     monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=loop_time))
-    monkeypatch.setattr(clock, "now", lambda: START + timedelta(seconds=loop_time()))
+    monkeypatch.setattr(client, "utc_now", lambda: START + timedelta(seconds=loop_time()))
     monkeypatch.setattr(random, "uniform", lambda least, most: least)
 
 

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from support.virtual_time import run_in_virtual_time
+from support.virtual_time import virtual_time
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.client import ApiError, KubernetesClient
 from topiarist.kubernetes.api.rbac_check import (
@@ -132,7 +132,8 @@ def test_the_operator_ends_without_its_rights() -> None:
     assert "list topics.topiarist.dev in all namespaces; create events in all namespaces" in str(error)
 
 
-def test_rights_are_checked_after_a_refusal_and_from_time_to_time() -> None:
+@virtual_time
+async def test_rights_are_checked_after_a_refusal_and_from_time_to_time() -> None:
     """A lost right is named within seconds of the first refused request, and without one within ten minutes; it is
     asked for every 15 seconds until it is back. Requests that no right of these allows cause one check a minute.
     """
@@ -140,31 +141,27 @@ def test_rights_are_checked_after_a_refusal_and_from_time_to_time() -> None:
     rights = [AccessRight("topiarist.dev", "topics/status", ("patch",))]
     lost = [str(rights[0])]
     monitor = RightsMonitor(cast(KubernetesClient, server), rights, told.append)
-
-    async def work() -> None:
-        task = asyncio.create_task(monitor.run())
-        await asyncio.sleep(300)
-        assert server.asked == []
-        server.denied, server.forbidden = ("patch topics",), 1
-        await asyncio.sleep(6)
-        assert told == [lost]
-        await asyncio.sleep(60)
-        assert told == [lost] * 5
-        del told[1:]
-        server.denied, server.error = (), ApiError(503, "no")
-        await asyncio.sleep(60)
-        assert told == [lost]
-        server.error = None
-        await asyncio.sleep(16)
-        assert told == [lost, []]
-        await asyncio.sleep(570)
-        assert len(told) == 2
-        await asyncio.sleep(40)
-        assert told == [lost, [], []]
-        for _ in range(60):
-            server.forbidden += 1
-            await asyncio.sleep(5)
-        assert 7 <= len(told) <= 9
-        task.cancel()
-
-    run_in_virtual_time(work)
+    task = asyncio.create_task(monitor.run())
+    await asyncio.sleep(300)
+    assert server.asked == []
+    server.denied, server.forbidden = ("patch topics",), 1
+    await asyncio.sleep(6)
+    assert told == [lost]
+    await asyncio.sleep(60)
+    assert told == [lost] * 5
+    del told[1:]
+    server.denied, server.error = (), ApiError(503, "no")
+    await asyncio.sleep(60)
+    assert told == [lost]
+    server.error = None
+    await asyncio.sleep(16)
+    assert told == [lost, []]
+    await asyncio.sleep(570)
+    assert len(told) == 2
+    await asyncio.sleep(40)
+    assert told == [lost, [], []]
+    for _ in range(60):
+        server.forbidden += 1
+        await asyncio.sleep(5)
+    assert 7 <= len(told) <= 9
+    task.cancel()

@@ -53,8 +53,7 @@ def test_a_body_is_the_manifest_that_a_file_would_be() -> None:
 
 
 @pytest.mark.parametrize(
-    "value",
-    ["9223372036854776000", "-9223372036854776000", "1e300", "9007199254740992.0", "0.1234567890123456"],
+    "value", ["9223372036854776000", "-9223372036854776000", "1e300", "9007199254740992.0", "0.1234567890123456"]
 )
 def test_numbers_that_may_have_lost_digits_are_refused(value: str) -> None:
     """topiarist refuses numbers that may have lost digits in JSON, and asks for quotes."""

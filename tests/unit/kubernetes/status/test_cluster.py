@@ -11,17 +11,17 @@ from msgspec.structs import replace
 
 from support import states
 from support.kubernetes import resource_bodies
-from support.kubernetes.status_schema import validate_status
+from support.kubernetes.passes import make_result
+from support.kubernetes.schemas import validate_status
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import Resource, parse_resource
-from topiarist.kubernetes.memory import Deletion
+from topiarist.kubernetes.approval import Deletion
 from topiarist.kubernetes.moves import ClusterMoves
 from topiarist.kubernetes.reconciler import ReconcileResult, SyncState, TopicResult
 from topiarist.kubernetes.status.cluster import cluster_status, policy_status
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import Issue
 from topiarist.model.state import WriteBlock
-from unit.kubernetes.topic_results import make_result
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=UTC)
 AWAY = TopiaristError(Reason.UNREACHABLE, "no answer")

@@ -4,23 +4,160 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from itertools import product
+from datetime import datetime
+from itertools import combinations, product
 from typing import Any
 
 import pytest
+import yaml
+from cel_expr_python import cel
+from lupa import lua51
 from msgspec.structs import replace
 
 from support import states
+from support.checkout import ROOT
 from support.kubernetes import resource_bodies
-from support.kubernetes.status_schema import validate_status
+from support.kubernetes.passes import LATER, NOW, make_result
+from support.kubernetes.schemas import validate_status
+from topiarist.adapters.memory import MemoryCluster
+from topiarist.desired import parse
+from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
-from topiarist.kubernetes.reconciler import SyncState, TopicResult
-from topiarist.kubernetes.status.conditions import ReadyCondition, build_conditions, truncate_message
-from topiarist.kubernetes.status.topic import applied_clusters, topic_status
+from topiarist.kubernetes.cache import build_candidate, select_candidates
+from topiarist.kubernetes.moves import TopicMoves
+from topiarist.kubernetes.reconciler import ReconcileRequest, ReconcileResult, SyncState, TopicResult, reconcile_cluster
+from topiarist.kubernetes.status.cluster import cluster_status, policy_status
+from topiarist.kubernetes.status.topic import (
+    MovingCondition,
+    ReadyCondition,
+    applied_clusters,
+    common_status,
+    invalid_condition,
+    topic_status,
+    truncate_message,
+)
+from topiarist.kubernetes.status.writer import Event, topic_events
 from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem, CreateTopic, Issue, TopicPlan, UpdateConfig
 from topiarist.model.state import OperatorMemory, OwnershipRecord
-from unit.kubernetes.topic_results import LATER, NOW, make_result
+from topiarist.schema import load
+
+# Conditions of a resource: each value, each reason, and the time of the last transition.
+
+PRESENT, BEFORE = "2026-02-01T12:00:00Z", "2026-01-01T12:00:00Z"
+
+
+def built(ready: ReadyCondition, *old: dict[str, Any], alarms: dict[str, str] | None = None) -> dict[str, Any]:
+    """Return the conditions by type, each as status, reason and message."""
+    topic = resource_bodies.topic("orders", status={"conditions": old}, meta={"generation": 7})
+    found = common_status(topic, ready, PRESENT, alarms or {})["conditions"]
+    assert {each["observedGeneration"] for each in found} == {7}
+    return {each["type"]: (each["status"], each["reason"], each["message"]) for each in found}
+
+
+@pytest.mark.parametrize(
+    ("ready", "values"),
+    [
+        (ReadyCondition(True, "Synced", "well"), ("True", "False", "False", "False")),
+        (ReadyCondition(None, "Paused", "well"), ("Unknown", "False", "False", "False")),
+        (ReadyCondition(False, "Changed", "well", reconciling=True), ("False", "True", "False", "False")),
+        (ReadyCondition(False, "Frozen", "well", stalled=True), ("False", "False", "True", "False")),
+        (ReadyCondition(False, "Frozen", "well", drift="other"), ("False", "False", "False", "True")),
+    ],
+)
+def test_four_conditions_are_always_there(ready: ReadyCondition, values: tuple[str, ...]) -> None:
+    """Each condition that is true has the message, and Ready has it always; drift has a reason of its own."""
+    found = built(ready)
+    assert [*found] == ["Ready", "Reconciling", "Stalled", "DriftDetected"]
+    assert tuple(status for status, _, _ in found.values()) == values
+    assert found["Ready"][1:] == (ready.reason, "well")
+    for name in ("Reconciling", "Stalled"):
+        assert found[name][1:] == (ready.reason, "well" if found[name][0] == "True" else "")
+    assert found["DriftDetected"][1:] == (("DriftDetected", "other") if ready.drift else (ready.reason, ""))
+
+
+def test_moves_have_a_condition_from_the_first_on() -> None:
+    """The condition of moves appears with a move, with the reason of a stall, and is false after the last one."""
+    still = ReadyCondition(True, "Synced", "well")
+    moving = still._replace(moving=MovingCondition("2 of 3"))
+    stuck = still._replace(moving=MovingCondition("2 of 3", "Stuck"))
+    assert "Moving" not in built(still)
+    assert built(moving)["Moving"] == ("True", "Moving", "2 of 3")
+    assert built(stuck)["Moving"] == ("True", "Stuck", "2 of 3")
+    assert built(still, {"type": "Moving", "status": "True", "lastTransitionTime": BEFORE})["Moving"] == (
+        "False",
+        "Synced",
+        "",
+    )
+
+
+def test_alarms_come_last_and_go_with_their_cause() -> None:
+    """An alarm is a condition that is true, with its own name as the reason, after all others."""
+    found = built(
+        ReadyCondition(True, "Synced", "well", moving=MovingCondition("m")), alarms={"Away": "gone", "B": "b"}
+    )
+    assert [*found][4:] == ["Moving", "Away", "B"]
+    assert (found["Away"], found["B"]) == (("True", "Away", "gone"), ("True", "B", "b"))
+    old = {"type": "Away", "status": "True", "lastTransitionTime": BEFORE}
+    assert "Away" not in built(ReadyCondition(True, "Synced", "well"), old)
+
+
+def test_the_time_of_a_transition_is_that_of_the_status() -> None:
+    """A condition keeps its time while its status is the same, whatever its reason and message are."""
+    same = {"type": "Ready", "status": "True", "lastTransitionTime": BEFORE, "reason": "Other", "message": "x"}
+    other = {"type": "Stalled", "status": "True", "lastTransitionTime": BEFORE}
+    topic = resource_bodies.topic("orders", status={"conditions": [same, other]})
+    found = common_status(topic, ReadyCondition(True, "Synced", "well"), PRESENT)
+    times = {each["type"]: each["lastTransitionTime"] for each in found["conditions"]}
+    assert times == {"Ready": BEFORE, "Reconciling": PRESENT, "Stalled": PRESENT, "DriftDetected": PRESENT}
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("x" * 1024, "x" * 1024),
+        ("x" * 1025, "x" * 1021 + "..."),
+        ("é" * 512, "é" * 512),
+        ("é" * 513, "é" * 510 + "..."),
+        ("x" + "é" * 512, "x" + "é" * 510 + "..."),
+        ("\U0001f642" * 300, "\U0001f642" * 255 + "..."),
+    ],
+)
+def test_a_message_is_cut_by_its_bytes(text: str, shown: str) -> None:
+    """A message of more than 1,024 bytes ends with three dots, and no character is divided, in each condition."""
+    assert truncate_message(text) == shown
+    ready = ReadyCondition(False, "R", text, reconciling=True, drift=text, moving=MovingCondition(text))
+    assert {words for _, _, words in built(ready, alarms={"A": text}).values()} == {shown, ""}
+
+
+def test_an_invalid_resource_needs_its_user() -> None:
+    """All errors are in the message, one a line."""
+    assert invalid_condition(["a", "b"]) == ReadyCondition(False, "InvalidManifest", "a\nb", stalled=True)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "start"),
+    [
+        ({}, ""),
+        ({"retain": "x"}, 'annotation topiarist.dev/retain: found "x", wanted "true" or "false". '),
+        (
+            {"retain": "x", "paused": "y"},
+            'annotation topiarist.dev/paused: found "y", wanted "true" or "false": it counts as a pause (and 1 more). ',
+        ),
+    ],
+)
+def test_an_invalid_annotation_stands_before_the_message(annotations: dict[str, str], start: str) -> None:
+    """The first error is before the message and the others are counted; the status has all of them."""
+    meta = {"annotations": {f"topiarist.dev/{key}": text for key, text in annotations.items()}, "generation": 5}
+    old = {"type": "Ready", "status": "True", "lastTransitionTime": BEFORE}
+    topic = resource_bodies.topic("orders", meta=meta, status={"conditions": [old]})
+    found = common_status(topic, ReadyCondition(True, "Synced", "well"), PRESENT, {"Away": "gone"})
+    assert found["observedGeneration"] == 5
+    assert (found["conditions"][0]["message"], found["conditions"][0]["lastTransitionTime"]) == (f"{start}well", BEFORE)
+    assert [each["type"] for each in found["conditions"]][4:] == ["Away"]
+    assert len(found.get("annotations", ())) == len(annotations)
+    assert ("annotations" in found) is bool(annotations)
+
 
 MAX_MESSAGE_BYTES = 1024
 """The limit of the API server for the message of an Event."""
@@ -143,17 +280,6 @@ def test_an_outage_changes_nothing(state: SyncState) -> None:
     known = resource_bodies.updated_body(topic, status=first)
     for away in ({}, {"prod": AWAY}):
         assert status_of(known, {"prod": None}, away, now=LATER) == first
-
-
-def test_a_time_of_transition_is_that_of_its_own_condition() -> None:
-    """A condition keeps its transition time while another condition changes."""
-    topic = resource_bodies.topic("orders")
-    first = status_of(topic, {"prod": make_result(topic, SyncState.CHANGED)})
-    second = status_of(
-        resource_bodies.updated_body(topic, status=first), {"prod": make_result(topic, SyncState.SYNCED)}, now=LATER
-    )
-    times = {name: each["lastTransitionTime"] for name, each in by_type(second).items()}
-    assert times == {"Ready": LATER, "Reconciling": LATER, "Stalled": NOW, "DriftDetected": NOW}
 
 
 def test_a_cluster_that_was_not_seen_yet() -> None:
@@ -516,21 +642,6 @@ def test_a_cluster_that_is_gone_is_remembered_by_its_topics() -> None:
     assert [part["name"] for part in status_of(named, {"b": make_result(named, SyncState.SYNCED)})["clusters"]] == ["b"]
 
 
-def test_long_words_are_cut_in_conditions() -> None:
-    """topiarist truncates long messages in conditions; the part of the cluster has the full message."""
-    found = build_conditions(ReadyCondition(False, "DataLoss", "x" * 5000, stalled=True), 1, [], NOW)
-    assert {len(each["message"]) for each in found if each["message"]} == {MAX_MESSAGE_BYTES}
-    assert found[0]["message"].endswith("...")
-
-
-@pytest.mark.parametrize("text", ["é" * 600, "x" + "é" * 600, "\U0001f642" * 300, "é" * 512])
-def test_words_are_cut_by_bytes(text: str) -> None:
-    """topiarist truncates messages of Events to 1,024 bytes, and never within a character."""
-    cut = truncate_message(text)
-    assert MAX_MESSAGE_BYTES - 3 <= len(cut.encode()) <= MAX_MESSAGE_BYTES
-    assert text.startswith(cut.removesuffix("..."))
-
-
 def test_the_parts_by_cluster() -> None:
     """The parts by cluster are empty if there is no status."""
     assert resource_bodies.topic("orders").status_on("a") == {}
@@ -543,3 +654,373 @@ def test_the_first_refusal_is_that_of_the_condition() -> None:
     found = make_result(topic, SyncState.REFUSED, Reason.DATA_LOSS, Reason.NOT_OWNED)
     ready = by_type(status_of(topic, {"prod": found}))["Ready"]
     assert (ready["reason"], ready["message"]) == ("DataLoss", "prod: because of DataLoss")
+
+
+# Health of topiarist's statuses in Argo CD and Flux: the samples, run by a real Lua and a real CEL.
+
+GITOPS = ROOT / "manifests" / "gitops"
+START = "2026-01-01T00:00:00Z"
+CLOCK = datetime.fromisoformat(START)
+OWNER = "k8s/shop/topiarist"
+DELETING = {"deletionTimestamp": START, "finalizers": [FINALIZER]}
+PAUSED = {"annotations": {"topiarist.dev/paused": "true"}}
+
+Body = Mapping[str, Any]
+
+MEANS = {"Healthy": "current", "Progressing": "inProgress", "Suspended": "inProgress", "Degraded": "failed"}
+"""What Argo CD says, in the words of Flux, which knows nothing of pauses."""
+
+
+def argocd() -> Mapping[str, str]:
+    """Return the scripts of the sample by kind."""
+    prefix = "resource.customizations.health.topiarist.dev_"
+    config = yaml.safe_load((GITOPS / "argocd" / "argocd-cm.yaml").read_text())
+    return {key.removeprefix(prefix): text for key, text in config["data"].items()}
+
+
+def flux() -> list[Mapping[str, str]]:
+    """Return all health check entries of the samples."""
+    found = [each for file in GITOPS.glob("flux/*.yaml") for each in yaml.safe_load_all(file.read_text())]
+    return [check for each in found for check in each["spec"]["healthCheckExprs"]]
+
+
+SCRIPT = argocd()["Topic"]
+EXPRESSIONS = {word: text for word, text in flux()[0].items() if word in MEANS.values()}
+ENV = cel.NewEnv(variables={"metadata": cel.Type.DYN, "status": cel.Type.DYN})
+PROGRAMS = {word: ENV.compile(text) for word, text in EXPRESSIONS.items()}
+
+
+def health(body: Body) -> tuple[str, str]:
+    """Return the status and message that Argo CD shows, from Lua 5.1 with almost no libraries."""
+    runtime = lua51.LuaRuntime(register_eval=False, register_builtins=False)
+    runtime.execute('debug.setmetatable("", nil) string, math, io, os, debug, python = nil')
+    runtime.globals().obj = runtime.table_from(body, recursive=True)
+    found = runtime.execute(SCRIPT)
+    assert set(found) == {"status", "message"}
+    return found.status, found.message
+
+
+def outcomes(body: Body) -> set[str]:
+    """Return the Flux expressions that are true for a resource."""
+    values = {word: program.eval(ENV.Activation(body)).value() for word, program in PROGRAMS.items()}
+    assert all(isinstance(value, bool) for value in values.values()), values
+    return {word for word, value in values.items() if value}
+
+
+def body(resource: Resource, status: Body) -> Body:
+    """Return a resource as the API server stores it, with its status."""
+    metadata = {"name": resource.name, "generation": resource.generation}
+    return {"metadata": metadata | ({"deletionTimestamp": START} if resource.deleting else {}), "status": status}
+
+
+def viewed(
+    topic: Resource, *there: Any, home: Resource | None = None, was: bool = False, passes: int = 1
+) -> TopicResult:
+    """Return a Topic after passes of the operator over these topics; ``was``: it matched its spec before."""
+    home = home or resource_bodies.cluster(allowDeletion=True)
+    assert home.manifest is not None
+    assert topic.manifest is not None
+    cluster = parse.parse_cluster_spec(home.manifest)
+    spec = merge(topic.manifest, cluster)
+    if was:
+        there = tuple(
+            replace(each, record=states.topic("orders", owner=OWNER, applied_spec=spec).record) for each in there
+        )
+    port = MemoryCluster(states.cluster(*there))
+    for _ in range(passes):
+        order = ReconcileRequest(
+            home, cluster, select_candidates(cluster, "shop", [build_candidate(topic, spec)], {}), OWNER
+        )
+        (view,) = reconcile_cluster(port, order, lambda: False).topic_results
+    return view
+
+
+def ours(name: str = "orders", **config: str) -> Any:
+    """Return a topic on the cluster that the operator owns."""
+    return states.topic(name, config={key.replace("_", "."): text for key, text in config.items()}, owner=OWNER)
+
+
+STANDS: Mapping[SyncState, tuple[TopicResult, str]] = {
+    SyncState.ABSENT: (viewed(resource_bodies.topic("orders", ensure="Absent")), "Healthy"),
+    SyncState.CHANGED: (viewed(resource_bodies.topic("orders")), "Progressing"),
+    SyncState.DRIFTED: (
+        viewed(resource_bodies.topic("orders", config={"flush.ms": 7}), ours(flush_ms="9"), was=True),
+        "Degraded",
+    ),
+    SyncState.MOVING: (
+        viewed(resource_bodies.topic("orders"), ours())._replace(state=SyncState.MOVING, moves=TopicMoves(3, 1, 1, 2)),
+        "Progressing",
+    ),
+    SyncState.SYNCED: (viewed(resource_bodies.topic("orders"), passes=2), "Healthy"),
+    SyncState.OBSERVED: (viewed(resource_bodies.topic("orders", mode="Observe")), "Healthy"),
+    SyncState.PAUSED: (viewed(resource_bodies.topic("orders", meta=PAUSED)), "Suspended"),
+    SyncState.REFUSED: (viewed(resource_bodies.topic("orders", partitions=1), ours()), "Degraded"),
+    SyncState.WAITING: (viewed(resource_bodies.topic("orders", ensure="Absent"), ours()), "Progressing"),
+}
+
+
+@pytest.mark.parametrize("state", SyncState)
+def test_every_state_of_a_topic(state: SyncState) -> None:
+    """Argo CD and Flux report the expected health for every state, from statuses that real passes produce."""
+    view, wanted = STANDS[state]
+    assert view.state is state
+    topic = view.candidate.resource
+    found = body(topic, topic_status(topic, {"prod": view}, {}, START, ("prod",)))
+    assert health(found)[0] == wanted
+    assert outcomes(found) == {MEANS[wanted]}
+
+
+def on_two(state: SyncState, other: SyncState) -> Body:
+    """Return a Topic with one state on one cluster, and another state on a second cluster."""
+    (one, _), (two, _) = STANDS[state], STANDS[other]
+    topic = one.candidate.resource
+    return body(topic, topic_status(topic, {"a": one, "b": two}, {}, START, ("a", "b")))
+
+
+@pytest.mark.parametrize(("one", "other"), [*combinations(SyncState, 2)])
+def test_a_topic_on_two_clusters_stands_as_on_the_worse(one: SyncState, other: SyncState) -> None:
+    """The health of a Topic on two clusters is that of the worse cluster, in either order."""
+    order = ("Healthy", "Suspended", "Progressing", "Degraded")
+    wanted = max(STANDS[one][1], STANDS[other][1], key=order.index)
+    for found in (on_two(one, other), on_two(other, one)):
+        assert health(found)[0] == wanted
+        assert outcomes(found) == {MEANS[wanted]}
+
+
+def of_cluster(error: TopiaristError | None, *views: TopicResult) -> Body:
+    """Return a Cluster after a pass."""
+    home = resource_bodies.cluster()
+    return body(home, cluster_status(home, ReconcileResult(views, error=error), CLOCK))
+
+
+def of_policy(*faults: str) -> Body:
+    """Return a Policy with these rule errors."""
+    found = resource_bodies.policy()
+    return body(found, policy_status(found, faults, CLOCK))
+
+
+def of_topic(topic: Resource, *there: Any, home: Resource | None = None) -> Body:
+    """Return a Topic after a pass."""
+    return body(topic, topic_status(topic, {"prod": viewed(topic, *there, home=home)}, {}, START, ("prod",)))
+
+
+def renewed(found: Body) -> Body:
+    """Return a resource with a spec that changed after its status was written."""
+    return {**found, "metadata": {**found["metadata"], "generation": found["metadata"]["generation"] + 1}}
+
+
+GOING = resource_bodies.topic("orders", deletionPolicy="Delete", meta=DELETING)
+WRONG = resource_bodies.topic("orders", partitions="many")
+SILENT = TopiaristError(Reason.UNREACHABLE, "nobody answers")
+LOCKED_OUT = TopiaristError(Reason.AUTHENTICATION_FAILED, "the password is wrong")
+CASES = {
+    "changed since": (
+        renewed(on_two(SyncState.SYNCED, SyncState.SYNCED)),
+        "Progressing",
+        "the operator has not looked",
+    ),
+    "wrong, and changed since": (
+        renewed(on_two(SyncState.REFUSED, SyncState.REFUSED)),
+        "Progressing",
+        "the operator has not",
+    ),
+    "one cluster refuses": (on_two(SyncState.SYNCED, SyncState.REFUSED), "Degraded", "FewerPartitions: b: "),
+    "drift alone": (
+        on_two(SyncState.SYNCED, SyncState.DRIFTED),
+        "Degraded",
+        "DriftDetected: b: another client changed",
+    ),
+    "drift beside": (on_two(SyncState.REFUSED, SyncState.DRIFTED), "Degraded", "DriftDetected, FewerPartitions: a: "),
+    "unreadable": (
+        body(WRONG, topic_status(WRONG, {}, {}, START, ("prod",))),
+        "Degraded",
+        "InvalidManifest: spec.partitions: ",
+    ),
+    "for no cluster": (body(GOING, topic_status(GOING, {}, {}, START, ())), "Degraded", "UnknownCluster: "),
+    "paused, and wrong": (
+        of_topic(resource_bodies.topic("orders", partitions=1, meta=PAUSED), ours()),
+        "Suspended",
+        "",
+    ),
+    "going": (of_topic(GOING, ours()), "Progressing", ""),
+    "gone but for its resource": (of_topic(GOING), "Progressing", "being deleted; "),
+    "not allowed to go": (of_topic(GOING, ours(), home=resource_bodies.cluster()), "Degraded", "DeletionHeld: prod: "),
+    "a good cluster": (of_cluster(None, STANDS[SyncState.SYNCED][0]), "Healthy", "Reachable: topics: 1 total, 1 ready"),
+    "a cluster with drift": (of_cluster(None, STANDS[SyncState.DRIFTED][0]), "Healthy", "DriftDetected, Reachable: "),
+    "a cluster that is away": (of_cluster(SILENT), "Progressing", "Unreachable: nobody answers"),
+    "a cluster that locks us out": (of_cluster(LOCKED_OUT), "Degraded", "AuthenticationFailed: the password is wrong"),
+    "a good policy": (of_policy(), "Healthy", "Active: "),
+    "a policy with a fault": (of_policy("rule a does not compile"), "Degraded", "InvalidRule: rule a does not"),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_what_else_a_status_may_say(case: str) -> None:
+    """Argo CD and Flux report the expected health of other Topics, Clusters and Policies, and the message has the
+    reason.
+    """
+    found, wanted, words = CASES[case]
+    status, message = health(found)
+    assert (status, message[: len(words)]) == (wanted, words)
+    assert outcomes(found) == {MEANS[wanted]}
+
+
+def test_what_nobody_has_looked_at_is_waited_for() -> None:
+    """A resource without a status is progressing in Argo CD. Flux cannot evaluate an expression then, so it waits and
+    retries.
+    """
+    new = {"metadata": {"generation": 1}}
+    assert health(new)[0] == "Progressing"
+    for program in PROGRAMS.values():
+        assert not isinstance(program.eval(ENV.Activation(new)).value(), bool)
+    empty = {**new, "status": {}}
+    assert (health(empty)[0], outcomes(empty)) == ("Progressing", {"inProgress"})
+
+
+def test_one_word_for_whatever_conditions_there_are() -> None:
+    """For any set of conditions exactly one Flux expression is true, and Argo CD agrees."""
+    topic = resource_bodies.topic("orders")
+    for ready, switches in product((True, False, None), product((True, False), repeat=5)):
+        reconciling, stalled, drifted, deleting, newer = switches
+        standing = ReadyCondition(
+            ready, "Why", "words", reconciling=reconciling, stalled=stalled, drift="words" * drifted
+        )
+        status = common_status(topic, standing, START)
+        metadata = {"generation": 2 if newer else 1} | ({"deletionTimestamp": START} if deleting else {})
+        found = {"metadata": metadata, "status": status}
+        assert outcomes(found) == {MEANS[health(found)[0]]}, standing
+
+
+def test_one_text_for_all_kinds() -> None:
+    """The samples have the same text for every kind, and cover all kinds of topiarist."""
+    assert argocd() == dict.fromkeys(load.KINDS, SCRIPT)
+    assert {check["kind"] for check in flux()} == set(load.KINDS)
+    for check in flux():
+        assert check["apiVersion"] == load.API_VERSION
+        assert {word: text for word, text in check.items() if word in MEANS.values()} == EXPRESSIONS
+
+
+# The moves of a topic in the status of its Topic: how many are done, and on which cluster they are held.
+
+STALL = Issue(Reason.MOVES_STALLED, "no progress for 900 s", hint="wait")
+
+
+def moved(total: int, left: int, in_flight: int = 0) -> dict[str, Any]:
+    """Return the moves in a previous status."""
+    return {"total": total, "left": left, "inFlight": in_flight, "reason": "Moving", "message": "before"}
+
+
+def moving(
+    moves: TopicMoves | None, old: Mapping[str, Any] | None = None, problem: Issue | None = None, **fields: Any
+) -> TopicResult:
+    """Return the result of a topic with these moves, after a status with the moves ``old``."""
+    part = {"name": "prod", "state": "Moving", **({"moves": old} if old else {})}
+    topic = resource_bodies.topic("orders", status={"clusters": [part]})
+    state = SyncState.MOVING if moves else SyncState.SYNCED
+    return make_result(topic, state)._replace(moves=moves, move_problem=problem, **fields)
+
+
+def moving_status_of(**results: TopicResult) -> Mapping[str, Any]:
+    """Return the status of a Topic with these results by cluster, after validation against the schema."""
+    (topic, *_) = (result.candidate.resource for result in results.values())
+    status = topic_status(topic, results, {}, NOW, results)
+    validate_status("topic", status)
+    return status
+
+
+def conditions(status: Mapping[str, Any]) -> dict[str, tuple[str, str]]:
+    """Return the status and the reason of each condition."""
+    return {each["type"]: (each["status"], each["reason"]) for each in status["conditions"]}
+
+
+@pytest.mark.parametrize(
+    ("old", "now", "total", "message"),
+    [
+        (None, TopicMoves(3), 3, "0 of 3 partitions moved"),
+        (None, TopicMoves(3, 1, 2, 5), 3, "0 of 3 partitions moved, batch 2 of 5"),
+        (moved(3, 3), TopicMoves(2), 3, "1 of 3 partitions moved"),
+        (moved(3, 1), TopicMoves(1, 1, 5, 5), 3, "2 of 3 partitions moved, batch 5 of 5"),
+        (moved(3, 1), TopicMoves(4), 6, "2 of 6 partitions moved"),
+        (moved(1, 1), TopicMoves(1), 1, "0 of 1 partition moved"),
+        (
+            moved(2000, 1500),
+            TopicMoves(1000, 7, 1001, 2002),
+            2000,
+            "1,000 of 2,000 partitions moved, batch 1,001 of 2,002",
+        ),
+    ],
+)
+def test_moves_that_are_done_stay_counted(
+    old: Mapping[str, Any] | None, now: TopicMoves, total: int, message: str
+) -> None:
+    """The total survives a restart, and grows with moves that a later change adds."""
+    status = moving_status_of(prod=moving(now, old))
+    wanted = {"total": total, "left": now.left, "inFlight": now.in_flight, "reason": "Moving", "message": message}
+    assert status["clusters"][0]["moves"] == wanted
+    assert status["conditions"][0]["message"] == f"prod: {message}"
+    assert conditions(status) == {
+        "Ready": ("False", "Moving"),
+        "Reconciling": ("True", "Moving"),
+        "Stalled": ("False", "Moving"),
+        "DriftDetected": ("False", "Moving"),
+        "Moving": ("True", "Moving"),
+    }
+
+
+def test_moves_that_are_held_stall_their_topic() -> None:
+    """The reason and the text are those of the problem: kstatus reports a failure, and no progress."""
+    status = moving_status_of(prod=moving(TopicMoves(3, 1, 1, 2), moved(3, 3), STALL))
+    moves = status["clusters"][0]["moves"]
+    assert (moves["reason"], moves["message"]) == (
+        "MovesStalled",
+        "0 of 3 partitions moved, batch 1 of 2: no progress for 900 s: wait",
+    )
+    assert conditions(status) == {
+        "Ready": ("False", "MovesStalled"),
+        "Reconciling": ("False", "MovesStalled"),
+        "Stalled": ("True", "MovesStalled"),
+        "DriftDetected": ("False", "MovesStalled"),
+        "Moving": ("True", "MovesStalled"),
+    }
+
+
+def test_of_several_clusters_with_moves_the_held_one_is_named() -> None:
+    """The condition names a stall before a move in progress, and counts the others."""
+    going, held = moving(TopicMoves(2)), moving(TopicMoves(1), problem=STALL)
+    found = {each["type"]: each for each in moving_status_of(a=going, b=held, c=going)["conditions"]}
+    assert found["Moving"]["message"] == (
+        "b: 0 of 1 partition moved: no progress for 900 s: wait; and 2 other clusters"
+    )
+    found = {each["type"]: each for each in moving_status_of(a=going, b=going)["conditions"]}
+    assert found["Moving"]["message"] == "a: 0 of 2 partitions moved; and 1 other cluster"
+
+
+def test_a_topic_without_moves_has_no_condition_of_them() -> None:
+    """Users wait for a condition only after the first move."""
+    status = moving_status_of(prod=moving(None, moved(3, 1)))
+    assert "moves" not in status["clusters"][0]
+    assert conditions(status).keys() == {"Ready", "Reconciling", "Stalled", "DriftDetected"}
+
+
+@pytest.mark.parametrize(
+    ("old", "now", "wanted"),
+    [
+        (None, TopicMoves(3), []),
+        (None, TopicMoves(3, 1, 1, 2), [Event("MovesStarted", "prod: 3 partitions to move")]),
+        (moved(3, 3), TopicMoves(3, 1, 1, 2), [Event("MovesStarted", "prod: 3 partitions to move")]),
+        (moved(3, 3, 1), TopicMoves(3, 1, 1, 2), []),
+        (moved(3, 2), TopicMoves(2, 1, 2, 2), []),
+        (moved(3, 2), TopicMoves(2), []),
+        (moved(3, 1, 1), None, [Event("ReplicasMoved", "prod: 3 partitions moved")]),
+        (moved(3, 3, 3), None, [Event("ReplicasMoved", "prod: 3 partitions moved")]),
+        (moved(3, 2, 1), None, []),
+        (moved(3, 3), None, []),
+        (None, None, []),
+    ],
+)
+def test_moves_have_an_event_at_their_begin_and_their_end(
+    old: Mapping[str, Any] | None, now: TopicMoves | None, wanted: list[Event]
+) -> None:
+    """The first batch begins them. They have ended only if the last batch had all that was left."""
+    result = moving(now, old)
+    assert [*topic_events("prod", result.candidate.resource.status_on("prod"), result)] == wanted

@@ -1,4 +1,4 @@
-"""One pass of the operator over a cluster in memory: its request, and its result for each topic."""
+"""Passes of the operator over a cluster in memory, their results for each topic, and results without a pass."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from topiarist.desired import parse
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import Reason
 from topiarist.kubernetes.api.resources import FINALIZER, Resource
-from topiarist.kubernetes.candidates import build_candidate, select_candidates
-from topiarist.kubernetes.reconciler import ReconcileRequest, TopicResult, reconcile_cluster
+from topiarist.kubernetes.cache import Candidate, build_candidate, select_candidates
+from topiarist.kubernetes.reconciler import ReconcileRequest, SyncState, TopicResult, reconcile_cluster
+from topiarist.model.plan import Issue
+from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, TopicState
 
 OWNER = "k8s/shop/topiarist"
@@ -61,3 +63,30 @@ def with_approval(cluster_resource: Resource, topic: Resource, state: ClusterSta
         reconcile_topics(MemoryCluster(state), make_request(cluster_resource, topic))[topic.topic_name]
     )
     return resource_bodies.updated_body(topic, annotations={annotation: digest})
+
+
+NOW, LATER = "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"
+
+DEFAULT_REASONS = {
+    SyncState.DRIFTED: Reason.DRIFT_DETECTED,
+    SyncState.REFUSED: Reason.DATA_LOSS,
+    SyncState.WAITING: Reason.REASSIGNMENT_IN_PROGRESS,
+}
+"""The refusal of a topic for tests that need only its state."""
+
+
+def spec_of(cluster_resource: Resource) -> ClusterSpec:
+    """Return the spec of a Cluster."""
+    assert cluster_resource.manifest is not None
+    return parse.parse_cluster_spec(cluster_resource.manifest)
+
+
+def make_result(
+    topic: Resource, state: SyncState, *reasons: Reason, cluster_resource: Resource | None = None, **fields: Any
+) -> TopicResult:
+    """Return a topic result with a refusal for each of these reasons, or for the default reason of the state."""
+    assert topic.manifest is not None
+    found = reasons or ((DEFAULT_REASONS[state],) if state in DEFAULT_REASONS else ())
+    refusals = tuple(Issue(reason, f"because of {reason}") for reason in found)
+    candidate = Candidate(topic, merge(topic.manifest, spec_of(cluster_resource or resource_bodies.cluster())))
+    return TopicResult(candidate, state, refusals=refusals, **fields)
