@@ -6,7 +6,8 @@ from support.plans import existing_topic_plan, plan, render_plan
 from topiarist.model.moves import LeaderChange
 from topiarist.model.plan import ElectLeaders
 from topiarist.output.change_details import FieldChange, describe_changes, describe_differences, list_field_changes
-from topiarist.output.markdown.diff import format_diff
+from topiarist.output.markdown.sections import format_diff
+from topiarist.output.view import view_changes
 from topiarist.planning.risk import assess_elections
 
 
@@ -38,7 +39,7 @@ def test_many_leaders_are_counted() -> None:
 
 def test_a_comment_has_the_leaders() -> None:
     """They are lines of a diff below their own heading."""
-    assert format_diff([election(2)], ()) == ["@@ leaders @@", "  0: 2 -> 1  1: 2 -> 1"]
+    assert format_diff(view_changes([election(2)])) == ["@@ leaders @@", "  0: 2 -> 1  1: 2 -> 1"]
 
 
 def test_the_operator_has_a_field_for_each_partition() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topiarist.model.limits import LimitedResource, LimitUsage
-from topiarist.output.limit_usage import describe_usage
+from topiarist.output.groups import describe_limits
 
 
 def test_a_group_has_one_text_for_all_resources_of_a_limit() -> None:
@@ -13,7 +13,7 @@ def test_a_group_has_one_text_for_all_resources_of_a_limit() -> None:
         LimitUsage("quotas", "team=shop", LimitedResource.PARTITIONS, 96, 1080, 2000),
         LimitUsage("quotas", "team=ads", LimitedResource.RETAINED_BYTES, 1 << 30, None, 2 << 30),
     ]
-    assert [*describe_usage(usages)] == [
+    assert [*describe_limits(usages)] == [
         "team=shop: 3 of 50 topics, 96 -> 1,080 of 2,000 partitions (quotas)",
         "team=ads: 1 GiB -> unbounded of 2 GiB retained (quotas)",
     ]

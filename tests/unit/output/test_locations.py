@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from topiarist.output.locations import relative_path
+from topiarist.output.view import relative_path
 
 
 @pytest.mark.parametrize(

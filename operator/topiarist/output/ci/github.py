@@ -10,27 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from topiarist.errors import Diagnostic, Location
-from topiarist.model.moves import MoveKind
-from topiarist.model.plan import (
-    AddPartitions,
-    Change,
-    DeleteTopic,
-    Issue,
-    MoveReplicas,
-    Plan,
-    Risk,
-    RiskAssessment,
-    TopicPlan,
-    UpdateConfig,
+from topiarist.errors import Diagnostic, FieldPath, Location
+from topiarist.model.plan import Plan, Risk, RiskAssessment, TopicPlan
+from topiarist.output.groups import NOT_IN_PATHS
+from topiarist.output.text.layout import BROKER_DEFAULT, sanitize
+from topiarist.output.view import (
+    ChangeView,
+    IssueView,
+    locate,
+    relative_location,
+    relative_path,
+    view_changes,
+    view_issue,
 )
-from topiarist.model.spec import find_origin
-from topiarist.output.locations import relative_path
-from topiarist.output.text.changes import summarize_changes
-from topiarist.output.text.layout import sanitize
-from topiarist.output.text.summary import NOT_IN_PATHS
-from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS, label_cause
-from topiarist.output.text.values import BROKER_DEFAULT
 from topiarist.text import format_count
 
 ERROR, WARNING, NOTICE = "error", "warning", "notice"
@@ -93,53 +85,40 @@ def format_diagnostics(
 
 def _build_annotations(plan: Plan, topic: TopicPlan, root: str) -> Iterator[_Annotation]:
     for issue in topic.refusals:
-        cluster_wide = issue.reason in CLUSTER_WIDE_REASONS
-        place = _NO_LOCATION if cluster_wide else _field_location(topic, issue.field, root)
+        # Topics that are refused for the same reason have the same message, so that they share an annotation.
+        view = view_issue(topic, issue, is_shared=True)
+        place = _NO_LOCATION if view.is_held_back else _find_place(topic, issue.field, root)
         priority, level = (3, NOTICE) if topic.observe_only else (0, ERROR)
-        lines = [issue.message]
-        if issue.hint:
-            # Topics that are refused for the same reason have the same message, so that they share an annotation.
-            lines.append(f"fix: {issue.hint.replace(f'={topic.topic}', '=TOPIC')}")
-        lines.extend(_format_cause_location(issue, root))
-        if issue.withheld and not cluster_wide:
-            lines.append(f"held back: {summarize_changes(issue.withheld)}")
+        lines = [issue.message, *([f"fix: {view.hint}"] if view.hint else []), *_format_cause_place(view, root)]
+        if view.changes and not view.is_held_back:
+            lines.append(f"held back: {view.summary}")
         yield _Annotation(priority, place, level, plan.cluster, f"refused ({issue.reason})", "\n".join(lines))
-    for change in topic.changes if topic.is_actionable else ():
+    for change in view_changes(topic.changes) if topic.is_actionable else ():
         for field, action, assessment in _list_risks(change):
             priority = Risk.DATA_LOSS - assessment.risk + 1
-            place = _field_location(topic, field, root)
+            place = _find_place(topic, field, root)
             message = f"{action}: {assessment.explanation}"
             yield _Annotation(priority, place, WARNING, plan.cluster, assessment.risk.label, message)
     for issue in topic.notices:
-        place = _field_location(topic, issue.field, root)
-        message = "\n".join([issue.message, *_format_cause_location(issue, root)])
+        place = _find_place(topic, issue.field, root)
+        message = "\n".join([issue.message, *_format_cause_place(view_issue(topic, issue), root)])
         yield _Annotation(3, place, NOTICE, plan.cluster, issue.reason.value, message)
 
 
-def _format_cause_location(issue: Issue, root: str) -> Iterator[str]:
-    if place := issue.cause_origin and issue.cause_origin.locate():
-        yield f"{label_cause(issue)} at {place._replace(file=relative_path(place.file, root))}"
+def _format_cause_place(view: IssueView, root: str) -> Iterator[str]:
+    if place := view.cause_place:
+        yield f"{view.cause} at {relative_location(place, root)}"
 
 
-def _list_risks(change: Change) -> Iterator[tuple[tuple[str, ...], str, RiskAssessment]]:
+def _list_risks(change: ChangeView) -> Iterator[tuple[FieldPath, str, RiskAssessment]]:
     """Yield each unsafe part of a change: the field that requests it, the action, the assessment."""
-    if isinstance(change, UpdateConfig):
-        for item in change.items:
-            if item.assessment.risk:
-                before = "not set" if item.before is None else item.before
-                action = f"{item.key} {before} -> {BROKER_DEFAULT if item.after is None else item.after}"
-                yield ("config", item.key), action, item.assessment
-    elif change.assessment.risk:
-        fields = {AddPartitions: ("partitions",), DeleteTopic: ("ensure",), MoveReplicas: _find_move_field(change)}
-        yield fields.get(type(change), ()), summarize_changes([change]), change.assessment
-
-
-def _find_move_field(change: Change) -> tuple[str, ...]:
-    """Return the field of the topic that asks for a move; empty if the cluster does."""
-    kinds = {kind for move in change.moves for kind in move.kinds} if isinstance(change, MoveReplicas) else set()
-    if MoveKind.ASSIGNMENT in kinds:
-        return ("replicaAssignment",)
-    return ("replicationFactor",) if MoveKind.FACTOR in kinds else ()
+    for item in change.overrides:
+        if item.assessment.risk:
+            before = "not set" if item.before is None else item.before
+            action = f"{item.key} {before} -> {BROKER_DEFAULT if item.after is None else item.after}"
+            yield ("config", item.key), action, item.assessment
+    if change.assessment.risk and not change.overrides:
+        yield change.field, change.summary, change.assessment
 
 
 def _format_cluster_notices(plan: Plan) -> Iterator[str]:
@@ -152,12 +131,9 @@ def _format_cluster_notices(plan: Plan) -> Iterator[str]:
         yield _format_command(NOTICE, _NO_LOCATION, title, warning)
 
 
-def _field_location(topic: TopicPlan, field: Sequence[str], root: str) -> Location:
+def _find_place(topic: TopicPlan, field: FieldPath, root: str) -> Location:
     """``config`` as a whole has the location of the topic, although the cluster may have defaults for it."""
-    if topic.spec is None:
-        return _NO_LOCATION
-    path = () if tuple(field) == ("config",) else field
-    place = find_origin(topic.spec, *path).locate() or find_origin(topic.spec).locate()
+    place = locate(topic.spec, *(() if field == ("config",) else field)) or locate(topic.spec)
     return _relative_location(place, root) if place else _NO_LOCATION
 
 

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from topiarist import __version__
 from topiarist.adapters.saved_plans.encode import dumps
 from topiarist.errors import Diagnostic, Reason
-from topiarist.output.locations import relative_path
+from topiarist.output.view import relative_path
 
 _BASE_ID = "%SRCROOT%"
 _LINE_NUMBERS = re.compile(r"(?<=line )[0-9]+|:[0-9]+:[0-9]+")

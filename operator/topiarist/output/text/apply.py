@@ -24,7 +24,7 @@ from topiarist.output.text.layout import (
     choose_action_column,
     sanitize,
 )
-from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS
+from topiarist.output.view import CLUSTER_WIDE_REASONS
 from topiarist.text import format_count
 
 _CONDENSED_RESULTS = {Result.DONE: ("+", GREEN), Result.UNCHANGED: ("=", ""), Result.SKIPPED: (".", DIM)}

@@ -35,15 +35,18 @@ from topiarist.output.text.layout import (
     BOLD,
     BOLD_RED,
     DIM,
+    MAX_KEY_WIDTH,
     TEXT_COLUMN,
     YELLOW,
     TextLayout,
     choose_action_column,
+    format_value,
+    humanize_config_value,
     join_sections,
     sanitize,
 )
 from topiarist.output.text.plan import format_cluster_header, format_exceeded_limits
-from topiarist.output.text.values import format_value, humanize_config_value
+from topiarist.output.view import label_notice
 from topiarist.text import format_count
 
 _PHASE_STYLES = {
@@ -62,8 +65,6 @@ _MAX_SHOWN_PARTITIONS = 16
 _TABLE_INDENT = 6
 _MIN_NOTE_WIDTH = 26
 _CRITICAL = frozenset({IssueType.UNREADABLE, IssueType.NOT_LISTED, IssueType.OFFLINE, IssueType.UNDER_MIN_ISR})
-# The width of leader.replication.throttled.replicas; only a few keys are longer.
-_MAX_KEY_WIDTH = 37
 _MAX_VALUE_WIDTH = 24
 _CONFIG_PREFIX = "config."
 
@@ -225,14 +226,14 @@ def _format_pending(description: Description, layout: TextLayout) -> Iterator[st
         if description.manifests_given and description.is_orphan:
             text += f"; to stop managing the topic, run topiarist unmanage {sanitize(description.topic)}"
         yield from layout.format_text_section("pending", text)
-    elif topic_block.has_own_block(plan, _NO_GROUPS):
+    elif _NO_GROUPS.has_own_block(plan):
         yield from topic_block.format_topic(layout, plan, _NO_GROUPS)
     else:
         notices = [notice for notice in plan.notices if layout.verbose or notice.reason is not Reason.UNMANAGED]
         text = "nothing to do" if notices else "nothing: the topic matches its manifest"
         yield from layout.format_text_section("pending", text)
         for notice in notices:
-            yield from layout.format_text_section(topic_block.label_notice(notice), notice.message)
+            yield from layout.format_text_section(label_notice(notice), notice.message)
 
 
 def _format_partitions(layout: TextLayout, description: Description) -> Iterator[str]:
@@ -338,7 +339,7 @@ def _format_values(layout: TextLayout, description: Description) -> Iterator[str
     else:
         about = "desired"
     yield from layout.format_text_section("values", about)
-    key_width = max(min(len(sanitize(_display_key(value))), _MAX_KEY_WIDTH) for value in rows)
+    key_width = max(min(len(sanitize(_display_key(value))), MAX_KEY_WIDTH) for value in rows)
     texts = [_format_actual(layout, value) for value in rows]
     value_width = max((len(text) for text in texts if len(text) <= _MAX_VALUE_WIDTH), default=0)
     for value, text in zip(rows, texts, strict=True):

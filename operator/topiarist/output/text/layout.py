@@ -1,4 +1,4 @@
-"""The text layout for terminals: width, colours, and the few shapes of lines that all text output uses.
+"""The text layout for terminals: width, colours, and the few shapes of lines and values that all text output uses.
 
 A block has a heading (sign, name, action, one word at the right end) and fields (a label, then lines in one column).
 All text from a manifest or a cluster passes through ``sanitize`` first: a terminal executes control sequences. Colours
@@ -11,10 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
-from topiarist.text import format_count
+from topiarist.text import format_count, humanize_bytes, humanize_duration
 
 GREEN, YELLOW, BOLD_RED, DIM, BOLD = "32", "33", "1;31", "2", "1"
 """Styles: the ANSI codes for green, yellow, bold red, dim and bold text."""
+
+BROKER_DEFAULT = "brokers' default"
+"""Text for the value of a topic without an override."""
+
+MAX_KEY_WIDTH = 37
+"""The width of leader.replication.throttled.replicas; only a few keys are longer."""
 
 TEXT_COLUMN = 19
 """The column (from 0) at which the text of a field starts."""
@@ -23,6 +29,8 @@ _LABEL_COLUMN = 6
 _MAX_NAME_WIDTH = 34
 _MIN_ACTION_WIDTH = 24
 _MAX_SHOWN_NAMES = 12
+_MAX_LONG = str((1 << 63) - 1)
+_MAX_VALUE_LENGTH = 160
 
 
 class TextLayout(Struct, frozen=True):
@@ -214,6 +222,35 @@ def shorten(text: str, width: int) -> str:
         return text
     end = (width - 3) // 2
     return f"{text[: width - 3 - end]}...{text[-end:]}"
+
+
+def format_value(layout: TextLayout, text: str) -> str:
+    """Return a value for display: sanitized, ``""`` if empty, cut if long."""
+    text = sanitize(text)
+    if not text:
+        return '""'
+    if layout.verbose or len(text) <= _MAX_VALUE_LENGTH:
+        return text
+    return f"{text[:_MAX_VALUE_LENGTH]}... {len(text) - _MAX_VALUE_LENGTH:,} more characters"
+
+
+def humanize_config_value(key: str, text: str) -> str:
+    """Return a value in units: ``7 days``, ``1 GiB``, ``unlimited``.
+
+    Empty if the key has no unit, or if the digits are as readable.
+    """
+    unit = humanize_duration if key.endswith(".ms") else humanize_bytes if key.endswith("bytes") else None
+    if unit is None:
+        return ""
+    # Kafka's own sentinels: Long.MAX_VALUE and -1 are no limit; local.retention.ms=-2 takes the value of retention.ms.
+    if text == _MAX_LONG or (text == "-1" and ".retention." in f".{key}"):
+        return "unlimited"
+    if text == "-2" and key.startswith("local."):
+        return f"as {key.removeprefix('local.')}"
+    if not (text.isascii() and text.isdigit() and len(text) < len(_MAX_LONG)):
+        return ""
+    words = unit(int(text))
+    return "" if words.startswith(f"{text} ") else words
 
 
 def join_sections(sections: Iterable[Iterable[str]]) -> str:

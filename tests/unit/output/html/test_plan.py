@@ -22,7 +22,7 @@ from topiarist.kafka.types import Broker
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.plan import CreateTopic, ImpliedTopic, Issue, Load, MoveReplicas, TopicPlan, UpdateConfig
 from topiarist.output.html import page, plan
-from topiarist.output.html.plan_rows import KINDS, LEVELS, list_rows
+from topiarist.output.html.plan import KINDS, LEVELS, list_rows
 from topiarist.output.text.layout import sanitize
 
 ASSETS = Path(page.__file__).parent / "assets"
@@ -122,7 +122,7 @@ def test_the_script_reads_only_names_that_its_data_has() -> None:
 def test_a_plan_with_too_many_rows_and_lists_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """The riskiest rows are in the page, all are counted; the lists of one change are limited and counted."""
     monkeypatch.setattr(plan, "MAX_ROWS", 5)
-    monkeypatch.setattr("topiarist.output.html.plan_rows._MAX_LISTS", 2)
+    monkeypatch.setattr("topiarist.output.html.plan._MAX_LISTS", 2)
     text = plan.format_plans([plan_pages.make_plan(20)], [], "/repo")
     found = data(text, "plan")
     assert ([row["level"] for row in rows(text)], found["total"]) == (["DataLoss"] * 3 + ["Refused"] * 2, 23)

@@ -30,7 +30,7 @@ from topiarist.model.plan import (
 )
 from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin
 from topiarist.model.state import OwnershipRecord
-from topiarist.output.html.plan_rows import PlanRow, list_rows
+from topiarist.output.html.plan import PlanRow, list_rows
 
 POSITIONS: dict[FieldPath, tuple[int, int]] = {
     ("spec", "partitions"): (9, 15),
@@ -207,7 +207,7 @@ def test_a_topic_without_a_manifest_has_no_place() -> None:
     found = TopicPlan("a", topic("a", owner="x"), OwnershipRecord("x"), OWN_RECORD, (TakeOwnership(), Nudge((1,))))
     taken, nudged = list_rows(make_plan(found), "/repo")
     assert (taken.place, nudged.place) == ("", "")
-    assert taken.summary == "take ownership from x (ownership record only)"
+    assert taken.summary == "record only"
     assert (taken.record, nudged.record) == ("take ownership from x: the ownership record is written too",) * 2
 
 

@@ -21,7 +21,8 @@ from topiarist.model.plan import (
     TakeOwnership,
     UpdateConfig,
 )
-from topiarist.output.markdown.diff import format_config_item, format_diff
+from topiarist.output.markdown.sections import format_config_item, format_diff
+from topiarist.output.view import view_changes
 
 SHARED = ConfigItem("min.insync.replicas", "1", "2", SAFE_ASSESSMENT, inherited=True)
 
@@ -55,8 +56,8 @@ SHARED = ConfigItem("min.insync.replicas", "1", "2", SAFE_ASSESSMENT, inherited=
 )
 def test_a_change_is_lines_that_a_viewer_colours(change: Change, lines: Sequence[str]) -> None:
     """Each kind of change has its heading between two signs, and lines with a sign for what goes and what comes."""
-    assert format_diff([change], {("min.insync.replicas", "2"): ()}) == lines
-    assert format_diff([change, change], {("min.insync.replicas", "2"): ()}) == [*lines, *lines]
+    assert format_diff(view_changes([change]), {("min.insync.replicas", "2"): ()}) == lines
+    assert format_diff(view_changes([change, change]), {("min.insync.replicas", "2"): ()}) == [*lines, *lines]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +79,7 @@ def test_a_note_stands_once_beside_the_new_value(before: str | None, after: str 
 def test_defaults_that_are_not_shared_stay_with_their_topic() -> None:
     """A default that no group shows has its source as a note; a key of the topic itself has none."""
     own = SHARED._replace(key="flush.ms", before=None, inherited=False)
-    assert format_diff([UpdateConfig((own, SHARED))], ()) == [
+    assert format_diff(view_changes([UpdateConfig((own, SHARED))])) == [
         "@@ config @@",
         "+ flush.ms = 2",
         "- min.insync.replicas = 1",

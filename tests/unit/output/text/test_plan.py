@@ -36,9 +36,9 @@ from topiarist.model.plan import (
 )
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import OwnershipRecord
-from topiarist.output.text.changes import group_risks, list_risk_assessments, summarize_changes
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_plans, format_topic_lines
+from topiarist.output.view import group_risks, summarize, view_changes
 
 
 def test_a_creation_shows_every_replica_list_and_the_config() -> None:
@@ -189,12 +189,12 @@ def test_a_move_shows_its_lists_its_place_and_its_leaders() -> None:
 
 def test_every_change_has_a_few_words() -> None:
     """Counts are in the summary of a nudge and of an election."""
-    assert summarize_changes([Nudge((1, 2))]) == "nudge: 2 partitions without a state"
+    assert summarize(view_changes([Nudge((1, 2))])) == "nudge: 2 partitions without a state"
     elected = ElectLeaders((LeaderChange(0, 2, 1),), SAFE_ASSESSMENT)
-    assert summarize_changes([elected]) == "elect the preferred leaders of 1 partition"
+    assert summarize(view_changes([elected])) == "elect the preferred leaders of 1 partition"
     moved = MoveReplicas((ReplicaMove("a", 0, (1,), (2,)),), SAFE_ASSESSMENT)
     others = (CreateTopic(((1,),), {}), DeleteTopic(1, 1, DATA_LOSS_RISK), TakeOwnership(), Nudge((1,)))
-    subjects = [subject for subject, _ in list_risk_assessments([moved, elected, *others])]
+    subjects = [subject for view in view_changes([moved, elected, *others]) for subject, _ in view.risks]
     assert subjects == ["move", "election", "creation", "deletion", "record", "nudge"]
 
 

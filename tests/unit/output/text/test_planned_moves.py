@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -20,18 +21,12 @@ from support.builders import (
 )
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import UNLIMITED, BatchLimits, MoveKind, MoveSettings, ReplicaMove
-from topiarist.model.plan import Plan
+from topiarist.model.plan import SAFE_ASSESSMENT, MoveReplicas, Plan
 from topiarist.model.run_options import RunOptions
-from topiarist.model.spec import ClusterSpec
+from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_plans
-from topiarist.output.text.planned_moves import (
-    describe_move_reasons,
-    describe_new_leaders,
-    describe_pace,
-    find_move_location,
-    summarize_moves,
-)
+from topiarist.output.view import ChangeView, describe_pace, summarize_moves, view_changes
 
 KINDS = MoveSettings(allow=frozenset(MoveKind) - {MoveKind.SPREAD}, throttle=50 << 20)
 SOURCE = DocumentSource("prod.yaml", {"kind": "Cluster", "spec": {"drainBrokers": [4]}})
@@ -43,6 +38,12 @@ def move(before: str, after: str, *kinds: MoveKind, partition: int = 0) -> Repli
     """Return a move from strings of broker ids."""
     lists: list[Replicas] = [tuple(map(int, text)) for text in (before, after)]
     return ReplicaMove("orders", partition, lists[0], lists[1], kinds or (MoveKind.ASSIGNMENT,))
+
+
+def view_of(moves: Sequence[ReplicaMove], wanted: TopicSpec | None = None) -> ChangeView:
+    """Return the view of moves."""
+    (view,) = view_changes([MoveReplicas(tuple(moves), SAFE_ASSESSMENT)], wanted)
+    return view
 
 
 def text_of(found: Plan, **layout: Any) -> str:
@@ -71,17 +72,18 @@ def test_a_drain_names_its_brokers_and_where_they_are_declared() -> None:
     seen = state(topic(replicas=LISTS), brokers=RACKLESS_BROKERS)
     wanted = spec(on=DRAINING, partitions=3, replicationFactor=2)
     (found,) = plan(seen, wanted).topics
-    assert describe_move_reasons(found.moves(), wanted) == "broker 4 is drained (Cluster.spec.drainBrokers)"
-    assert str(find_move_location(found.moves(), wanted)) == "prod.yaml:4:3"
-    assert describe_move_reasons(found.moves(), None) == "Drain (2)"
+    assert view_of(found.moves(), wanted).cause == "broker 4 is drained (Cluster.spec.drainBrokers)"
+    assert (origin := view_of(found.moves(), wanted).cause_origin)
+    assert str(origin.locate()) == "prod.yaml:4:3"
+    assert view_of(found.moves()).cause == "Drain (2)"
     (found,) = plan(seen, wanted, run=RunOptions(drain_brokers=frozenset({1}))).topics
-    assert describe_move_reasons(found.moves(), wanted) == (
+    assert view_of(found.moves(), wanted).cause == (
         "broker 4 is drained (Cluster.spec.drainBrokers) and broker 1 is drained (--drain-brokers)"
     )
     by_option = spec(on=replace(DRAINING, drain_brokers=frozenset()), partitions=3, replicationFactor=2)
     (found,) = plan(seen, by_option, run=RunOptions(drain_brokers=frozenset({4, 1}))).topics
-    assert describe_move_reasons(found.moves(), by_option) == "brokers 1, 4 are drained (--drain-brokers)"
-    assert find_move_location(found.moves(), by_option) is None
+    assert view_of(found.moves(), by_option).cause == "brokers 1, 4 are drained (--drain-brokers)"
+    assert view_of(found.moves(), by_option).cause_origin is None
 
 
 def test_several_reasons_count_their_partitions() -> None:
@@ -89,15 +91,13 @@ def test_several_reasons_count_their_partitions() -> None:
     seen = state(topic(replicas=replica_lists("412", "123")), brokers=RACKED_BROKERS)
     wanted = spec(on=DRAINING, partitions=2, replicationFactor=4)
     (found,) = plan(seen, wanted).topics
-    assert describe_move_reasons(found.moves(), wanted) == (
+    assert view_of(found.moves(), wanted).cause == (
         "broker 4 is drained (Cluster.spec.drainBrokers): 1 partition; replicationFactor is 4: 2 partitions"
     )
     two = spec(on=replace(DRAINING, drain_brokers=frozenset({3, 4})), partitions=2, replicationFactor=2)
-    assert describe_move_reasons([move("14", "12", MoveKind.DRAIN)], two) == (
-        "broker 4 is drained (Cluster.spec.drainBrokers)"
-    )
+    assert view_of([move("14", "12", MoveKind.DRAIN)], two).cause == ("broker 4 is drained (Cluster.spec.drainBrokers)")
     both = [move("145", "126", MoveKind.DRAIN, MoveKind.RACKS)]
-    assert describe_move_reasons(both, wanted) == (
+    assert view_of(both, wanted).cause == (
         "broker 4 is drained (Cluster.spec.drainBrokers): 1 partition; "
         "replicas are in fewer racks than they could be: 1 partition"
     )
@@ -114,14 +114,14 @@ def test_several_reasons_count_their_partitions() -> None:
 )
 def test_every_reason_has_words(kinds: tuple[MoveKind, ...], words: str) -> None:
     """Each kind of move has a sentence; a changed factor, which the heading has, needs none."""
-    assert describe_move_reasons([move("12", "13", *kinds)], spec()) == words
+    assert view_of([move("12", "13", *kinds)], spec()).cause == words
 
 
 def test_new_leaders_are_counted() -> None:
     """A partition with another first replica counts, whether the earlier leader stays or leaves."""
-    assert describe_new_leaders([move("12", "13")]) == ""
-    assert describe_new_leaders([move("12", "21")]) == "1 partition gets another preferred leader"
-    assert describe_new_leaders([move("12", "21"), move("12", "32")]) == "2 partitions get another preferred leader"
+    assert view_of([move("12", "13")]).new_leaders == ""
+    assert view_of([move("12", "21")]).new_leaders == "1 partition gets another preferred leader"
+    assert view_of([move("12", "21"), move("12", "32")]).new_leaders == "2 partitions get another preferred leader"
 
 
 def _limited(moves: MoveSettings) -> ClusterSpec:

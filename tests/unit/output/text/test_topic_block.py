@@ -39,10 +39,10 @@ from topiarist.model.plan import (
 from topiarist.model.spec import ValueOrigin
 from topiarist.model.state import OwnershipRecord
 from topiarist.output.groups import GroupedItems, group_items
-from topiarist.output.text import topic_block
-from topiarist.output.text.changes import format_risks, list_risk_assessments, summarize_changes
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_plans, format_summaries, format_topic_plan
+from topiarist.output.text.topic_block import format_risks
+from topiarist.output.view import summarize, view_changes, view_topic
 
 GROW = AddPartitions(1200, (1,), ((1,), (2,)), KEY_REMAPPING_RISK)
 CREATE = CreateTopic(((1, 2),), {})
@@ -79,17 +79,17 @@ def test_a_change_has_a_sign_an_action_and_a_subject(
 ) -> None:
     """Each kind of change has its sign, a few words, and the noun or the key that its risk is about."""
     found = existing_topic_plan("a", *changes)
-    assert (topic_block.choose_sign(found), topic_block.describe_action(found)) == (sign, summary)
-    assert [subject for subject, _ in list_risk_assessments(changes)] == subjects
-    watched = replace(found, observe_only=True)
-    assert topic_block.choose_sign(watched) == "."
-    assert topic_block.describe_action(watched) == f"observed, not applied: {summary}"
+    view = view_topic(found)
+    assert (view.sign, view.action) == (sign, summary)
+    assert [subject for change in view.changes for subject, _ in change.risks] == subjects
+    watched = view_topic(replace(found, observe_only=True))
+    assert (watched.sign, watched.action) == (".", f"observed, not applied: {summary}")
 
 
 def test_a_topic_that_does_not_exist_has_no_number_of_partitions() -> None:
     """A move of a topic of unknown size names only the partitions that move."""
-    assert topic_block.describe_action(TopicPlan("a", changes=(MOVE,))) == "move 1 partition, 1 copy"
-    assert summarize_changes([MOVE]) == "move 1 partition, 1 copy"
+    assert view_topic(TopicPlan("a", changes=(MOVE,))).action == "move 1 partition, 1 copy"
+    assert summarize(view_changes([MOVE])) == "move 1 partition, 1 copy"
 
 
 def test_the_colors_of_a_plan() -> None:
@@ -183,7 +183,7 @@ def test_four_topics_form_a_group(count: int, grouped: bool) -> None:
     ):
         groups = group_items(plan(*topics))
         assert len(groups.defaults) + len(groups.ownership_actions) + len(groups.refusals) == grouped
-        assert [topic_block.has_own_block(each, groups) for each in topics] == [not grouped] * count
+        assert [groups.has_own_block(each) for each in topics] == [not grouped] * count
 
 
 def test_what_differs_is_in_no_group() -> None:
@@ -215,12 +215,12 @@ def test_a_change_that_also_adopts_keeps_its_block() -> None:
     grouped = GroupedItems(defaults={("flush.ms", "2"): ()})
     own = existing_topic_plan("a", UpdateConfig((SHARED,)))
     adopted = replace(own, before=topic("a", managed_keys=None), record_before=None)
-    assert [topic_block.has_ungrouped_changes(each, grouped) for each in (own, adopted)] == [False, True]
+    assert [grouped.has_ungrouped_changes(each) for each in (own, adopted)] == [False, True]
     watched = replace(own, observe_only=True)
-    assert topic_block.has_ungrouped_changes(watched, grouped)
-    assert topic_block.shared_defaults_of(watched, grouped) == ()
-    assert not topic_block.has_ungrouped_changes(replace(watched, changes=(TakeOwnership(),)), grouped)
-    assert not topic_block.has_own_block(existing_topic_plan("a"), grouped)
+    assert grouped.has_ungrouped_changes(watched)
+    assert grouped.defaults_of(watched) == ()
+    assert not grouped.has_ungrouped_changes(replace(watched, changes=(TakeOwnership(),)))
+    assert not grouped.has_own_block(existing_topic_plan("a"))
 
 
 @pytest.mark.parametrize(
@@ -232,14 +232,14 @@ def test_the_action_on_a_record_in_words(before: str | None, after: str, action:
     seen = topic("a", managed_keys=None if before is None else (), owner=before or "")
     found = TopicPlan("a", seen, None, OwnershipRecord(after), (TakeOwnership(),))
     only = f"{action} (ownership record only)" if action else "update the ownership record"
-    assert topic_block.describe_action(found) == only
-    assert topic_block.describe_record_too(found) == ""
+    assert view_topic(found).action == only
+    assert view_topic(found).record == ""
     both = replace(found, changes=(CONFIGURE,))
     too = f"{action}: the ownership record is written too" if action else ""
-    assert topic_block.describe_record_too(both) == too
-    assert topic_block.describe_record_too(replace(both, observe_only=True)) == ""
-    assert topic_block.describe_record_too(replace(both, record_after=None)) == ""
-    assert topic_block.describe_record_too(replace(both, before=None)) == ""
+    assert view_topic(both).record == too
+    assert view_topic(replace(both, observe_only=True)).record == ""
+    assert view_topic(replace(both, record_after=None)).record == ""
+    assert view_topic(replace(both, before=None)).record == ""
 
 
 def test_the_risk_of_one_assessment_has_no_subject() -> None:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 import pytest
 
 from topiarist.model.moves import LeaderChange, ReplicaMove
-from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem
-from topiarist.output.text.layout import TextLayout
-from topiarist.output.text.values import (
-    ConfigRow,
-    format_config_lines,
-    format_elections,
-    format_moves,
-    format_replica_lists,
-    format_value,
+from topiarist.model.plan import (
+    SAFE_ASSESSMENT,
+    AddPartitions,
+    Change,
+    ConfigItem,
+    CreateTopic,
+    ElectLeaders,
+    MoveReplicas,
 )
+from topiarist.output.text.layout import TextLayout, format_value
+from topiarist.output.text.topic_block import format_config_lines, format_partitions
+from topiarist.output.view import view_changes
 
 
 def lines_of(*rows: tuple[str, str | None, str | None, str], width: int = 80, color: bool = False) -> list[str]:
     """Return the lines of keys with their values before and after and a note."""
-    found = [ConfigRow(ConfigItem(key, before, after, SAFE_ASSESSMENT), note) for key, before, after, note in rows]
+    found = [(ConfigItem(key, before, after, SAFE_ASSESSMENT), note) for key, before, after, note in rows]
     return format_config_lines(TextLayout(width=width, use_color=color), found)
 
 
@@ -87,17 +92,62 @@ def test_a_long_value_is_cut(length: int, verbose: bool, shown: str) -> None:
     assert format_value(TextLayout(verbose=verbose), "v" * length) == shown
 
 
-def test_lists_are_aligned_by_their_partition() -> None:
-    """Ids are on the right of a column that is as wide as the largest one that is shown."""
-    layout = TextLayout()
-    moves = [ReplicaMove("a", partition, (1,), (2, 3)) for partition in (9, 10)]
-    assert format_moves(layout, moves) == [" 9 [1] -> [2,3]  10 [1] -> [2,3]"]
-    assert format_elections(layout, [LeaderChange(9, 1, 2), LeaderChange(10, 3, 4)]) == [" 9: 1 -> 2  10: 3 -> 4"]
-    assert format_replica_lists(layout, [(1, 2)] * 2, 0) == ["0 [1,2]  1 [1,2]"]
-    assert format_replica_lists(layout, [(1,)] * 17, 0)[0].startswith(" 0 [1] ")
-    # Of seventeen the last ones are not shown, so that their ids take no room.
-    few = [ReplicaMove("a", partition, (1,), (2,)) for partition in range(986, 1003)]
-    assert format_moves(layout, few)[0].startswith(" 986 [1] -> [2]")
-    lines = format_elections(layout, [LeaderChange(partition, 1, 2) for partition in range(985, 1002)])
-    assert lines[0].startswith("985: 1 -> 2")
-    assert lines[-1].endswith("... 2 more")
+def partitions_of(change: Change, *, verbose: bool = False) -> list[str]:
+    """Return the lines of the partitions of a change."""
+    (view,) = view_changes([change])
+    assert view.table
+    return format_partitions(TextLayout(verbose=verbose), view.table)
+
+
+def elections(*partitions: int) -> ElectLeaders:
+    """Return elections of broker 2 as the leader of partitions."""
+    return ElectLeaders(tuple(LeaderChange(partition, 1, 2) for partition in partitions), SAFE_ASSESSMENT)
+
+
+def moves(*partitions: int) -> MoveReplicas:
+    """Return moves of partitions from one broker to two others."""
+    return MoveReplicas(tuple(ReplicaMove("a", each, (1,), (2, 3)) for each in partitions), SAFE_ASSESSMENT)
+
+
+@pytest.mark.parametrize(
+    ("change", "lines"),
+    [
+        (moves(9, 10), [" 9 [1] -> [2,3]  10 [1] -> [2,3]"]),
+        (elections(9, 10), [" 9: 1 -> 2  10: 1 -> 2"]),
+        (CreateTopic(((1, 2),) * 2, {}), ["0 [1,2]  1 [1,2]"]),
+        (AddPartitions(9, (1,), ((1,),) * 2, SAFE_ASSESSMENT), ["+  9 [1]  + 10 [1]"]),
+        (AddPartitions(9, (1,), ((1,),), SAFE_ASSESSMENT), ["+ 9 [1]"]),
+        # With broker ids of seven digits, a line has fewer lists.
+        (
+            AddPartitions(100, (1,), ((1000001, 1000002, 1000003),) * 2, SAFE_ASSESSMENT),
+            ["+ 100 [1000001,1000002,1000003]", "+ 101 [1000001,1000002,1000003]"],
+        ),
+    ],
+)
+def test_lists_are_aligned_by_their_partition(change: Change, lines: list[str]) -> None:
+    """Ids are on the right of a column; a new partition beside others has a sign."""
+    assert partitions_of(change) == lines
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda count: moves(*range(1001 - count, 1001)),
+        lambda count: elections(*range(1001 - count, 1001)),
+        lambda count: AddPartitions(1001 - count, (1,), ((1,),) * count, SAFE_ASSESSMENT),
+    ],
+)
+def test_sixteen_partitions_are_shown_whole(change: Callable[[int], Change]) -> None:
+    """Of seventeen, the first fifteen and the number of the others; ids that are not shown take no room."""
+    for count, shown, verbose in ((16, 16, False), (17, 15, False), (17, 17, True)):
+        text = "  ".join(partitions_of(change(count), verbose=verbose))
+        assert len(re.findall(r"\d:? \[?1", text)) == shown
+        assert text.endswith("... 2 more") is (shown < count)
+        assert text.removeprefix("+ ").startswith(" ") is (shown == count)
+
+
+def test_units_of_one_value_come_with_those_of_the_other() -> None:
+    """A value that needs no conversion has its unit beside one that is converted, and none alone."""
+    for before, after, units in (("1000", "250", "  (1 second -> 250 ms)"), ("200", "250", "")):
+        item = ConfigItem("retention.ms", before, after, SAFE_ASSESSMENT)
+        assert format_config_lines(TextLayout(), [(item, "")]) == [f"~ retention.ms  {before} -> {after}{units}"]
