@@ -61,9 +61,9 @@ def _plans_as_markdown(shown: Shown) -> str:
 
 
 def _plans_for_github(shown: Shown) -> str:
-    from topiarist.output.ci import github
+    from topiarist.output import ci
 
-    return github.format_plans(shown.plans, shown.failed_clusters, _root())
+    return ci.format_plans(shown.plans, shown.failed_clusters, _root())
 
 
 def _plans_as_page(shown: Shown) -> str:
@@ -83,9 +83,9 @@ PLAN_FORMATS: Mapping[str, Callable[[Shown], str]] = {
 
 
 def _errors_as_json(found: Errors) -> str:
-    from topiarist.output import diagnostics
+    from topiarist.output import ci
 
-    return diagnostics.to_json(found.errors, found.warnings, suppressed_count=found.suppressed_count)
+    return ci.to_json(found.errors, found.warnings, suppressed_count=found.suppressed_count)
 
 
 def _errors_as_markdown(found: Errors) -> str:
@@ -95,13 +95,13 @@ def _errors_as_markdown(found: Errors) -> str:
 
 
 def _errors_for_github(found: Errors) -> str:
-    from topiarist.output.ci import github
+    from topiarist.output import ci
 
-    return github.format_diagnostics(found.errors, found.warnings, found.suppressed_count, _root())
+    return ci.format_diagnostics(found.errors, found.warnings, found.suppressed_count, _root())
 
 
 def _errors_as_sarif(found: Errors) -> str:
-    from topiarist.output.ci.sarif import to_sarif
+    from topiarist.output.ci import to_sarif
 
     return to_sarif(found.errors, found.warnings, suppressed_count=found.suppressed_count, root=_root())
 

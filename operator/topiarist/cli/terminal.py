@@ -16,8 +16,7 @@ import click
 
 from topiarist.cli.settings import Settings
 from topiarist.errors import Diagnostic, Exit, InvalidManifests, Reason, TopiaristError
-from topiarist.output.diagnostics import to_text
-from topiarist.output.text.layout import TextLayout, format_progress_bar, sanitize
+from topiarist.output.text.layout import TextLayout, format_diagnostics, format_progress_bar, sanitize
 from topiarist.runs.listener import RunListener
 from topiarist.text import format_count
 
@@ -81,7 +80,7 @@ def confirm(question: str, expected: str = "yes") -> None:
 def print_error(error: TopiaristError, cluster: str = "") -> None:
     """Print an error with the name of its cluster, if any; print errors of manifests with their number."""
     if isinstance(error, InvalidManifests):
-        click.echo(to_text(error.errors, suppressed_count=error.suppressed_count), nl=False, err=True)
+        click.echo(format_diagnostics(error.errors, suppressed_count=error.suppressed_count), nl=False, err=True)
         log(format_count(len(error.errors) + error.suppressed_count, "error"))
     else:
         log_over_progress(sanitize_lines(f"error: {f'cluster {cluster}: ' if cluster else ''}{error}"))
@@ -94,7 +93,7 @@ def sanitize_lines(text: str) -> str:
 
 def print_warnings(warnings: Sequence[Diagnostic]) -> None:
     """Print warnings in order of location; at most the first hundred, and how many more there are."""
-    click.echo(to_text(warnings, "warning"), nl=False, err=True)
+    click.echo(format_diagnostics(warnings, "warning"), nl=False, err=True)
 
 
 class TerminalListener(RunListener):

@@ -26,7 +26,7 @@ from topiarist.model.plan import (
 from topiarist.model.policy import CelBindings
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.usage import DAY_S, TopicSample, TopicUsage
-from topiarist.usage.estimates import estimate_copied_bytes, estimate_cut
+from topiarist.usage.describe import estimate_copied_bytes, estimate_cut
 
 
 class UsageAt(Struct, frozen=True):

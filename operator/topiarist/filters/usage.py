@@ -16,7 +16,7 @@ from topiarist.filters.permissions import filter_changes
 from topiarist.model.plan import Change, DeleteTopic, Issue, Plan, TopicPlan
 from topiarist.model.usage import DeletionCheck, TopicUsage, UsageSettings
 from topiarist.usage.describe import describe_change, describe_missing, describe_users, name_groups
-from topiarist.usage.judge import DeletionVerdict, judge_deletion
+from topiarist.usage.fold import DeletionVerdict, judge_deletion
 
 _SEGMENT_BYTES = "segment.bytes"
 

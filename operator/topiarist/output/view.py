@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice, repeat
 from posixpath import join, normpath
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -439,6 +439,11 @@ def relative_path(file: str, root: str) -> str:
 def relative_location(location: Location, root: str) -> Location:
     """Return ``location`` with its file relative to the folder ``root``."""
     return location._replace(file=relative_path(location.file, root))
+
+
+def encode_location(location: Location | None) -> dict[str, Any] | None:
+    """Encode the location of a field for a JSON document; None if there is none."""
+    return location._asdict() if location else None
 
 
 def summarize_moves(moves: Sequence[ReplicaMove], partition_count: int = 0) -> str:

@@ -14,7 +14,7 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.model.usage import UsageRead
 from topiarist.reconcile import require_cluster_id
-from topiarist.usage.cluster import add_usage
+from topiarist.usage.fold import add_usage
 
 
 def read_usage(

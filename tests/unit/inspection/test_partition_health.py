@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from support.states import cluster, topic
-from topiarist.inspection.partition_health import IssueType, Partition, build_partitions
+from topiarist.inspection.health import IssueType, Partition, build_partitions
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Replicas
 from topiarist.model.state import (
     LEADER_DURING_DELETE,

@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from support.states import cluster, spec, topic
-from topiarist.inspection.partition_health import IssueType, build_partitions
-from topiarist.inspection.topic_phase import Phase, TopicPhase, count_issues, determine_phase
+from topiarist.inspection.health import IssueType, Phase, TopicPhase, build_partitions, count_issues, determine_phase
 from topiarist.kafka.types import MIN_KAFKA_VERSION, Replicas
 from topiarist.model.progress import TopicProgress, blocking_reason
 from topiarist.model.spec import TopicSpec

@@ -13,9 +13,8 @@ from topiarist.kafka.config_table import TOPIC_CONFIGS
 from topiarist.kafka.java_numbers import LONG_MAX
 from topiarist.kafka.types import ClusterMode, KafkaVersion, KnownConfig
 from topiarist.model.state import ClusterState, ReadError
-from topiarist.output.json.upgrade_check import encode_reports
 from topiarist.output.text.layout import TextLayout
-from topiarist.output.text.upgrade_check import format_reports
+from topiarist.output.upgrade_check import encode_reports, format_reports
 from topiarist.schema import load
 
 AFTER = "message.timestamp.after.max.ms"

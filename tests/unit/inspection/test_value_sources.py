@@ -7,8 +7,8 @@ from typing import Any
 from support.states import PositionedSource, cluster, manifest, topic
 from topiarist.desired.merge import merge
 from topiarist.errors import FieldPath, Location
-from topiarist.inspection.partition_health import build_partitions
-from topiarist.inspection.value_sources import ActualSource, DesiredSource, ValueSource, find_value_sources
+from topiarist.inspection.describe import ActualSource, DesiredSource, ValueSource, find_value_sources
+from topiarist.inspection.health import build_partitions
 from topiarist.kafka.types import MIN_KAFKA_VERSION
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import ClusterState, ReadError, Reassignment, TopicInspection

@@ -16,7 +16,7 @@ from topiarist.errors import Reason
 from topiarist.kubernetes.approval import annotation_errors, format_issue
 from topiarist.kubernetes.reconciler import SyncState
 from topiarist.model.usage import Evidence, GroupType, TopicSample, UsageRead
-from topiarist.usage.samples import TopicGroup, add_groups
+from topiarist.usage.fold import TopicGroup, add_groups
 from unit.kubernetes.reconcile_requests import (
     make_request,
     owned_topic,

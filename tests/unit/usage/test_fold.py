@@ -16,9 +16,7 @@ from topiarist.model.usage import (
     UsageSettings,
     UsageState,
 )
-from topiarist.usage.fold import MAX_CURVE_POINTS, TopicFacts, fold_usage
-from topiarist.usage.judge import is_dormant
-from topiarist.usage.samples import TopicGroup, add_groups
+from topiarist.usage.fold import MAX_CURVE_POINTS, TopicFacts, TopicGroup, add_groups, fold_usage, is_dormant
 
 START = 1_700_000_000
 RETENTION_MINUTES = 7 * 24 * 60

@@ -26,10 +26,23 @@ from topiarist.model.usage import (
     UsageSettings,
     UsageState,
 )
-from topiarist.usage.describe import describe_change, describe_missing, describe_users
-from topiarist.usage.estimates import ByteBounds, estimate_copied_bytes, estimate_cut
-from topiarist.usage.judge import DeletionVerdict, judge_deletion, worse_state
-from topiarist.usage.samples import TopicGroup, add_groups, count_groups, fold_group_id
+from topiarist.usage.describe import (
+    ByteBounds,
+    describe_change,
+    describe_missing,
+    describe_users,
+    estimate_copied_bytes,
+    estimate_cut,
+)
+from topiarist.usage.fold import (
+    DeletionVerdict,
+    TopicGroup,
+    add_groups,
+    count_groups,
+    fold_group_id,
+    judge_deletion,
+    worse_state,
+)
 
 NOW = 1_763_800_000
 MIB = 1 << 20

@@ -19,7 +19,7 @@ from topiarist.cli.settings import Settings
 from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, ReconcileReport, worst_exit_code
 from topiarist.model.plan import Plan, Risk, TopicPlan
-from topiarist.output.text.apply import format_report, format_report_summary
+from topiarist.output.report import format_report, format_report_summary
 from topiarist.reconcile import apply_plan
 from topiarist.runs import execute, wait
 from topiarist.runs.execute import ApplyPlan

@@ -15,7 +15,7 @@ from topiarist.cli import terminal
 from topiarist.cli.settings import Settings
 from topiarist.model.moves import MoveProgress, ReplicaMove
 from topiarist.model.plan import Plan
-from topiarist.output.text.move_progress import format_move_progress
+from topiarist.output.moves import format_move_progress
 
 _LINE_INTERVAL_S = 60.0
 """Seconds between two lines about the same batch, if standard error is not a terminal."""

@@ -16,7 +16,7 @@ from topiarist.errors import Exit, TopiaristError
 from topiarist.model.moves import MoveProgress
 from topiarist.model.outcome import Outcome, ReconcileReport, worst_exit_code
 from topiarist.model.plan import Plan, TopicPlan
-from topiarist.output.json import report as rendering
+from topiarist.output import report as rendering
 
 
 class ReportFile:

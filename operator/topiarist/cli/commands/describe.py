@@ -27,7 +27,7 @@ from topiarist.inspection.describe import (
     similar_names,
     split_patterns,
 )
-from topiarist.inspection.topic_phase import Phase
+from topiarist.inspection.health import Phase
 from topiarist.kafka.names import topic_name_problem
 from topiarist.model.state import ClusterState, TopicInspection, is_same_topic
 from topiarist.planning.moves.leaders import add_elections, find_candidates
@@ -125,10 +125,10 @@ def command(topic: str, form: str, **values: Any) -> None:
 def _format(form: str, topic: str, descriptions: Sequence[Description], settings: Settings) -> str:
     if form == "json":
         from topiarist.adapters.saved_plans.encode import dumps
-        from topiarist.output.json.describe import encode_descriptions
+        from topiarist.output.describe import encode_descriptions
 
         return dumps(encode_descriptions(topic, descriptions))
-    from topiarist.output.text.describe import format_descriptions
+    from topiarist.output.describe import format_descriptions
 
     return format_descriptions(descriptions, terminal.make_layout(sys.stdout, settings))
 

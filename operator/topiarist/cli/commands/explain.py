@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 from topiarist.cli import options, terminal
 from topiarist.cli.settings import Settings
 from topiarist.inspection.explanation import explain, list_words
-from topiarist.output.text.explanation import format_explanation
+from topiarist.output.describe import format_explanation
 from topiarist.schema.messages import did_you_mean
 from topiarist.text import quote
 

@@ -20,7 +20,7 @@ from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
 from topiarist.desired.export import build_cluster_document, derive_cluster_name, export_cluster
 from topiarist.model.spec import ClusterSpec
-from topiarist.output.text import export as rendering
+from topiarist.output import list as rendering
 from topiarist.reconcile import read_cluster
 from topiarist.schema import check
 

@@ -27,7 +27,7 @@ from topiarist.cli.project import find_repository
 from topiarist.cli.settings import Settings
 from topiarist.desired.export import CLUSTER_FILE, TOPICS_FOLDER, export_cluster
 from topiarist.errors import InvalidManifests, Reason, TopiaristError
-from topiarist.output.text import export as rendering
+from topiarist.output import list as rendering
 from topiarist.reconcile import read_cluster
 from topiarist.text import format_count, printable
 

@@ -153,10 +153,10 @@ def _list_topics(
 def _format(form: str, listings: Sequence[TopicList], settings: Settings) -> str:
     if form == "json":
         from topiarist.adapters.saved_plans.encode import dumps
-        from topiarist.output.json.list import encode_lists
+        from topiarist.output.list import encode_lists
 
         return dumps(encode_lists(listings))
-    from topiarist.output.text.list import format_lists
+    from topiarist.output.list import format_lists
 
     return format_lists(listings, terminal.make_layout(sys.stdout, settings))
 

@@ -20,7 +20,7 @@ from topiarist.errors import Exit, TopiaristError
 from topiarist.inspection.moves import MoveStatus, inspect_moves, inspected_topics
 from topiarist.model.moves import BatchRecord, ClearedMoves
 from topiarist.model.outcome import worst_exit_code
-from topiarist.output.text.moves import format_recorded_throttles, format_statuses
+from topiarist.output.moves import format_recorded_throttles, format_statuses
 from topiarist.ports import OpenCluster
 from topiarist.reconcile import read_cluster
 from topiarist.text import format_count, printable
@@ -76,7 +76,7 @@ def command(form: str, **values: Any) -> None:
 def _format(form: str, statuses: list[MoveStatus], settings: Settings) -> str:
     if form == "json":
         from topiarist.adapters.saved_plans.encode import dumps
-        from topiarist.output.json.moves import encode_statuses
+        from topiarist.output.moves import encode_statuses
 
         return dumps(encode_statuses(statuses))
     return format_statuses(statuses, time.time_ns() // 1_000_000, terminal.make_layout(sys.stdout, settings))

@@ -26,7 +26,7 @@ from topiarist.reconcile import read_cluster
 from topiarist.runs.evidence import read_with_usage
 from topiarist.text import format_count
 from topiarist.usage.describe import describe_missing
-from topiarist.usage.judge import worse_state
+from topiarist.usage.fold import worse_state
 
 STDOUT, NO_PREVIOUS = "-", "none"
 

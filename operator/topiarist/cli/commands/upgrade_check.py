@@ -98,10 +98,10 @@ def _check_clusters(settings: Settings, target: KafkaVersion) -> tuple[list[Upgr
 def _format(form: str, reports: Sequence[UpgradeReport], target: KafkaVersion, settings: Settings) -> str:
     if form == "json":
         from topiarist.adapters.saved_plans.encode import dumps
-        from topiarist.output.json.upgrade_check import encode_reports
+        from topiarist.output.upgrade_check import encode_reports
 
         return dumps(encode_reports(reports, target))
-    from topiarist.output.text.upgrade_check import format_reports
+    from topiarist.output.upgrade_check import format_reports
 
     layout = terminal.make_layout(sys.stdout, settings)
     return format_reports(reports, layout, show_all=settings.verbosity > 0)

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
+from topiarist.errors import Diagnostic
 from topiarist.text import format_count, humanize_bytes, humanize_duration
 
 GREEN, YELLOW, BOLD_RED, DIM, BOLD = "32", "33", "1;31", "2", "1"
@@ -21,6 +22,8 @@ BROKER_DEFAULT = "brokers' default"
 
 MAX_KEY_WIDTH = 37
 """The width of leader.replication.throttled.replicas; only a few keys are longer."""
+
+MAX_SHOWN_DIAGNOSTICS = 100
 
 TEXT_COLUMN = 19
 """The column (from 0) at which the text of a field starts."""
@@ -257,6 +260,27 @@ def join_sections(sections: Iterable[Iterable[str]]) -> str:
     """Return sections of lines as text, with an empty line between them; sections without lines are left out."""
     texts = ["\n".join(lines) for lines in sections]
     return "\n\n".join(text for text in texts if text)
+
+
+def format_diagnostics(diagnostics: Sequence[Diagnostic], label: str = "error", *, suppressed_count: int = 0) -> str:
+    """Return one line per error, ``file:line:column: error: message``, with its hint below.
+
+    Only the first ``MAX_SHOWN_DIAGNOSTICS`` errors are shown; the rest is counted together with ``suppressed_count``,
+    the number of errors that the caller counted but did not keep. Lines are not wrapped: tools that parse them expect
+    one line per message. Empty if there is no error.
+    """
+    lines = []
+    for diagnostic in diagnostics[:MAX_SHOWN_DIAGNOSTICS]:
+        lines.append(f"{sanitize(str(diagnostic.location))}: {label}: {_indent_lines(diagnostic.message)}")
+        if diagnostic.hint:
+            lines.append(f"    {_indent_lines(diagnostic.hint)}")
+    if hidden_count := len(diagnostics[MAX_SHOWN_DIAGNOSTICS:]) + suppressed_count:
+        lines.append(f"... and {hidden_count:,} more")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _indent_lines(text: str) -> str:
+    return "\n    ".join(map(sanitize, text.split("\n")))
 
 
 def format_grid(cells: Sequence[str], width: int) -> list[str]:

@@ -24,7 +24,7 @@ from topiarist.model.plan import (
     UpdateConfig,
 )
 from topiarist.model.spec import ClusterSpec, find_origin
-from topiarist.output.ci import github
+from topiarist.output import ci
 from unit.output.markdown.test_escape import outside
 
 FEWER = Issue(Reason.FEWER_PARTITIONS, "48 -> 12 partitions", ("partitions",), "set partitions: 48")
@@ -43,7 +43,7 @@ def test_the_worst_comes_first_each_at_its_line() -> None:
         replace(existing_topic_plan("d", findings=(FEWER,)), notices=(notice,)),
         existing_topic_plan("e", DeleteTopic(1, 3, DATA_LOSS_RISK)),
     )
-    text = github.format_plans([replace(found, orphans=("lost",), warnings=("no clusterId",))], ["prod-us"], ROOT)
+    text = ci.format_plans([replace(found, orphans=("lost",), warnings=("no clusterId",))], ["prod-us"], ROOT)
     assert text.splitlines() == [
         "::error title=Cluster prod-us::not planned: see the log of the run",
         "::error file=topics/d.yaml,line=9,col=15,title=d on prod-eu%3A refused (FewerPartitions)"
@@ -65,7 +65,7 @@ def test_what_many_topics_share_is_said_once() -> None:
     """A write block of a cluster is one error for all its topics, without a line number."""
     closed = Issue(Reason.FROZEN, "frozen", (), "", (UpdateConfig((RETENTION_CHANGE,)),))
     found = plan(*(existing_topic_plan(f"t{number:02}", findings=(closed,)) for number in range(12)))
-    assert github.format_plans([found], [], ROOT) == (
+    assert ci.format_plans([found], [], ROOT) == (
         "::error title=12 topics on prod-eu%3A refused (Frozen)::frozen"
         "%0Atopics: t00, t01, t02, t03, t04, t05, t06, t07, t08, t09, ...\n"
     )
@@ -83,7 +83,7 @@ def test_a_policys_rule_is_named_with_its_place() -> None:
             notices=(denied._replace(reason=Reason.POLICY_WARNING),),
         )
     )
-    by_cluster, by_rule, notice = github.format_plans([found], [], ROOT).splitlines()
+    by_cluster, by_rule, notice = ci.format_plans([found], [], ROOT).splitlines()
     assert by_cluster.endswith("::never%0Acluster at topics/rules.yaml:9:15")
     assert by_rule.endswith("::never%0Arule at topics/rules.yaml:9:15")
     assert notice.endswith("::never%0Arule at topics/rules.yaml:9:15")
@@ -94,7 +94,7 @@ def test_what_is_only_observed_is_only_noticed() -> None:
     found = plan(
         replace(existing_topic_plan("a", UpdateConfig((RETENTION_CHANGE,)), findings=(FEWER,)), observe_only=True)
     )
-    (line,) = github.format_plans([found], [], ROOT).splitlines()
+    (line,) = ci.format_plans([found], [], ROOT).splitlines()
     assert line.startswith("::notice file=topics/a.yaml,line=9,col=15,title=a on prod-eu%3A refused")
 
 
@@ -106,9 +106,7 @@ def test_errors_and_warnings_stand_at_their_place() -> None:
         Diagnostic(Location("/etc/c.yaml", 1, 1), "found x"),
         Diagnostic(Location("<stdin>", 1, 1), "found y"),
     ]
-    assert github.format_diagnostics(
-        found, [Diagnostic(Location("d.yaml", 2, 3), "no effect")], 7, ROOT
-    ).splitlines() == [
+    assert ci.format_diagnostics(found, [Diagnostic(Location("d.yaml", 2, 3), "no effect")], 7, ROOT).splitlines() == [
         "::error file=topics/a%2Cb.yaml,line=9,col=15,title=topiarist::found 100%25, wanted 1%0Aleave it out%0Anow",
         "::error file=b.yaml,title=topiarist::cannot be read",
         "::error title=topiarist::found x",
@@ -125,9 +123,9 @@ def test_no_text_begins_a_command_or_ends_one(name: str, message: str) -> None:
     finding = Issue(Reason.CONFIG_INVALID, message, ("partitions",))
     refused = replace(existing_topic_plan("a", findings=(finding,)), topic=name)
     for text in (
-        github.format_diagnostics([diagnostic], [], 0, ROOT),
-        github.format_plans([replace(plan(refused), cluster=name)], [], ROOT),
-        github.format_plans([], [name], ROOT),
+        ci.format_diagnostics([diagnostic], [], 0, ROOT),
+        ci.format_plans([replace(plan(refused), cluster=name)], [], ROOT),
+        ci.format_plans([], [name], ROOT),
     ):
         (line,) = text.splitlines()
         _, command, _ = line.split("::", 2)
@@ -172,7 +170,7 @@ def moved(*kinds: MoveKind) -> MoveReplicas:
 def test_a_risk_stands_at_the_field_that_asks_for_it(change: Change, line: str, words: str) -> None:
     """A warning is at the field of the manifest, or at its first line if the cluster asks for the change."""
     found = replace(existing_topic_plan("a", change), spec=spec("a", positions=PLACES, **FIELDS))
-    (text,) = github.format_plans([plan(found)], [], ROOT).splitlines()
+    (text,) = ci.format_plans([plan(found)], [], ROOT).splitlines()
     risk = change.assessment
     assert text.startswith(f"::warning file=topics/a.yaml,line={line},title=a on prod-eu%3A {risk.risk.label}::{words}")
     assert text.endswith(f": {risk.explanation}")
@@ -182,7 +180,7 @@ def test_a_move_by_lists_stands_at_the_lists() -> None:
     """A move that the replica lists of the manifest ask for is at these, also if the factor changes with it."""
     wanted = spec("a", positions=PLACES, partitions=None, replicationFactor=None, replicaAssignment=[[2]])
     found = replace(existing_topic_plan("a", moved(MoveKind.FACTOR, MoveKind.ASSIGNMENT)), spec=wanted)
-    assert "line=12,col=3" in github.format_plans([plan(found)], [], ROOT)
+    assert "line=12,col=3" in ci.format_plans([plan(found)], [], ROOT)
 
 
 def test_a_refusal_says_what_it_holds_back() -> None:
@@ -193,7 +191,7 @@ def test_a_refusal_says_what_it_holds_back() -> None:
         (Reason.FROZEN, "", ""),
     ):
         found = plan(existing_topic_plan("a", findings=(issue._replace(reason=reason),)))
-        assert github.format_plans([found], [], ROOT) == (
+        assert ci.format_plans([found], [], ROOT) == (
             f"::error {place}title=a on prod-eu%3A refused ({reason})::no%0Afix: --adopt=TOPIC{end}\n"
         )
 
@@ -203,9 +201,9 @@ def test_config_as_a_whole_is_at_the_topic() -> None:
     source = PositionedSource("clusters.yaml", {("spec", "defaults", "config"): (14, 7)})
     on = ClusterSpec("prod-eu", default_config={"flush.ms": "1"}, source=source)
     noticed = replace(existing_topic_plan("a"), notices=(Issue(Reason.UNMANAGED, "x", ("config",)),))
-    text = github.format_plans([plan(replace(noticed, spec=spec("a", on)))], [], ROOT)
+    text = ci.format_plans([plan(replace(noticed, spec=spec("a", on)))], [], ROOT)
     assert text.startswith("::notice file=topics/a.yaml,line=1,col=1,title=")
-    without = github.format_plans([plan(replace(noticed, spec=None))], [], ROOT)
+    without = ci.format_plans([plan(replace(noticed, spec=None))], [], ROOT)
     assert without == "::notice title=a on prod-eu%3A Unmanaged::x\n"
 
 
@@ -214,10 +212,10 @@ def test_ten_names_are_listed(count: int, named: str) -> None:
     """Up to ten topics of one annotation are named; of more undeclared topics only the number."""
     names = tuple(f"t{number}" for number in range(count))
     found = replace(plan(), orphans=names, cluster="")
-    assert github.format_plans([found], [], ROOT) == (
+    assert ci.format_plans([found], [], ROOT) == (
         f"::notice title=Cluster::{count} owned topics not in the given paths{named}\n"
     )
-    shared = github.format_plans([plan(*(existing_topic_plan(name, findings=(CLOSED,)) for name in names))], [], ROOT)
+    shared = ci.format_plans([plan(*(existing_topic_plan(name, findings=(CLOSED,)) for name in names))], [], ROOT)
     assert shared.endswith("topics: t0, t1, t2, t3, t4, t5, t6, t7, t8, t9" + (", ...\n" if not named else "\n"))
 
 
@@ -227,5 +225,5 @@ CLOSED = Issue(Reason.FROZEN, "frozen")
 def test_text_is_escaped_for_the_runner() -> None:
     """Line ends and percent signs are escaped in messages, and in titles also what ends a field."""
     found = existing_topic_plan("a", findings=(Issue(Reason.NOT_ADOPTED, "50%\nnext\x1b"),))
-    text = github.format_plans([replace(plan(replace(found, topic="a:b,c%", spec=None)), cluster="")], [], ROOT)
+    text = ci.format_plans([replace(plan(replace(found, topic="a:b,c%", spec=None)), cluster="")], [], ROOT)
     assert text == "::error title=a%3Ab%2Cc%25%3A refused (NotAdopted)::50%25%0Anext\\x1b\n"

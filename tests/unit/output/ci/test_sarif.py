@@ -12,7 +12,7 @@ from hypothesis import given
 from support.checkout import ROOT
 from topiarist import __version__
 from topiarist.errors import Diagnostic, Location, Reason
-from topiarist.output.ci.sarif import to_sarif
+from topiarist.output.ci import to_sarif
 from unit.output.markdown.test_escape import outside
 
 SCHEMA = json.loads((ROOT / "tests" / "third-party" / "sarif-2.1.0.json").read_text())

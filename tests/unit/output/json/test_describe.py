@@ -16,16 +16,21 @@ from support.examples import examples
 from support.states import cluster, spec, topic
 from support.strategies import PlanInput, plan_inputs
 from topiarist.adapters.saved_plans.encode import dumps
-from topiarist.inspection.describe import Description, ResolvedTopic, describe, resolve_topic, similar_names
-from topiarist.inspection.partition_health import IssueType
-from topiarist.inspection.topic_phase import Phase
-from topiarist.inspection.value_sources import ActualSource, DesiredSource
+from topiarist.inspection.describe import (
+    ActualSource,
+    Description,
+    DesiredSource,
+    ResolvedTopic,
+    describe,
+    resolve_topic,
+    similar_names,
+)
+from topiarist.inspection.health import IssueType, Phase
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, PartitionState, ReadError, Reassignment, TopicInspection
-from topiarist.output.json.describe import encode_descriptions
-from topiarist.output.text.describe import format_descriptions
+from topiarist.output.describe import encode_descriptions, format_descriptions
 from topiarist.output.text.layout import TextLayout
 from topiarist.planning.planner import make_plan
 from topiarist.schema import load

@@ -7,11 +7,11 @@ from typing import Any
 from msgspec.structs import replace
 
 from support.states import cluster, spec
+from topiarist.inspection.health import IssueType
 from topiarist.inspection.list import TopicFlag, TopicList, TopicRow
-from topiarist.inspection.partition_health import IssueType
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.usage import GroupType, GroupUsage, Side, TopicSample, TopicUsage, UsageState
-from topiarist.output.json.list import encode_lists
+from topiarist.output.list import encode_lists
 
 EU = ClusterSpec(name="eu")
 ROW = TopicRow(

@@ -17,7 +17,7 @@ from topiarist.errors import Reason
 from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import ImpliedTopic, Plan, TopicPlan
-from topiarist.output.json import report
+from topiarist.output import report
 from topiarist.schema import load
 
 AT = "2000-01-31T12:00:00.000+00:00"

@@ -6,7 +6,7 @@ from support.builders import DocumentSource
 from topiarist.inspection.upgrade_check import AffectedTopic, UpgradeEffect, UpgradeFinding, UpgradeReport
 from topiarist.model.spec import ClusterSpec, ValueOrigin
 from topiarist.model.state import ReadError
-from topiarist.output.json.upgrade_check import encode_reports
+from topiarist.output.upgrade_check import encode_reports
 
 PLACE = ValueOrigin(DocumentSource("a.yaml", {}), ())
 TOPICS = (AffectedTopic("a", "5", PLACE, True), AffectedTopic("b", None))

@@ -9,7 +9,7 @@ from topiarist.errors import Reason
 from topiarist.model.moves import ReplicaMove
 from topiarist.model.outcome import Outcome, ReconcileReport, Result
 from topiarist.model.plan import ImpliedTopic, Issue, MoveReplicas, Plan, Risk, RiskAssessment, TopicPlan
-from topiarist.output.text.apply import format_report, format_report_summary
+from topiarist.output.report import format_report, format_report_summary
 from topiarist.output.text.layout import TextLayout
 
 PLAN = Plan("prod-eu", "id")

@@ -23,8 +23,8 @@ from topiarist.model.state import (
     TopicInspection,
     WriteBlock,
 )
-from topiarist.output.json import describe as describe_
-from topiarist.output.text.describe import format_descriptions
+from topiarist.output import describe as describe_
+from topiarist.output.describe import format_descriptions
 from topiarist.output.text.layout import TextLayout
 from topiarist.planning.planner import make_plan
 from topiarist.schema import load

@@ -9,14 +9,12 @@ from msgspec.structs import replace
 
 from support.states import cluster, spec, topic
 from topiarist.errors import Location, Reason
-from topiarist.inspection.describe import Description, ResolvedTopic, describe
-from topiarist.inspection.partition_health import IssueType, Partition, PartitionIssue
-from topiarist.inspection.topic_phase import IN_PROGRESS, Phase, TopicPhase
-from topiarist.inspection.value_sources import ActualSource, DesiredSource, ValueSource
+from topiarist.inspection.describe import ActualSource, Description, DesiredSource, ResolvedTopic, ValueSource, describe
+from topiarist.inspection.health import IN_PROGRESS, IssueType, Partition, PartitionIssue, Phase, TopicPhase
 from topiarist.model.plan import Issue, TopicPlan
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, PartitionState, ReadError
-from topiarist.output.text.describe import format_descriptions
+from topiarist.output.describe import format_descriptions
 from topiarist.output.text.layout import BOLD_RED, YELLOW, TextLayout
 
 EU = ClusterSpec(name="eu")

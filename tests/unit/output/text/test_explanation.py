@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from topiarist.inspection.explanation import Explanation
-from topiarist.output.text.explanation import format_explanation
+from topiarist.output.describe import format_explanation
 from topiarist.output.text.layout import TextLayout
 
 

@@ -9,7 +9,7 @@ from topiarist.desired.export import ExportResult
 from topiarist.errors import Reason
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, WriteBlock
-from topiarist.output.text.export import format_summary
+from topiarist.output.list import format_summary
 from topiarist.output.text.layout import TextLayout
 
 EU = ClusterSpec(name="eu", version=(3, 9))

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from support.states import cluster, spec
+from topiarist.inspection.health import IssueType
 from topiarist.inspection.list import TopicFlag, TopicList, TopicRow
-from topiarist.inspection.partition_health import IssueType
 from topiarist.model.spec import ClusterSpec
+from topiarist.output.list import format_lists
 from topiarist.output.text.layout import BOLD_RED, YELLOW, TextLayout
-from topiarist.output.text.list import format_lists
 
 EU = ClusterSpec(name="eu")
 WELL = TopicRow("well", None, 12, {3: 12}, "default", {}, (TopicFlag.HEALTHY,), {}, True)

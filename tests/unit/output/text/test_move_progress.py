@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from topiarist.model.moves import MoveProgress, ReplicaMove
-from topiarist.output.text.move_progress import format_elapsed, format_move_progress
+from topiarist.output.moves import format_elapsed, format_move_progress
 
 COPYING = (
     ReplicaMove("orders", 0, (1, 2), (4, 2)),

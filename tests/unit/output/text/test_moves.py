@@ -7,9 +7,8 @@ from msgspec.structs import replace
 
 from topiarist.inspection.moves import MoveStatus, MovingPartition, RecordedThrottle, Throttle
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
-from topiarist.output.json.moves import encode_statuses
+from topiarist.output.moves import encode_statuses, format_recorded_throttles, format_statuses
 from topiarist.output.text.layout import TextLayout
-from topiarist.output.text.moves import format_recorded_throttles, format_statuses
 from topiarist.schema.load import first_error
 
 RATE = "leader.replication.throttled.rate"

@@ -9,7 +9,7 @@ from topiarist.inspection.upgrade_check import AffectedTopic, UpgradeEffect, Upg
 from topiarist.model.spec import ClusterSpec, ValueOrigin
 from topiarist.model.state import ReadError
 from topiarist.output.text.layout import TextLayout
-from topiarist.output.text.upgrade_check import format_reports
+from topiarist.output.upgrade_check import format_reports
 
 STOPS, DROPPED, DEFAULT = UpgradeEffect
 PLACE = ValueOrigin(DocumentSource("a.yaml", {}), ())

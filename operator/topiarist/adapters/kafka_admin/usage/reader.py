@@ -28,7 +28,7 @@ from topiarist.adapters.kafka_admin.usage.sizes import Sizes, read_sizes
 from topiarist.model.access import KafkaAccess
 from topiarist.model.state import NO_LEADER
 from topiarist.model.usage import Evidence, TopicSample, UsageRead, add_known
-from topiarist.usage.samples import TopicGroup, add_groups
+from topiarist.usage.fold import TopicGroup, add_groups
 
 _OFFSETS_TOPIC = "__consumer_offsets"
 _RETENTION_CONFIG = "offsets.retention.minutes"

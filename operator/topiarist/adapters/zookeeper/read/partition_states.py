@@ -1,7 +1,7 @@
 """Read the partition states of topics, and their reassignments, for ``describe`` and ``list``.
 
 A znode that is malformed or cannot be read becomes an error with its path; it never ends the read.
-``inspection.topic_phase`` interprets the result.
+``inspection.health`` interprets the result.
 """
 
 from __future__ import annotations

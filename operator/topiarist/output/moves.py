@@ -1,17 +1,74 @@
-"""The status of moves as text: one block for each cluster, and the next step where there is one."""
+"""The status of moves: as a JSON document (``moves --format json``), and as text with the next step where there is one.
+
+``schemas/moves.json`` describes each field. Times in the document are those of the cluster's own clock.
+``cli.apply.move_progress`` prints the progress of a run's moves as lines; it has the clock and decides when.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 from topiarist.inspection.moves import MoveStatus, MovingPartition, RecordedThrottle
-from topiarist.model.moves import BatchRecord
+from topiarist.model.moves import BatchRecord, MoveProgress, ReplicaMove
 from topiarist.output.text.layout import BOLD, BOLD_RED, YELLOW, TextLayout, join_sections, sanitize
-from topiarist.output.text.move_progress import format_elapsed
 from topiarist.text import format_count, shorten_list
 
+FORMAT_VERSION = 1
+
+
+def encode_statuses(statuses: Iterable[MoveStatus]) -> dict[str, Any]:
+    """Return the document ``{formatVersion, clusters}``, as plain values."""
+    return {"formatVersion": FORMAT_VERSION, "clusters": [_encode_status(status) for status in statuses]}
+
+
+def _encode_status(status: MoveStatus) -> dict[str, Any]:
+    batch = status.batch
+    return {
+        "name": status.cluster,
+        "clusterId": status.cluster_id,
+        "warnings": list(status.warnings),
+        "batch": None
+        if batch is None
+        else {
+            "owner": batch.owner,
+            "batch": batch.batch,
+            "batches": batch.batches,
+            "partitions": len(batch.moves),
+            "sentAt": _encode_time(status.batch_at_ms),
+        },
+        "requestChangedAt": _encode_time(status.changed_at_ms),
+        "partitions": [
+            *(_encode_partition(each, is_own=True) for each in status.own),
+            *(_encode_partition(each, is_own=False) for each in status.foreign),
+        ],
+        "blocker": status.blocker,
+        "stuck": list(status.stuck),
+        "throttles": [each._asdict() for each in status.throttles],
+        "unexplainedThrottles": [each._asdict() for each in status.unexplained],
+    }
+
+
+def _encode_partition(partition: MovingPartition, *, is_own: bool) -> dict[str, Any]:
+    return {
+        "topic": partition.topic,
+        "partition": partition.partition,
+        "target": list(partition.target),
+        "adding": None if partition.adding is None else list(partition.adding),
+        "lagging": None if partition.lagging is None else list(partition.lagging),
+        "own": is_own,
+        "requested": partition.is_requested,
+    }
+
+
+def _encode_time(ms: int | None) -> str | None:
+    return None if ms is None else datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds")
+
+
 _MAX_SHOWN = 20
+_MAX_SHOWN_PAIRS = 4
 
 
 def format_statuses(statuses: Sequence[MoveStatus], now_ms: int, layout: TextLayout) -> str:
@@ -128,3 +185,44 @@ def _format_time(ms: int, now_ms: int) -> str:
 
 def _name(throttle: RecordedThrottle) -> str:
     return f"{throttle.entity} {throttle.config}"
+
+
+def format_move_progress(progress: MoveProgress, elapsed_s: float, left_s: float | None) -> str:
+    """Return the progress of moves as one line, with the time since the first batch and an estimate of the rest.
+
+    ``left_s`` is None if there is no estimate. The brokers that copy are not listed if something else is waited for.
+    """
+    where = f"batch {progress.batch} of {progress.batches}" if progress.batch else "moves"
+    parts = [f"{progress.done:,} of {format_count(progress.total, 'partition')}" if progress.total else ""]
+    parts.append(_format_copying(progress.copying, with_brokers=not progress.waiting_for))
+    parts.append(format_elapsed(elapsed_s))
+    parts.append("" if left_s is None else f"about {format_elapsed(left_s)} left")
+    text = f"{where}: {', '.join(filter(None, parts))}"
+    return sanitize(f"{text}; waiting: {progress.waiting_for}" if progress.waiting_for else text)
+
+
+def format_elapsed(seconds: float) -> str:
+    """Return a duration as its two largest units: ``45s``, ``3m 20s``, ``2h 5m``, ``3d 4h``."""
+    left = int(seconds)
+    parts: list[tuple[int, str]] = []
+    for unit, name in ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s")):
+        amount, left = divmod(left, unit)
+        if amount or parts or unit == 1:
+            parts.append((amount, name))
+    return " ".join(f"{amount}{name}" for index, (amount, name) in enumerate(parts[:2]) if amount or not index)
+
+
+def _format_copying(moves: Sequence[ReplicaMove], *, with_brokers: bool) -> str:
+    """Return ``3 copying (4 <- 1: 2, 6 <- 2: 1)``: broker 4 copies two partitions that broker 1 leads by preference."""
+    copying = [move for move in moves if move.added]
+    if not copying:
+        return f"{len(moves):,} in progress" if moves else ""
+    pairs = Counter((added, move.before[0]) for move in copying for added in move.added)
+    text = f"{len(copying):,} copying"
+    if not with_brokers:
+        return text
+    shown = sorted(pairs.items(), key=lambda pair: (-pair[1], pair[0]))[:_MAX_SHOWN_PAIRS]
+    listed = [f"{added} <- {leader}: {count}" for (added, leader), count in shown]
+    if len(pairs) > len(shown):
+        listed.append(f"{len(pairs) - len(shown)} more")
+    return f"{text} ({', '.join(listed)})"

@@ -1,18 +1,93 @@
-"""Lists of topics as text: a table for each cluster, a line for each topic, and a line of totals.
+"""Lists of topics: as a JSON document (``list --format json``), and as a table for each cluster with a line of totals.
 
-``list`` prints them. On a terminal a table fits the width: columns on the right are left out, and long cells are
-shortened. Elsewhere, and in a verbose layout, each cell is complete, for programs that read it.
+``schemas/list.json`` describes each field. On a terminal a table fits the width: columns on the right are left out, and
+long cells are shortened. Elsewhere, and in a verbose layout, each cell is complete, for programs that read it.
+
+``export`` prints the topics and config values that it has left out, each with the reason, by ``format_summary``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
+from topiarist.adapters.snapshots.times import format_seconds
+from topiarist.desired.export import ExportResult
+from topiarist.inspection.health import IssueType
 from topiarist.inspection.list import TopicFlag, TopicList, TopicRow
-from topiarist.inspection.partition_health import IssueType
-from topiarist.model.spec import find_origin
+from topiarist.kafka.types import format_version
+from topiarist.model.spec import ClusterSpec, find_origin
+from topiarist.model.state import ClusterState
+from topiarist.model.usage import TopicUsage
 from topiarist.output.text.layout import BOLD, BOLD_RED, DIM, YELLOW, TextLayout, join_sections, sanitize, shorten
+from topiarist.output.view import encode_location
 from topiarist.text import format_count
+
+FORMAT_VERSION = 1
+
+
+def encode_lists(listings: Iterable[TopicList]) -> dict[str, Any]:
+    """Return the document with the selected topics of each cluster; plain JSON values only."""
+    return {"formatVersion": FORMAT_VERSION, "clusters": [_encode_cluster(each) for each in listings]}
+
+
+def _encode_cluster(listing: TopicList) -> dict[str, Any]:
+    return {
+        "name": listing.cluster.name,
+        "clusterId": listing.state.cluster_id,
+        "chroot": listing.state.chroot,
+        "present": listing.topic_count,
+        "topics": [_encode_topic(row) for row in listing.rows],
+        "warnings": list(listing.state.warnings),
+    }
+
+
+def _encode_topic(row: TopicRow) -> dict[str, Any]:
+    factors = [width for width in row.partitions_by_replicas if width]
+    return {
+        "topic": row.topic,
+        "partitions": row.partitions,
+        "replicationFactor": factors[0] if len(row.partitions_by_replicas) == 1 and factors else None,
+        "replicaCounts": {str(width): number for width, number in sorted(row.partitions_by_replicas.items())},
+        "owner": row.owner or None,
+        "document": _encode_manifest(row),
+        "config": dict(row.config),
+        "states": sorted(row.states),
+        "statesKnown": row.states_known,
+        "offline": row.issues.get(IssueType.OFFLINE, 0) if row.states_known else None,
+        "underReplicated": row.issues.get(IssueType.UNDER_REPLICATED, 0) if row.states_known else None,
+        **({"usage": _encode_usage(row.usage)} if row.usage else {}),
+    }
+
+
+def _encode_usage(usage: TopicUsage) -> dict[str, Any]:
+    return {
+        **{
+            name: {
+                "state": side.state.value,
+                "lastSeen": format_seconds(side.before),
+                "observedSince": format_seconds(side.observed_since),
+            }
+            for name, side in (("written", usage.written), ("read", usage.read))
+        },
+        "groups": usage.sample.committing_groups,
+        "members": usage.sample.member_count,
+        "bytes": usage.sample.size,
+        "bytesPerDay": usage.bytes_per_day,
+    }
+
+
+def _encode_manifest(row: TopicRow) -> dict[str, Any] | None:
+    if row.spec is None:
+        return None
+    manifest = row.spec.manifest
+    return {
+        "name": manifest.name,
+        "namespace": manifest.namespace,
+        "labels": dict(sorted(row.spec.labels.items())),
+        "location": encode_location(find_origin(row.spec).locate()),
+    }
+
 
 _COLUMN_HEADINGS = ("topic", "partitions", "replicas", "owner", "state", "manifest", "config")
 _HEALTH_HEADINGS = _COLUMN_HEADINGS[:5]
@@ -148,3 +223,38 @@ def _format_totals(listing: TopicList) -> str:
         else f"{present_count:,} of {format_count(listing.topic_count, 'topic')}"
     )
     return ", ".join([topic_text, *(f"{number:,} {words}" for words, number in counts.items() if number)]) + "."
+
+
+_MAX_SHOWN_REASONS = 20
+
+
+def format_summary(
+    result: ExportResult,
+    state: ClusterState,
+    cluster: ClusterSpec,
+    *,
+    folder: str,
+    layout: TextLayout,
+    cluster_file: str = "",
+) -> str:
+    """Return the summary for the user who will maintain ``folder``.
+
+    ``cluster_file`` is the path of the Cluster document, if it is not in ``folder``. Names and reasons are shortened
+    unless the layout is verbose.
+    """
+    remarks = [
+        *layout.format_message_groups("left out", result.omitted, _MAX_SHOWN_REASONS),
+        *layout.format_message_groups("unmanaged", result.unmanaged, _MAX_SHOWN_REASONS),
+        *layout.format_message_groups("mixed", result.mixed_replication, _MAX_SHOWN_REASONS),
+    ]
+    warnings = list(state.warnings)
+    if state.write_block.reason:
+        warnings.insert(0, f"{state.write_block.message}; nothing is written to it")
+    if cluster.source is None and cluster.version is None and state.bypasses_brokers:
+        why = f"the metadata shows only that the release is {format_version(state.min_version)} or later"
+        warnings.append(f"set kafkaVersion in {cluster_file or f'{folder}/cluster.yaml'}: {why}")
+    remarks += layout.format_warnings(warnings)
+    total = f"Exported: {format_count(result.topic_count, 'topic')} of cluster {cluster.name} to {sanitize(folder)}"
+    if result.omitted:
+        total += f", {len(result.omitted):,} left out"
+    return join_sections([remarks, [layout.colorize(f"{total}.", BOLD)]])
