@@ -295,7 +295,7 @@ def list_broker_loads(plan: Plan) -> list[BrokerLoad]:
             copied[broker],
             deleted[broker],
         )
-        for broker in sorted({*after, *racks})
+        for broker in after
     ]
 
 

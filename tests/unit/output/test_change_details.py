@@ -10,8 +10,6 @@ from topiarist.model.plan import (
     AddPartitions,
     Change,
     ConfigItem,
-    CreateTopic,
-    DeleteTopic,
     ElectLeaders,
     MoveReplicas,
     Risk,
@@ -37,25 +35,6 @@ GROWTH = AddPartitions(3, (1, 2), ((1, 2),) * 3, RiskAssessment(Risk.DISRUPTIVE,
 def config(*items: tuple[str, str | None, str | None]) -> UpdateConfig:
     """Return a change of config keys."""
     return UpdateConfig(tuple(ConfigItem(*item, SAFE_ASSESSMENT) for item in items))
-
-
-def test_every_change_has_its_fields() -> None:
-    """Every change has its fields with the values before and after; a change of the record alone has none."""
-    changes: list[Change] = [
-        CreateTopic(((1, 2), (2, 1)), {"a": "b"}),
-        GROWTH,
-        config(("flush.ms", "7", "8"), ("segment.ms", None, "9"), ("retention.ms", "5", None)),
-        DeleteTopic(3, 2, LOSS),
-        TakeOwnership(),
-    ]
-    assert [*list_field_changes(changes)] == [
-        FieldChange("partitions", "0", "2"),
-        FieldChange("partitions", "3", "6"),
-        FieldChange("config.flush.ms", "7", "8"),
-        FieldChange("config.segment.ms", "not set", "9"),
-        FieldChange("config.retention.ms", "5", "not set"),
-        FieldChange("partitions", "3", "0"),
-    ]
 
 
 def test_in_words() -> None:

@@ -1,4 +1,4 @@
-"""Texts of moves: what moves and why, new leaders, batches and pace, and the brokers' part in it."""
+"""The view of moves: what moves and why, new leaders, batches and pace; and places relative to the repository."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_plans
-from topiarist.output.view import ChangeView, describe_pace, summarize_moves, view_changes
+from topiarist.output.view import ChangeView, describe_pace, relative_path, summarize_moves, view_changes
 
 KINDS = MoveSettings(allow=frozenset(MoveKind) - {MoveKind.SPREAD}, throttle=50 << 20)
 SOURCE = DocumentSource("prod.yaml", {"kind": "Cluster", "spec": {"drainBrokers": [4]}})
@@ -203,3 +203,19 @@ def test_the_logs_of_an_offline_broker_are_a_warning(brokers: tuple[Broker, ...]
     assert any("stay on its disk" in text for text in plan(seen, wanted).warnings) is warned
     done = state(topic(replicas=replica_lists("31", "23", "12")), brokers=brokers)
     assert not any("stay on its disk" in text for text in plan(done, wanted).warnings)
+
+
+@pytest.mark.parametrize(
+    ("file", "wanted"),
+    [
+        ("topics/a.yaml", "topics/a.yaml"),
+        ("./topics/../a.yaml", "a.yaml"),
+        ("/repo/topics/a.yaml", "topics/a.yaml"),
+        ("../other/a.yaml", "../other/a.yaml"),
+        ("/repository/a.yaml", "/repository/a.yaml"),
+        ("<stdin>", "<stdin>"),
+    ],
+)
+def test_files_are_named_as_git_names_them(file: str, wanted: str) -> None:
+    """Files below the working folder have the path that git has."""
+    assert relative_path(file, "/repo") == wanted

@@ -1,20 +1,114 @@
-"""The table of ``topiarist list``: each column, each state with its style, and the line of totals."""
+"""Lists of topics: the document, the table that fits a terminal, and the summary of an export."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from support.states import cluster, spec
+from support.states import PositionedSource, cluster, spec
+from topiarist.desired.export import ExportResult
+from topiarist.errors import Reason
 from topiarist.inspection.health import IssueType
 from topiarist.inspection.list import TopicFlag, TopicList, TopicRow
 from topiarist.model.spec import ClusterSpec
-from topiarist.output.list import format_lists
+from topiarist.model.state import ClusterState, WriteBlock
+from topiarist.model.usage import GroupType, GroupUsage, Side, TopicSample, TopicUsage, UsageState
+from topiarist.output.list import encode_lists, format_lists, format_summary
 from topiarist.output.text.layout import BOLD_RED, YELLOW, TextLayout
 
 EU = ClusterSpec(name="eu")
+ROW = TopicRow(
+    "orders",
+    replace(spec("orders", EU), profile_labels={"tier": "gold"}),
+    12,
+    {3: 12},
+    "default",
+    {"retention.ms": "5"},
+    (TopicFlag.UNEQUAL_REPLICAS, TopicFlag.DORMANT),
+    {IssueType.OFFLINE: 1, IssueType.UNDER_REPLICATED: 4},
+    True,
+)
+ENCODED: dict[str, Any] = {
+    "topic": "orders",
+    "partitions": 12,
+    "replicationFactor": 3,
+    "replicaCounts": {"3": 12},
+    "owner": "default",
+    "document": {
+        "name": "orders",
+        "namespace": "",
+        "labels": {"tier": "gold"},
+        "location": {"file": "topics/orders.yaml", "line": 1, "column": 1},
+    },
+    "config": {"retention.ms": "5"},
+    "states": ["Dormant", "Offline", "UnderReplicated", "UnequalReplicas"],
+    "statesKnown": True,
+    "offline": 1,
+    "underReplicated": 4,
+}
+USAGE = TopicUsage(
+    TopicSample(sizes=(40, 2), groups=(GroupUsage("a", GroupType.CLASSIC, members=2),), more_groups=3),
+    Side(UsageState.USED, 1, 60, 120),
+    Side(UsageState.NOT_SEEN),
+    bytes_per_day=7,
+)
+
+
+def _encode(row: TopicRow) -> dict[str, Any]:
+    (only,) = encode_lists([TopicList(EU, cluster(), (row,), 1, True)])["clusters"][0]["topics"]
+    return dict(only)
+
+
+def test_each_field_of_a_row_is_encoded() -> None:
+    """All that a row knows is in the document, with labels of profiles too."""
+    assert _encode(ROW) == ENCODED
+
+
+def test_what_is_not_known_is_null() -> None:
+    """Mixed or no replicas have no factor, unknown states no numbers, and no owner and manifest are null."""
+    bare = replace(ROW, spec=None, owner="", partitions_by_replicas={3: 10, 2: 2}, states_known=False)
+    unknown = {"replicationFactor": None, "replicaCounts": {"2": 2, "3": 10}, "owner": None, "document": None}
+    assert _encode(bare) == ENCODED | unknown | {"statesKnown": False, "offline": None, "underReplicated": None}
+    for counts in ({}, {0: 12}):
+        assert _encode(replace(ROW, partitions_by_replicas=counts))["replicationFactor"] is None
+    well = _encode(replace(ROW, issues={}))
+    assert (well["offline"], well["underReplicated"]) == (0, 0)
+
+
+def test_usage_is_there_if_it_was_read() -> None:
+    """Times are in UTC, and null where no use was seen."""
+    assert _encode(replace(ROW, usage=USAGE))["usage"] == {
+        "written": {"state": "Used", "lastSeen": "1970-01-01T00:01:00Z", "observedSince": "1970-01-01T00:02:00Z"},
+        "read": {"state": "NotSeen", "lastSeen": None, "observedSince": None},
+        "groups": 4,
+        "members": 2,
+        "bytes": 42,
+        "bytesPerDay": 7,
+    }
+
+
+def test_each_cluster_has_its_own_list() -> None:
+    """A cluster has its names, the number of its topics and its warnings, also without a selected topic."""
+    seen = cluster(cluster_id="7sYk", chroot="/kafka", warnings=("a broker is offline",))
+    assert encode_lists([TopicList(EU, seen, (), 9, True)]) == {
+        "formatVersion": 1,
+        "clusters": [
+            {
+                "name": "eu",
+                "clusterId": "7sYk",
+                "chroot": "/kafka",
+                "present": 9,
+                "topics": [],
+                "warnings": ["a broker is offline"],
+            }
+        ],
+    }
+
+
 WELL = TopicRow("well", None, 12, {3: 12}, "default", {}, (TopicFlag.HEALTHY,), {}, True)
 ROWS = (
     replace(WELL, spec=spec("well", EU), config={"a": "b", "c": "d"}),
@@ -166,3 +260,45 @@ def test_what_is_wrong_has_a_color(row: TopicRow, style: str) -> None:
     """Red is for topics that cannot be used, yellow for what needs a look, and no color for the others."""
     line = format_lists([_listed(row)], TextLayout(use_color=True)).splitlines()[3]
     assert line.startswith(f"\x1b[{style}m" if style else "  ")
+
+
+EXPORTED = ClusterSpec(name="eu", version=(3, 9))
+RESULT = ExportResult({}, 2)
+
+
+def _summary(result: ExportResult = RESULT, state: ClusterState | None = None, on: ClusterSpec = EXPORTED) -> str:
+    return format_summary(result, state or cluster(), on, folder="topics", layout=TextLayout())
+
+
+def test_what_is_left_out_has_its_reason() -> None:
+    """Topics without a document, configs that are missing in one, and mixed replication have a line each."""
+    found = replace(
+        RESULT,
+        omitted=(("gone", "is marked for deletion"),),
+        unmanaged=(("a", "flush.ms is no number"), ("b", "flush.ms is no number")),
+        mixed_replication=(("c", "1 of 2 partitions has 3 replicas"),),
+    )
+    assert _summary(found) == (
+        "  left out         gone: is marked for deletion\n"
+        "  unmanaged        2 topics: flush.ms is no number\n"
+        "                   a, b\n"
+        "  mixed            c: 1 of 2 partitions has 3 replicas\n"
+        "\n"
+        "Exported: 2 topics of cluster eu to topics, 1 left out."
+    )
+    assert _summary() == "Exported: 2 topics of cluster eu to topics."
+
+
+def test_warnings_say_what_is_left_to_do() -> None:
+    """A write block comes first; the version of a cluster is asked for if only its metadata shows it."""
+    blocked = cluster(write_block=WriteBlock(Reason.FROZEN, "frozen by ada"), warnings=("a broker is offline",))
+    assert _summary(state=blocked).splitlines()[:2] == [
+        "  warning          frozen by ada; nothing is written to it",
+        "  warning          a broker is offline",
+    ]
+    unknown, state = replace(EXPORTED, version=None), cluster(min_version=(2, 8))
+    assert "  warning          set kafkaVersion in topics/cluster.yaml: the metadata shows" in _summary(
+        state=state, on=unknown
+    )
+    assert "kafkaVersion" not in _summary(state=state)
+    assert "kafkaVersion" not in _summary(state=state, on=replace(unknown, source=PositionedSource("eu.yaml")))
