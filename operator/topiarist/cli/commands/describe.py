@@ -6,13 +6,12 @@ the result in the chosen format. Sends no write.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import click
 
-from topiarist.cli import load, options, terminal
+from topiarist.cli import formats, load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.name_completion import complete_topic
 from topiarist.cli.settings import Settings
@@ -73,7 +72,7 @@ Exit codes: 0 described; 1 error, or a topic is on no cluster and in no manifest
 @options.connection
 @options.snapshot
 @options.planning
-@options.format_option(["text", "json"])
+@options.format_option(formats.DESCRIPTION_FORMATS)
 def command(topic: str, form: str, **values: Any) -> None:
     """Show topics in detail: values with their sources, partitions with leader and ISR, ownership record, pending work
     of the controller, and the changes that a plan would make.
@@ -117,20 +116,9 @@ def command(topic: str, form: str, **values: Any) -> None:
     if known_queries or form != "text":
         # Text output omits an unknown topic, because stderr has named it; a program gets every requested topic.
         shown = [each for asked, each in descriptions if not known_queries.isdisjoint(asked) or form != "text"]
-        terminal.print_result(_format(form, topic, shown, settings))
+        terminal.print_result(formats.DESCRIPTION_FORMATS[form](topic, shown, settings))
     done = known_queries.issuperset(words) and sessions.error_code is Exit.DONE
     raise click.exceptions.Exit(int(Exit.DONE if done else Exit.ERROR))
-
-
-def _format(form: str, topic: str, descriptions: Sequence[Description], settings: Settings) -> str:
-    if form == "json":
-        from topiarist.adapters.saved_plans.encode import dumps
-        from topiarist.output.describe import encode_descriptions
-
-        return dumps(encode_descriptions(topic, descriptions))
-    from topiarist.output.describe import format_descriptions
-
-    return format_descriptions(descriptions, terminal.make_layout(sys.stdout, settings))
 
 
 def _select_clusters(query: str, desired: Desired) -> frozenset[str]:

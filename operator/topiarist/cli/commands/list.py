@@ -6,15 +6,13 @@ Sends no write. Prints the rows of ``build_rows`` in the chosen format.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from typing import Any
 
 import click
 
-from topiarist.cli import load, options, terminal
+from topiarist.cli import formats, load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
-from topiarist.cli.settings import Settings
 from topiarist.errors import Reason, TopiaristError
 from topiarist.inspection.list import (
     STATE_NAMES,
@@ -97,7 +95,7 @@ Exit codes: 0 listed, also if no topic matches; 1 error, or a cluster could not 
     metavar="DAYS",
     help="List topics without a seen use for this time, such as 35d. Needs --snapshot with usage.",
 )
-@options.format_option(["text", "json"])
+@options.format_option(formats.LIST_FORMATS)
 def command(
     patterns: tuple[str, ...],
     owners: tuple[str, ...],
@@ -131,7 +129,7 @@ def command(
     with ClusterSessions(clusters, settings, keep_open=False) as fleet:
         found = fleet.map_clusters(look)
     if found or form != "text":
-        terminal.print_result(_format(form, list(found.values()), settings))
+        terminal.print_result(formats.LIST_FORMATS[form](list(found.values()), settings))
     raise click.exceptions.Exit(int(fleet.error_code))
 
 
@@ -148,17 +146,6 @@ def _list_topics(
     found = build_rows(state, spec, specs, inspections, names, topic_filter.dormant_for)
     rows = tuple(filter(topic_filter.matches, found))
     return TopicList(spec, state, rows, len(state.topics) + len(state.topic_errors), specs is not None)
-
-
-def _format(form: str, listings: Sequence[TopicList], settings: Settings) -> str:
-    if form == "json":
-        from topiarist.adapters.saved_plans.encode import dumps
-        from topiarist.output.list import encode_lists
-
-        return dumps(encode_lists(listings))
-    from topiarist.output.list import format_lists
-
-    return format_lists(listings, terminal.make_layout(sys.stdout, settings))
 
 
 def _parse_labels(values: tuple[str, ...]) -> dict[str, str]:

@@ -6,21 +6,20 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Mapping
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from topiarist.cli import load, options, terminal
+from topiarist.cli import formats, load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
 from topiarist.errors import Exit, TopiaristError
 from topiarist.inspection.moves import MoveStatus, inspect_moves, inspected_topics
 from topiarist.model.moves import BatchRecord, ClearedMoves
 from topiarist.model.outcome import worst_exit_code
-from topiarist.output.moves import format_recorded_throttles, format_statuses
+from topiarist.output.moves import format_recorded_throttles
 from topiarist.ports import OpenCluster
 from topiarist.reconcile import read_cluster
 from topiarist.text import format_count, printable
@@ -50,7 +49,7 @@ that the controller never ends; 2 usage error.
 @options.clusters
 @options.connection
 @options.verbosity
-@options.format_option(["text", "json"])
+@options.format_option(formats.MOVES_FORMATS)
 def command(form: str, **values: Any) -> None:
     """Show the moves of replicas: the last batch, the partitions that are left, what they wait for, and throttles.
 
@@ -68,18 +67,9 @@ def command(form: str, **values: Any) -> None:
     with ClusterSessions(specs, settings, keep_open=False) as fleet:
         statuses = list(fleet.map_sessions(look).values())
     if statuses:
-        terminal.print_result(_format(form, statuses, settings))
+        terminal.print_result(formats.MOVES_FORMATS[form](statuses, settings))
     stuck = [Exit.ERROR for status in statuses if status.stuck]
     raise click.exceptions.Exit(int(worst_exit_code([fleet.error_code, *stuck])))
-
-
-def _format(form: str, statuses: list[MoveStatus], settings: Settings) -> str:
-    if form == "json":
-        from topiarist.adapters.saved_plans.encode import dumps
-        from topiarist.output.moves import encode_statuses
-
-        return dumps(encode_statuses(statuses))
-    return format_statuses(statuses, time.time_ns() // 1_000_000, terminal.make_layout(sys.stdout, settings))
 
 
 @click.command(

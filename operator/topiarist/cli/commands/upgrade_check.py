@@ -5,14 +5,12 @@ Reads each cluster once, or a snapshot, or manifests alone, and sends no write.
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from typing import Any
 
 import click
 from msgspec.structs import replace
 
-from topiarist.cli import load, options, terminal
+from topiarist.cli import formats, load, options, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.cli.settings import Settings
 from topiarist.errors import Exit
@@ -54,7 +52,7 @@ Exit codes: 0 checked; 1 error, or a cluster or a topic could not be read; 2 usa
 @options.option(
     "--exit-code", "use_exit_code", is_flag=True, help="Exit with 3 for findings, and 4 if brokers would not start."
 )
-@options.format_option(["text", "json"])
+@options.format_option(formats.UPGRADE_FORMATS)
 def command(target: KafkaVersion, offline: bool, use_exit_code: bool, form: str, **values: Any) -> None:
     """Find topic configs that a newer Kafka version refuses, drops or gives another default.
 
@@ -66,7 +64,7 @@ def command(target: KafkaVersion, offline: bool, use_exit_code: bool, form: str,
         raise click.UsageError("--offline checks manifests alone: give their files or folders, and no --snapshot")
     reports, code = _check_offline(settings, target) if offline else _check_clusters(settings, target)
     if reports or form != "text":
-        terminal.print_result(_format(form, reports, target, settings))
+        terminal.print_result(formats.UPGRADE_FORMATS[form](reports, target, settings))
     if code is Exit.DONE and any(report.unreadable for report in reports):
         code = Exit.ERROR
     if code is Exit.DONE and use_exit_code and any(report.findings for report in reports):
@@ -93,15 +91,3 @@ def _check_clusters(settings: Settings, target: KafkaVersion) -> tuple[list[Upgr
     with ClusterSessions(clusters, settings, keep_open=False) as fleet:
         reports = fleet.map_clusters(check)
     return list(reports.values()), fleet.error_code
-
-
-def _format(form: str, reports: Sequence[UpgradeReport], target: KafkaVersion, settings: Settings) -> str:
-    if form == "json":
-        from topiarist.adapters.saved_plans.encode import dumps
-        from topiarist.output.upgrade_check import encode_reports
-
-        return dumps(encode_reports(reports, target))
-    from topiarist.output.upgrade_check import format_reports
-
-    layout = terminal.make_layout(sys.stdout, settings)
-    return format_reports(reports, layout, show_all=settings.verbosity > 0)
