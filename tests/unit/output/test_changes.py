@@ -57,7 +57,7 @@ class Shown(NamedTuple):
     """A change and what outputs show of it, for a topic with three partitions and a place for each of its fields.
 
     ``action`` has the sign before it, ``text`` are the fields below the heading. ``before``, ``after``, ``line``,
-    ``lists`` and ``config`` are those of the page, whose kinds are ``kind``. ``fields`` are those of a status.
+    ``lists``, ``config`` and ``kind`` are those of the page. ``fields`` are those of a status.
     ``subjects`` are those of its risks.
     """
 
