@@ -270,8 +270,7 @@ def _format_topic(description: Description, layout: TextLayout) -> Iterator[str]
     yield from layout.format_text_field("replicas", _describe_placement(description))
     for note in _list_notes(description):
         yield from layout.format_text_field("note", note)
-    whole = layout.verbose or len(description.read_errors) <= _MAX_SHOWN_READ_ERRORS
-    shown = description.read_errors if whole else description.read_errors[: _MAX_SHOWN_READ_ERRORS - 1]
+    shown = layout.limit(description.read_errors, _MAX_SHOWN_READ_ERRORS)
     for error in shown:
         yield from layout.format_text_field("read error", f"{error.path}: {error.message}")
     if left := len(description.read_errors) - len(shown):
@@ -395,9 +394,7 @@ def _format_partitions(layout: TextLayout, description: Description) -> Iterator
     yield from layout.format_text_section("partitions", _describe_counts(description))
     with_issues = [partition for partition in description.partitions if partition.issues]
     whole = layout.verbose or len(description.partitions) <= _MAX_SHOWN_PARTITIONS
-    shown = description.partitions if whole else with_issues
-    if not whole and len(shown) > _MAX_SHOWN_PARTITIONS:
-        shown = shown[: _MAX_SHOWN_PARTITIONS - 1]
+    shown = description.partitions if whole else layout.limit(with_issues, _MAX_SHOWN_PARTITIONS)
     if shown:
         yield from _format_partition_table(layout, shown, description.states_known)
     if len(shown) == len(description.partitions):

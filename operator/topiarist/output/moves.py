@@ -114,7 +114,7 @@ def _format_batch(status: MoveStatus, now_ms: int, layout: TextLayout) -> Iterat
 
 
 def _format_partitions(label: str, partitions: Sequence[MovingPartition], layout: TextLayout) -> Iterator[str]:
-    shown = partitions if layout.verbose or len(partitions) <= _MAX_SHOWN else partitions[: _MAX_SHOWN - 1]
+    shown = layout.limit(partitions, _MAX_SHOWN)
     lines = [line for each in shown for line in layout.wrap(_format_partition(each))]
     if len(shown) < len(partitions):
         lines.append(f"{len(partitions) - len(shown):,} more (-v shows them)")

@@ -8,11 +8,14 @@ are added last, around text that is already laid out, so that they never change 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
 from topiarist.errors import Diagnostic
 from topiarist.text import format_count, humanize_bytes, humanize_duration
+
+Item = TypeVar("Item")
 
 GREEN, YELLOW, BOLD_RED, DIM, BOLD = "32", "33", "1;31", "2", "1"
 """Styles: the ANSI codes for green, yellow, bold red, dim and bold text."""
@@ -60,6 +63,13 @@ class TextLayout(Struct, frozen=True):
     def table_width(self) -> int:
         """Return the columns for a table with a cell of running text: all columns of a terminal."""
         return self.width + (self.spare_width or 0)
+
+    def limit(self, items: Sequence[Item], maximum: int) -> Sequence[Item]:
+        """Return the items to show: all if there are at most ``maximum``, else one fewer.
+
+        A line that counts the others takes the place of the last one. A verbose layout shows all.
+        """
+        return items if self.verbose or len(items) <= maximum else items[: maximum - 1]
 
     def colorize(self, text: str, style: str) -> str:
         """Return ``text`` in a style; unchanged if colours are off."""
@@ -146,7 +156,7 @@ class TextLayout(Struct, frozen=True):
 
         At most the first dozen are listed and the rest counted; a verbose layout lists all.
         """
-        shown = names if self.verbose or len(names) <= _MAX_SHOWN_NAMES else names[: _MAX_SHOWN_NAMES - 1]
+        shown = self.limit(names, _MAX_SHOWN_NAMES)
         pieces = [f"{sanitize(name)}," for name in shown]
         if len(shown) < len(names):
             pieces.append(f"... {len(names) - len(shown):,} more")
@@ -166,7 +176,7 @@ class TextLayout(Struct, frozen=True):
         for topic, message in messages:
             topics.setdefault(message, []).append(topic)
         groups = sorted((-len(names), names, message) for message, names in topics.items())
-        shown = groups if self.verbose or len(groups) <= max_shown else groups[: max_shown - 1]
+        shown = self.limit(groups, max_shown)
         for _, names, message in shown:
             if len(names) == 1:
                 lines = self.wrap(f"{names[0]}: {message}")

@@ -225,12 +225,11 @@ def format_partitions(layout: TextLayout, table: PartitionTable) -> list[str]:
     counted.
     """
     count = len(table.partitions)
-    whole = layout.verbose or count <= _MAX_SHOWN_LISTS
-    rows = [*table.list_rows(None if whole else _MAX_SHOWN_LISTS - 1)]
+    rows = [*table.list_rows(len(layout.limit(table.partitions, _MAX_SHOWN_LISTS)))]
     digits = len(str(max(row.partition for row in rows)))
     start, middle = "+ " if table.extends else "", ":" if table.has_leaders else ""
     cells = [f"{start}{row.partition:>{digits}}{middle} {_format_row(table, row)}" for row in rows]
-    if not whole:
+    if len(rows) < count:
         cells.append(f"... {count - len(rows):,} more")
     return format_grid(cells, layout.text_width)
 
