@@ -16,16 +16,7 @@ from typing import Any, NamedTuple
 
 from topiarist.errors import Location, Reason
 from topiarist.model.plan import ImpliedTopic, Plan, TopicPlan
-from topiarist.output.groups import (
-    count_plan,
-    count_plans,
-    describe_brokers,
-    describe_limits,
-    format_consent,
-    list_broker_loads,
-    list_data_loss_topics,
-    list_exceeded_limits,
-)
+from topiarist.output import groups
 from topiarist.output.html import page
 from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout, humanize_config_value
 from topiarist.output.text.plan import format_summary_line
@@ -143,7 +134,7 @@ def _encode_rows(rows: Sequence[PlanRow]) -> Iterator[Sequence[Any]]:
 def build_document(plans: Sequence[Plan], failed_clusters: Sequence[str], rows: Sequence[PlanRow]) -> dict[str, Any]:
     """Return the data of the page except the rows, with a fixed limit on each of its lists."""
     levels = Counter(row.level for row in rows)
-    counted = count_plans(plans)
+    counted = groups.count_plans(plans)
     document: dict[str, Any] = page.sanitize_texts(
         {
             "title": format_summary_line(_ONE_LINE, counted) if plans or not failed_clusters else "No plan.",
@@ -166,18 +157,18 @@ def _limit(items: Sequence[Any], maximum: int = _MAX_TEXTS) -> dict[str, Any]:
 
 
 def _describe_cluster(plan: Plan) -> dict[str, Any]:
-    counts = count_plan(plan)
+    counts = groups.count_plan(plan)
     block = plan.write_block
     return {
         "name": plan.cluster,
         "id": plan.cluster_id,
-        "brokers": describe_brokers(plan),
+        "brokers": groups.describe_brokers(plan),
         "summary": format_summary_line(_ONE_LINE, counts),
         "risk": max(topic.risk for topic in plan.actionable_topics()).label if plan.has_changes else "",
         "writeBlock": f"{block.reason}: {block.message}; nothing is written" if block.reason else "",
-        "exceeded": _limit([f"{label}: {text}; fix: {fix}" for label, text, fix in list_exceeded_limits(plan)]),
+        "exceeded": _limit([f"{label}: {text}; fix: {fix}" for label, text, fix in groups.list_exceeded_limits(plan)]),
         "warnings": _limit([*plan.warnings, *map(_format_implied, plan.implied_topics)]),
-        "limits": _limit([*describe_limits(plan.limits)]),
+        "limits": _limit([*groups.describe_limits(plan.limits)]),
         "orphans": _limit(plan.orphans),
         "pace": describe_pace(plan),
         **_describe_loads(plan),
@@ -188,7 +179,7 @@ def _describe_loads(plan: Plan) -> dict[str, Any]:
     """Return the load of each broker and each rack, before and after; nothing if the plan places no replica."""
     rows: list[dict[str, Any]] = []
     racks: dict[str | None, dict[str, Any]] = {}
-    for each in list_broker_loads(plan):
+    for each in groups.list_broker_loads(plan):
         place = each.rack if each.is_registered else "not registered"
         load = [each.before.leaders, each.after.leaders, each.before.replicas, each.after.replicas]
         load += [each.copied, each.deleted]
@@ -207,11 +198,11 @@ def _format_implied(topic: ImpliedTopic) -> str:
 def _list_permissions(plans: Sequence[Plan]) -> Iterator[Mapping[str, Any]]:
     """Yield what a run that applies the plans needs to be given, and what would permit the refused changes."""
     for plan in plans:
-        if names := list_data_loss_topics(plan):
+        if names := groups.list_data_loss_topics(plan):
             yield {
                 "cluster": plan.cluster,
                 "needed": f"changes that may lose data: {format_count(len(names), 'topic')}",
-                "option": format_consent(names),
+                "option": groups.format_consent(names),
                 "where": "apply --yes, also with --plan or --reviewed; without --yes a person confirms",
                 "refused": False,
             }

@@ -14,15 +14,7 @@ from typing import NamedTuple
 
 from topiarist.errors import Location, Reason
 from topiarist.model.plan import ConfigItem, ImpliedTopic, Issue, Plan, Risk, RiskAssessment, TopicPlan
-from topiarist.output.groups import (
-    NOT_IN_PATHS,
-    ClusterDefault,
-    GroupedItems,
-    describe_limits,
-    group_items,
-    list_exceeded_limits,
-    list_own_items,
-)
+from topiarist.output import groups
 from topiarist.output.markdown.escape import escape_prose, format_code, format_code_block, format_code_list
 from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout, format_value, humanize_config_value, sanitize
 from topiarist.output.text.plan import format_broker_table
@@ -69,7 +61,7 @@ class Section(NamedTuple):
 
 def build_sections(plan: Plan, root: str) -> list[Section]:
     """Return the sections in display order; file locations are relative to the folder ``root``."""
-    grouped = group_items(plan)
+    grouped = groups.group_items(plan)
     sections = list(_build_group_sections(grouped, root))
     sections[:0] = _build_limit_sections(plan)
     for topic in plan.topics:
@@ -86,13 +78,15 @@ def build_sections(plan: Plan, root: str) -> list[Section]:
     if implied := plan.implied_topics:
         sections.append(_list_section(PRIORITY_BROKERS, "Also created", map(_format_implied, implied)))
     if plan.limits:
-        sections.append(_list_section(PRIORITY_BROKERS, "Limits", map(escape_prose, describe_limits(plan.limits))))
+        sections.append(
+            _list_section(PRIORITY_BROKERS, "Limits", map(escape_prose, groups.describe_limits(plan.limits)))
+        )
     if plan.warnings:
         sections.append(_list_section(PRIORITY_BROKERS, "Warnings", map(escape_prose, plan.warnings)))
     if plan.orphans:
         text = format_count(len(plan.orphans), "owned topic")
         text += f": {_format_names(plan.orphans)}" if len(plan.orphans) <= _MAX_NAMES else ""
-        sections.append(_list_section(PRIORITY_INFO, NOT_IN_PATHS.capitalize(), [text]))
+        sections.append(_list_section(PRIORITY_INFO, groups.NOT_IN_PATHS.capitalize(), [text]))
     if notices := list(_format_unlisted_notices(plan, grouped)):
         sections.append(_list_section(PRIORITY_INFO, "Notices", notices))
     return sections
@@ -104,7 +98,7 @@ def _format_implied(topic: ImpliedTopic) -> str:
 
 def _build_limit_sections(plan: Plan) -> Iterator[Section]:
     lines: defaultdict[str, list[str]] = defaultdict(list)
-    for label, message, hint in list_exceeded_limits(plan):
+    for label, message, hint in groups.list_exceeded_limits(plan):
         lines[label] += [escape_prose(message), escape_prose(f"fix: {hint}")]
     yield from (_list_section(PRIORITY_CRITICAL, label.capitalize(), texts) for label, texts in lines.items())
 
@@ -114,7 +108,7 @@ def _list_section(priority: int, title: str, lines: Iterable[str]) -> Section:
     return Section(priority, (), lambda: text)
 
 
-def _build_group_sections(grouped: GroupedItems, root: str) -> Iterator[Section]:
+def _build_group_sections(grouped: groups.GroupedItems, root: str) -> Iterator[Section]:
     for default, touched in grouped.defaults.items():
         priority = _RISK_PRIORITIES[max(item.assessment.risk for _, item in touched)]
         names = [topic.topic for topic, _ in touched]
@@ -132,7 +126,9 @@ def _format_record_group(ownership_action: str, topics: Sequence[str]) -> str:
     return _format_section(format_count(len(topics), "topic"), action, [f"topics: {_format_names(topics)}"])
 
 
-def _format_default_group(default: ClusterDefault, touched: Sequence[tuple[TopicPlan, ConfigItem]], root: str) -> str:
+def _format_default_group(
+    default: groups.ClusterDefault, touched: Sequence[tuple[TopicPlan, ConfigItem]], root: str
+) -> str:
     key, _ = default
     assessments = Counter(item.assessment for _, item in touched).most_common()
     subjects = [(format_count(times, "topic"), assessment) for assessment, times in assessments]
@@ -147,7 +143,7 @@ def _format_default_group(default: ClusterDefault, touched: Sequence[tuple[Topic
     return _format_section(format_code(key), action, lines, diff)
 
 
-def _format_topic(topic: TopicPlan, grouped: GroupedItems, root: str) -> str:
+def _format_topic(topic: TopicPlan, grouped: groups.GroupedItems, root: str) -> str:
     parts = []
     if grouped.has_ungrouped_changes(topic):
         view = view_topic(topic)
@@ -205,12 +201,12 @@ def _format_refusal(members: Sequence[tuple[TopicPlan, Issue]], root: str) -> st
     return _format_section(name, action, lines, format_diff(view.changes))
 
 
-def format_diff(changes: Iterable[ChangeView], shared_defaults: Collection[ClusterDefault] = ()) -> list[str]:
+def format_diff(changes: Iterable[ChangeView], shared_defaults: Collection[groups.ClusterDefault] = ()) -> list[str]:
     """Return the changes as a diff: replica lists by partition, config before and after."""
     return [line for change in changes for line in _format_change(change, shared_defaults)]
 
 
-def _format_change(change: ChangeView, shared_defaults: Collection[ClusterDefault]) -> Iterator[str]:
+def _format_change(change: ChangeView, shared_defaults: Collection[groups.ClusterDefault]) -> Iterator[str]:
     if table := change.table:
         yield f"@@ {table.title} @@"
         sign = " " if table.before else "+"
@@ -219,7 +215,7 @@ def _format_change(change: ChangeView, shared_defaults: Collection[ClusterDefaul
             yield f"{sign}{line[1:].replace('+', ' ')}" if table.extends else f"{sign} {line}"
     if change.config:
         yield "@@ config @@"
-    own = list_own_items(change.config, shared_defaults)
+    own = groups.list_own_items(change.config, shared_defaults)
     for item in own:
         yield from format_config_item(item, FROM_CLUSTER_DEFAULTS if item.inherited else "")
     if left := len(change.config) - len(own):
@@ -280,7 +276,7 @@ def _format_names(names: Sequence[str]) -> str:
     return format_code_list(names, _MAX_NAMES)
 
 
-def _format_unlisted_notices(plan: Plan, grouped: GroupedItems) -> Iterator[str]:
+def _format_unlisted_notices(plan: Plan, grouped: groups.GroupedItems) -> Iterator[str]:
     """Yield the notices of topics without a section, grouped by message.
 
     Warnings come before notes, the most frequent first; the rest is counted after ``_MAX_KINDS`` groups.

@@ -16,25 +16,7 @@ from msgspec.structs import replace
 from topiarist.errors import Reason
 from topiarist.kafka.types import ClusterMode
 from topiarist.model.plan import Plan, TopicPlan
-from topiarist.output.groups import (
-    ACTIONABLE_LABELS,
-    DATA_LOSS_ADVICE,
-    MAX_CONSENT_NAMES,
-    NOT_IN_PATHS,
-    BrokerLoad,
-    GroupedItems,
-    PlanCounts,
-    count_plan,
-    count_plans,
-    describe_brokers,
-    describe_data_losses,
-    describe_limits,
-    format_consent,
-    group_items,
-    list_broker_loads,
-    list_data_loss_topics,
-    list_exceeded_limits,
-)
+from topiarist.output import groups
 from topiarist.output.text import topic_block
 from topiarist.output.text.layout import (
     BOLD,
@@ -64,7 +46,7 @@ _NOTICE_NOUNS = {
 }
 _MAX_SHOWN_PROBLEMS = 6
 
-_Row = tuple[str, Sequence[BrokerLoad]]
+_Row = tuple[str, Sequence[groups.BrokerLoad]]
 """A label and the loads of its brokers."""
 
 _NOT_REGISTERED = "not registered"
@@ -114,19 +96,19 @@ def format_summaries(plans: Sequence[Plan], layout: TextLayout, *, applying: boo
 def format_topic_plan(plan: TopicPlan) -> str:
     """Return the plan of one topic by itself; empty if the plan is empty."""
     layout = TextLayout(action_column=choose_action_column([plan.topic]))
-    return "\n".join(line.rstrip() for line in topic_block.format_topic(layout, plan, GroupedItems()))
+    return "\n".join(line.rstrip() for line in topic_block.format_topic(layout, plan, groups.GroupedItems()))
 
 
 def _join_plans(sections: Iterable[Iterable[str]], plans: Sequence[Plan], layout: TextLayout) -> str:
     total: list[str] = []
     if len(plans) > 1:
         label = f"All {format_count(len(plans), 'cluster')}"
-        total.append(format_summary_line(layout, count_plans(plans), label))
+        total.append(format_summary_line(layout, groups.count_plans(plans), label))
     return join_sections([*sections, total]) + "\n" if plans else ""
 
 
 def _format_plan(plan: Plan, layout: TextLayout, *, applying: bool) -> Iterator[Iterable[str]]:
-    grouped = group_items(plan)
+    grouped = groups.group_items(plan)
     layout = replace(layout, action_column=choose_action_column(_list_names(plan)))
     yield format_cluster_header(plan, layout)
     yield _format_topic_blocks(plan, layout, grouped)
@@ -138,7 +120,7 @@ def _format_plan(plan: Plan, layout: TextLayout, *, applying: bool) -> Iterator[
 
 
 def _format_end(plan: Plan, layout: TextLayout, label: str = PLAN_LABEL, *, applying: bool) -> Iterator[str]:
-    yield format_summary_line(layout, count_plan(plan), label)
+    yield format_summary_line(layout, groups.count_plan(plan), label)
     yield from format_data_losses(layout, plan, applying=applying)
 
 
@@ -150,7 +132,7 @@ def format_cluster_header(plan: Plan, layout: TextLayout) -> Iterator[str]:
     at = len(start) if len(start) <= layout.width // 2 else 4
     facts = (
         f"cluster {sanitize(plan.cluster_id) or 'without id'},",
-        f"{describe_brokers(plan)},",
+        f"{groups.describe_brokers(plan)},",
         _describe_controller(plan),
     )
     first, *rest = layout.fill_lines(facts, layout.width - at)
@@ -181,7 +163,7 @@ def _describe_write_block(plan: Plan) -> str:
     return f"write block: {plan.write_block.reason}: {plan.write_block.message}; nothing is written"
 
 
-def _format_topic_blocks(plan: Plan, layout: TextLayout, grouped: GroupedItems) -> Iterator[str]:
+def _format_topic_blocks(plan: Plan, layout: TextLayout, grouped: groups.GroupedItems) -> Iterator[str]:
     """Yield the blocks, with an empty line around each block of more than one line."""
     height = 0
     own = (topic_block.format_topic(layout, topic, grouped) for topic in plan.topics)
@@ -194,7 +176,7 @@ def _format_topic_blocks(plan: Plan, layout: TextLayout, grouped: GroupedItems) 
         height = len(lines) or height
 
 
-def _format_cluster_fields(plan: Plan, layout: TextLayout, grouped: GroupedItems) -> Iterator[str]:
+def _format_cluster_fields(plan: Plan, layout: TextLayout, grouped: groups.GroupedItems) -> Iterator[str]:
     # A verbose layout shows every notice below its topic.
     unlisted = [] if layout.verbose else list(grouped.list_unlisted_notices(plan))
     counts = Counter(notice.reason for _, notice in unlisted if notice.reason not in WARNING_REASONS)
@@ -205,26 +187,26 @@ def _format_cluster_fields(plan: Plan, layout: TextLayout, grouped: GroupedItems
     problems = [(topic, notice.message) for topic, notice in unlisted if notice.reason in WARNING_REASONS]
     yield from layout.format_message_groups("warning", problems, _MAX_SHOWN_PROBLEMS, YELLOW)
     if plan.orphans:
-        words = f"{format_count(len(plan.orphans), 'owned topic')} {NOT_IN_PATHS}"
+        words = f"{format_count(len(plan.orphans), 'owned topic')} {groups.NOT_IN_PATHS}"
         if layout.verbose:
             lines = [f"{words}:", *layout.format_names(plan.orphans)]
         else:
             lines = layout.wrap(f"{words} (-v lists them)")
         yield from layout.format_section("orphans", lines)
     yield from format_exceeded_limits(layout, plan)
-    for usage in describe_limits(plan.limits):
+    for usage in groups.describe_limits(plan.limits):
         yield from layout.format_text_section("limit", usage)
     yield from layout.format_warnings(plan.warnings)
 
 
 def format_exceeded_limits(layout: TextLayout, plan: Plan) -> Iterator[str]:
     """Yield each exceeded budget of the cluster, and the exceeded limit of the run, with its hint."""
-    for label, message, hint in list_exceeded_limits(plan):
+    for label, message, hint in groups.list_exceeded_limits(plan):
         yield from layout.format_text_section(label, message, BOLD_RED)
         yield from layout.format_text_section("fix", hint)
 
 
-def format_summary_line(layout: TextLayout, plan_counts: PlanCounts, label: str = PLAN_LABEL) -> str:
+def format_summary_line(layout: TextLayout, plan_counts: groups.PlanCounts, label: str = PLAN_LABEL) -> str:
     """Return the summary: ``Plan: 1 to create, 812 unchanged.``, or why there is nothing to apply.
 
     ``label`` names the plan or the cluster; the line is wrapped to the layout's width.
@@ -238,9 +220,9 @@ def format_summary_line(layout: TextLayout, plan_counts: PlanCounts, label: str 
     return "\n".join(layout.colorize(part, BOLD) for part in lines)
 
 
-def _format_sentence(plan_counts: PlanCounts, label: str) -> str:
+def _format_sentence(plan_counts: groups.PlanCounts, label: str) -> str:
     counts = plan_counts.counts
-    actions = {word: number for word, number in counts.items() if word in ACTIONABLE_LABELS}
+    actions = {word: number for word, number in counts.items() if word in groups.ACTIONABLE_LABELS}
     if plan_counts.withheld:
         rest = {word: number for word, number in counts.items() if word not in actions}
         held = f"{_join_counts(plan_counts.withheld)}, held back: {sanitize(plan_counts.withheld_reason)}"
@@ -278,16 +260,16 @@ def format_data_losses(layout: TextLayout, plan: Plan, *, applying: bool) -> Ite
     Unless the plan is about to be applied, the last line is the option that a run without confirmation needs: it is
     not wrapped, so that it can be copied.
     """
-    names = list_data_loss_topics(plan)
+    names = groups.list_data_loss_topics(plan)
     if not names:
         return
-    advice = "" if applying else DATA_LOSS_ADVICE
-    for part in layout.wrap(f"{describe_data_losses(plan)}:{advice}", layout.width):
+    advice = "" if applying else groups.DATA_LOSS_ADVICE
+    for part in layout.wrap(f"{groups.describe_data_losses(plan)}:{advice}", layout.width):
         yield layout.colorize(part, BOLD_RED)
-    if applying or len(names) > MAX_CONSENT_NAMES:
+    if applying or len(names) > groups.MAX_CONSENT_NAMES:
         yield from (f"    {part}" for part in layout.format_names(names))
     if not applying:
-        yield f"    {sanitize(format_consent(names))}"
+        yield f"    {sanitize(groups.format_consent(names))}"
 
 
 def format_broker_table(layout: TextLayout, plan: Plan) -> Iterator[str]:
@@ -296,7 +278,7 @@ def format_broker_table(layout: TextLayout, plan: Plan) -> Iterator[str]:
     A plan that moves replicas also has the number of those that each broker copies (in) and deletes (out). Many brokers
     are combined by rack, unless the layout is verbose.
     """
-    loads = list_broker_loads(plan)
+    loads = groups.list_broker_loads(plan)
     if not loads:
         return
     rows = _build_broker_rows(layout, loads)
@@ -321,7 +303,7 @@ def format_broker_table(layout: TextLayout, plan: Plan) -> Iterator[str]:
         yield f"{line}{moved_text}".rstrip()
 
 
-def _format_moved(loads: Sequence[BrokerLoad]) -> str:
+def _format_moved(loads: Sequence[groups.BrokerLoad]) -> str:
     copied, deleted = sum(each.copied for each in loads), sum(each.deleted for each in loads)
     draining = [each for each in loads if each.is_draining]
     left = sum(each.after.replicas for each in draining)
@@ -332,7 +314,7 @@ def _format_moved(loads: Sequence[BrokerLoad]) -> str:
     return f"{copied:>{_MOVED_WIDTH},}{deleted:>{_MOVED_WIDTH},}   {note}"
 
 
-def _build_broker_rows(layout: TextLayout, loads: Sequence[BrokerLoad]) -> list[_Row]:
+def _build_broker_rows(layout: TextLayout, loads: Sequence[groups.BrokerLoad]) -> list[_Row]:
     digits = max(len(str(each.broker)) for each in loads)
     rows: list[_Row] = []
     for each in loads:
@@ -347,8 +329,8 @@ def _build_broker_rows(layout: TextLayout, loads: Sequence[BrokerLoad]) -> list[
     return rows
 
 
-def _build_rack_rows(layout: TextLayout, loads: Sequence[BrokerLoad]) -> list[_Row]:
-    racks: dict[tuple[bool, bool, str], list[BrokerLoad]] = defaultdict(list)
+def _build_rack_rows(layout: TextLayout, loads: Sequence[groups.BrokerLoad]) -> list[_Row]:
+    racks: dict[tuple[bool, bool, str], list[groups.BrokerLoad]] = defaultdict(list)
     for each in loads:
         # Brokers without a rack come after the racks, and brokers that are not registered come last.
         racks[not each.is_registered, each.rack is None, each.rack or ""].append(each)
