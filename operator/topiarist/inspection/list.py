@@ -1,8 +1,7 @@
 """Lists the topics of a cluster: size, owner, manifest, configs and state of each topic.
 
 A row has a part of the data that ``describe`` shows, without a plan: ten thousand rows need one bulk read and the
-states of the partitions. ``cli.commands.list`` reads and filters; ``output.list`` and ``output.list`` print
-the rows.
+states of the partitions. ``cli.commands.list`` reads and filters; ``output.list`` prints the rows.
 """
 
 from __future__ import annotations
