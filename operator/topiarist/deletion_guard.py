@@ -19,9 +19,8 @@ from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.model.usage import DeletionCheck, UsageRead
 from topiarist.ports import UsageReader
-from topiarist.usage.cluster import add_usage
 from topiarist.usage.describe import describe_users
-from topiarist.usage.judge import DeletionVerdict, judge_deletion
+from topiarist.usage.fold import DeletionVerdict, add_usage, judge_deletion
 
 MAX_AGE_S = 5.0
 """Seconds for which one look before deletions is used: a run deletes many topics, and reads all of them at once."""

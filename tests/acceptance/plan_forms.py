@@ -37,7 +37,7 @@ from topiarist.model.plan import (
     retained_managed_keys,
 )
 from topiarist.model.state import TopicState
-from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS
+from topiarist.output.view import CLUSTER_WIDE_REASONS
 
 _COLUMNS: dict[str, type[Change]] = {
     "create": CreateTopic,

@@ -30,8 +30,7 @@ from topiarist.model.usage import (
     UsageSettings,
 )
 from topiarist.planning.planner import make_plan
-from topiarist.usage.cluster import add_usage
-from topiarist.usage.samples import TopicGroup, add_groups
+from topiarist.usage.fold import TopicGroup, add_groups, add_usage
 
 NOW = 1_763_800_000
 SPEC = ClusterSpec("prod")

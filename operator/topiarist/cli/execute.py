@@ -22,9 +22,9 @@ from topiarist.model.moves import MoveProgress, ReplicaMove
 from topiarist.model.outcome import Outcome, ReconcileReport, worst_exit_code
 from topiarist.model.plan import Plan, TopicPlan
 from topiarist.model.run_options import Risk
-from topiarist.output.json import report as rendering
-from topiarist.output.text.apply import format_report, format_report_summary
-from topiarist.output.text.move_progress import format_move_progress
+from topiarist.output import report as rendering
+from topiarist.output.moves import format_move_progress
+from topiarist.output.report import format_report, format_report_summary
 from topiarist.reconcile import ApplyPlan, apply_plan
 from topiarist.runs import execute as running
 from topiarist.runs.execute import wait_for_controllers

@@ -1,13 +1,15 @@
-"""The output formats of plans and of errors: one table of each.
+"""The output formats of all commands: one table for each kind of result, by the name of the format.
 
-A new format is one module of ``output`` and one row here: commands take their ``--format`` from the tables. Renderers
-are imported when they are used, to keep the start of a command fast.
+A new format is one module of ``output`` and one row here: each command takes its ``--format`` from a table, and an
+unknown one is a usage error. Renderers are imported when they are used, to keep the start of a command fast.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -16,7 +18,14 @@ from topiarist.cli.terminal import Settings
 from topiarist.errors import Diagnostic
 
 if TYPE_CHECKING:
+    from topiarist.inspection.describe import Description
+    from topiarist.inspection.explanation import Explanation
+    from topiarist.inspection.list import TopicList
+    from topiarist.inspection.moves import MoveStatus
+    from topiarist.inspection.upgrade_check import UpgradeReport
+    from topiarist.kafka.types import KafkaVersion
     from topiarist.model.plan import Plan
+    from topiarist.output.text.layout import TextLayout
 
 
 class Shown(NamedTuple):
@@ -41,7 +50,7 @@ def _plans_as_text(shown: Shown) -> str:
     """Return one line for each topic with ``-q``, and one for each plan with ``--summary``."""
     from topiarist.output.text import plan
 
-    layout = terminal.make_layout(sys.stdout, shown.settings)
+    layout = _layout(shown.settings)
     if shown.settings.summary:
         return plan.format_summaries(shown.plans, layout, applying=shown.applying)
     if shown.settings.verbosity < 0:
@@ -51,9 +60,9 @@ def _plans_as_text(shown: Shown) -> str:
 
 def _plans_as_json(shown: Shown) -> str:
     """Return the plan file; nothing if no cluster could be planned."""
-    from topiarist.adapters.saved_plans.encode import dumps, encode_plans
+    from topiarist.adapters.saved_plans.encode import encode_plans
 
-    return dumps(encode_plans(shown.plans)) if shown.plans or not shown.failed_clusters else ""
+    return _dumps(encode_plans(shown.plans)) if shown.plans or not shown.failed_clusters else ""
 
 
 def _plans_as_markdown(shown: Shown) -> str:
@@ -63,9 +72,9 @@ def _plans_as_markdown(shown: Shown) -> str:
 
 
 def _plans_for_github(shown: Shown) -> str:
-    from topiarist.output.ci import github
+    from topiarist.output import ci
 
-    return github.format_plans(shown.plans, shown.failed_clusters, _root())
+    return ci.format_plans(shown.plans, shown.failed_clusters, _root())
 
 
 def _plans_as_page(shown: Shown) -> str:
@@ -85,9 +94,9 @@ PLAN_FORMATS: Mapping[str, Callable[[Shown], str]] = {
 
 
 def _errors_as_json(found: Errors) -> str:
-    from topiarist.output import diagnostics
+    from topiarist.output import ci
 
-    return diagnostics.to_json(found.errors, found.warnings, suppressed_count=found.suppressed_count)
+    return ci.to_json(found.errors, found.warnings, suppressed_count=found.suppressed_count)
 
 
 def _errors_as_markdown(found: Errors) -> str:
@@ -97,13 +106,13 @@ def _errors_as_markdown(found: Errors) -> str:
 
 
 def _errors_for_github(found: Errors) -> str:
-    from topiarist.output.ci import github
+    from topiarist.output import ci
 
-    return github.format_diagnostics(found.errors, found.warnings, found.suppressed_count, _root())
+    return ci.format_diagnostics(found.errors, found.warnings, found.suppressed_count, _root())
 
 
 def _errors_as_sarif(found: Errors) -> str:
-    from topiarist.output.ci.sarif import to_sarif
+    from topiarist.output.ci import to_sarif
 
     return to_sarif(found.errors, found.warnings, suppressed_count=found.suppressed_count, root=_root())
 
@@ -128,6 +137,95 @@ def format_plans(plans: Sequence[Plan], settings: Settings, form: str = "text", 
 def format_diagnostics(form: str, *found: Any) -> str:
     """Return errors in one of ``DIAGNOSTIC_FORMATS``; ``found`` are the fields of ``Errors``."""
     return DIAGNOSTIC_FORMATS[form](Errors(*found))
+
+
+def _descriptions_as_text(_query: str, descriptions: Sequence[Description], settings: Settings) -> str:
+    from topiarist.output.describe import format_descriptions
+
+    return format_descriptions(descriptions, _layout(settings))
+
+
+def _descriptions_as_json(query: str, descriptions: Sequence[Description], _settings: Settings) -> str:
+    from topiarist.output.describe import encode_descriptions
+
+    return _dumps(encode_descriptions(query, descriptions))
+
+
+DESCRIPTION_FORMATS = {"text": _descriptions_as_text, "json": _descriptions_as_json}
+"""The formats of ``describe`` by name."""
+
+
+def _lists_as_text(listings: Sequence[TopicList], settings: Settings) -> str:
+    from topiarist.output.list import format_lists
+
+    return format_lists(listings, _layout(settings))
+
+
+def _lists_as_json(listings: Sequence[TopicList], _settings: Settings) -> str:
+    from topiarist.output.list import encode_lists
+
+    return _dumps(encode_lists(listings))
+
+
+LIST_FORMATS = {"text": _lists_as_text, "json": _lists_as_json}
+"""The formats of ``list`` by name."""
+
+
+def _moves_as_text(statuses: Sequence[MoveStatus], settings: Settings) -> str:
+    from topiarist.output.moves import format_statuses
+
+    return format_statuses(statuses, time.time_ns() // 1_000_000, _layout(settings))
+
+
+def _moves_as_json(statuses: Sequence[MoveStatus], _settings: Settings) -> str:
+    from topiarist.output.moves import encode_statuses
+
+    return _dumps(encode_statuses(statuses))
+
+
+MOVES_FORMATS = {"text": _moves_as_text, "json": _moves_as_json}
+"""The formats of ``moves`` by name."""
+
+
+def _upgrades_as_text(reports: Sequence[UpgradeReport], _target: KafkaVersion, settings: Settings) -> str:
+    from topiarist.output.upgrade_check import format_reports
+
+    return format_reports(reports, _layout(settings), show_all=settings.verbosity > 0)
+
+
+def _upgrades_as_json(reports: Sequence[UpgradeReport], target: KafkaVersion, _settings: Settings) -> str:
+    from topiarist.output.upgrade_check import encode_reports
+
+    return _dumps(encode_reports(reports, target))
+
+
+UPGRADE_FORMATS = {"text": _upgrades_as_text, "json": _upgrades_as_json}
+"""The formats of ``upgrade-check`` by name."""
+
+
+def _explanations_as_text(found: Sequence[Explanation]) -> str:
+    from topiarist.output.describe import format_explanation
+
+    return "\n".join(format_explanation(_layout(Settings()), each) for each in found)
+
+
+def _explanations_as_json(found: Sequence[Explanation]) -> str:
+    documents = [{"title": each.title, "meaning": each.meaning, "facts": dict(each.facts)} for each in found]
+    return json.dumps(documents, indent=2, ensure_ascii=False) + "\n"
+
+
+EXPLANATION_FORMATS = {"text": _explanations_as_text, "json": _explanations_as_json}
+"""The formats of ``explain`` by name."""
+
+
+def _layout(settings: Settings) -> TextLayout:
+    return terminal.make_layout(sys.stdout, settings)
+
+
+def _dumps(document: Mapping[str, Any]) -> str:
+    from topiarist.adapters.saved_plans.encode import dumps
+
+    return dumps(document)
 
 
 def _root() -> str:

@@ -33,7 +33,7 @@ from topiarist.desired.export import (
 )
 from topiarist.errors import InvalidManifests, Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
-from topiarist.output.text.export import format_summary
+from topiarist.output.list import format_summary
 from topiarist.reconcile import read_cluster
 from topiarist.runs.inputs import load_clusters
 from topiarist.runs.sessions import ClusterSessions

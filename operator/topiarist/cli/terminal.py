@@ -218,9 +218,9 @@ def confirm(question: str, expected: str = "yes") -> None:
 def print_error(error: TopiaristError, cluster: str = "") -> None:
     """Print an error with the name of its cluster, if any; print errors of manifests with their number."""
     if isinstance(error, InvalidManifests):
-        from topiarist.output.diagnostics import to_text
+        from topiarist.output.text.layout import format_diagnostics
 
-        click.echo(to_text(error.errors, suppressed_count=error.suppressed_count), nl=False, err=True)
+        click.echo(format_diagnostics(error.errors, suppressed_count=error.suppressed_count), nl=False, err=True)
         log(format_count(len(error.errors) + error.suppressed_count, "error"))
     else:
         log_over_progress(sanitize_lines(f"error: {f'cluster {cluster}: ' if cluster else ''}{error}"))
@@ -235,9 +235,9 @@ def sanitize_lines(text: str) -> str:
 
 def print_warnings(warnings: Sequence[Diagnostic]) -> None:
     """Print warnings in order of location; at most the first hundred, and how many more there are."""
-    from topiarist.output.diagnostics import to_text
+    from topiarist.output.text.layout import format_diagnostics
 
-    click.echo(to_text(warnings, "warning"), nl=False, err=True)
+    click.echo(format_diagnostics(warnings, "warning"), nl=False, err=True)
 
 
 class TerminalListener(RunListener):

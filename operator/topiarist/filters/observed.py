@@ -32,7 +32,7 @@ from topiarist.model.plan import (
 from topiarist.model.state import OwnershipRecord, TopicState
 from topiarist.model.usage import DeletionCheck, TopicUsage, UsageSettings
 from topiarist.usage.describe import describe_change, describe_missing, describe_users, name_groups
-from topiarist.usage.judge import DeletionVerdict, judge_deletion
+from topiarist.usage.fold import DeletionVerdict, judge_deletion
 
 # Refuses deletions of topics in use, and adds to each topic of a plan what its changes mean for data and users.
 #

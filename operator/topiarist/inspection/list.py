@@ -1,8 +1,7 @@
 """Lists the topics of a cluster: size, owner, manifest, configs and state of each topic.
 
 A row has a part of the data that ``describe`` shows, without a plan: ten thousand rows need one bulk read and the
-states of the partitions. ``cli.commands.list`` reads and filters; ``output.text.list`` and ``output.json.list`` print
-the rows.
+states of the partitions. ``cli.commands.list`` reads and filters; ``output.list`` prints the rows.
 """
 
 from __future__ import annotations
@@ -15,14 +14,13 @@ from typing import NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from topiarist.inspection.partition_health import IssueType, build_partitions
-from topiarist.inspection.topic_phase import count_issues
+from topiarist.inspection.health import IssueType, build_partitions, count_issues
 from topiarist.kafka import config_rules, config_values
 from topiarist.kafka.types import KafkaVersion, matches_any
 from topiarist.model.spec import ClusterSpec, TopicSpec, has_labels
 from topiarist.model.state import ClusterState, TopicInspection, describe_malformed_partitions
 from topiarist.model.usage import TopicUsage
-from topiarist.usage.judge import is_dormant
+from topiarist.usage.fold import is_dormant
 
 
 class TopicFlag(str, Enum):

@@ -1,6 +1,6 @@
 """Changes by key, with old and new values: limited in length and without secrets.
 
-The operator uses them for statuses, Events and its log. ``output.text.changes`` lays out whole plans for a terminal.
+The operator uses them for statuses, Events and its log. ``text.plan`` lays out whole plans for a terminal.
 Here each key is one entry, because programs read a status too and an Event holds only 1,024 bytes.
 """
 
@@ -8,19 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import NamedTuple
 
-from topiarist.model.plan import (
-    AddPartitions,
-    Change,
-    CreateTopic,
-    DeleteTopic,
-    ElectLeaders,
-    MoveReplicas,
-    UpdateConfig,
-)
+from topiarist.model.plan import Change
 from topiarist.model.run_options import Risk
-from topiarist.output.text.changes import list_risk_assessments, summarize_changes
+from topiarist.output.view import ChangeView, view_changes
 from topiarist.text import format_count, printable
 
 MAX_VALUE_LENGTH = 120
@@ -54,34 +47,28 @@ def list_field_changes(changes: Iterable[Change]) -> Iterator[FieldChange]:
 
     A change of the ownership record alone sets no field.
     """
-    for change in changes:
-        match change:
-            case CreateTopic(replicas):
-                yield FieldChange("partitions", "0", str(len(replicas)))
-            case AddPartitions():
-                yield FieldChange("partitions", str(change.before), str(change.total))
-            case MoveReplicas(moves):
-                for move in moves:
-                    before, after = (",".join(map(str, replicas)) for replicas in (move.before, move.after))
-                    yield FieldChange(f"replicas.{move.partition}", before, after)
-            case ElectLeaders(elections):
-                for each in elections:
-                    yield FieldChange(f"leader.{each.partition}", str(each.before), str(each.after))
-            case DeleteTopic(partitions):
-                yield FieldChange("partitions", str(partitions), "0")
-            case UpdateConfig(items):
-                for item in items:
-                    before, after = _display_value(item.key, item.before), _display_value(item.key, item.after)
-                    yield FieldChange(f"config.{item.key}", before, after)
+    return chain.from_iterable(map(_list_fields, view_changes(changes)))
+
+
+def _list_fields(change: ChangeView) -> Iterator[FieldChange]:
+    if change.partitions:
+        yield FieldChange("partitions", *map(str, change.partitions))
+    elif change.table:
+        name = "leader" if change.table.has_leaders else "replicas"
+        for partition, *brokers in change.table.list_rows():
+            before, after = (",".join(map(str, each)) for each in brokers)
+            yield FieldChange(f"{name}.{partition}", before, after)
+    for item in change.overrides:
+        before, after = (_display_value(item.key, text) for text in (item.before, item.after))
+        yield FieldChange(f"config.{item.key}", before, after)
 
 
 def describe_changes(changes: Iterable[Change]) -> str:
     """Return the changes in one line: ``grow 3 -> 6 partitions, configure flush.ms 7 -> 8``."""
-    texts = []
-    for change in changes:
-        text = summarize_changes([change])
-        texts.append(f"{text} {describe_old_and_new([change])}" if isinstance(change, UpdateConfig) else text)
-    return ", ".join(texts)
+    return ", ".join(
+        f"{change.summary} {_join_old_and_new(_list_fields(change))}" if change.overrides else change.summary
+        for change in view_changes(changes)
+    )
 
 
 def describe_differences(changes: Iterable[Change]) -> str:
@@ -92,7 +79,7 @@ def describe_differences(changes: Iterable[Change]) -> str:
 
 def describe_old_and_new(changes: Iterable[Change]) -> str:
     """Return the fields with both values: ``partitions 3 -> 6, flush.ms 7 -> 8``."""
-    return _join_limited(f"{each.display_name} {each.before} -> {each.after}" for each in list_field_changes(changes))
+    return _join_old_and_new(list_field_changes(changes))
 
 
 def describe_risk_reasons(change: Change, risk: Risk) -> str:
@@ -100,11 +87,16 @@ def describe_risk_reasons(change: Change, risk: Risk) -> str:
 
     Each reason of a config change names its key.
     """
+    (view,) = view_changes([change])
     return "; ".join(
-        f"{subject}: {assessment.explanation}" if isinstance(change, UpdateConfig) else assessment.explanation
-        for subject, assessment in list_risk_assessments([change])
+        f"{subject}: {assessment.explanation}" if view.overrides else assessment.explanation
+        for subject, assessment in view.risks
         if assessment.risk is risk
     )
+
+
+def _join_old_and_new(fields: Iterable[FieldChange]) -> str:
+    return _join_limited(f"{each.display_name} {each.before} -> {each.after}" for each in fields)
 
 
 def _join_limited(entries: Iterable[str]) -> str:

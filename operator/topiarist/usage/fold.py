@@ -1,31 +1,114 @@
-"""Folds one sample of a topic into its usage so far.
+"""The usage of topics: samples of their groups, folded over time into usage, and what it says about a topic.
 
-``snapshot --evidence`` calls it for each topic with the usage of the snapshot before, and a run that looks at topics
-again before a deletion does the same. The function is pure and has no clock: times are those of the reads.
+``snapshot --evidence`` folds each topic with the usage of the snapshot before, and a run that looks at topics again
+before a deletion does the same. All functions are pure and have no clock: times are those of the reads. What is not
+known never counts as not used.
 
 Writes need only two complete samples, however far apart: end offsets add up. Commits of a reader stay for
 ``offsets.retention.minutes`` after its last member has left, so a gap of up to half of that misses none, and one
 sample alone looks that far back. A group that never commits is seen only while it runs.
+
+Tools make a new id for each run: such ids are folded into one entry, so that they do not crowd out the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
 from itertools import pairwise, zip_longest
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from topiarist.kafka.config_rules import server_default
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClusterState, TopicState
 from topiarist.model.usage import (
     DAY_S,
     CurvePoint,
+    DeletionCheck,
     Evidence,
+    GroupNames,
+    GroupType,
     GroupUsage,
     Side,
     TopicSample,
     TopicUsage,
+    UsageRead,
     UsageSettings,
     UsageState,
     add_known,
 )
+
+MAX_GROUPS = 50
+"""Groups of one topic that a sample names."""
+
+_CONSOLE = re.compile(r"console-consumer-[0-9]+")
+_UUID_END = re.compile(r"(.*?)[._-]?[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+
+
+class TopicGroup(NamedTuple):
+    """One group of a topic: the number of its members that read it, and its offset of each partition."""
+
+    group: str
+    type: GroupType
+    members: int
+    offsets: Mapping[int, int]
+
+
+def add_groups(sample: TopicSample, groups: Iterable[TopicGroup]) -> TopicSample:
+    """Return the sample with what its groups say."""
+    found = [*groups]
+    if not found:
+        return sample
+    merged: dict[tuple[str, GroupType], GroupUsage] = {}
+    for each in found:
+        usage = _summarize(sample, each)
+        key = usage.group, usage.type
+        merged[key] = _merge(merged[key], usage) if key in merged else usage
+    ordered = sorted(merged.values(), key=lambda usage: (-usage.members, usage.group, usage.type.value))
+    offsets = sorted(tuple(sorted(each.offsets.items())) for each in found)
+    digest = hashlib.sha256(repr((len(found), offsets)).encode()).hexdigest()
+    return replace(
+        sample, groups=tuple(ordered[:MAX_GROUPS]), more_groups=len(ordered[MAX_GROUPS:]), groups_digest=digest
+    )
+
+
+def count_groups(sample: TopicSample) -> TopicSample:
+    """Return the sample without the ids of groups: only their number, and the digest of their offsets."""
+    return replace(sample, groups=(), more_groups=sample.committing_groups)
+
+
+def fold_group_id(group: str) -> str:
+    """Return the id of a group; ids with a new part for each run are folded into one with ``*`` at its end."""
+    if _CONSOLE.fullmatch(group):
+        return "console-consumer-*"
+    if made := _UUID_END.fullmatch(group):
+        return f"{made[1]}-*" if made[1] else "*"
+    return group
+
+
+def _summarize(sample: TopicSample, group: TopicGroup) -> GroupUsage:
+    ends = {partition: end for partition, end in enumerate(sample.ends) if partition in group.offsets}
+    lag = None
+    if ends and None not in ends.values():
+        lag = sum(max((end or 0) - group.offsets[partition], 0) for partition, end in ends.items())
+    return GroupUsage(
+        fold_group_id(group.group), group.type, group.members, len(group.offsets), sum(group.offsets.values()), lag
+    )
+
+
+def _merge(one: GroupUsage, other: GroupUsage) -> GroupUsage:
+    lags = [each for each in (one.lag, other.lag) if each is not None]
+    return one._replace(
+        members=one.members + other.members,
+        partitions=max(one.partitions, other.partitions),
+        committed=one.committed + other.committed,
+        lag=max(lags) if lags else None,
+    )
+
 
 MAX_CURVE_POINTS = 32
 """Points of the curve of a topic; the curve is thinned by halves, so that its age stays."""
@@ -159,3 +242,95 @@ def _bytes_per_day(curve: Sequence[CurvePoint]) -> int | None:
         rates.append((other.ends - one.ends) * per_record * DAY_S / max(other.taken_at - one.taken_at, 1))
     rates.sort()
     return max(int((rates[(len(rates) - 1) // 2] + rates[len(rates) // 2]) / 2), 0)
+
+
+class DeletionVerdict(Enum):
+    """The verdict on a deletion: nothing speaks against it, the topic is in use, or too little is known of its use."""
+
+    ALLOWED = "Allowed"
+    IN_USE = "InUse"
+    UNKNOWN = "Unknown"
+
+
+def judge_deletion(usage: TopicUsage | None, read_at: int, settings: UsageSettings) -> DeletionVerdict:
+    """Return the verdict on a deletion, from usage that was read at ``read_at``; None: it could not be read.
+
+    ``UNKNOWN`` is a refusal only if the cluster requires proof (``DeletionCheck.REQUIRE_NOT_SEEN``).
+    """
+    if settings.deletion is DeletionCheck.IGNORE:
+        return DeletionVerdict.ALLOWED
+    if usage is None:
+        return DeletionVerdict.UNKNOWN
+    if usage.sample.member_count or any(_is_recent(side, read_at, settings) for side in (usage.written, usage.read)):
+        return DeletionVerdict.IN_USE
+    if settings.deletion is DeletionCheck.REQUIRE_NOT_SEEN:
+        return DeletionVerdict.ALLOWED if is_dormant(usage, read_at, settings.window) else DeletionVerdict.UNKNOWN
+    known = UsageState.UNKNOWN not in (usage.written.state, usage.read.state)
+    return DeletionVerdict.ALLOWED if known else DeletionVerdict.UNKNOWN
+
+
+def is_dormant(usage: TopicUsage, read_at: int, window: int) -> bool:
+    """Return whether neither a write nor a reader was seen for ``window`` seconds before ``read_at``."""
+    return all(is_unseen(side, read_at, window) for side in (usage.written, usage.read))
+
+
+def is_unseen(side: Side, read_at: int, window: int) -> bool:
+    """Return whether a side was observed for ``window`` seconds before ``read_at``, without a use."""
+    since = side.unseen_since
+    return since is not None and since <= read_at - window
+
+
+def worse_state(usage: TopicUsage) -> UsageState:
+    """Return the state of a topic as a whole: used on one side at least, not seen on both, or not known."""
+    states = {usage.written.state, usage.read.state}
+    if UsageState.USED in states:
+        return UsageState.USED
+    return UsageState.UNKNOWN if UsageState.UNKNOWN in states else UsageState.NOT_SEEN
+
+
+def _is_recent(side: Side, read_at: int, settings: UsageSettings) -> bool:
+    return side.before is not None and side.before >= read_at - settings.quiet_for
+
+
+_CLEANUP_POLICY, _COMPACT = "cleanup.policy", "compact"
+_STREAMS_SUFFIXES = ("-changelog", "-repartition")
+"""The names of topics that belong to an application of Kafka Streams, and live and die with its group."""
+
+
+def add_usage(state: ClusterState, read: UsageRead, previous: ClusterState | None, spec: ClusterSpec) -> ClusterState:
+    """Return the state with the usage of its topics; ``previous`` is an earlier state of the same cluster.
+
+    Usage is read after the topics: of a topic that was deleted and recreated between the two reads nothing is known.
+    """
+    settings = spec.config_rules.for_cluster(state.mode, state.known_configs).merge_dynamic_settings(
+        state.broker_defaults
+    )
+    before_at = previous.evidence.read_at if previous and previous.evidence else None
+    usage: dict[str, TopicUsage] = {}
+    for name, sample in read.topics.items():
+        topic = state.topics.get(name)
+        if topic is None or not _is_of_topic(sample, topic):
+            continue
+        before = previous.usage.get(name) if previous else None
+        facts = TopicFacts(
+            is_same=before is None or _is_same(previous, topic, before),
+            is_compacted=_COMPACT
+            in (topic.config.get(_CLEANUP_POLICY) or server_default(_CLEANUP_POLICY, settings) or ""),
+            is_protected=spec.is_protected(name) or bool(spec.internal_owner(name)) or name.endswith(_STREAMS_SUFFIXES),
+        )
+        if spec.evidence.groups is GroupNames.COUNTED:
+            sample = count_groups(sample)
+        usage[name] = fold_usage(before, before_at, sample, read.evidence, facts, spec.evidence)
+    return replace(state, evidence=read.evidence, usage=usage)
+
+
+def _is_of_topic(sample: TopicSample, topic: TopicState) -> bool:
+    return not sample.topic_id or not topic.topic_id or sample.topic_id == topic.topic_id
+
+
+def _is_same(previous: ClusterState | None, topic: TopicState, before: TopicUsage) -> bool:
+    """Return whether a topic is the one of an earlier usage: by its id, and without ids by its identity."""
+    if before.sample.topic_id and topic.topic_id:
+        return before.sample.topic_id == topic.topic_id
+    earlier = previous.topics.get(topic.name) if previous else None
+    return earlier is not None and earlier.identity == topic.identity

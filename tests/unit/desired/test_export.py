@@ -26,7 +26,7 @@ from topiarist.kafka.types import Replicas
 from topiarist.model.access import KafkaAccess, ZooKeeperAccess
 from topiarist.model.spec import ClusterSpec, Manifest, TopicSpec
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError, TopicState, WriteBlock
-from topiarist.output.text.export import format_summary
+from topiarist.output.list import format_summary
 from topiarist.output.text.layout import TextLayout
 from topiarist.schema import check
 

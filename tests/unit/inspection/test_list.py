@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from support.states import cluster, spec, topic
 from topiarist.cli.commands.list import command
+from topiarist.inspection.health import IssueType
 from topiarist.inspection.list import (
     STATE_NAMES,
     RowFilter,
@@ -20,7 +21,6 @@ from topiarist.inspection.list import (
     all_topic_names,
     build_rows,
 )
-from topiarist.inspection.partition_health import IssueType
 from topiarist.model.spec import ClusterSpec, TopicSpec
 from topiarist.model.state import (
     ClusterState,
@@ -31,9 +31,9 @@ from topiarist.model.state import (
     TopicInspection,
     TopicState,
 )
-from topiarist.output.json import list as list_
+from topiarist.output import list as list_
+from topiarist.output.list import describe_state, format_lists
 from topiarist.output.text.layout import TextLayout
-from topiarist.output.text.list import describe_state, format_lists
 from topiarist.schema import load
 
 EU = ClusterSpec(name="eu", broker_config={"log.retention.hours": "2"})

@@ -10,9 +10,8 @@ from support.builders import state, topic
 from topiarist.inspection.moves import MoveStatus, inspect_moves, inspected_topics
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
 from topiarist.model.state import ClusterState, PartitionState, Reassignment, TopicInspection
-from topiarist.output.json.moves import encode_statuses
+from topiarist.output.moves import encode_statuses, format_recorded_throttles, format_statuses
 from topiarist.output.text.layout import TextLayout
-from topiarist.output.text.moves import format_recorded_throttles, format_statuses
 from topiarist.schema import load
 
 SENT, CHANGED, NOW = 1_700_000_000_000, 1_700_000_060_000, 1_700_000_260_000

@@ -55,7 +55,7 @@ from topiarist.model.state import (
 )
 from topiarist.model.usage import Evidence, GroupType, TopicSample, UsageRead
 from topiarist.ports import NO_CONTROL, MoveOptions, WriteControl, WriteGuard, write_all
-from topiarist.usage.samples import TopicGroup, add_groups
+from topiarist.usage.fold import TopicGroup, add_groups
 
 
 def test_what_is_declared_is_made_and_then_in_step() -> None:

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from topiarist.model.moves import LeaderChange, ReplicaMove
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
     AddPartitions,
     Change,
     ConfigItem,
-    CreateTopic,
-    DeleteTopic,
-    ElectLeaders,
-    MoveReplicas,
     RiskAssessment,
     TakeOwnership,
     UpdateConfig,
 )
 from topiarist.model.run_options import Risk
 from topiarist.output.change_details import (
-    MAX_LISTED_FIELDS,
     MAX_VALUE_LENGTH,
-    FieldChange,
     describe_changes,
     describe_differences,
     describe_old_and_new,
@@ -39,25 +32,6 @@ def config(*items: tuple[str, str | None, str | None]) -> UpdateConfig:
     return UpdateConfig(tuple(ConfigItem(*item, SAFE_ASSESSMENT) for item in items))
 
 
-def test_every_change_has_its_fields() -> None:
-    """Every change has its fields with the values before and after; a change of the record alone has none."""
-    changes: list[Change] = [
-        CreateTopic(((1, 2), (2, 1)), {"a": "b"}),
-        GROWTH,
-        config(("flush.ms", "7", "8"), ("segment.ms", None, "9"), ("retention.ms", "5", None)),
-        DeleteTopic(3, 2, LOSS),
-        TakeOwnership(),
-    ]
-    assert [*list_field_changes(changes)] == [
-        FieldChange("partitions", "0", "2"),
-        FieldChange("partitions", "3", "6"),
-        FieldChange("config.flush.ms", "7", "8"),
-        FieldChange("config.segment.ms", "not set", "9"),
-        FieldChange("config.retention.ms", "5", "not set"),
-        FieldChange("partitions", "3", "0"),
-    ]
-
-
 def test_in_words() -> None:
     """The text distinguishes completed changes, differences and withheld changes."""
     changes: list[Change] = [GROWTH, config(("flush.ms", "7", "8"), ("x", "", None))]
@@ -67,13 +41,6 @@ def test_in_words() -> None:
         describe_differences(changes) == 'partitions is 3, wanted 6, flush.ms is 7, wanted 8, x is "", wanted not set'
     )
     assert describe_changes([TakeOwnership()]) == "record only"
-
-
-def test_many_fields_are_counted() -> None:
-    """The text names the first fields and counts the others."""
-    many = config(*((f"k{number:02}", None, "1") for number in range(MAX_LISTED_FIELDS + 3)))
-    words = describe_old_and_new([many])
-    assert words.endswith("k07 not set -> 1 and 3 other fields")
 
 
 def test_long_and_unprintable_values_are_cut_and_escaped() -> None:
@@ -101,16 +68,6 @@ def test_risks_are_those_of_one_kind() -> None:
     )
     assert describe_risk_reasons(UpdateConfig(items), Risk.DATA_LOSS) == "a: messages go; c: more goes"
     assert describe_risk_reasons(GROWTH, Risk.DISRUPTIVE) == "keys move"
-
-
-def test_moves_and_elections_have_a_field_for_each_partition() -> None:
-    """Lists and leaders before and after are fields of their partition."""
-    moves = (ReplicaMove("a", 7, (1, 2), (3, 2)),)
-    changes: list[Change] = [MoveReplicas(moves, LOSS), ElectLeaders((LeaderChange(4, 2, 1),), LOSS)]
-    assert [*list_field_changes(changes)] == [
-        FieldChange("replicas.7", "1,2", "3,2"),
-        FieldChange("leader.4", "2", "1"),
-    ]
 
 
 @pytest.mark.parametrize(("count", "more"), [(8, ""), (9, " and 1 other field"), (1008, " and 1,000 other fields")])

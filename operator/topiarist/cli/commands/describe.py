@@ -6,14 +6,12 @@ and prints the result in the chosen format. Sends no write.
 
 from __future__ import annotations
 
-import json
-import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from topiarist.cli import options, terminal
+from topiarist.cli import formats, options, terminal
 from topiarist.cli.parameters import complete_topic
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Exit
@@ -55,7 +53,7 @@ Exit codes: 0 explained; 2 usage error, also for an unknown word.
 """,
 )
 @options.argument("word", metavar="REASON|CONFIG|FIELD", shell_complete=_complete_word)
-@options.format_option(("text", "json"))
+@options.format_option(formats.EXPLANATION_FORMATS)
 @options.color
 def explain_command(word: str, form: str) -> None:
     """Explain a reason of an error or refusal, a topic config, or a field of a manifest.
@@ -71,14 +69,7 @@ def explain_command(word: str, form: str) -> None:
         hint = did_you_mean(word, list_words())
         message = f"{quote(word)} is no reason, no topic config and no field of a manifest"
         raise click.UsageError(f"{message}; {hint}" if hint else message)
-    if form == "json":
-        documents = [{"title": each.title, "meaning": each.meaning, "facts": dict(each.facts)} for each in found]
-        terminal.print_result(json.dumps(documents, indent=2, ensure_ascii=False) + "\n")
-        return
-    from topiarist.output.text.explanation import format_explanation
-
-    layout = terminal.make_layout(sys.stdout, Settings())
-    terminal.print_result("\n".join(format_explanation(layout, each) for each in found))
+    terminal.print_result(formats.EXPLANATION_FORMATS[form](found))
 
 
 _MAX_READS = 3
@@ -117,7 +108,7 @@ Exit codes: 0 described; 1 error, or a topic is on no cluster and in no manifest
 @options.connection
 @options.snapshot
 @options.planning
-@options.format_option(["text", "json"])
+@options.format_option(formats.DESCRIPTION_FORMATS)
 def command(topic: str, form: str, **values: Any) -> None:
     """Show topics in detail: values with their sources, partitions with leader and ISR, ownership record, pending work
     of the controller, and the changes that a plan would make.
@@ -128,7 +119,7 @@ def command(topic: str, form: str, **values: Any) -> None:
     enough. Also works on a frozen cluster, and without a controller.
     """
     from topiarist.inspection.describe import split_patterns
-    from topiarist.inspection.topic_phase import Phase
+    from topiarist.inspection.health import Phase
     from topiarist.runs.inputs import load_if_given, require_addresses
     from topiarist.runs.sessions import ClusterSessions
 
@@ -167,20 +158,9 @@ def command(topic: str, form: str, **values: Any) -> None:
     if known_queries or form != "text":
         # Text output omits an unknown topic, because stderr has named it; a program gets every requested topic.
         shown = [each for asked, each in descriptions if not known_queries.isdisjoint(asked) or form != "text"]
-        terminal.print_result(_format(form, topic, shown, settings))
+        terminal.print_result(formats.DESCRIPTION_FORMATS[form](topic, shown, settings))
     done = known_queries.issuperset(words) and sessions.error_code is Exit.DONE
     raise click.exceptions.Exit(int(Exit.DONE if done else Exit.ERROR))
-
-
-def _format(form: str, topic: str, descriptions: Sequence[Description], settings: Settings) -> str:
-    if form == "json":
-        from topiarist.adapters.saved_plans.encode import dumps
-        from topiarist.output.json.describe import encode_descriptions
-
-        return dumps(encode_descriptions(topic, descriptions))
-    from topiarist.output.text.describe import format_descriptions
-
-    return format_descriptions(descriptions, terminal.make_layout(sys.stdout, settings))
 
 
 def _select_clusters(query: str, desired: Desired) -> frozenset[str]:

@@ -6,14 +6,13 @@ They read each cluster once, or a snapshot, and send no write.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import replace
 
-from topiarist.cli import options, terminal
+from topiarist.cli import formats, options, terminal
 from topiarist.cli.terminal import Settings
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.inspection.list import (
@@ -70,7 +69,7 @@ Exit codes: 0 checked; 1 error, or a cluster or a topic could not be read; 2 usa
 @options.option(
     "--exit-code", "use_exit_code", is_flag=True, help="Exit with 3 for findings, and 4 if brokers would not start."
 )
-@options.format_option(["text", "json"])
+@options.format_option(formats.UPGRADE_FORMATS)
 def upgrade_check_command(target: KafkaVersion, offline: bool, use_exit_code: bool, form: str, **values: Any) -> None:
     """Find topic configs that a newer Kafka version refuses, drops or gives another default.
 
@@ -82,7 +81,7 @@ def upgrade_check_command(target: KafkaVersion, offline: bool, use_exit_code: bo
         raise click.UsageError("--offline checks manifests alone: give their files or folders, and no --snapshot")
     reports, code = _check_offline(settings, target) if offline else _check_clusters(settings, target)
     if reports or form != "text":
-        terminal.print_result(_format_checks(form, reports, target, settings))
+        terminal.print_result(formats.UPGRADE_FORMATS[form](reports, target, settings))
     if code is Exit.DONE and any(report.unreadable for report in reports):
         code = Exit.ERROR
     if code is Exit.DONE and use_exit_code and any(report.findings for report in reports):
@@ -119,18 +118,6 @@ def _check_clusters(settings: Settings, target: KafkaVersion) -> tuple[list[Upgr
     with ClusterSessions(clusters, settings, listener, keep_open=False) as fleet:
         reports = fleet.map_clusters(check)
     return list(reports.values()), fleet.error_code
-
-
-def _format_checks(form: str, reports: Sequence[UpgradeReport], target: KafkaVersion, settings: Settings) -> str:
-    if form == "json":
-        from topiarist.adapters.saved_plans.encode import dumps
-        from topiarist.output.json.upgrade_check import encode_reports
-
-        return dumps(encode_reports(reports, target))
-    from topiarist.output.text.upgrade_check import format_reports
-
-    layout = terminal.make_layout(sys.stdout, settings)
-    return format_reports(reports, layout, show_all=settings.verbosity > 0)
 
 
 def _parse_states(_ctx: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> frozenset[str]:
@@ -198,7 +185,7 @@ Exit codes: 0 listed, also if no topic matches; 1 error, or a cluster could not 
     metavar="DAYS",
     help="List topics without a seen use for this time, such as 35d. Needs --snapshot with usage.",
 )
-@options.format_option(["text", "json"])
+@options.format_option(formats.LIST_FORMATS)
 def command(
     patterns: tuple[str, ...],
     owners: tuple[str, ...],
@@ -236,7 +223,7 @@ def command(
     with ClusterSessions(clusters, settings, listener, keep_open=False) as fleet:
         found = fleet.map_clusters(look)
     if found or form != "text":
-        terminal.print_result(_format(form, list(found.values()), settings))
+        terminal.print_result(formats.LIST_FORMATS[form](list(found.values()), settings))
     raise click.exceptions.Exit(int(fleet.error_code))
 
 
@@ -255,17 +242,6 @@ def _list_topics(
     found = build_rows(state, spec, specs, inspections, names, topic_filter.dormant_for)
     rows = tuple(filter(topic_filter.matches, found))
     return TopicList(spec, state, rows, len(state.topics) + len(state.topic_errors), specs is not None)
-
-
-def _format(form: str, listings: Sequence[TopicList], settings: Settings) -> str:
-    if form == "json":
-        from topiarist.adapters.saved_plans.encode import dumps
-        from topiarist.output.json.list import encode_lists
-
-        return dumps(encode_lists(listings))
-    from topiarist.output.text.list import format_lists
-
-    return format_lists(listings, terminal.make_layout(sys.stdout, settings))
 
 
 def _parse_labels(values: tuple[str, ...]) -> dict[str, str]:

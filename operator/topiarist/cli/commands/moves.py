@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +131,7 @@ that the controller never ends; 2 usage error.
 @options.clusters
 @options.connection
 @options.verbosity
-@options.format_option(["text", "json"])
+@options.format_option(formats.MOVES_FORMATS)
 def command(form: str, **values: Any) -> None:
     """Show the moves of replicas: the last batch, the partitions that are left, what they wait for, and throttles.
 
@@ -157,20 +156,9 @@ def command(form: str, **values: Any) -> None:
     with ClusterSessions(specs, settings, listener, keep_open=False) as fleet:
         statuses = list(fleet.map_sessions(look).values())
     if statuses:
-        terminal.print_result(_format(form, statuses, settings))
+        terminal.print_result(formats.MOVES_FORMATS[form](statuses, settings))
     stuck = [Exit.ERROR for status in statuses if status.stuck]
     raise click.exceptions.Exit(int(worst_exit_code([fleet.error_code, *stuck])))
-
-
-def _format(form: str, statuses: list[MoveStatus], settings: Settings) -> str:
-    if form == "json":
-        from topiarist.adapters.saved_plans.encode import dumps
-        from topiarist.output.json.moves import encode_statuses
-
-        return dumps(encode_statuses(statuses))
-    from topiarist.output.text.moves import format_statuses
-
-    return format_statuses(statuses, time.time_ns() // 1_000_000, terminal.make_layout(sys.stdout, settings))
 
 
 @click.command(
@@ -227,7 +215,7 @@ def clear_command(yes: bool, **values: Any) -> None:
 
 
 def _show_records(records: Mapping[str, BatchRecord], settings: Settings) -> None:
-    from topiarist.output.text.moves import format_recorded_throttles
+    from topiarist.output.moves import format_recorded_throttles
 
     layout = terminal.make_layout(sys.stdout, settings)
     for name, record in records.items():

@@ -135,7 +135,7 @@ def _describe_usage(state: ClusterState) -> str:
 
     from topiarist.model.usage import UsageState
     from topiarist.usage.describe import describe_missing
-    from topiarist.usage.judge import worse_state
+    from topiarist.usage.fold import worse_state
 
     evidence = state.evidence
     if evidence is None:

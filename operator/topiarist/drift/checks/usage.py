@@ -18,7 +18,7 @@ from topiarist.model.state import ClusterState
 from topiarist.model.usage import DAY_S, TopicUsage, UsageSettings
 from topiarist.text import format_count, humanize_bytes, humanize_duration
 from topiarist.usage.describe import describe_users
-from topiarist.usage.judge import is_dormant
+from topiarist.usage.fold import is_dormant
 
 _MIN_DAYS = 7
 """Days of observation before a rate says anything about the number of partitions."""

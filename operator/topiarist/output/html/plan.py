@@ -1,29 +1,62 @@
 """The plans of a run as one self-contained HTML page, for reviews that are too large for a comment.
 
 ``plan --format html`` and ``plan --page`` write it; ``html.page`` has what it shares with the drift report. The page
-has a row for each change, refusal and notice of a topic, the riskiest first (``plan_rows``), and for each cluster its
-counts, warnings, and the load of its brokers before and after. Of a plan with too many rows the riskiest are in the
-page.
+has a row for each change, refusal and notice of a topic, the riskiest first, and for each cluster its counts, warnings,
+and the load of its brokers before and after. A row has its values before and after as lines, each config value in
+Kafka's unit and in units for people, and details for its dialog: the config keys and the replica lists one by one. Of a
+plan with too many rows the riskiest are in the page.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
-from typing import Any
+from itertools import islice, repeat
+from typing import Any, NamedTuple
 
-from topiarist.model.plan import ImpliedTopic, Load, Plan, compute_broker_load_after
-from topiarist.output.groups import list_exceeded_limits
+from topiarist.errors import Location, Reason
+from topiarist.model.plan import ImpliedTopic, Plan, TopicPlan
+from topiarist.output import groups
 from topiarist.output.html import page
-from topiarist.output.html.plan_rows import COLUMNS, KINDS, LEVELS, PlanRow, list_rows
-from topiarist.output.limit_usage import describe_usage
-from topiarist.output.text import planned_moves, summary
-from topiarist.output.text.layout import TextLayout
-from topiarist.output.text.plan import describe_brokers
-from topiarist.output.text.summary import format_consent, list_data_loss_topics
-from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS, explain_implied
+from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout, humanize_config_value
+from topiarist.output.text.plan import format_summary_line
+from topiarist.output.view import (
+    CLUSTER_WIDE_REASONS,
+    FROM_CLUSTER_DEFAULTS,
+    ChangeView,
+    IssueView,
+    PartitionTable,
+    describe_implied,
+    describe_pace,
+    group_risks,
+    label_notice,
+    locate,
+    relative_location,
+    summarize,
+    view_issue,
+    view_topic,
+)
 from topiarist.text import format_count
+
+REFUSED, NOTICE = "Refused", "Notice"
+LEVELS = ("DataLoss", REFUSED, "Disruptive", "Safe", NOTICE)
+"""The levels of rows, in order: the risks of changes that will be made, and refusals between them."""
+
+KINDS = {
+    "create": "a topic is created",
+    "grow": "a topic gets more partitions",
+    "move": "replicas move, or their number changes",
+    "configure": "config overrides are set, changed or removed",
+    "elect": "preferred leaders are elected",
+    "delete": "a topic is deleted with all its messages",
+    "record": "only the ownership record is written",
+    "nudge": "an entry is written again, unchanged",
+    "refused": "a change that was asked for and will not be made",
+    "observed": "a difference of a topic that is only observed",
+    "warning": "a problem that existed before the run",
+    "note": "information",
+}
+"""The kinds of rows with their meaning."""
 
 MAX_ROWS = 25_000
 """Number of rows in a page."""
@@ -41,6 +74,40 @@ _PARTS = page.PageParts(
         *("plan-overview.js", "plan-brokers.js", "controls.js", "plan-main.js"),
     ),
 )
+_MAX_LISTS, _MAX_LINES = 300, 12
+"""Number of replica lists of a change in its dialog, and of lines in a cell."""
+
+
+class PlanRow(NamedTuple):
+    """One row; all texts are as found, and may be empty. The fields are ``COLUMNS``.
+
+    ``before`` and ``after`` are lines. ``config`` has for each key: key, value before and after with units, risk,
+    explanation, note. ``lists`` has for each partition: its id, the list before and after, the reasons of its move.
+    """
+
+    level: str
+    kind: str
+    cluster: str
+    topic: str
+    summary: str = ""
+    before: Sequence[str] = ()
+    after: Sequence[str] = ()
+    reason: str = ""
+    code: str = ""
+    fix: str = ""
+    place: str = ""
+    cause: str = ""
+    record: str = ""
+    config: Sequence[Sequence[str]] = ()
+    lists: Sequence[Sequence[str]] = ()
+    more: str = ""
+
+    def sort_key(self) -> tuple[int, str, str]:
+        """Return a key that sorts rows by level, then by topic and cluster."""
+        return LEVELS.index(self.level), self.topic, self.cluster
+
+
+COLUMNS = PlanRow._fields
 
 
 def format_plans(plans: Sequence[Plan], failed_clusters: Sequence[str], root: str) -> str:
@@ -67,10 +134,10 @@ def _encode_rows(rows: Sequence[PlanRow]) -> Iterator[Sequence[Any]]:
 def build_document(plans: Sequence[Plan], failed_clusters: Sequence[str], rows: Sequence[PlanRow]) -> dict[str, Any]:
     """Return the data of the page except the rows, with a fixed limit on each of its lists."""
     levels = Counter(row.level for row in rows)
-    counted = summary.count_plans(plans)
+    counted = groups.count_plans(plans)
     document: dict[str, Any] = page.sanitize_texts(
         {
-            "title": summary.format_summary_line(_ONE_LINE, counted) if plans or not failed_clusters else "No plan.",
+            "title": format_summary_line(_ONE_LINE, counted) if plans or not failed_clusters else "No plan.",
             "failed": _limit(failed_clusters),
             "clusters": _limit([_describe_cluster(plan) for plan in plans]),
             "permissions": _limit([*_list_permissions(plans)]),
@@ -90,41 +157,33 @@ def _limit(items: Sequence[Any], maximum: int = _MAX_TEXTS) -> dict[str, Any]:
 
 
 def _describe_cluster(plan: Plan) -> dict[str, Any]:
-    counts = summary.count_plan(plan)
+    counts = groups.count_plan(plan)
     block = plan.write_block
     return {
         "name": plan.cluster,
         "id": plan.cluster_id,
-        "brokers": describe_brokers(plan),
-        "summary": summary.format_summary_line(_ONE_LINE, counts),
+        "brokers": groups.describe_brokers(plan),
+        "summary": format_summary_line(_ONE_LINE, counts),
         "risk": max(topic.risk for topic in plan.actionable_topics()).label if plan.has_changes else "",
         "writeBlock": f"{block.reason}: {block.message}; nothing is written" if block.reason else "",
-        "exceeded": _limit([f"{label}: {text}; fix: {fix}" for label, text, fix in list_exceeded_limits(plan)]),
-        "warnings": _limit([*plan.warnings, *map(_describe_implied, plan.implied_topics)]),
-        "limits": _limit([*describe_usage(plan.limits)]),
+        "exceeded": _limit([f"{label}: {text}; fix: {fix}" for label, text, fix in groups.list_exceeded_limits(plan)]),
+        "warnings": _limit([*plan.warnings, *map(_format_implied, plan.implied_topics)]),
+        "limits": _limit([*groups.describe_limits(plan.limits)]),
         "orphans": _limit(plan.orphans),
-        "pace": planned_moves.describe_pace(plan),
+        "pace": describe_pace(plan),
         **_describe_loads(plan),
     }
 
 
 def _describe_loads(plan: Plan) -> dict[str, Any]:
     """Return the load of each broker and each rack, before and after; nothing if the plan places no replica."""
-    if not any(topic.new_replicas() or topic.moves() for topic in plan.actionable_topics()):
-        return {"loads": _limit([]), "racks": []}
-    after = compute_broker_load_after(plan)
-    moves = [move for topic in plan.actionable_topics() for move in topic.moves()]
-    incoming = Counter(broker for move in moves for broker in move.added)
-    outgoing = Counter(broker for move in moves for broker in move.removed)
-    registered = {broker.id: broker.rack for broker in plan.brokers}
     rows: list[dict[str, Any]] = []
     racks: dict[str | None, dict[str, Any]] = {}
-    for broker in sorted({*after, *registered}):
-        before, later = plan.load.get(broker, Load()), after.get(broker, Load())
-        place = registered.get(broker) if broker in registered else "not registered"
-        drained = broker in plan.drain_brokers
-        load = [before.leaders, later.leaders, before.replicas, later.replicas, incoming[broker], outgoing[broker]]
-        rows.append({"label": str(broker), "rack": place, "draining": drained, "load": load})
+    for each in groups.list_broker_loads(plan):
+        place = each.rack if each.is_registered else "not registered"
+        load = [each.before.leaders, each.after.leaders, each.before.replicas, each.after.replicas]
+        load += [each.copied, each.deleted]
+        rows.append({"label": str(each.broker), "rack": place, "draining": each.is_draining, "load": load})
         rack = racks.setdefault(place, {"label": place, "brokers": 0, "load": [0] * len(load)})
         rack["brokers"] += 1
         rack["load"] = [one + other for one, other in zip(rack["load"], load, strict=True)]
@@ -132,18 +191,18 @@ def _describe_loads(plan: Plan) -> dict[str, Any]:
     return {"loads": _limit(rows, _MAX_BROKERS), "racks": ordered[:_MAX_TEXTS]}
 
 
-def _describe_implied(topic: ImpliedTopic) -> str:
-    return f"also created, {topic.name}: {explain_implied(topic)}"
+def _format_implied(topic: ImpliedTopic) -> str:
+    return f"also created, {topic.name}: {', by '.join(describe_implied(topic))}"
 
 
 def _list_permissions(plans: Sequence[Plan]) -> Iterator[Mapping[str, Any]]:
     """Yield what a run that applies the plans needs to be given, and what would permit the refused changes."""
     for plan in plans:
-        if names := list_data_loss_topics(plan):
+        if names := groups.list_data_loss_topics(plan):
             yield {
                 "cluster": plan.cluster,
                 "needed": f"changes that may lose data: {format_count(len(names), 'topic')}",
-                "option": format_consent(names),
+                "option": groups.format_consent(names),
                 "where": "apply --yes, also with --plan or --reviewed; without --yes a person confirms",
                 "refused": False,
             }
@@ -157,3 +216,126 @@ def _list_permissions(plans: Sequence[Plan]) -> Iterator[Mapping[str, Any]]:
             needed = f"refused, {reason}: {format_count(len(names), 'topic')}"
             hint = hint if len(names) > 1 else hint.replace("=TOPIC", f"={names[0]}")
             yield {"cluster": plan.cluster, "needed": needed, "option": "", "where": hint, "refused": True}
+
+
+def list_rows(plan: Plan, root: str) -> Iterator[PlanRow]:
+    """Yield the rows of a plan by topic; locations are relative to the folder ``root``."""
+    for topic in plan.topics:
+        view = view_topic(topic)
+        base = PlanRow(NOTICE, "", plan.cluster, topic.topic, record=view.record)
+        for change in view.changes:
+            row = _with_changes(base, topic, [change], root)
+            if topic.observe_only:
+                yield row._replace(kind="observed")
+            else:
+                yield row._replace(level=change.assessment.risk.label, kind=change.kind)
+        for issue in topic.refusals:
+            refusal = view_issue(topic, issue)
+            row = _with_changes(base, topic, refusal.changes, root)
+            risk = f"; {row.reason}" if row.reason and row.reason not in issue.message else ""
+            yield _with_issue(row, refusal, root)._replace(
+                level=NOTICE if topic.observe_only else REFUSED,
+                kind="refused",
+                summary=f"held back: {row.summary}" if refusal.changes else "refused",
+                reason=f"{issue.message}{risk}",
+            )
+        for issue in topic.notices:
+            row = _with_issue(base, view_issue(topic, issue), root)
+            yield row._replace(kind=label_notice(issue), summary=_split_words(issue.reason), reason=issue.message)
+
+
+def _with_issue(row: PlanRow, view: IssueView, root: str) -> PlanRow:
+    """Return the row with the reason, the fix and the places of a refusal or notice."""
+    cause = _format_place(view.cause_place, root)
+    return row._replace(
+        code=view.reason.value,
+        fix=view.hint,
+        place=_format_place(view.place, root),
+        cause=f"{view.cause} at {cause}" if cause else "",
+    )
+
+
+def _split_words(reason: Reason) -> str:
+    """Return the words of a reason: ``unmanaged``, ``existing problem``."""
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in reason.value).strip()
+
+
+def _format_place(place: Location | None, root: str) -> str:
+    return str(relative_location(place, root)) if place else ""
+
+
+def _with_changes(row: PlanRow, topic: TopicPlan, changes: Sequence[ChangeView], root: str) -> PlanRow:
+    """Return the row with the values of changes: of one that is planned, or of those that a refusal withholds."""
+    values = [_list_values(change) for change in changes]
+    lists = [line for change in changes if change.table for line in _list_partitions(change.table)]
+    field = changes[0].field if len(changes) == 1 else ()
+    return row._replace(
+        summary=summarize(changes),
+        before=_shorten([line for before, _ in values for line in before]),
+        after=_shorten([line for _, after in values for line in after]),
+        reason=_describe_reason(topic, changes),
+        place=_format_place(locate(topic.spec, *field), root),
+        config=[line for change in changes for line in _list_config(change)],
+        lists=lists[:_MAX_LISTS],
+        more=f"and {format_count(len(lists) - _MAX_LISTS, 'other partition')}" if len(lists) > _MAX_LISTS else "",
+    )
+
+
+def _describe_reason(topic: TopicPlan, changes: Sequence[ChangeView]) -> str:
+    """Return the explanations of risks, and why replicas move."""
+    pairs = [pair for change in changes for pair in change.risks]
+    texts = []
+    for assessment, subjects in group_risks(pairs):
+        texts.append(assessment.explanation if len(pairs) == 1 else f"{subjects}: {assessment.explanation}")
+    for change in changes:
+        texts += [change.cause, change.new_leaders]
+        if change.config and all(item.inherited for item in change.config):
+            texts.append(FROM_CLUSTER_DEFAULTS)
+    return "; ".join(filter(None, [*texts, *topic.usage]))
+
+
+def _list_values(change: ChangeView) -> tuple[list[str], list[str]]:
+    """Return the values before and after, as lines: the size or the partitions, then the config."""
+    before, after = [*filter(None, [change.before])], [*filter(None, [change.after])]
+    if change.table and not change.before:
+        for partition, old, new, _ in _list_partitions(change.table):
+            before.append(f"{partition}: {old}")
+            after.append(f"{partition}: {new}")
+    for key, old, new, *_ in _list_config(change):
+        before += [f"{key} = {old}"] * (not change.is_creation)
+        after.append(f"{key} = {new}")
+    return before, after
+
+
+def _with_units(key: str, text: str | None) -> str:
+    """Return a config value as Kafka stores it, with its value in units for people if it has one."""
+    if text is None:
+        return BROKER_DEFAULT
+    units = humanize_config_value(key, text)
+    return f"{text} ({units})" if units else text or '""'
+
+
+def _shorten(lines: Sequence[str]) -> list[str]:
+    """Return the first lines, and how many more there are."""
+    left = len(lines) - _MAX_LINES
+    return [*lines[:_MAX_LINES], f"and {left:,} more"] if left > 0 else [*lines]
+
+
+def _list_config(change: ChangeView) -> Iterator[list[str]]:
+    for item in change.config:
+        before, after = (_with_units(item.key, text) for text in (item.before, item.after))
+        if change.is_creation:
+            yield [item.key, "", after, "", "", ""]
+        else:
+            risk, note = item.assessment, FROM_CLUSTER_DEFAULTS if item.inherited else ""
+            yield [item.key, before, after, risk.risk.label, risk.explanation, note]
+
+
+def _list_partitions(table: PartitionTable) -> Iterator[list[str]]:
+    """Yield for each partition: its id, the lists or leaders before and after, and the reasons of its move."""
+    for row, kinds in zip(table.list_rows(), table.kinds or repeat(()), strict=False):
+        before, after = (
+            f"leader {brokers[0]}" if table.has_leaders else f"[{', '.join(map(str, brokers))}]" if brokers else ""
+            for brokers in (row.before, row.after)
+        )
+        yield [str(row.partition), before, after, ", ".join(kind.value for kind in kinds)]

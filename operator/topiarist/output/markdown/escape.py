@@ -2,7 +2,7 @@
 
 Escaping alone is not sufficient: mentions, references (``#12``, ``GH-12``, commit ids) and URLs become links after the
 Markdown was parsed, except in code. Therefore everything but plain words is put into a code span or a fence.
-``markdown.plan`` and ``markdown.diff`` call this module.
+``markdown.plan`` and ``markdown.sections`` call this module.
 """
 
 from __future__ import annotations

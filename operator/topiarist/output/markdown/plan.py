@@ -18,7 +18,7 @@ from msgspec import Struct, field
 from topiarist.errors import Diagnostic
 from topiarist.model.plan import Plan
 from topiarist.model.run_options import Risk
-from topiarist.output.locations import relative_location
+from topiarist.output import groups
 from topiarist.output.markdown.escape import (
     escape_prose,
     format_code,
@@ -27,10 +27,9 @@ from topiarist.output.markdown.escape import (
     format_table_cell,
 )
 from topiarist.output.markdown.sections import PRIORITY_CRITICAL, Section, build_sections
-from topiarist.output.text import summary
 from topiarist.output.text.layout import TextLayout
-from topiarist.output.text.plan import describe_brokers
-from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS
+from topiarist.output.text.plan import format_summary_line
+from topiarist.output.view import CLUSTER_WIDE_REASONS, relative_location
 from topiarist.text import format_count
 
 COMMENT_MARKER = "<!-- topiarist plan -->"
@@ -86,7 +85,7 @@ def format_plans(plans: Sequence[Plan], failed_clusters: Sequence[str], root: st
     if len(plans) > 1:
         # The names stay visible above the sections, which may be folded.
         top += _format_critical_list(
-            "May lose data", {_cluster_name(plan): summary.list_data_loss_topics(plan) for plan in plans}
+            "May lose data", {_cluster_name(plan): groups.list_data_loss_topics(plan) for plan in plans}
         )
         top += _format_critical_list("Refused", {_cluster_name(plan): _refused_topics(plan) for plan in plans})
     clusters = [cluster for plan in plans if (cluster := _build_cluster(plan, root)).sections]
@@ -123,7 +122,7 @@ def _format_diagnostic(error: Diagnostic, root: str) -> str:
 def _format_title(plans: Sequence[Plan], failed_clusters: Sequence[str]) -> str:
     title = "No plan"
     if plans or not failed_clusters:
-        title = escape_prose(summary.format_summary_line(_UNWRAPPED_LAYOUT, summary.count_plans(plans)))
+        title = escape_prose(format_summary_line(_UNWRAPPED_LAYOUT, groups.count_plans(plans)))
     if failed_clusters:
         failed = format_count(len(failed_clusters), "cluster")
         title += f"\n\n**{failed} could not be planned: see the log of the run.**"
@@ -149,27 +148,27 @@ def _format_table(plans: Sequence[Plan], failed_clusters: Sequence[str]) -> str:
     if hidden := len(ranked) - len(rows):
         rows.append(f"| and {hidden:,} more | {empty_cells}|")
     if len(plans) > 1:
-        counts = _format_counts(summary.count_plans(plans), columns)
+        counts = _format_counts(groups.count_plans(plans), columns)
         rows.append(f"| **all** | {counts} | {_format_risk(_highest_risk(plans))} |")
     head = f"| cluster | {' | '.join(columns)} | highest risk |\n| :-- | {'--: | ' * len(columns)}:-- |"
     return "\n".join([head, *rows]) if rows else ""
 
 
 def _choose_columns(plans: Sequence[Plan]) -> Sequence[str]:
-    counts = summary.count_plans(plans)
+    counts = groups.count_plans(plans)
     found = {*counts.counts, *counts.withheld}
     return [name for name, labels in _COLUMNS.items() if name not in _RARE_COLUMNS or not found.isdisjoint(labels)]
 
 
 def _format_row(plan: Plan, columns: Iterable[str]) -> str:
-    plan_counts = summary.count_plan(plan)
+    plan_counts = groups.count_plan(plan)
     risk = _format_risk(_highest_risk([plan]))
     if plan_counts.withheld:
         risk = f"{risk} (held back: {format_table_cell(plan_counts.withheld_reason)})".strip()
     return f"| {format_table_cell(_cluster_name(plan))} | {_format_counts(plan_counts, columns)} | {risk} |"
 
 
-def _format_counts(plan_counts: summary.PlanCounts, columns: Iterable[str]) -> str:
+def _format_counts(plan_counts: groups.PlanCounts, columns: Iterable[str]) -> str:
     cells = []
     for labels in map(_COLUMNS.__getitem__, columns):
         number = sum(plan_counts.counts.get(label, 0) for label in labels)
@@ -283,13 +282,13 @@ class _ClusterSections(Struct):
 
 def _build_cluster(plan: Plan, root: str) -> _ClusterSections:
     clusters = [format_html_code(name) for name in (plan.cluster, plan.cluster_id) if name]
-    heading = f"<summary><b>{': '.join(clusters)}</b>, {describe_brokers(plan)}</summary>"
+    heading = f"<summary><b>{': '.join(clusters)}</b>, {groups.describe_brokers(plan)}</summary>"
     if plan.write_block.reason is not None:
         block = plan.write_block
         heading += f"\n\n**Write block** ({block.reason}): {escape_prose(block.message)}; nothing is written."
-    if names := summary.list_data_loss_topics(plan):
-        advice = f"**{summary.describe_data_losses(plan)}**:{summary.DATA_LOSS_ADVICE}"
-        heading += f"\n\n{advice}: {format_code(summary.format_consent(names))}"
+    if names := groups.list_data_loss_topics(plan):
+        advice = f"**{groups.describe_data_losses(plan)}**:{groups.DATA_LOSS_ADVICE}"
+        heading += f"\n\n{advice}: {format_code(groups.format_consent(names))}"
     return _ClusterSections(plan, heading, build_sections(plan, root))
 
 

@@ -1,40 +1,42 @@
 """The sections of one cluster in a pull request comment: topics, groups of topics, and facts about the cluster.
 
-A section comes from one topic or from one group of ``groups``. Names and values are escaped by ``markdown.escape``;
-diffs come from ``markdown.diff``. ``markdown.plan`` chooses the sections that fit into the comment.
+A section comes from one topic or from one group of ``groups``. Names and values are escaped by ``markdown.escape``.
+Values before and after are the lines of a ``diff`` code block, which viewers colour. ``markdown.plan`` chooses the
+sections that fit into the comment.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from topiarist.errors import Location, Reason
-from topiarist.model.plan import Change, ConfigItem, ImpliedTopic, Issue, MoveReplicas, Plan, RiskAssessment, TopicPlan
+from topiarist.model.plan import ConfigItem, ImpliedTopic, Issue, Plan, RiskAssessment, TopicPlan
 from topiarist.model.run_options import Risk
-from topiarist.model.spec import find_origin
-from topiarist.output.groups import ClusterDefault, GroupedItems, group_items, list_exceeded_limits
-from topiarist.output.limit_usage import describe_usage
-from topiarist.output.locations import relative_location
-from topiarist.output.markdown.diff import COMMENT_LAYOUT, format_config_item, format_diff
-from topiarist.output.markdown.escape import (
-    escape_prose,
-    format_code,
-    format_code_block,
-    format_code_list,
-)
-from topiarist.output.text import brokers, planned_moves, topic_block
-from topiarist.output.text.changes import (
+from topiarist.output import groups
+from topiarist.output.markdown.escape import escape_prose, format_code, format_code_block, format_code_list
+from topiarist.output.text.layout import BROKER_DEFAULT, TextLayout, format_value, humanize_config_value, sanitize
+from topiarist.output.text.plan import format_broker_table
+from topiarist.output.text.topic_block import format_partitions
+from topiarist.output.view import (
     FROM_CLUSTER_DEFAULTS,
+    ChangeView,
+    describe_implied,
+    describe_pace,
+    describe_record_only,
     group_risks,
-    list_risk_assessments,
-    summarize_changes,
+    label_notice,
+    locate,
+    relative_location,
+    view_issue,
+    view_topic,
 )
-from topiarist.output.text.summary import NOT_IN_PATHS
-from topiarist.output.text.topic_block import CLUSTER_WIDE_REASONS
 from topiarist.text import format_count
+
+COMMENT_LAYOUT = TextLayout(width=107)
+"""The layout of fixed-width text in a comment: the widest that needs no horizontal scroll bar."""
 
 PRIORITY_CRITICAL, PRIORITY_HIGH, PRIORITY_BROKERS, PRIORITY_LOW, PRIORITY_INFO = range(5)
 """Section priorities, most important first.
@@ -60,42 +62,44 @@ class Section(NamedTuple):
 
 def build_sections(plan: Plan, root: str) -> list[Section]:
     """Return the sections in display order; file locations are relative to the folder ``root``."""
-    grouped = group_items(plan)
+    grouped = groups.group_items(plan)
     sections = list(_build_group_sections(grouped, root))
     sections[:0] = _build_limit_sections(plan)
     for topic in plan.topics:
-        if topic_block.has_own_block(topic, grouped):
+        if grouped.has_own_block(topic):
             priority = PRIORITY_LOW if topic.observe_only else _RISK_PRIORITIES[topic.risk]
             priority = PRIORITY_CRITICAL if topic.refusals else priority
             sections.append(Section(priority, (topic.topic,), partial(_format_topic, topic, grouped, root)))
     sections.sort(key=lambda section: section.priority)
-    if table := list(brokers.format_broker_table(COMMENT_LAYOUT, plan)):
+    if table := list(format_broker_table(COMMENT_LAYOUT, plan)):
         effect = "#### Effect on the brokers\n\n" + format_code_block(line.removeprefix("  ") for line in table)
-        if pace := planned_moves.describe_pace(plan):
+        if pace := describe_pace(plan):
             effect += f"\n\nMoves: {escape_prose(pace)}"
         sections.append(Section(PRIORITY_BROKERS, (), lambda: effect))
     if implied := plan.implied_topics:
-        sections.append(_list_section(PRIORITY_BROKERS, "Also created", map(_describe_implied, implied)))
+        sections.append(_list_section(PRIORITY_BROKERS, "Also created", map(_format_implied, implied)))
     if plan.limits:
-        sections.append(_list_section(PRIORITY_BROKERS, "Limits", map(escape_prose, describe_usage(plan.limits))))
+        sections.append(
+            _list_section(PRIORITY_BROKERS, "Limits", map(escape_prose, groups.describe_limits(plan.limits)))
+        )
     if plan.warnings:
         sections.append(_list_section(PRIORITY_BROKERS, "Warnings", map(escape_prose, plan.warnings)))
     if plan.orphans:
         text = format_count(len(plan.orphans), "owned topic")
         text += f": {_format_names(plan.orphans)}" if len(plan.orphans) <= _MAX_NAMES else ""
-        sections.append(_list_section(PRIORITY_INFO, NOT_IN_PATHS.capitalize(), [text]))
+        sections.append(_list_section(PRIORITY_INFO, groups.NOT_IN_PATHS.capitalize(), [text]))
     if notices := list(_format_unlisted_notices(plan, grouped)):
         sections.append(_list_section(PRIORITY_INFO, "Notices", notices))
     return sections
 
 
-def _describe_implied(topic: ImpliedTopic) -> str:
-    return f"{format_code(topic.name)}: {topic_block.explain_implied(topic)}"
+def _format_implied(topic: ImpliedTopic) -> str:
+    return f"{format_code(topic.name)}: {', by '.join(describe_implied(topic))}"
 
 
 def _build_limit_sections(plan: Plan) -> Iterator[Section]:
     lines: defaultdict[str, list[str]] = defaultdict(list)
-    for label, message, hint in list_exceeded_limits(plan):
+    for label, message, hint in groups.list_exceeded_limits(plan):
         lines[label] += [escape_prose(message), escape_prose(f"fix: {hint}")]
     yield from (_list_section(PRIORITY_CRITICAL, label.capitalize(), texts) for label, texts in lines.items())
 
@@ -105,7 +109,7 @@ def _list_section(priority: int, title: str, lines: Iterable[str]) -> Section:
     return Section(priority, (), lambda: text)
 
 
-def _build_group_sections(grouped: GroupedItems, root: str) -> Iterator[Section]:
+def _build_group_sections(grouped: groups.GroupedItems, root: str) -> Iterator[Section]:
     for default, touched in grouped.defaults.items():
         priority = _RISK_PRIORITIES[max(item.assessment.risk for _, item in touched)]
         names = [topic.topic for topic, _ in touched]
@@ -119,17 +123,19 @@ def _build_group_sections(grouped: GroupedItems, root: str) -> Iterator[Section]
 
 
 def _format_record_group(ownership_action: str, topics: Sequence[str]) -> str:
-    action = topic_block.describe_record_only(ownership_action)
+    action = describe_record_only(ownership_action)
     return _format_section(format_count(len(topics), "topic"), action, [f"topics: {_format_names(topics)}"])
 
 
-def _format_default_group(default: ClusterDefault, touched: Sequence[tuple[TopicPlan, ConfigItem]], root: str) -> str:
+def _format_default_group(
+    default: groups.ClusterDefault, touched: Sequence[tuple[TopicPlan, ConfigItem]], root: str
+) -> str:
     key, _ = default
     assessments = Counter(item.assessment for _, item in touched).most_common()
     subjects = [(format_count(times, "topic"), assessment) for assessment, times in assessments]
     lines = _format_risks(subjects, several_topics=True)
     lines.append(f"topics: {_format_names([topic.topic for topic, _ in touched])}")
-    lines.extend(_format_field_location(touched[0][0], ("config", key), root))
+    lines.extend(_format_place("at", locate(touched[0][0].spec, "config", key), root))
     old_values = Counter(item for _, item in touched).most_common(_MAX_KINDS)
     diff: list[str] = []
     for item, times in old_values:
@@ -138,36 +144,34 @@ def _format_default_group(default: ClusterDefault, touched: Sequence[tuple[Topic
     return _format_section(format_code(key), action, lines, diff)
 
 
-def _format_topic(topic: TopicPlan, grouped: GroupedItems, root: str) -> str:
+def _format_topic(topic: TopicPlan, grouped: groups.GroupedItems, root: str) -> str:
     parts = []
-    if topic_block.has_ungrouped_changes(topic, grouped):
-        lines = _format_risks(list_risk_assessments(topic.changes))
-        lines.extend(_format_move_lines(topic, topic.changes, root))
-        if record := topic_block.describe_record_too(topic):
-            lines.append(f"record: {escape_prose(record)}")
+    if grouped.has_ungrouped_changes(topic):
+        view = view_topic(topic)
+        lines = _format_risks(pair for change in view.changes for pair in change.risks)
+        lines.extend(_format_move_lines(view.changes, root))
+        if view.record:
+            lines.append(f"record: {escape_prose(view.record)}")
         lines.extend(f"usage: {escape_prose(text)}" for text in topic.usage)
-        diff = format_diff(topic.changes, topic_block.shared_defaults_of(topic, grouped))
-        parts.append(_format_section(format_code(topic.topic), topic_block.describe_action(topic), lines, diff))
-    for issue in topic_block.list_ungrouped_refusals(topic, grouped):
+        diff = format_diff(view.changes, grouped.defaults_of(topic))
+        parts.append(_format_section(format_code(topic.topic), view.action, lines, diff))
+    for issue in grouped.list_ungrouped_refusals(topic):
         parts.append(_format_refusal([(topic, issue)], root))
     notices = [issue for issue in topic.notices if issue.reason is not Reason.UNMANAGED]
     if notices:
-        parts.append(
-            _format_bullets(f"{topic_block.label_notice(issue)}: {escape_prose(issue.message)}" for issue in notices)
-        )
+        parts.append(_format_bullets(f"{label_notice(each)}: {escape_prose(each.message)}" for each in notices))
     return "\n\n".join(parts)
 
 
-def _format_move_lines(topic: TopicPlan, changes: Iterable[Change], root: str) -> Iterator[str]:
-    """Yield the reasons of moves, the field that asks for them, and the new preferred leaders."""
+def _format_move_lines(changes: Iterable[ChangeView], root: str) -> Iterator[str]:
+    """Yield the causes of moves, the field that asks for them, and the new preferred leaders."""
     for change in changes:
-        if isinstance(change, MoveReplicas):
-            if reasons := planned_moves.describe_move_reasons(change.moves, topic.spec):
-                place = planned_moves.find_move_location(change.moves, topic.spec)
-                yield f"because {escape_prose(reasons)}" + (f", at {_format_location(place, root)}" if place else "")
-            # The risk names the leaders that leave; those that stay as followers are only in the lists.
-            if any(move.before[0] in move.after[1:] for move in change.moves):
-                yield escape_prose(planned_moves.describe_new_leaders(change.moves))
+        if change.cause:
+            place = change.cause_origin.locate() if change.cause_origin else None
+            yield ", ".join([f"because {escape_prose(change.cause)}", *_format_place("at", place, root)])
+        # The risk names the leaders that leave; those that stay as followers are only in the lists.
+        if change.demotes_leaders:
+            yield escape_prose(change.new_leaders)
 
 
 def _format_refusal(members: Sequence[tuple[TopicPlan, Issue]], root: str) -> str:
@@ -176,25 +180,62 @@ def _format_refusal(members: Sequence[tuple[TopicPlan, Issue]], root: str) -> st
     A cluster-wide reason is not repeated: the cluster's heading or a section of its own gives it once.
     """
     topic, issue = members[0]
-    name = format_code(topic.topic) if len(members) == 1 else format_count(len(members), "topic")
-    withheld = summarize_changes(issue.withheld)
-    if issue.reason in CLUSTER_WIDE_REASONS:
-        action, lines = f"held back: {withheld}", []
+    is_shared = len(members) > 1
+    view = view_issue(topic, issue, is_shared=is_shared)
+    name = format_count(len(members), "topic") if is_shared else format_code(topic.topic)
+    if view.is_held_back:
+        action, lines = f"held back: {view.summary}", []
     else:
-        action, lines = f"refused ({issue.reason})", [escape_prose(issue.message)]
-        lines.extend(_format_field_location(topic, issue.field, root))
-        if issue.hint:
-            lines.append(f"fix: {escape_prose(topic_block.choose_hint(members))}")
-        if place := issue.cause_origin and issue.cause_origin.locate():
-            lines.append(f"{topic_block.label_cause(issue)} at {_format_location(place, root)}")
-        if issue.withheld:
-            lines.append(f"held back: {escape_prose(withheld)}")
-    if issue.withheld:
-        lines.extend(_format_risks(list_risk_assessments(issue.withheld), already_shown=issue.message))
-        lines.extend(_format_move_lines(topic, issue.withheld, root))
-    if len(members) > 1:
+        action, lines = f"refused ({view.reason})", [escape_prose(view.message)]
+        lines.extend(_format_place("at", view.place, root))
+        if view.hint:
+            lines.append(f"fix: {escape_prose(view.hint)}")
+        lines.extend(_format_place(f"{view.cause} at", view.cause_place, root))
+        if view.changes:
+            lines.append(f"held back: {escape_prose(view.summary)}")
+    if view.changes:
+        risks = (pair for change in view.changes for pair in change.risks)
+        lines.extend(_format_risks(risks, already_shown=view.message))
+        lines.extend(_format_move_lines(view.changes, root))
+    if is_shared:
         lines.append(f"topics: {_format_names([member.topic for member, _ in members])}")
-    return _format_section(name, action, lines, format_diff(issue.withheld, ()))
+    return _format_section(name, action, lines, format_diff(view.changes))
+
+
+def format_diff(changes: Iterable[ChangeView], shared_defaults: Collection[groups.ClusterDefault] = ()) -> list[str]:
+    """Return the changes as a diff: replica lists by partition, config before and after."""
+    return [line for change in changes for line in _format_change(change, shared_defaults)]
+
+
+def _format_change(change: ChangeView, shared_defaults: Collection[groups.ClusterDefault]) -> Iterator[str]:
+    if table := change.table:
+        yield f"@@ {table.title} @@"
+        sign = " " if table.before else "+"
+        for line in format_partitions(COMMENT_LAYOUT, table):
+            # The sign of a new partition is that of the whole line.
+            yield f"{sign}{line[1:].replace('+', ' ')}" if table.extends else f"{sign} {line}"
+    if change.config:
+        yield "@@ config @@"
+    own = groups.list_own_items(change.config, shared_defaults)
+    for item in own:
+        yield from format_config_item(item, FROM_CLUSTER_DEFAULTS if item.inherited else "")
+    if left := len(change.config) - len(own):
+        yield f"  {format_count(left, 'key')} {FROM_CLUSTER_DEFAULTS}: see above"
+    if change.is_deletion:
+        yield f"- {change.before}, all messages"
+
+
+def format_config_item(item: ConfigItem, note: str) -> Iterator[str]:
+    """Yield a key's values before and after, one line each, with units beside bare numbers."""
+    for sign, text in (("-", item.before), ("+", item.after)):
+        if text is not None:
+            # The note stands once, beside the new value if there is one.
+            shown_note = note if sign == "+" or item.after is None else ""
+            remark = ", ".join(filter(None, [humanize_config_value(item.key, text), shown_note]))
+            end = f"  ({remark})" if remark else ""
+            yield f"{sign} {sanitize(item.key)} = {format_value(COMMENT_LAYOUT, text)}{end}"
+    if item.after is None:
+        yield f"+ {sanitize(item.key)}: {BROKER_DEFAULT}"
 
 
 def _format_section(name: str, action: str, lines: Iterable[str], diff: Sequence[str] = ()) -> str:
@@ -226,28 +267,24 @@ def _format_risks(
     return lines or [f"**{highest.label}**"]
 
 
-def _format_field_location(topic: TopicPlan, field: Sequence[str], root: str) -> Iterator[str]:
-    place = find_origin(topic.spec, *field).locate() if topic.spec else None
+def _format_place(label: str, place: Location | None, root: str) -> Iterator[str]:
+    """Yield the location with its label; nothing without a location."""
     if place:
-        yield f"at {_format_location(place, root)}"
-
-
-def _format_location(location: Location, root: str) -> str:
-    return format_code(str(relative_location(location, root)))
+        yield f"{label} {format_code(str(relative_location(place, root)))}"
 
 
 def _format_names(names: Sequence[str]) -> str:
     return format_code_list(names, _MAX_NAMES)
 
 
-def _format_unlisted_notices(plan: Plan, grouped: GroupedItems) -> Iterator[str]:
+def _format_unlisted_notices(plan: Plan, grouped: groups.GroupedItems) -> Iterator[str]:
     """Yield the notices of topics without a section, grouped by message.
 
     Warnings come before notes, the most frequent first; the rest is counted after ``_MAX_KINDS`` groups.
     """
     kinds: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
-    for topic, issue in topic_block.list_unlisted_notices(plan, grouped):
-        kinds[topic_block.label_notice(issue), issue.message].append(topic)
+    for topic, issue in grouped.list_unlisted_notices(plan):
+        kinds[label_notice(issue), issue.message].append(topic)
     ordered = sorted(kinds.items(), key=lambda kind: (kind[0][0] == "note", -len(kind[1])))
     for (label, message), topics in ordered[:_MAX_KINDS]:
         yield f"{label}: {_format_names(topics)}: {escape_prose(message)}"

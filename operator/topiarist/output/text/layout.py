@@ -1,4 +1,4 @@
-"""The text layout for terminals: width, colours, and the few shapes of lines that all text output uses.
+"""The text layout for terminals: width, colours, and the few shapes of lines and values that all text output uses.
 
 A block has a heading (sign, name, action, one word at the right end) and fields (a label, then lines in one column).
 All text from a manifest or a cluster passes through ``sanitize`` first: a terminal executes control sequences. Colours
@@ -8,13 +8,25 @@ are added last, around text that is already laid out, so that they never change 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
 
 from msgspec import Struct
 
-from topiarist.text import format_count
+from topiarist.errors import Diagnostic
+from topiarist.text import format_count, humanize_bytes, humanize_duration
+
+Item = TypeVar("Item")
 
 GREEN, YELLOW, BOLD_RED, DIM, BOLD = "32", "33", "1;31", "2", "1"
 """Styles: the ANSI codes for green, yellow, bold red, dim and bold text."""
+
+BROKER_DEFAULT = "brokers' default"
+"""Text for the value of a topic without an override."""
+
+MAX_KEY_WIDTH = 37
+"""The width of leader.replication.throttled.replicas; only a few keys are longer."""
+
+MAX_SHOWN_DIAGNOSTICS = 100
 
 TEXT_COLUMN = 19
 """The column (from 0) at which the text of a field starts."""
@@ -23,6 +35,8 @@ _LABEL_COLUMN = 6
 _MAX_NAME_WIDTH = 34
 _MIN_ACTION_WIDTH = 24
 _MAX_SHOWN_NAMES = 12
+_MAX_LONG = str((1 << 63) - 1)
+_MAX_VALUE_LENGTH = 160
 
 
 class TextLayout(Struct, frozen=True):
@@ -49,6 +63,13 @@ class TextLayout(Struct, frozen=True):
     def table_width(self) -> int:
         """Return the columns for a table with a cell of running text: all columns of a terminal."""
         return self.width + (self.spare_width or 0)
+
+    def limit(self, items: Sequence[Item], maximum: int) -> Sequence[Item]:
+        """Return the items to show: all if there are at most ``maximum``, else one fewer.
+
+        A line that counts the others takes the place of the last one. A verbose layout shows all.
+        """
+        return items if self.verbose or len(items) <= maximum else items[: maximum - 1]
 
     def colorize(self, text: str, style: str) -> str:
         """Return ``text`` in a style; unchanged if colours are off."""
@@ -135,7 +156,7 @@ class TextLayout(Struct, frozen=True):
 
         At most the first dozen are listed and the rest counted; a verbose layout lists all.
         """
-        shown = names if self.verbose or len(names) <= _MAX_SHOWN_NAMES else names[: _MAX_SHOWN_NAMES - 1]
+        shown = self.limit(names, _MAX_SHOWN_NAMES)
         pieces = [f"{sanitize(name)}," for name in shown]
         if len(shown) < len(names):
             pieces.append(f"... {len(names) - len(shown):,} more")
@@ -155,7 +176,7 @@ class TextLayout(Struct, frozen=True):
         for topic, message in messages:
             topics.setdefault(message, []).append(topic)
         groups = sorted((-len(names), names, message) for message, names in topics.items())
-        shown = groups if self.verbose or len(groups) <= max_shown else groups[: max_shown - 1]
+        shown = self.limit(groups, max_shown)
         for _, names, message in shown:
             if len(names) == 1:
                 lines = self.wrap(f"{names[0]}: {message}")
@@ -216,10 +237,60 @@ def shorten(text: str, width: int) -> str:
     return f"{text[: width - 3 - end]}...{text[-end:]}"
 
 
+def format_value(layout: TextLayout, text: str) -> str:
+    """Return a value for display: sanitized, ``""`` if empty, cut if long."""
+    text = sanitize(text)
+    if not text:
+        return '""'
+    if layout.verbose or len(text) <= _MAX_VALUE_LENGTH:
+        return text
+    return f"{text[:_MAX_VALUE_LENGTH]}... {len(text) - _MAX_VALUE_LENGTH:,} more characters"
+
+
+def humanize_config_value(key: str, text: str) -> str:
+    """Return a value in units: ``7 days``, ``1 GiB``, ``unlimited``.
+
+    Empty if the key has no unit, or if the digits are as readable.
+    """
+    unit = humanize_duration if key.endswith(".ms") else humanize_bytes if key.endswith("bytes") else None
+    if unit is None:
+        return ""
+    # Kafka's own sentinels: Long.MAX_VALUE and -1 are no limit; local.retention.ms=-2 takes the value of retention.ms.
+    if text == _MAX_LONG or (text == "-1" and ".retention." in f".{key}"):
+        return "unlimited"
+    if text == "-2" and key.startswith("local."):
+        return f"as {key.removeprefix('local.')}"
+    if not (text.isascii() and text.isdigit() and len(text) < len(_MAX_LONG)):
+        return ""
+    words = unit(int(text))
+    return "" if words.startswith(f"{text} ") else words
+
+
 def join_sections(sections: Iterable[Iterable[str]]) -> str:
     """Return sections of lines as text, with an empty line between them; sections without lines are left out."""
     texts = ["\n".join(lines) for lines in sections]
     return "\n\n".join(text for text in texts if text)
+
+
+def format_diagnostics(diagnostics: Sequence[Diagnostic], label: str = "error", *, suppressed_count: int = 0) -> str:
+    """Return one line per error, ``file:line:column: error: message``, with its hint below.
+
+    Only the first ``MAX_SHOWN_DIAGNOSTICS`` errors are shown; the rest is counted together with ``suppressed_count``,
+    the number of errors that the caller counted but did not keep. Lines are not wrapped: tools that parse them expect
+    one line per message. Empty if there is no error.
+    """
+    lines = []
+    for diagnostic in diagnostics[:MAX_SHOWN_DIAGNOSTICS]:
+        lines.append(f"{sanitize(str(diagnostic.location))}: {label}: {_indent_lines(diagnostic.message)}")
+        if diagnostic.hint:
+            lines.append(f"    {_indent_lines(diagnostic.hint)}")
+    if hidden_count := len(diagnostics[MAX_SHOWN_DIAGNOSTICS:]) + suppressed_count:
+        lines.append(f"... and {hidden_count:,} more")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _indent_lines(text: str) -> str:
+    return "\n    ".join(map(sanitize, text.split("\n")))
 
 
 def format_grid(cells: Sequence[str], width: int) -> list[str]:

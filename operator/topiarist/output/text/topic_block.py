@@ -4,80 +4,67 @@ Every block has the same heading: a sign, a name, the action, and the risk at th
 
     +  create      ~  grow, configure      -  delete      =  ownership record only      !  refused      .  not applied
 
-``text.plan``, ``text.describe`` and ``markdown.plan`` call this module. ``groups`` finds the changes
-and refusals that many topics share; their block lists the topic names.
+Below it are the fields of its changes: the risk with its reason, partitions and config before and after. The module
+formats both planned changes and the changes that a refusal withholds. ``groups`` finds the changes and refusals that
+many topics share; their block lists the topic names.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from topiarist.errors import Reason
-from topiarist.model.plan import (
-    ConfigItem,
-    CreateTopic,
-    DeleteTopic,
-    ImpliedTopic,
-    Issue,
-    Plan,
-    ReleaseOwnership,
-    TakeOwnership,
-    TopicPlan,
-)
+from topiarist.model.plan import ConfigItem, ImpliedTopic, Issue, RiskAssessment, TopicPlan
 from topiarist.model.run_options import Risk
-from topiarist.model.spec import find_origin
-from topiarist.output.groups import (
-    ClusterDefault,
-    GroupedItems,
-    describe_ownership_action,
-    is_record_only,
-    refusal_group_key,
+from topiarist.output.groups import ClusterDefault, GroupedItems, list_own_items
+from topiarist.output.text.layout import (
+    BOLD_RED,
+    BROKER_DEFAULT,
+    DIM,
+    GREEN,
+    MAX_KEY_WIDTH,
+    YELLOW,
+    TextLayout,
+    format_grid,
+    format_value,
+    humanize_config_value,
+    sanitize,
 )
-from topiarist.output.text.changes import (
+from topiarist.output.view import (
+    CLUSTER_WIDE_REASONS,
     FROM_CLUSTER_DEFAULTS,
-    RISK_STYLES,
-    SharedDefaults,
-    format_changes,
-    format_risks,
-    highest_risk,
-    is_fully_shared,
-    summarize_changes,
+    ChangeView,
+    PartitionRow,
+    PartitionTable,
+    describe_implied,
+    describe_record_only,
+    group_risks,
+    label_notice,
+    locate,
+    view_issue,
+    view_topic,
 )
-from topiarist.output.text.layout import BOLD_RED, DIM, GREEN, YELLOW, TextLayout, sanitize
-from topiarist.output.text.values import ConfigRow, format_config_lines
 from topiarist.text import format_count
 
-CLUSTER_WIDE_REASONS = frozenset(
-    {
-        Reason.KRAFT_CONTROLLER,
-        Reason.KRAFT_MIGRATION,
-        Reason.NO_CONTROLLER,
-        Reason.FROZEN,
-        Reason.RECORDS_NOT_MOVED,
-        Reason.MOVED_BACK,
-        Reason.BUDGET_EXCEEDED,
-        Reason.MOVES_LIMITED,
-    }
-)
-"""Reasons about the cluster or the run rather than a topic: the header or a remark at the end explains them."""
-
-WARNING_REASONS = frozenset({Reason.EXISTING_PROBLEM, Reason.MAY_NEED_PROTECTION})
-"""Reasons of notices that are shown with their message, even if the topic has no block."""
+RISK_STYLES = (DIM, YELLOW, BOLD_RED)
+"""The style of each risk's label, safest first."""
 
 _SIGN_STYLES = {"+": GREEN, "~": YELLOW, "-": BOLD_RED, "!": BOLD_RED, "=": "", ".": DIM}
 _MAX_SHOWN_OLD_VALUES = 6
+_MAX_SHOWN_LISTS = 16
 
 
 def format_topic(layout: TextLayout, plan: TopicPlan, grouped: GroupedItems) -> Iterator[str]:
     """Yield the blocks of one topic, without anything that a group's block shows."""
-    if has_ungrouped_changes(plan, grouped):
-        yield from _format_block_heading(layout, choose_sign(plan), plan.topic, describe_action(plan), plan.risk)
-        yield from format_changes(layout, plan.changes, plan.spec, shared_defaults=shared_defaults_of(plan, grouped))
-        yield from layout.format_text_field("record", describe_record_too(plan))
-    for issue in list_ungrouped_refusals(plan, grouped):
+    if grouped.has_ungrouped_changes(plan):
+        view = view_topic(plan)
+        yield from _format_block_heading(layout, view.sign, plan.topic, view.action, plan.risk)
+        yield from _format_changes(layout, view.changes, shared_defaults=grouped.defaults_of(plan))
+        yield from layout.format_text_field("record", view.record)
+    for issue in grouped.list_ungrouped_refusals(plan):
         yield from _format_refusal(layout, [(plan, issue)])
-    own_block = has_own_block(plan, grouped)
+    own_block = grouped.has_own_block(plan)
     for text in plan.usage if own_block else ():
         yield from layout.format_text_field("usage", sanitize(text))
     if layout.verbose and plan.notices and not own_block:
@@ -88,80 +75,35 @@ def format_topic(layout: TextLayout, plan: TopicPlan, grouped: GroupedItems) -> 
             yield from layout.format_text_field(label_notice(notice), notice.message)
 
 
-def has_own_block(plan: TopicPlan, grouped: GroupedItems) -> bool:
-    """Return whether a topic has its own block for a change or refusal; its notices are shown there too."""
-    return has_ungrouped_changes(plan, grouped) or bool(list_ungrouped_refusals(plan, grouped))
+def format_topic_line(layout: TextLayout, topic: TopicPlan) -> Iterator[str]:
+    """Yield one line for the topic, with the reasons of its refusals; nothing if the topic has only notices."""
+    reasons: dict[str, dict[str, None]] = {"refused": {}, "held back": {}}
+    for issue in topic.refusals:
+        label = "held back" if issue.reason in CLUSTER_WIDE_REASONS else "refused"
+        reasons[label][issue.reason.value] = None
+    parts = [f"{label}: {', '.join(names)}" for label, names in reasons.items() if names]
+    sign, risk = "!", ""
+    if topic.changes:
+        sign, action, *_ = view_topic(topic)
+        parts.insert(0, action)
+        risk = f"  {layout.colorize(topic.risk.label, RISK_STYLES[topic.risk])}"
+    if parts:
+        start = f"  {sign} {sanitize(topic.topic)}".ljust(layout.action_column - 1)
+        yield f"{start} {'; '.join(parts)}{risk}"
 
 
-def list_ungrouped_refusals(plan: TopicPlan, grouped: GroupedItems) -> Sequence[Issue]:
-    """Return the refusals of a topic that no group shows."""
-    if not grouped.refusals:
-        return plan.refusals
-    return [issue for issue in plan.refusals if refusal_group_key(issue) not in grouped.refusals]
+def format_implied(layout: TextLayout, topic: ImpliedTopic) -> Iterator[str]:
+    """Yield the block of a topic that the first apply makes without a manifest."""
+    size, maker = describe_implied(topic)
+    yield from _format_block_heading(layout, "+", topic.name, size, Risk.SAFE)
+    yield from layout.format_text_field("made by", maker)
 
 
-def has_ungrouped_changes(plan: TopicPlan, grouped: GroupedItems) -> bool:
-    """Return whether the changes need a block of their own.
-
-    Grouped changes do not, nor does the ownership record of an observed topic, which stays unchanged.
-    """
-    if is_record_only(plan):
-        return not plan.observe_only and describe_ownership_action(plan) not in grouped.ownership_actions
-    if plan.observe_only or describe_ownership_action(plan):
-        return bool(plan.changes)
-    return bool(plan.changes) and not is_fully_shared(plan.changes, grouped.defaults)
-
-
-def shared_defaults_of(plan: TopicPlan, grouped: GroupedItems) -> SharedDefaults:
-    """Return the defaults that are shown once for many topics; none for an observed topic, which no group lists."""
-    return () if plan.observe_only else grouped.defaults
-
-
-def list_unlisted_notices(plan: Plan, grouped: GroupedItems) -> Iterator[tuple[str, Issue]]:
-    """Yield each notice that no block shows, with its topic; unmanaged keys are in no block."""
-    for topic in plan.topics:
-        if topic.notices:
-            shown = has_own_block(topic, grouped)
-            yield from ((topic.topic, each) for each in topic.notices if each.reason is Reason.UNMANAGED or not shown)
-
-
-def label_notice(notice: Issue) -> str:
-    """Return ``warning`` for a problem or a danger that no other line shows, else ``note``."""
-    return "warning" if notice.reason in WARNING_REASONS else "note"
-
-
-def choose_sign(plan: TopicPlan) -> str:
-    """Return the sign for a topic's changes."""
-    if plan.observe_only:
-        return "."
-    if any(isinstance(change, CreateTopic) for change in plan.changes):
-        return "+"
-    if any(isinstance(change, DeleteTopic) for change in plan.changes):
-        return "-"
-    return "=" if all(isinstance(change, TakeOwnership | ReleaseOwnership) for change in plan.changes) else "~"
-
-
-def describe_action(plan: TopicPlan) -> str:
-    """Return the action of a topic's changes in a few words."""
-    if is_record_only(plan):
-        action = describe_record_only(describe_ownership_action(plan))
-    else:
-        action = summarize_changes(plan.changes, len(plan.before.replicas) if plan.before else 0)
-    return f"observed, not applied: {action}" if plan.observe_only else action
-
-
-def describe_record_only(ownership_action: str) -> str:
-    """Return the action of a topic with a change of its ownership record alone.
-
-    ``ownership_action`` is a result of ``describe_ownership_action``.
-    """
-    return f"{ownership_action} (ownership record only)" if ownership_action else "update the ownership record"
-
-
-def describe_record_too(plan: TopicPlan) -> str:
-    """Return the action on the ownership record that goes with a topic's other changes; empty without one."""
-    ownership_action = "" if plan.observe_only or is_record_only(plan) else describe_ownership_action(plan)
-    return f"{ownership_action}: the ownership record is written too" if ownership_action else ""
+def format_group_blocks(layout: TextLayout, grouped: GroupedItems) -> Iterator[Iterator[str]]:
+    """Yield one block for each shared default, each ownership action and each shared refusal."""
+    yield from (_format_default_group(layout, default, touched) for default, touched in grouped.defaults.items())
+    yield from (_format_record_group(layout, words, topics) for words, topics in grouped.ownership_actions.items())
+    yield from (_format_refusal(layout, members) for members in grouped.refusals.values())
 
 
 def _format_block_heading(
@@ -178,71 +120,32 @@ def _format_refusal(layout: TextLayout, members: Sequence[tuple[TopicPlan, Issue
     A cluster-wide reason, its message and its hint are not repeated for each topic.
     """
     plan, issue = members[0]
-    name = plan.topic if len(members) == 1 else format_count(len(members), "topic")
-    withheld, risk = summarize_changes(issue.withheld), highest_risk(issue.withheld)
-    if issue.reason in CLUSTER_WIDE_REASONS:
-        yield from _format_block_heading(layout, "!", name, f"held back: {withheld}", risk)
+    is_shared = len(members) > 1
+    view = view_issue(plan, issue, is_shared=is_shared)
+    name = format_count(len(members), "topic") if is_shared else plan.topic
+    if view.is_held_back:
+        yield from _format_block_heading(layout, "!", name, f"held back: {view.summary}", view.risk)
     else:
-        yield from _format_block_heading(layout, "!", name, f"refused: {issue.message}")
-        yield from _format_field_location(layout, plan, issue, other_topics=len(members) - 1)
-        yield from layout.format_text_field("fix", choose_hint(members))
-        cause = issue.cause_origin.locate() if issue.cause_origin else None
-        yield from layout.format_text_field(label_cause(issue), str(cause) if cause else "")
-        if issue.withheld:
-            line = layout.align_right(withheld, risk.label, layout.text_width, RISK_STYLES[risk])
+        yield from _format_block_heading(layout, "!", name, f"refused: {view.message}")
+        place = sanitize(str(view.place or ""))
+        place += f" and {len(members) - 1:,} more" if place and is_shared else ""
+        yield from _format_place(layout, place, view.reason.value)
+        yield from layout.format_text_field("fix", view.hint)
+        yield from layout.format_text_field(view.cause, str(view.cause_place or ""))
+        if view.changes:
+            line = layout.align_right(view.summary, view.risk.label, layout.text_width, RISK_STYLES[view.risk])
             yield from layout.format_field("held back", [line])
-    yield from format_changes(layout, issue.withheld, plan.spec, already_shown=issue.message)
-    if len(members) > 1:
+    yield from _format_changes(layout, view.changes, already_shown=view.message)
+    if is_shared:
         yield from layout.format_field("topics", layout.format_names([member.topic for member, _ in members]))
 
 
-def format_implied(layout: TextLayout, topic: ImpliedTopic) -> Iterator[str]:
-    """Yield the block of a topic that the first apply makes without a manifest."""
-    yield from _format_block_heading(layout, "+", topic.name, _describe_size(topic), Risk.SAFE)
-    yield from layout.format_text_field("made by", _describe_maker(topic))
-
-
-def explain_implied(topic: ImpliedTopic) -> str:
-    """Return size, maker and purpose of a topic that the first apply makes without a manifest, in one line."""
-    return f"{_describe_size(topic)}, by {_describe_maker(topic)}"
-
-
-def _describe_maker(topic: ImpliedTopic) -> str:
-    return f"{topic.maker}, once for a cluster, for {topic.purpose}"
-
-
-def _describe_size(topic: ImpliedTopic) -> str:
-    return f"create {format_count(topic.partitions, 'partition')} x {format_count(topic.replicas, 'replica')}"
-
-
-def label_cause(issue: Issue) -> str:
-    """Return ``rule`` for a policy's rule that caused an issue, ``cluster`` for a field of the Cluster."""
-    return "rule" if issue.reason in (Reason.POLICY_DENIED, Reason.POLICY_WARNING) else "cluster"
-
-
-def choose_hint(members: Sequence[tuple[TopicPlan, Issue]]) -> str:
-    """Return the hint of a refusal; if several topics share it, it has TOPIC in place of the first topic's name."""
-    plan, issue = members[0]
-    return issue.hint if len(members) == 1 else issue.hint.replace(f"={plan.topic}", "=TOPIC")
-
-
-def _format_field_location(layout: TextLayout, plan: TopicPlan, issue: Issue, other_topics: int) -> Iterator[str]:
-    place = find_origin(plan.spec, *issue.field).locate() if plan.spec else None
-    text = sanitize(str(place)) if place else ""
-    text += f" and {other_topics:,} more" if text and other_topics else ""
-    reason = issue.reason.value
-    *before, last = layout.wrap(text)
+def _format_place(layout: TextLayout, place: str, reason: str) -> Iterator[str]:
+    *before, last = layout.wrap(place)
     if len(last) + len(reason) + 2 > layout.text_width:
         before, last = [*before, last], ""
     end = layout.align_right(last, reason, layout.text_width, DIM)
-    yield from layout.format_field("at" if text else "", [*before, end])
-
-
-def format_group_blocks(layout: TextLayout, grouped: GroupedItems) -> Iterator[Iterator[str]]:
-    """Yield one block for each shared default, each ownership action and each shared refusal."""
-    yield from (_format_default_group(layout, default, touched) for default, touched in grouped.defaults.items())
-    yield from (_format_record_group(layout, words, topics) for words, topics in grouped.ownership_actions.items())
-    yield from (_format_refusal(layout, members) for members in grouped.refusals.values())
+    return layout.format_field("at" if place else "", [*before, end])
 
 
 def _format_record_group(layout: TextLayout, ownership_action: str, topics: Sequence[TopicPlan]) -> Iterator[str]:
@@ -262,11 +165,127 @@ def _format_default_group(
     yield from format_risks(layout, [(format_count(times, "topic"), assessment) for assessment, times in assessments])
     old_values = Counter(item for _, item in touched).most_common()
     shown = old_values[:_MAX_SHOWN_OLD_VALUES]
-    rows = [ConfigRow(item, f"in {format_count(times, 'topic')}") for item, times in shown]
-    lines = format_config_lines(layout, rows)
+    lines = format_config_lines(layout, [(item, f"in {format_count(times, 'topic')}") for item, times in shown])
     if left := len(old_values) - len(shown):
         lines.append(f"and {format_count(left, 'other value')}")
     yield from layout.format_field("config", lines)
-    place = find_origin(spec, "config", key).locate() if (spec := touched[0][0].spec) else None
-    yield from layout.format_text_field("at", str(place) if place else "")
+    yield from layout.format_text_field("at", str(locate(touched[0][0].spec, "config", key) or ""))
     yield from layout.format_field("topics", layout.format_names([plan.topic for plan, _ in touched]))
+
+
+def _format_changes(
+    layout: TextLayout,
+    changes: Sequence[ChangeView],
+    *,
+    shared_defaults: Collection[ClusterDefault] = (),
+    already_shown: str = "",
+) -> Iterator[str]:
+    """Yield the fields of changes: explanations of risks, causes, partitions, config before and after.
+
+    Keys in ``shared_defaults`` are only counted. An explanation that is part of ``already_shown`` is not repeated.
+    """
+    risks = (pair for change in changes for pair in change.unshown_risks)
+    shown = [pair for pair in risks if not pair[1].explanation or pair[1].explanation not in already_shown]
+    yield from format_risks(layout, shown)
+    for change in changes:
+        yield from layout.format_text_field("because", change.cause)
+        place = change.cause_origin.locate() if change.cause_origin else None
+        yield from layout.format_text_field("at", str(place or ""))
+        if change.table:
+            yield from layout.format_field(change.table.label, format_partitions(layout, change.table))
+        yield from layout.format_text_field("leaders", change.new_leaders)
+        own = list_own_items(change.config, shared_defaults)
+        lines = format_config_lines(layout, [(item, FROM_CLUSTER_DEFAULTS if item.inherited else "") for item in own])
+        if left := len(change.config) - len(own):
+            lines.append(f"and {format_count(left, 'key')} {FROM_CLUSTER_DEFAULTS}, see above")
+        yield from layout.format_field("config", lines)
+
+
+def format_risks(layout: TextLayout, assessments: Iterable[tuple[str, RiskAssessment]]) -> Iterator[str]:
+    """Yield a field with the explanations of risks, the highest risk first; nothing if there are none.
+
+    An explanation names its subjects, except when there is only one assessment. The risk is shown if it differs
+    between the explanations.
+    """
+    pairs = list(assessments)
+    grouped = group_risks(pairs)
+    differ = len({assessment.risk for assessment, _ in grouped}) > 1
+    lines = []
+    for assessment, subjects in grouped:
+        label = assessment.risk.label if differ else ""
+        text = assessment.explanation if len(pairs) == 1 else f"{subjects}: {assessment.explanation}"
+        first, *rest = layout.wrap(text, layout.text_width - (len(label) + 2 if label else 0))
+        lines += [layout.align_right(first, label, layout.text_width, RISK_STYLES[assessment.risk]), *rest]
+    return layout.format_field("risk", lines)
+
+
+def format_partitions(layout: TextLayout, table: PartitionTable) -> list[str]:
+    """Return the partitions of a change in even columns: replica lists, the preferred leader first, or leaders.
+
+    New partitions beside existing ones have a plus sign. Of many partitions only the first are shown and the rest
+    counted.
+    """
+    count = len(table.partitions)
+    rows = [*table.list_rows(len(layout.limit(table.partitions, _MAX_SHOWN_LISTS)))]
+    digits = len(str(max(row.partition for row in rows)))
+    start, middle = "+ " if table.extends else "", ":" if table.has_leaders else ""
+    cells = [f"{start}{row.partition:>{digits}}{middle} {_format_row(table, row)}" for row in rows]
+    if len(rows) < count:
+        cells.append(f"... {count - len(rows):,} more")
+    return format_grid(cells, layout.text_width)
+
+
+def _format_row(table: PartitionTable, row: PartitionRow) -> str:
+    lists = [",".join(map(str, brokers)) for brokers in (row.before, row.after) if brokers]
+    return " -> ".join(lists if table.has_leaders else (f"[{text}]" for text in lists))
+
+
+def format_config_lines(layout: TextLayout, rows: Sequence[tuple[ConfigItem, str]]) -> list[str]:
+    """Return one line per key with its note, which may be empty, or more lines if a value is long.
+
+    A line has a sign, the key, the values before and after, units and the note.
+    """
+    widest = max((min(len(sanitize(item.key)), MAX_KEY_WIDTH) for item, _ in rows), default=0)
+    return [line for item, note in rows for line in _format_config_row(layout, item, note, widest)]
+
+
+def _format_config_row(layout: TextLayout, item: ConfigItem, note: str, widest: int) -> list[str]:
+    mark, tone = ("-", BOLD_RED) if item.after is None else ("+", GREEN) if item.before is None else ("~", YELLOW)
+    key, sign = sanitize(item.key).ljust(widest), layout.colorize(mark, tone)
+    column = len(key) + 4
+    pieces = _format_pieces(layout, item)
+    if note:
+        pieces.append(f" {note}")
+    if any(column + len(piece) > layout.text_width for piece in pieces):
+        # The value is too long to fit beside its key, so it goes on the next line.
+        first, *rest = layout.wrap(key.rstrip(), layout.text_width - 2)
+        return [
+            f"{sign} {first}",
+            *(f"  {part}" for part in rest),
+            *(f"    {part}" for part in layout.fill_lines(pieces, layout.text_width - 4)),
+        ]
+    first, *rest = layout.fill_lines(pieces, layout.text_width - column)
+    return [f"{sign} {key}  {first}", *(" " * column + line.lstrip() for line in rest)]
+
+
+def _format_pieces(layout: TextLayout, item: ConfigItem) -> list[str]:
+    """Return the unbreakable parts of a line: before, after, units."""
+    key, before, after = item.key, item.before, item.after
+    old, new = humanize_config_value(key, before or ""), humanize_config_value(key, after or "")
+    if after is None:
+        pieces, units = [format_value(layout, before or "")], old
+    elif before is None:
+        pieces, units = [format_value(layout, after)], new
+    else:
+        pieces = [format_value(layout, before), f"-> {format_value(layout, after)}"]
+        units = f"{old or _append_unit(key, before)} -> {new or _append_unit(key, after)}" if old or new else ""
+    if units:
+        pieces.append(f" ({units})")
+    if after is None:
+        pieces.append(f"-> {BROKER_DEFAULT}")
+    return pieces
+
+
+def _append_unit(key: str, text: str) -> str:
+    """Return a bare number with its unit, to be shown beside a value that ``humanize_config_value`` converts."""
+    return f"{text} {'ms' if key.endswith('.ms') else 'bytes'}" if text.isascii() and text.isdigit() else text

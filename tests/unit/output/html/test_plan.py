@@ -15,14 +15,30 @@ from msgspec.structs import replace
 
 from support import plan_pages
 from support.drift.generated_reports import HOSTILE_TEXTS
-from support.plans import KEY_REMAPPING_RISK, RETENTION_CHANGE, existing_topic_plan
+from support.plans import DATA_LOSS_RISK, KEY_REMAPPING_RISK, OWN_RECORD, RETENTION_CHANGE, existing_topic_plan
 from support.plans import plan as make_plan
-from topiarist.errors import Reason
+from support.states import PositionedSource, spec, topic
+from topiarist.errors import FieldPath, Reason
 from topiarist.kafka.types import Broker
-from topiarist.model.moves import ReplicaMove
-from topiarist.model.plan import CreateTopic, ImpliedTopic, Issue, Load, MoveReplicas, TopicPlan, UpdateConfig
+from topiarist.model.moves import MoveKind, ReplicaMove
+from topiarist.model.plan import (
+    SAFE_ASSESSMENT,
+    Change,
+    ConfigItem,
+    CreateTopic,
+    ImpliedTopic,
+    Issue,
+    Load,
+    MoveReplicas,
+    Nudge,
+    TakeOwnership,
+    TopicPlan,
+    UpdateConfig,
+)
+from topiarist.model.spec import ClusterSpec, TopicSpec, ValueOrigin
+from topiarist.model.state import OwnershipRecord
 from topiarist.output.html import page, plan
-from topiarist.output.html.plan_rows import KINDS, LEVELS, list_rows
+from topiarist.output.html.plan import KINDS, LEVELS, PlanRow, list_rows
 from topiarist.output.text.layout import sanitize
 
 ASSETS = Path(page.__file__).parent / "assets"
@@ -122,7 +138,7 @@ def test_the_script_reads_only_names_that_its_data_has() -> None:
 def test_a_plan_with_too_many_rows_and_lists_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """The riskiest rows are in the page, all are counted; the lists of one change are limited and counted."""
     monkeypatch.setattr(plan, "MAX_ROWS", 5)
-    monkeypatch.setattr("topiarist.output.html.plan_rows._MAX_LISTS", 2)
+    monkeypatch.setattr("topiarist.output.html.plan._MAX_LISTS", 2)
     text = plan.format_plans([plan_pages.make_plan(20)], [], "/repo")
     found = data(text, "plan")
     assert ([row["level"] for row in rows(text)], found["total"]) == (["DataLoss"] * 3 + ["Refused"] * 2, 23)
@@ -267,7 +283,8 @@ def test_long_lists_of_a_page_are_counted() -> None:
     """Each list of texts has at most two hundred, that of brokers a thousand, with the number of all."""
     names = tuple(f"t{number}" for number in range(201))
     brokers = tuple(Broker(number, f"r{number}") for number in range(1001))
-    found = replace(make_plan(TopicPlan("b", changes=(CreateTopic(((7,),), {}),))), orphans=names, brokers=brokers)
+    found = make_plan(TopicPlan("b", changes=(CreateTopic(((7,),), {}),)))
+    found = replace(found, orphans=names, brokers=brokers, load={broker.id: Load() for broker in brokers})
     document = plan.build_document([found], names, [])
     (cluster,) = document["clusters"]["rows"]
     for limited, total, shown in (
@@ -304,3 +321,90 @@ def test_the_page_has_each_of_its_scripts_and_styles() -> None:
         files = [*ASSETS.glob(pattern)]
         assert len(files) > 1
         assert [path.name for path in files if path.read_text().strip() not in found[kind]] == []
+
+
+POSITIONS: dict[FieldPath, tuple[int, int]] = {
+    ("spec", "partitions"): (9, 15),
+    ("spec", "ensure"): (10, 11),
+    ("spec", "config", "retention.ms"): (12, 7),
+}
+FLUSH = ConfigItem("flush.ms", None, "", SAFE_ASSESSMENT, inherited=True)
+MOVE = ReplicaMove("a", 7, (1, 2, 3), (2, 1, 4), (MoveKind.DRAIN, MoveKind.SPREAD))
+
+
+def wanted() -> TopicSpec:
+    """Return the spec of a topic with a place in its file for each field."""
+    return spec("a", positions=POSITIONS, ensure="Present", config={"retention.ms": 3600000})
+
+
+def row_of(*changes: Change) -> PlanRow:
+    """Return the only row of a topic with three partitions."""
+    (row,) = list_rows(make_plan(replace(existing_topic_plan("a", *changes), spec=wanted())), "/repo")
+    return row
+
+
+def test_the_reason_of_a_row_has_risks_moves_defaults_and_usage() -> None:
+    """The texts of a reason stand in this order: risks, why replicas move, new leaders, usage of the topic."""
+    source = PositionedSource("clusters.yaml")
+    drained = spec("a", ClusterSpec("prod-eu", source=source, drain_brokers=frozenset({3})))
+    changed = existing_topic_plan("a", MoveReplicas((MOVE._replace(kinds=(MoveKind.DRAIN,)),), KEY_REMAPPING_RISK))
+    (row,) = list_rows(make_plan(replace(changed, spec=drained, usage=("read by 2 groups",))), "/repo")
+    assert row.reason.split("; ") == [
+        "keys map to other partitions",
+        "broker 3 is drained (Cluster.spec.drainBrokers)",
+        "1 partition gets another preferred leader",
+        "read by 2 groups",
+    ]
+    assert row_of(UpdateConfig((FLUSH,))).reason == "from the cluster's defaults"
+    assert row_of(UpdateConfig((FLUSH, RETENTION_CHANGE))).reason == f"retention.ms: {DATA_LOSS_RISK.explanation}"
+
+
+def test_a_refusal_has_its_code_fix_place_and_cause() -> None:
+    """A refusal names the field of the topic, and the rule or the field of the Cluster that causes it."""
+    rule = ValueOrigin(PositionedSource("/repo/rules.yaml", {("spec",): (3, 3)}), ("spec",))
+    for reason, label in ((Reason.POLICY_DENIED, "rule"), (Reason.NOT_ADOPTED, "cluster")):
+        issue = Issue(reason, "no", ("partitions",), "ask", cause_origin=rule)
+        found = replace(existing_topic_plan("a", findings=(issue,)), notices=(issue,), spec=wanted())
+        refused, noticed = list_rows(make_plan(found), "/repo")
+        for row in (refused, noticed):
+            assert (row.code, row.fix, row.place) == (reason.value, "ask", "topics/a.yaml:9:15")
+            assert (row.cause, row.reason) == (f"{label} at rules.yaml:3:3", "no")
+        assert (refused.level, refused.kind, refused.summary) == ("Refused", "refused", "refused")
+        assert (noticed.level, noticed.kind, [*noticed.before]) == ("Notice", "note", [])
+
+
+def test_an_observed_topic_has_notices_only() -> None:
+    """What differs in an observed topic is no change and no refusal: its rows have the lowest level."""
+    held = Issue(Reason.NOT_ADOPTED, "no", withheld=(UpdateConfig((RETENTION_CHANGE,)),))
+    found = existing_topic_plan("a", UpdateConfig((RETENTION_CHANGE,)), findings=(held,))
+    changed, refused = list_rows(make_plan(replace(found, observe_only=True)), "/repo")
+    assert (changed.level, changed.kind, refused.level, refused.kind) == ("Notice", "observed", "Notice", "refused")
+    assert (refused.summary, refused.after) == ("held back: configure", ["retention.ms = 3600000 (1 hour)"])
+
+
+def test_a_topic_without_a_manifest_has_no_place() -> None:
+    """A topic that no document declares has rows without a place; each row has an adoption beside its change."""
+    found = TopicPlan("a", topic("a", owner="x"), OwnershipRecord("x"), OWN_RECORD, (TakeOwnership(), Nudge((1,))))
+    taken, nudged = list_rows(make_plan(found), "/repo")
+    assert (taken.place, nudged.place) == ("", "")
+    assert taken.summary == "record only"
+    assert (taken.record, nudged.record) == ("take ownership from x: the ownership record is written too",) * 2
+
+
+def test_three_hundred_lists_are_in_the_dialog() -> None:
+    """Of more replica lists the first three hundred are in the data, and the others are counted."""
+    for partitions, more in ((300, ""), (301, "and 1 other partition"), (302, "and 2 other partitions")):
+        row = row_of(CreateTopic(((1,),) * partitions, {}))
+        assert (len(row.lists), row.more, row.lists[-1][0]) == (300, more, "299")
+
+
+def test_rows_are_sorted_by_level_topic_and_cluster() -> None:
+    """Losses are first, then refusals, and notices last; among equals the topic decides, then the cluster."""
+    base = row_of(TakeOwnership())
+    ordered = [
+        base._replace(level=level, topic=name, cluster=cluster)
+        for level in ("DataLoss", "Refused", "Disruptive", "Safe", "Notice")
+        for name in "ab"
+        for cluster in "xy"
+    ]
+    assert sorted(ordered[1::2] + ordered[::2], key=PlanRow.sort_key) == ordered

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from msgspec.structs import replace
 
@@ -26,7 +28,8 @@ from topiarist.model.plan import (
 )
 from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec, LimitedResource, LimitUsage, ValueOrigin
-from topiarist.output.markdown.sections import build_sections
+from topiarist.output.markdown.sections import build_sections, format_config_item, format_diff
+from topiarist.output.view import view_changes
 
 ROOT = "/repo"
 DEFAULTS = ClusterSpec(
@@ -255,3 +258,46 @@ def test_a_shared_default_of_safe_values_is_safe() -> None:
     item = ConfigItem("retention.ms", None, "2", SAFE_ASSESSMENT, inherited=True)
     (section,) = build_sections(plan(*(existing_topic_plan(name, UpdateConfig((item,))) for name in "abcd")), ROOT)
     assert (section.priority, section.write().splitlines()[2]) == (3, "- **Safe**")
+
+
+SHARED = ConfigItem("min.insync.replicas", "1", "2", SAFE_ASSESSMENT, inherited=True)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lines"),
+    [
+        (None, "2", ["+ k.ms = 2  (why)"]),
+        ("1", "2", ["- k.ms = 1", "+ k.ms = 2  (why)"]),
+        ("60000", "120000", ["- k.ms = 60000  (1 minute)", "+ k.ms = 120000  (2 minutes, why)"]),
+        ("1", None, ["- k.ms = 1  (why)", "+ k.ms: brokers' default"]),
+    ],
+)
+def test_a_note_stands_once_beside_the_new_value(before: str | None, after: str | None, lines: Sequence[str]) -> None:
+    """The note is beside the value after, or beside the value that is removed; units are before it."""
+    assert [*format_config_item(ConfigItem("k.ms", before, after, SAFE_ASSESSMENT), "why")] == lines
+    without = [line.replace(", why", "").replace("  (why)", "") for line in lines]
+    assert [*format_config_item(ConfigItem("k.ms", before, after, SAFE_ASSESSMENT), "")] == without
+
+
+def test_defaults_that_are_not_shared_stay_with_their_topic() -> None:
+    """A default that no group shows has its source as a note; a key of the topic itself has none."""
+    own = SHARED._replace(key="flush.ms", before=None, inherited=False)
+    assert format_diff(view_changes([UpdateConfig((own, SHARED))])) == [
+        "@@ config @@",
+        "+ flush.ms = 2",
+        "- min.insync.replicas = 1",
+        "+ min.insync.replicas = 2  (from the cluster's defaults)",
+    ]
+    shared = {("min.insync.replicas", "2"): ()}
+    assert format_diff(view_changes([UpdateConfig((own, SHARED))]), shared) == [
+        "@@ config @@",
+        "+ flush.ms = 2",
+        "  1 key from the cluster's defaults: see above",
+    ]
+
+
+def test_a_key_and_a_value_are_printable() -> None:
+    """Control characters of keys and values are shown as text."""
+    item = ConfigItem("a\x1b", "\x1b", "", SAFE_ASSESSMENT)
+    assert [*format_config_item(item, "")] == ["- a\\x1b = \\x1b", '+ a\\x1b = ""']
+    assert [*format_config_item(item._replace(before=None, after=None), "")] == ["+ a\\x1b: brokers' default"]

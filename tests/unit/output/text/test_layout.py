@@ -6,25 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topiarist.model.moves import LeaderChange, ReplicaMove
-from topiarist.model.plan import SAFE_ASSESSMENT, ConfigItem
 from topiarist.output.text.layout import (
     TextLayout,
     choose_action_column,
     format_grid,
     format_progress_bar,
+    humanize_config_value,
     join_sections,
     sanitize,
     shorten,
     wrap,
-)
-from topiarist.output.text.values import (
-    ConfigRow,
-    format_config_lines,
-    format_elections,
-    format_moves,
-    format_replica_lists,
-    humanize_config_value,
 )
 
 ANY = st.text(st.characters(), max_size=200)
@@ -205,47 +196,6 @@ def test_names_are_shortened_to_a_dozen() -> None:
 def test_values_get_units_where_digits_alone_say_little(key: str, text: str, words: str) -> None:
     """Times and sizes have units; values that are small, not numbers or without a unit have none."""
     assert humanize_config_value(key, text) == words
-
-
-def test_sixteen_replica_lists_are_shown_whole() -> None:
-    """Up to sixteen lists are shown; of seventeen, the first fifteen and the number of the others."""
-    lists = [(1, 2, 3)] * 17
-    assert "".join(format_replica_lists(TextLayout(), lists[:16], 0)).count("[") == 16
-    assert "".join(format_replica_lists(TextLayout(), lists, 0)).count("[") == 15
-    assert format_replica_lists(TextLayout(), lists, 0)[-1].endswith("... 2 more")
-
-
-@pytest.mark.parametrize(("count", "shown"), [(16, 16), (17, 15)])
-def test_sixteen_moves_and_elections_are_shown_whole(count: int, shown: int) -> None:
-    """Moved lists and elected leaders are counted as new lists are; a verbose layout shows all."""
-    moves = [ReplicaMove("a", number, (1, 2), (3, 2)) for number in range(count)]
-    elections = [LeaderChange(number, 2, 1) for number in range(count)]
-    for lines, whole in (
-        (format_moves(TextLayout(), moves), format_moves(TextLayout(verbose=True), moves)),
-        (format_elections(TextLayout(), elections), format_elections(TextLayout(verbose=True), elections)),
-    ):
-        assert ("".join(lines).count("->"), "".join(whole).count("->")) == (shown, count)
-        assert ("... 2 more" in lines[-1]) is (count > shown)
-
-
-def test_partition_ids_are_aligned_by_the_last_shown_one() -> None:
-    """The ids are as wide as the largest id in the list."""
-    assert format_replica_lists(TextLayout(), [(1,)] * 2, 9) == ["+  9 [1]  + 10 [1]"]
-    assert format_replica_lists(TextLayout(), [(1,)], 9) == ["+ 9 [1]"]
-
-
-def test_units_of_one_value_come_with_those_of_the_other() -> None:
-    """A value that needs no conversion has its unit beside one that is converted, and none alone."""
-    for before, after, units in (("1000", "250", "  (1 second -> 250 ms)"), ("200", "250", "")):
-        item = ConfigItem("retention.ms", before, after, SAFE_ASSESSMENT)
-        assert format_config_lines(TextLayout(), [ConfigRow(item)]) == [f"~ retention.ms  {before} -> {after}{units}"]
-
-
-def test_large_broker_ids_keep_within_the_page() -> None:
-    """With broker ids of seven digits, a line has fewer lists."""
-    lines = format_replica_lists(TextLayout(), [(1000001, 1000002, 1000003)] * 12, 100)
-    assert lines[0] == "+ 100 [1000001,1000002,1000003]"
-    assert len(lines) == 12
 
 
 def test_the_bar_grows_with_the_work() -> None:

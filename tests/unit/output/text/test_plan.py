@@ -7,7 +7,6 @@ from msgspec.structs import replace
 
 from support.plans import (
     DATA_LOSS_RISK,
-    KEY_REMAPPING_RISK,
     OWN_RECORD,
     RETENTION_CHANGE,
     existing_topic_plan,
@@ -17,17 +16,14 @@ from support.plans import (
 from support.states import PositionedSource, spec, spread_replicas, topic
 from topiarist.errors import Reason
 from topiarist.kafka.types import Broker
-from topiarist.model.moves import LeaderChange, MoveKind, ReplicaMove
+from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.plan import (
     SAFE_ASSESSMENT,
-    AddPartitions,
     ConfigItem,
     CreateTopic,
     DeleteTopic,
-    ElectLeaders,
     Issue,
     MoveReplicas,
-    Nudge,
     RiskAssessment,
     TakeOwnership,
     TopicPlan,
@@ -36,9 +32,9 @@ from topiarist.model.plan import (
 from topiarist.model.run_options import Risk
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import OwnershipRecord
-from topiarist.output.text.changes import group_risks, list_risk_assessments, summarize_changes
 from topiarist.output.text.layout import TextLayout
 from topiarist.output.text.plan import format_plans, format_topic_lines
+from topiarist.output.view import group_risks
 
 
 def test_a_creation_shows_every_replica_list_and_the_config() -> None:
@@ -63,21 +59,6 @@ def test_a_creation_shows_every_replica_list_and_the_config() -> None:
         "\n"
         "Plan: 1 to create, 812 unchanged.\n"
     )
-
-
-def test_growth_shows_the_new_replica_lists_and_why_it_hurts() -> None:
-    """Growth shows the counts before and after, the replica lists of new partitions only, and its reason."""
-    grow = AddPartitions(6, (1, 2, 3), spread_replicas(12)[6:], KEY_REMAPPING_RISK)
-    text = render_plan(plan(existing_topic_plan("payments", grow)))
-    assert text.startswith(
-        "  ~ payments       grow 6 -> 12 partitions                            Disruptive\n"
-        "      risk         keys map to other partitions\n"
-        "      partitions   +  6 [1,2,3]  +  7 [2,3,4]  +  8 [3,4,5]\n"
-        "                   +  9 [4,5,6]  + 10 [5,6,1]  + 11 [6,1,2]\n"
-        "\n"
-        "  brokers "
-    )
-    assert text.endswith("\nPlan: 1 to grow, 812 unchanged.\n")
 
 
 def test_config_shows_before_and_after_aligned_with_units() -> None:
@@ -187,29 +168,10 @@ def test_a_move_shows_its_lists_its_place_and_its_leaders() -> None:
     )
 
 
-def test_every_change_has_a_few_words() -> None:
-    """Counts are in the summary of a nudge and of an election."""
-    assert summarize_changes([Nudge((1, 2))]) == "nudge: 2 partitions without a state"
-    elected = ElectLeaders((LeaderChange(0, 2, 1),), SAFE_ASSESSMENT)
-    assert summarize_changes([elected]) == "elect the preferred leaders of 1 partition"
-    moved = MoveReplicas((ReplicaMove("a", 0, (1,), (2,)),), SAFE_ASSESSMENT)
-    others = (CreateTopic(((1,),), {}), DeleteTopic(1, 1, DATA_LOSS_RISK), TakeOwnership(), Nudge((1,)))
-    subjects = [subject for subject, _ in list_risk_assessments([moved, elected, *others])]
-    assert subjects == ["move", "election", "creation", "deletion", "record", "nudge"]
-
-
 @pytest.mark.parametrize(("count", "words"), [(4, "k0, k1, k2, k3"), (5, "k0, k1, k2 and 2 more")])
 def test_subjects_of_a_risk_are_counted(count: int, words: str) -> None:
     """Four keys with one explanation are named; of more, three and the number of the others."""
     assert group_risks((f"k{number}", DATA_LOSS_RISK) for number in range(count)) == [(DATA_LOSS_RISK, words)]
-
-
-def test_a_reason_that_the_refusal_gives_is_not_repeated() -> None:
-    """If the message has the reason of the change already, no "explanation" repeats it."""
-    finding = Issue(
-        Reason.DATA_LOSS, f"may lose data: {DATA_LOSS_RISK.explanation}", withheld=(UpdateConfig((RETENTION_CHANGE,)),)
-    )
-    assert "explanation" not in render_plan(plan(existing_topic_plan("clicks", findings=(finding,))))
 
 
 def test_what_is_done_and_what_is_refused_of_one_topic_stand_together() -> None:
@@ -275,15 +237,6 @@ def test_the_record_of_an_observed_topic_is_no_news() -> None:
         "watched", topic("watched", managed_keys=None), None, OWN_RECORD, (TakeOwnership(),), observe_only=True
     )
     assert render_plan(plan(found, unchanged=1)) == "No changes: 2 topics match their manifests.\n"
-
-
-def test_long_lists_are_shortened_unless_asked_for() -> None:
-    """Of more than sixteen new partitions the first fifteen are shown, or all with ``--verbose``."""
-    found = plan(TopicPlan("wide", changes=(CreateTopic(spread_replicas(64), {}),)))
-    short, whole = render_plan(found), render_plan(found, verbose=True)
-    assert "14 [3,4,5]   ... 49 more\n" in short
-    assert "more" not in whole
-    assert whole.count("[") == 64
 
 
 def test_long_values_are_shortened_unless_asked_for() -> None:

@@ -33,9 +33,9 @@ from topiarist.model.plan import (
 from topiarist.model.run_options import Risk, RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import WriteBlock
-from topiarist.output.text import summary
+from topiarist.output.groups import count_plan, count_plans
 from topiarist.output.text.layout import TextLayout
-from topiarist.output.text.plan import format_plans
+from topiarist.output.text.plan import format_plans, format_summary_line
 from topiarist.planning.planner import make_plan
 
 
@@ -190,14 +190,14 @@ def test_what_a_closed_cluster_holds_back_is_pending_and_no_refusal(reason: Reas
     closed = replace(plan(*topics), write_block=WriteBlock(reason, message))
     counted = "2 to grow, 2 to configure, 1 record only, held back"
     assert (
-        summary.format_summary_line(TextLayout(width=500), summary.count_plan(closed))
+        format_summary_line(TextLayout(width=500), count_plan(closed))
         == f"Plan: {counted}: {brief}; 1 refused, 812 unchanged."
     )
     busy = replace(plan(existing_topic_plan("a", UpdateConfig((RETENTION_CHANGE,)))), cluster="us", unchanged=0)
-    both = summary.format_summary_line(TextLayout(width=500), summary.count_plans([closed, busy]), "All 2 clusters")
+    both = format_summary_line(TextLayout(width=500), count_plans([closed, busy]), "All 2 clusters")
     assert both == f"All 2 clusters: 1 to configure; {counted}: prod-eu: {brief}; 1 refused, 812 unchanged."
-    twice = summary.format_summary_line(
-        TextLayout(width=500), summary.count_plans([closed, replace(closed, cluster="us")]), "All 2 clusters"
+    twice = format_summary_line(
+        TextLayout(width=500), count_plans([closed, replace(closed, cluster="us")]), "All 2 clusters"
     )
     assert ", held back: on 2 clusters; 2 refused, 1,624 unchanged." in twice
 

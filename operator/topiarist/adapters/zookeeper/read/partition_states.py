@@ -1,7 +1,7 @@
 """Read partition states and reassignments, the progress of the controller, and the throttles of brokers.
 
 A znode that is malformed or cannot be read becomes an error with its path; it never ends the read.
-``inspection.topic_phase`` interprets the result.
+``inspection.health`` interprets the result.
 """
 
 from __future__ import annotations

@@ -1,0 +1,273 @@
+"""Output for CI systems: plans and errors as GitHub annotations, errors as JSON and as SARIF 2.1.0.
+
+``plan --format github`` and ``validate`` print annotations, shown at the line of the manifest in the reviewed change. A
+workflow command is a line of output, so no text from outside may start one: text is escaped the way the runner
+unescapes it. GitHub shows only the first ten errors, warnings and notices of a step, so equal annotations are combined
+and the most severe come first.
+
+SARIF is the report format of code scanners: tools show the errors beside the findings of other scanners.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from hashlib import sha256
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from topiarist import __version__
+from topiarist.adapters.saved_plans.encode import dumps
+from topiarist.errors import Diagnostic, FieldPath, Location, Reason
+from topiarist.model.plan import Plan, RiskAssessment, TopicPlan
+from topiarist.model.run_options import Risk
+from topiarist.output.groups import NOT_IN_PATHS
+from topiarist.output.text.layout import BROKER_DEFAULT, sanitize
+from topiarist.output.view import (
+    ChangeView,
+    IssueView,
+    locate,
+    relative_location,
+    relative_path,
+    view_changes,
+    view_issue,
+)
+from topiarist.text import format_count
+
+ERROR, WARNING, NOTICE = "error", "warning", "notice"
+_NO_LOCATION = Location("")
+_MAX_NAMES = 10
+
+
+class _Annotation(NamedTuple):
+    """An annotation without its topics; sorts by priority (most severe first), then by location."""
+
+    priority: int
+    location: Location
+    level: str
+    cluster: str
+    kind: str
+    message: str
+
+
+def format_plans(plans: Sequence[Plan], failed_clusters: Sequence[str], root: str) -> str:
+    """Return an annotation for each refusal (error), risk (warning) and notice.
+
+    ``failed_clusters`` are reported as errors without a location. File locations are relative to the folder ``root``.
+    """
+    lines = [
+        _format_command(ERROR, _NO_LOCATION, f"Cluster {name}", "not planned: see the log of the run")
+        for name in failed_clusters
+    ]
+    topics: dict[_Annotation, list[str]] = {}
+    for plan in plans:
+        for topic in plan.topics:
+            for annotation in _build_annotations(plan, topic, root):
+                topics.setdefault(annotation, []).append(topic.topic)
+    for annotation, names in sorted(topics.items()):
+        subject = names[0] if len(names) == 1 else format_count(len(names), "topic")
+        title = f"{subject}{f' on {annotation.cluster}' if annotation.cluster else ''}: {annotation.kind}"
+        more = ", ..." if len(names) > _MAX_NAMES else ""
+        listed = f"\ntopics: {', '.join(names[:_MAX_NAMES])}{more}" if len(names) > 1 else ""
+        lines.append(_format_command(annotation.level, annotation.location, title, annotation.message + listed))
+    for plan in plans:
+        lines.extend(_format_cluster_notices(plan))
+    return "".join(lines)
+
+
+def format_diagnostics(
+    errors: Sequence[Diagnostic], warnings: Sequence[Diagnostic], suppressed_count: int, root: str
+) -> str:
+    """Return an annotation for each error and each warning.
+
+    ``suppressed_count`` is the number of errors that were counted but not kept.
+    """
+    lines = []
+    for level, listed in ((ERROR, errors), (WARNING, warnings)):
+        for place, message, hint, *_ in listed:
+            text = f"{message}\n{hint}" if hint else message
+            lines.append(_format_command(level, _relative_location(place, root), "topiarist", text))
+    if suppressed_count:
+        lines.append(_format_command(ERROR, _NO_LOCATION, "topiarist", f"{suppressed_count:,} more errors"))
+    return "".join(lines)
+
+
+def _build_annotations(plan: Plan, topic: TopicPlan, root: str) -> Iterator[_Annotation]:
+    for issue in topic.refusals:
+        # Topics that are refused for the same reason have the same message, so that they share an annotation.
+        view = view_issue(topic, issue, is_shared=True)
+        place = _NO_LOCATION if view.is_held_back else _find_place(topic, issue.field, root)
+        priority, level = (3, NOTICE) if topic.observe_only else (0, ERROR)
+        lines = [issue.message, *([f"fix: {view.hint}"] if view.hint else []), *_format_cause_place(view, root)]
+        if view.changes and not view.is_held_back:
+            lines.append(f"held back: {view.summary}")
+        yield _Annotation(priority, place, level, plan.cluster, f"refused ({issue.reason})", "\n".join(lines))
+    for change in view_changes(topic.changes) if topic.is_actionable else ():
+        for field, action, assessment in _list_risks(change):
+            priority = Risk.DATA_LOSS - assessment.risk + 1
+            place = _find_place(topic, field, root)
+            message = f"{action}: {assessment.explanation}"
+            yield _Annotation(priority, place, WARNING, plan.cluster, assessment.risk.label, message)
+    for issue in topic.notices:
+        place = _find_place(topic, issue.field, root)
+        message = "\n".join([issue.message, *_format_cause_place(view_issue(topic, issue), root)])
+        yield _Annotation(3, place, NOTICE, plan.cluster, issue.reason.value, message)
+
+
+def _format_cause_place(view: IssueView, root: str) -> Iterator[str]:
+    if place := view.cause_place:
+        yield f"{view.cause} at {relative_location(place, root)}"
+
+
+def _list_risks(change: ChangeView) -> Iterator[tuple[FieldPath, str, RiskAssessment]]:
+    """Yield each unsafe part of a change: the field that requests it, the action, the assessment."""
+    for item in change.overrides:
+        if item.assessment.risk:
+            before = "not set" if item.before is None else item.before
+            action = f"{item.key} {before} -> {BROKER_DEFAULT if item.after is None else item.after}"
+            yield ("config", item.key), action, item.assessment
+    if change.assessment.risk and not change.overrides:
+        yield change.field, change.summary, change.assessment
+
+
+def _format_cluster_notices(plan: Plan) -> Iterator[str]:
+    title = f"Cluster {plan.cluster}".strip()
+    if plan.orphans:
+        message = f"{format_count(len(plan.orphans), 'owned topic')} {NOT_IN_PATHS}"
+        message += f": {', '.join(plan.orphans)}" if len(plan.orphans) <= _MAX_NAMES else ""
+        yield _format_command(NOTICE, _NO_LOCATION, title, message)
+    for warning in plan.warnings:
+        yield _format_command(NOTICE, _NO_LOCATION, title, warning)
+
+
+def _find_place(topic: TopicPlan, field: FieldPath, root: str) -> Location:
+    """``config`` as a whole has the location of the topic, although the cluster may have defaults for it."""
+    place = locate(topic.spec, *(() if field == ("config",) else field)) or locate(topic.spec)
+    return _relative_location(place, root) if place else _NO_LOCATION
+
+
+def _relative_location(location: Location, root: str) -> Location:
+    """A file outside ``root`` has no location: GitHub could not show it."""
+    file = relative_path(location.file, root)
+    return _NO_LOCATION if file.startswith(("/", "../", "<")) else location._replace(file=file)
+
+
+def _format_command(level: str, location: Location, title: str, message: str) -> str:
+    fields = {"file": location.file, "line": location.line, "col": location.column, "title": sanitize(title)}
+    listed = ",".join(f"{name}={_escape_property(str(value))}" for name, value in fields.items() if value)
+    text = "\n".join(map(sanitize, message.split("\n")))
+    return f"::{level} {listed}::{_escape_data(text)}\n"
+
+
+def _escape_data(text: str) -> str:
+    # The percent sign comes first, because the other escapes contain it.
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _escape_property(text: str) -> str:
+    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+_BASE_ID = "%SRCROOT%"
+_LINE_NUMBERS = re.compile(r"(?<=line )[0-9]+|:[0-9]+:[0-9]+")
+_DOUBTFUL_RULE = "Doubtful"
+_RULE_DESCRIPTIONS = {
+    Reason.INVALID_MANIFEST.value: "A manifest that is not valid.",
+    Reason.UNREADABLE.value: "A file that cannot be read, or YAML that parsers read differently.",
+    Reason.CONFIG_INVALID.value: "A topic config that Kafka rejects, or that conflicts with another config.",
+    Reason.NAME_COLLISION.value: "Duplicate documents, or topic names that collide in Kafka's metric names.",
+    Reason.POLICY_DENIED.value: "A topic that violates a policy.",
+    Reason.POLICY_WARNING.value: "A topic that violates a policy that only warns.",
+    _DOUBTFUL_RULE: "A valid manifest that is probably a mistake.",
+}
+
+
+def to_json(errors: Sequence[Diagnostic], warnings: Sequence[Diagnostic] = (), *, suppressed_count: int = 0) -> str:
+    """Return ``{"errors": [{file, line, column, message, hint}], "more": 0, "warnings": [...]}``.
+
+    Line and column are 0 if an error is about a file as a whole. ``suppressed_count`` errors were only counted.
+    """
+    content = {
+        "errors": [*map(_encode_diagnostic, errors)],
+        "more": suppressed_count,
+        "warnings": [*map(_encode_diagnostic, warnings)],
+    }
+    return json.dumps(content, indent=2) + "\n"
+
+
+def _encode_diagnostic(diagnostic: Diagnostic) -> dict[str, str | int]:
+    return {**diagnostic.location._asdict(), "message": diagnostic.message, "hint": diagnostic.hint}
+
+
+def to_sarif(
+    errors: Sequence[Diagnostic], warnings: Sequence[Diagnostic] = (), *, suppressed_count: int = 0, root: str
+) -> str:
+    """Return a SARIF log with one run.
+
+    File locations are relative to the folder ``root``. ``suppressed_count`` is the number of errors that were counted
+    but not kept. A result's fingerprint depends on no line number, neither its own nor one in its message: the
+    fingerprint stays the same when lines are added above.
+    """
+    results = [(diagnostic.reason, "error", diagnostic) for diagnostic in errors]
+    results += [(_warning_rule(diagnostic), "warning", diagnostic) for diagnostic in warnings]
+    rules = sorted({rule for rule, _, _ in results})
+    descriptions = [_RULE_DESCRIPTIONS.get(rule, "A manifest that violates a rule.") for rule in rules]
+    listed = [{"id": rule, "shortDescription": {"text": text}} for rule, text in zip(rules, descriptions, strict=True)]
+    run: dict[str, Any] = {
+        "tool": {"driver": {"name": "topiarist", "version": __version__, "rules": listed}},
+        "originalUriBaseIds": {_BASE_ID: {"description": {"text": "The folder in which topiarist was run."}}},
+        # Columns count characters; the default of SARIF is UTF-16 units.
+        "columnKind": "unicodeCodePoints",
+        "results": list(_build_results(results, rules, root)),
+    }
+    if suppressed_count:
+        text = f"{suppressed_count:,} more errors were counted and not kept."
+        note = {"level": "warning", "message": {"text": text}}
+        run["invocations"] = [{"executionSuccessful": True, "toolExecutionNotifications": [note]}]
+    return dumps({"version": "2.1.0", "runs": [run]})
+
+
+def _warning_rule(diagnostic: Diagnostic) -> str:
+    """Return the rule id of a warning; an invalid manifest would be an error, so its rule is ``_DOUBTFUL_RULE``."""
+    return _DOUBTFUL_RULE if diagnostic.reason == Reason.INVALID_MANIFEST.value else diagnostic.reason
+
+
+def _build_results(
+    diagnostics: Sequence[tuple[str, str, Diagnostic]], rules: Sequence[str], root: str
+) -> Iterator[dict[str, Any]]:
+    seen: Counter[str] = Counter()
+    for rule, level, diagnostic in diagnostics:
+        file = relative_path(diagnostic.location.file, root)
+        identity = "\0".join((rule, file, _LINE_NUMBERS.sub("", diagnostic.message)))
+        # Equal errors in one file need different fingerprints, so their ordinal is part of the hash.
+        seen[identity] += 1
+        fingerprint = sha256(f"{identity}\0{seen[identity]}".encode()).hexdigest()
+        text = f"{diagnostic.message}\n{diagnostic.hint}" if diagnostic.hint else diagnostic.message
+        yield {
+            "ruleId": rule,
+            "ruleIndex": rules.index(rule),
+            "level": level,
+            "message": {"text": _escape_markup(text)},
+            "locations": [_build_location(diagnostic, file)],
+            "partialFingerprints": {"topiarist/v1": fingerprint},
+        }
+
+
+def _build_location(diagnostic: Diagnostic, file: str) -> dict[str, Any]:
+    """A file outside the root is named but not linked."""
+    place = diagnostic.location
+    if file.startswith(("/", "../", "<")):
+        return {"message": {"text": file.rpartition("/")[2]}}
+    physical: dict[str, Any] = {"artifactLocation": {"uri": quote(file), "uriBaseId": _BASE_ID}}
+    if place.line:
+        physical["region"] = {"startLine": place.line, "startColumn": place.column}
+    return {"physicalLocation": physical}
+
+
+def _escape_markup(text: str) -> str:
+    """Escape links (``[a](b)``) and placeholders (``{0}``), which SARIF viewers interpret."""
+    if "](" in text:
+        text = text.replace("[", "\\[").replace("]", "\\]")
+    return re.sub(r"[{]([0-9]+)[}]", r"{{\1}}", text)

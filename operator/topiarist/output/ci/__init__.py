@@ -1,1 +1,0 @@
-"""Output for CI systems: GitHub workflow commands, SARIF."""

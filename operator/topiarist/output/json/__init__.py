@@ -1,1 +1,0 @@
-"""Output for programs: `describe`, `list` and the report of an apply."""

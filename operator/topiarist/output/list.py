@@ -1,0 +1,260 @@
+"""Lists of topics: as a JSON document (``list --format json``), and as a table for each cluster with a line of totals.
+
+``schemas/list.json`` describes each field. On a terminal a table fits the width: columns on the right are left out, and
+long cells are shortened. Elsewhere, and in a verbose layout, each cell is complete, for programs that read it.
+
+``export`` prints the topics and config values that it has left out, each with the reason, by ``format_summary``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from topiarist.adapters.snapshots.times import format_seconds
+from topiarist.desired.export import ExportResult
+from topiarist.inspection.health import IssueType
+from topiarist.inspection.list import TopicFlag, TopicList, TopicRow
+from topiarist.kafka.types import format_version
+from topiarist.model.spec import ClusterSpec, find_origin
+from topiarist.model.state import ClusterState
+from topiarist.model.usage import TopicUsage
+from topiarist.output.text.layout import BOLD, BOLD_RED, DIM, YELLOW, TextLayout, join_sections, sanitize, shorten
+from topiarist.output.view import encode_location
+from topiarist.text import format_count
+
+FORMAT_VERSION = 1
+
+
+def encode_lists(listings: Iterable[TopicList]) -> dict[str, Any]:
+    """Return the document with the selected topics of each cluster; plain JSON values only."""
+    return {"formatVersion": FORMAT_VERSION, "clusters": [_encode_cluster(each) for each in listings]}
+
+
+def _encode_cluster(listing: TopicList) -> dict[str, Any]:
+    return {
+        "name": listing.cluster.name,
+        "clusterId": listing.state.cluster_id,
+        "chroot": listing.state.chroot,
+        "present": listing.topic_count,
+        "topics": [_encode_topic(row) for row in listing.rows],
+        "warnings": list(listing.state.warnings),
+    }
+
+
+def _encode_topic(row: TopicRow) -> dict[str, Any]:
+    factors = [width for width in row.partitions_by_replicas if width]
+    return {
+        "topic": row.topic,
+        "partitions": row.partitions,
+        "replicationFactor": factors[0] if len(row.partitions_by_replicas) == 1 and factors else None,
+        "replicaCounts": {str(width): number for width, number in sorted(row.partitions_by_replicas.items())},
+        "owner": row.owner or None,
+        "document": _encode_manifest(row),
+        "config": dict(row.config),
+        "states": sorted(row.states),
+        "statesKnown": row.states_known,
+        "offline": row.issues.get(IssueType.OFFLINE, 0) if row.states_known else None,
+        "underReplicated": row.issues.get(IssueType.UNDER_REPLICATED, 0) if row.states_known else None,
+        **({"usage": _encode_usage(row.usage)} if row.usage else {}),
+    }
+
+
+def _encode_usage(usage: TopicUsage) -> dict[str, Any]:
+    return {
+        **{
+            name: {
+                "state": side.state.value,
+                "lastSeen": format_seconds(side.before),
+                "observedSince": format_seconds(side.observed_since),
+            }
+            for name, side in (("written", usage.written), ("read", usage.read))
+        },
+        "groups": usage.sample.committing_groups,
+        "members": usage.sample.member_count,
+        "bytes": usage.sample.size,
+        "bytesPerDay": usage.bytes_per_day,
+    }
+
+
+def _encode_manifest(row: TopicRow) -> dict[str, Any] | None:
+    if row.spec is None:
+        return None
+    manifest = row.spec.manifest
+    return {
+        "name": manifest.name,
+        "namespace": manifest.namespace,
+        "labels": dict(sorted(row.spec.labels.items())),
+        "location": encode_location(find_origin(row.spec).locate()),
+    }
+
+
+_COLUMN_HEADINGS = ("topic", "partitions", "replicas", "owner", "state", "manifest", "config")
+_HEALTH_HEADINGS = _COLUMN_HEADINGS[:5]
+_NUMBERS = ("partitions", "replicas")
+_SMALLEST_WIDTHS = {"topic": 12, "owner": 8, "state": 12, "manifest": 18, "config": 18}
+"""The fewest columns that a longer cell is shortened to; other cells stay whole."""
+_SMALLEST_WIDTHS_WITH_DETAILS = _SMALLEST_WIDTHS | {"topic": 48, "state": 20}
+"""The same for a table with columns after ``state``: they matter less than most of a name or a state."""
+_CUT_AT_END = ("state", "config")
+_CRITICAL = frozenset({TopicFlag.MISSING, TopicFlag.UNREADABLE, TopicFlag.MARKED_FOR_DELETION})
+_WARNING = frozenset({TopicFlag.UNEQUAL_REPLICAS, TopicFlag.MALFORMED_PARTITIONS})
+_MARK_LABELS = {
+    TopicFlag.MISSING: "missing",
+    TopicFlag.UNREADABLE: "unreadable",
+    TopicFlag.MARKED_FOR_DELETION: "marked for deletion",
+    TopicFlag.UNEQUAL_REPLICAS: "unequal replicas",
+    TopicFlag.MALFORMED_PARTITIONS: "malformed partitions",
+    TopicFlag.UNKNOWN: "unknown",
+    TopicFlag.HEALTHY: "healthy",
+    TopicFlag.DORMANT: "dormant",
+}
+
+
+def format_lists(listings: Sequence[TopicList], layout: TextLayout) -> str:
+    """Return the tables of all clusters, in the order given."""
+    text = join_sections(_format_cluster(each, layout) for each in listings)
+    return f"{text}\n" if text else ""
+
+
+def _format_cluster(listing: TopicList, layout: TextLayout) -> Iterator[str]:
+    name = f"{listing.cluster.name}   " if listing.cluster.name else ""
+    yield layout.colorize(f"{name}cluster {sanitize(listing.state.cluster_id)}", BOLD)
+    for warning in listing.state.warnings:
+        yield layout.colorize(f"  warning: {sanitize(warning)}", YELLOW)
+    if listing.rows:
+        yield from _format_table(listing, layout)
+    totals = _format_totals(listing)
+    for line in [totals] if layout.spare_width is None else layout.wrap(totals, layout.width):
+        yield layout.colorize(line, BOLD)
+
+
+def _format_table(listing: TopicList, layout: TextLayout) -> Iterator[str]:
+    lines = [_COLUMN_HEADINGS, *map(_format_cells, listing.rows)]
+    widths = {
+        head: max(len(line[at]) for line in lines)
+        for at, head in enumerate(_COLUMN_HEADINGS)
+        if head != "manifest" or listing.manifests_given
+    }
+    omitted: list[str] = []
+    if layout.spare_width is not None and not layout.verbose:
+        all_heads = list(widths)
+        widths = _fit_widths(widths, layout.table_width)
+        omitted = all_heads[len(widths) :]
+    for row, line in zip((None, *listing.rows), lines, strict=True):
+        cells = zip(_COLUMN_HEADINGS, line, strict=True)
+        text = "  ".join(_fit_cell(head, cell, widths[head]) for head, cell in cells if head in widths)
+        yield layout.colorize(f"  {text}".rstrip(), _choose_style(row) if row else DIM)
+    if omitted:
+        yield layout.colorize(f"  {', '.join(omitted)}: no room here (-v shows all columns)", DIM)
+
+
+def _fit_widths(widths: Mapping[str, int], room: int) -> dict[str, int]:
+    """Return the widths of the columns that fit into ``room``: without those on the right, and with shortened cells.
+
+    What the smallest widths leave free goes to the columns from the left, so that names are whole if they can be.
+    """
+    fitted: dict[str, int] = {}
+    for count in range(len(widths), 0, -1):
+        heads = list(widths)[:count]
+        smallest = _SMALLEST_WIDTHS if heads[-1] in _HEALTH_HEADINGS else _SMALLEST_WIDTHS_WITH_DETAILS
+        fitted = {head: min(widths[head], smallest.get(head, widths[head])) for head in heads}
+        free = room - sum(fitted.values()) - 2 * count
+        if free >= 0:
+            break
+    for head in fitted:
+        more = min(widths[head] - fitted[head], max(free, 0))
+        fitted[head], free = fitted[head] + more, free - more
+    return fitted
+
+
+def _fit_cell(head: str, cell: str, width: int) -> str:
+    if head in _NUMBERS:
+        return cell.rjust(width)
+    if head in _CUT_AT_END and len(cell) > width:
+        return f"{cell[: width - 3]}..."
+    return shorten(cell, width).ljust(width)
+
+
+def _format_cells(row: TopicRow) -> tuple[str, ...]:
+    """Return the cells of a row; cells that programs read contain no blank within a word."""
+    widths = sorted(row.partitions_by_replicas)
+    place = find_origin(row.spec).locate() if row.spec else None
+    return (
+        sanitize(row.topic),
+        "-" if row.partitions is None else str(row.partitions),
+        "-" if not widths else str(widths[0]) if len(widths) == 1 else f"{widths[0]}-{widths[-1]}",
+        sanitize(row.owner) or "-",
+        describe_state(row),
+        (sanitize(str(place)) if place else sanitize(row.spec.manifest.name)) if row.spec else "-",
+        ", ".join(f"{sanitize(key)}={sanitize(text)}" for key, text in row.config.items()) or "-",
+    )
+
+
+def describe_state(row: TopicRow) -> str:
+    """Return the flags of a row as text, with the number of partitions for each issue."""
+    marks = [_MARK_LABELS[mark] for mark in row.flags if mark in _MARK_LABELS]
+    return ", ".join([*marks, *(f"{number:,} {condition.label}" for condition, number in row.issues.items())])
+
+
+def _choose_style(row: TopicRow) -> str:
+    if not _CRITICAL.isdisjoint(row.flags) or IssueType.OFFLINE in row.issues:
+        return BOLD_RED
+    return YELLOW if row.issues or not _WARNING.isdisjoint(row.flags) else ""
+
+
+def _format_totals(listing: TopicList) -> str:
+    rows = listing.rows
+    counts = {
+        "missing": sum(TopicFlag.MISSING in row.flags for row in rows),
+        "with offline partitions": sum(IssueType.OFFLINE in row.issues for row in rows),
+        "under-replicated": sum(IssueType.UNDER_REPLICATED in row.issues for row in rows),
+        "with unequal replicas": sum(TopicFlag.UNEQUAL_REPLICAS in row.flags for row in rows),
+        "with malformed partitions": sum(TopicFlag.MALFORMED_PARTITIONS in row.flags for row in rows),
+        "without owner": sum(TopicFlag.UNOWNED in row.flags for row in rows),
+        "undeclared": sum(TopicFlag.UNDECLARED in row.flags for row in rows),
+        "dormant": sum(TopicFlag.DORMANT in row.flags for row in rows),
+        "with unknown state": sum(not row.states_known and _CRITICAL.isdisjoint(row.flags) for row in rows),
+    }
+    present_count = sum(TopicFlag.MISSING not in row.flags for row in rows)
+    topic_text = (
+        format_count(present_count, "topic")
+        if present_count == listing.topic_count
+        else f"{present_count:,} of {format_count(listing.topic_count, 'topic')}"
+    )
+    return ", ".join([topic_text, *(f"{number:,} {words}" for words, number in counts.items() if number)]) + "."
+
+
+_MAX_SHOWN_REASONS = 20
+
+
+def format_summary(
+    result: ExportResult,
+    state: ClusterState,
+    cluster: ClusterSpec,
+    *,
+    folder: str,
+    layout: TextLayout,
+    cluster_file: str = "",
+) -> str:
+    """Return the summary for the user who will maintain ``folder``.
+
+    ``cluster_file`` is the path of the Cluster document, if it is not in ``folder``. Names and reasons are shortened
+    unless the layout is verbose.
+    """
+    remarks = [
+        *layout.format_message_groups("left out", result.omitted, _MAX_SHOWN_REASONS),
+        *layout.format_message_groups("unmanaged", result.unmanaged, _MAX_SHOWN_REASONS),
+        *layout.format_message_groups("mixed", result.mixed_replication, _MAX_SHOWN_REASONS),
+    ]
+    warnings = list(state.warnings)
+    if state.write_block.reason:
+        warnings.insert(0, f"{state.write_block.message}; nothing is written to it")
+    if cluster.source is None and cluster.version is None and state.bypasses_brokers:
+        why = f"the metadata shows only that the release is {format_version(state.min_version)} or later"
+        warnings.append(f"set kafkaVersion in {cluster_file or f'{folder}/cluster.yaml'}: {why}")
+    remarks += layout.format_warnings(warnings)
+    total = f"Exported: {format_count(result.topic_count, 'topic')} of cluster {cluster.name} to {sanitize(folder)}"
+    if result.omitted:
+        total += f", {len(result.omitted):,} left out"
+    return join_sections([remarks, [layout.colorize(f"{total}.", BOLD)]])

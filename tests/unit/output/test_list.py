@@ -1,0 +1,304 @@
+"""Lists of topics: the document, the table that fits a terminal, and the summary of an export."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from support.states import PositionedSource, cluster, spec
+from topiarist.desired.export import ExportResult
+from topiarist.errors import Reason
+from topiarist.inspection.health import IssueType
+from topiarist.inspection.list import TopicFlag, TopicList, TopicRow
+from topiarist.model.spec import ClusterSpec
+from topiarist.model.state import ClusterState, WriteBlock
+from topiarist.model.usage import GroupType, GroupUsage, Side, TopicSample, TopicUsage, UsageState
+from topiarist.output.list import encode_lists, format_lists, format_summary
+from topiarist.output.text.layout import BOLD_RED, YELLOW, TextLayout
+
+EU = ClusterSpec(name="eu")
+ROW = TopicRow(
+    "orders",
+    replace(spec("orders", EU), profile_labels={"tier": "gold"}),
+    12,
+    {3: 12},
+    "default",
+    {"retention.ms": "5"},
+    (TopicFlag.UNEQUAL_REPLICAS, TopicFlag.DORMANT),
+    {IssueType.OFFLINE: 1, IssueType.UNDER_REPLICATED: 4},
+    True,
+)
+ENCODED: dict[str, Any] = {
+    "topic": "orders",
+    "partitions": 12,
+    "replicationFactor": 3,
+    "replicaCounts": {"3": 12},
+    "owner": "default",
+    "document": {
+        "name": "orders",
+        "namespace": "",
+        "labels": {"tier": "gold"},
+        "location": {"file": "topics/orders.yaml", "line": 1, "column": 1},
+    },
+    "config": {"retention.ms": "5"},
+    "states": ["Dormant", "Offline", "UnderReplicated", "UnequalReplicas"],
+    "statesKnown": True,
+    "offline": 1,
+    "underReplicated": 4,
+}
+USAGE = TopicUsage(
+    TopicSample(sizes=(40, 2), groups=(GroupUsage("a", GroupType.CLASSIC, members=2),), more_groups=3),
+    Side(UsageState.USED, 1, 60, 120),
+    Side(UsageState.NOT_SEEN),
+    bytes_per_day=7,
+)
+
+
+def _encode(row: TopicRow) -> dict[str, Any]:
+    (only,) = encode_lists([TopicList(EU, cluster(), (row,), 1, True)])["clusters"][0]["topics"]
+    return dict(only)
+
+
+def test_each_field_of_a_row_is_encoded() -> None:
+    """All that a row knows is in the document, with labels of profiles too."""
+    assert _encode(ROW) == ENCODED
+
+
+def test_what_is_not_known_is_null() -> None:
+    """Mixed or no replicas have no factor, unknown states no numbers, and no owner and manifest are null."""
+    bare = replace(ROW, spec=None, owner="", partitions_by_replicas={3: 10, 2: 2}, states_known=False)
+    unknown = {"replicationFactor": None, "replicaCounts": {"2": 2, "3": 10}, "owner": None, "document": None}
+    assert _encode(bare) == ENCODED | unknown | {"statesKnown": False, "offline": None, "underReplicated": None}
+    for counts in ({}, {0: 12}):
+        assert _encode(replace(ROW, partitions_by_replicas=counts))["replicationFactor"] is None
+    well = _encode(replace(ROW, issues={}))
+    assert (well["offline"], well["underReplicated"]) == (0, 0)
+
+
+def test_usage_is_there_if_it_was_read() -> None:
+    """Times are in UTC, and null where no use was seen."""
+    assert _encode(replace(ROW, usage=USAGE))["usage"] == {
+        "written": {"state": "Used", "lastSeen": "1970-01-01T00:01:00Z", "observedSince": "1970-01-01T00:02:00Z"},
+        "read": {"state": "NotSeen", "lastSeen": None, "observedSince": None},
+        "groups": 4,
+        "members": 2,
+        "bytes": 42,
+        "bytesPerDay": 7,
+    }
+
+
+def test_each_cluster_has_its_own_list() -> None:
+    """A cluster has its names, the number of its topics and its warnings, also without a selected topic."""
+    seen = cluster(cluster_id="7sYk", chroot="/kafka", warnings=("a broker is offline",))
+    assert encode_lists([TopicList(EU, seen, (), 9, True)]) == {
+        "formatVersion": 1,
+        "clusters": [
+            {
+                "name": "eu",
+                "clusterId": "7sYk",
+                "chroot": "/kafka",
+                "present": 9,
+                "topics": [],
+                "warnings": ["a broker is offline"],
+            }
+        ],
+    }
+
+
+WELL = TopicRow("well", None, 12, {3: 12}, "default", {}, (TopicFlag.HEALTHY,), {}, True)
+ROWS = (
+    replace(WELL, spec=spec("well", EU), config={"a": "b", "c": "d"}),
+    replace(
+        WELL,
+        topic="off",
+        partitions_by_replicas={2: 1, 3: 11},
+        owner="",
+        flags=(TopicFlag.UNEQUAL_REPLICAS, TopicFlag.UNOWNED, TopicFlag.UNDECLARED),
+        issues={IssueType.OFFLINE: 1, IssueType.UNDER_REPLICATED: 4},
+    ),
+    TopicRow("gone", spec("gone", EU), flags=(TopicFlag.MISSING,)),
+    replace(WELL, topic="quiet", flags=(TopicFlag.DORMANT, TopicFlag.MALFORMED_PARTITIONS)),
+    replace(WELL, topic="new", flags=(TopicFlag.UNKNOWN,), states_known=False),
+)
+TEXT = """\
+eu   cluster 7sYk
+  warning: a broker is offline
+  topic  partitions  replicas  owner    state                                            manifest              config
+  well           12         3  default  healthy                                          topics/well.yaml:1:1  a=b, c=d
+  off            12       2-3  -        unequal replicas, 1 offline, 4 under-replicated  -                     -
+  gone            -         -  -        missing                                          topics/gone.yaml:1:1  -
+  quiet          12         3  default  dormant, malformed partitions                    -                     -
+  new            12         3  default  unknown                                          -                     -
+"""
+TOTALS = (
+    "4 of 9 topics, 1 missing, 1 with offline partitions, 1 under-replicated, 1 with unequal replicas, "
+    "1 with malformed partitions, 1 without owner, 1 undeclared, 1 dormant, 1 with unknown state.\n"
+)
+
+
+def _listed(*rows: TopicRow, count: int = 0, manifests_given: bool = True) -> TopicList:
+    state = cluster(cluster_id="7sYk", warnings=("a broker is offline",))
+    return TopicList(EU, state, rows, count or len(rows), manifests_given)
+
+
+def test_a_table_has_a_line_for_each_topic() -> None:
+    """Columns are as wide as their widest cell, numbers are on the right, and totals count each state."""
+    assert format_lists([_listed(*ROWS, count=9)], TextLayout()) == TEXT + TOTALS
+
+
+def test_without_manifests_there_is_no_column_for_them() -> None:
+    """No column is empty in each line; the clusters are divided by an empty line, and none at all is no text."""
+    one = _listed(WELL, manifests_given=False)
+    text = format_lists([one, one], TextLayout())
+    assert text == (
+        """\
+eu   cluster 7sYk
+  warning: a broker is offline
+  topic  partitions  replicas  owner    state    config
+  well           12         3  default  healthy  -
+1 topic.
+
+"""
+        * 2
+    ).removesuffix("\n")
+    assert format_lists([], TextLayout()) == ""
+
+
+LONG = replace(
+    WELL,
+    topic="shop.eu.payments.settlement-requests.v1",
+    spec=spec("shop.eu.payments.settlement-requests.v1", EU),
+    config={"retention.ms": "604800000", "cleanup.policy": "compact", "min.insync.replicas": "2"},
+    issues={IssueType.OFFLINE: 1, IssueType.UNDER_REPLICATED: 4},
+    flags=(),
+)
+
+
+def _table(layout: TextLayout, *rows: TopicRow) -> list[str]:
+    """Return the lines of a table without the lines around it."""
+    return [line for line in format_lists([_listed(*rows)], layout).splitlines()[2:] if line.startswith("  ")]
+
+
+@pytest.mark.parametrize(
+    ("width", "lines"),
+    [
+        (
+            60,
+            [
+                "  topic          partitions  replicas  owner    state",
+                "  shop....ts.v1          12         3  default  1 offline...",
+                "  well                   12         3  default  healthy",
+                "  manifest, config: no room here (-v shows all columns)",
+            ],
+        ),
+        (
+            120,
+            [
+                f"  topic{'':34}  partitions  replicas  owner    state{'':21}  manifest",
+                f"  {LONG.topic}          12         3  default  1 offline, 4 under-repl...  topics/s...aml:1:1",
+                f"  well{'':35}          12         3  default  healthy{'':19}  -",
+                "  config: no room here (-v shows all columns)",
+            ],
+        ),
+    ],
+)
+def test_a_table_fits_its_terminal(width: int, lines: list[str]) -> None:
+    """Names are shortened in the middle, text at its end, and columns on the right are left out by name."""
+    assert _table(TextLayout(width, spare_width=0), LONG, WELL) == lines
+    assert _table(TextLayout(30, spare_width=width - 30), LONG, WELL) == lines
+
+
+@pytest.mark.parametrize(
+    ("width", "line"),
+    [
+        (47, "  well           12         3  payment...m-team"),
+        (48, "  well           12         3  pay...am  healthy"),
+        (52, "  well           12         3  payme...team  healthy"),
+    ],
+)
+def test_an_owner_is_shortened_before_a_state_is_left_out(width: int, line: str) -> None:
+    """Eight columns are enough of an owner; room that is left makes it longer."""
+    assert line in _table(TextLayout(width, spare_width=0), replace(WELL, owner="payments-platform-team"))
+
+
+@given(width=st.integers(15, 300), spare=st.integers(0, 200))
+def test_a_table_uses_a_terminal_whole(width: int, spare: int) -> None:
+    """No line of a table is wider than the terminal; on one that is wide enough nothing is shortened."""
+    lines = [line for line in _table(TextLayout(width, spare_width=spare), LONG, *ROWS) if "no room here" not in line]
+    whole = _table(TextLayout(), LONG, *ROWS)
+    widest = max(map(len, whole))
+    assert (lines == whole) if width + spare >= widest else max(map(len, lines)) <= width + spare
+
+
+def test_a_program_gets_complete_cells() -> None:
+    """Without a terminal, and with ``-v``, no cell is shortened and no column is left out, whatever the width."""
+    for layout in (TextLayout(40), TextLayout(40, spare_width=0, verbose=True)):
+        table = "\n".join(_table(layout, LONG))
+        assert LONG.topic in table
+        assert "retention.ms=604800000, cleanup.policy=compact, min.insync.replicas=2" in table
+
+
+@pytest.mark.parametrize(
+    ("row", "style"),
+    [
+        (WELL, ""),
+        (ROWS[1], BOLD_RED),
+        (ROWS[2], BOLD_RED),
+        (replace(WELL, flags=(TopicFlag.UNREADABLE,)), BOLD_RED),
+        (replace(WELL, flags=(TopicFlag.MARKED_FOR_DELETION,)), BOLD_RED),
+        (replace(WELL, flags=(TopicFlag.UNEQUAL_REPLICAS,)), YELLOW),
+        (replace(WELL, flags=(TopicFlag.MALFORMED_PARTITIONS,)), YELLOW),
+        (replace(WELL, issues={IssueType.REASSIGNING: 1}), YELLOW),
+        (replace(WELL, flags=(TopicFlag.DORMANT,)), ""),
+    ],
+)
+def test_what_is_wrong_has_a_color(row: TopicRow, style: str) -> None:
+    """Red is for topics that cannot be used, yellow for what needs a look, and no color for the others."""
+    line = format_lists([_listed(row)], TextLayout(use_color=True)).splitlines()[3]
+    assert line.startswith(f"\x1b[{style}m" if style else "  ")
+
+
+EXPORTED = ClusterSpec(name="eu", version=(3, 9))
+RESULT = ExportResult({}, 2)
+
+
+def _summary(result: ExportResult = RESULT, state: ClusterState | None = None, on: ClusterSpec = EXPORTED) -> str:
+    return format_summary(result, state or cluster(), on, folder="topics", layout=TextLayout())
+
+
+def test_what_is_left_out_has_its_reason() -> None:
+    """Topics without a document, configs that are missing in one, and mixed replication have a line each."""
+    found = replace(
+        RESULT,
+        omitted=(("gone", "is marked for deletion"),),
+        unmanaged=(("a", "flush.ms is no number"), ("b", "flush.ms is no number")),
+        mixed_replication=(("c", "1 of 2 partitions has 3 replicas"),),
+    )
+    assert _summary(found) == (
+        "  left out         gone: is marked for deletion\n"
+        "  unmanaged        2 topics: flush.ms is no number\n"
+        "                   a, b\n"
+        "  mixed            c: 1 of 2 partitions has 3 replicas\n"
+        "\n"
+        "Exported: 2 topics of cluster eu to topics, 1 left out."
+    )
+    assert _summary() == "Exported: 2 topics of cluster eu to topics."
+
+
+def test_warnings_say_what_is_left_to_do() -> None:
+    """A write block comes first; the version of a cluster is asked for if only its metadata shows it."""
+    blocked = cluster(write_block=WriteBlock(Reason.FROZEN, "frozen by ada"), warnings=("a broker is offline",))
+    assert _summary(state=blocked).splitlines()[:2] == [
+        "  warning          frozen by ada; nothing is written to it",
+        "  warning          a broker is offline",
+    ]
+    unknown, state = replace(EXPORTED, version=None), cluster(min_version=(2, 8))
+    assert "  warning          set kafkaVersion in topics/cluster.yaml: the metadata shows" in _summary(
+        state=state, on=unknown
+    )
+    assert "kafkaVersion" not in _summary(state=state)
+    assert "kafkaVersion" not in _summary(state=state, on=replace(unknown, source=PositionedSource("eu.yaml")))
