@@ -152,7 +152,7 @@ class Folder:
         assert [
             name for name, each in records.topics.items() if each.intent and each.intent.kind is not IntentKind.GONE
         ] == []
-        assert records.lock.run == ""
+        assert records.lock.run is None
         again = self.run("plan", "--exit-code", "--format", "json")
         assert again.returncode == 0, again
         (cluster,) = json.loads(again.stdout)["clusters"]

@@ -127,7 +127,7 @@ def require_records(kafka: FakeKafka) -> None:
     intents = {name: each.intent.kind for name, each in records.topics.items() if each.intent}
     assert set(intents.values()) <= {IntentKind.GONE}
     assert not intents.keys() & kafka.topics.keys()
-    assert records.lock.run == ""
+    assert records.lock.run is None
     numbers = kafka.commit_numbers()
     assert numbers == list(range(1, len(numbers) + 1))
 

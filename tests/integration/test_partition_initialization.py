@@ -26,9 +26,10 @@ from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
+from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
-from topiarist.adapters.zookeeper.codec import configs, own_znodes
+from topiarist.adapters.zookeeper.codec import configs
 from topiarist.adapters.zookeeper.codec import topics as topics_
 from topiarist.adapters.zookeeper.write import write_context
 from topiarist.model.outcome import Outcome, Result
@@ -335,7 +336,7 @@ def test_a_cluster_that_is_frozen_meanwhile_gets_nothing_more(
     cluster: SimulatedKafka, client: KazooClient, held: Held
 ) -> None:
     """A freeze during pacing stops the run: its next transaction is never executed."""
-    client.set("/topiarist/gate", own_znodes.encode_freeze(Freeze("moving racks", "ada", "2026-01-31T12:00:00Z")))
+    client.set("/topiarist/gate", own_values.encode_freeze(Freeze("moving racks", "ada", "2026-01-31T12:00:00Z")))
     held.release()
     code, out, err = held.ended()
     assert code == 4

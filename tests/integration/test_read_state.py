@@ -19,10 +19,11 @@ from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
+from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic, topic_bytes
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.size_limits import list_sizes_of
-from topiarist.adapters.zookeeper.codec import configs, own_znodes, paths, topics
+from topiarist.adapters.zookeeper.codec import configs, paths, topics
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
 from topiarist.adapters.zookeeper.connection.session import Session, open_session
 from topiarist.adapters.zookeeper.read.bulk_read import (
@@ -222,14 +223,14 @@ def test_records_count_only_for_the_topic_they_were_made_for(still: KazooClient)
     record = OwnershipRecord("default", ("retention.ms",))
     for name in ("stale", "adopted", "changed"):
         if name == "stale":
-            put(still, paths.record_path(name), own_znodes.encode_record(record))
+            put(still, paths.record_path(name), own_values.encode_record(record))
         put(still, paths.config_path(name), configs.encode_config({"retention.ms": "1"}))
         put_topic(still, name, topics.encode_topic(REPLICAS))
         if name != "stale":
-            put(still, paths.record_path(name), own_znodes.encode_record(record))
+            put(still, paths.record_path(name), own_values.encode_record(record))
     put(still, paths.config_path("changed"), configs.encode_config({"retention.ms": "2"}))
-    put(still, paths.record_path("orphan"), own_znodes.encode_record(record))
-    put(still, paths.record_path("tombstone"), own_znodes.encode_record(OwnershipRecord("k8s/a/b", deleted=True)))
+    put(still, paths.record_path("orphan"), own_values.encode_record(record))
+    put(still, paths.record_path("tombstone"), own_values.encode_record(OwnershipRecord("k8s/a/b", deleted=True)))
     put(still, paths.record_path("garbage"), b"{}")
     state = read(connect_of(still))
     found = {
@@ -249,7 +250,7 @@ def test_a_record_of_the_same_transaction_is_valid(still: KazooClient) -> None:
     put(still, paths.RECORDS, b"")
     both = still.transaction()
     both.create(paths.topic_path("new"), topics.encode_topic(REPLICAS))
-    both.create(paths.record_path("new"), own_znodes.encode_record(OwnershipRecord("default")))
+    both.create(paths.record_path("new"), own_values.encode_record(OwnershipRecord("default")))
     both.commit()
     assert read(connect_of(still)).topics["new"].record_valid
 
@@ -324,7 +325,7 @@ GATES: dict[str, tuple[Callable[[KazooClient], object], Reason | None, str]] = {
     "no controller": (lambda client: client.delete(paths.CONTROLLER), Reason.NO_CONTROLLER, "does not exist"),
     "no epoch": (lambda client: client.delete(paths.CONTROLLER_EPOCH), Reason.NO_CONTROLLER, "does not exist"),
     "frozen": (
-        _set(paths.FREEZE, own_znodes.encode_freeze(Freeze("upgrade\x1b\n", "ada", "now"))),
+        _set(paths.FREEZE, own_values.encode_freeze(Freeze("upgrade\x1b\n", "ada", "now"))),
         Reason.FROZEN,
         "the cluster is frozen by ada since now: upgrade\\x1b\\n",
     ),
@@ -344,7 +345,7 @@ GATES: dict[str, tuple[Callable[[KazooClient], object], Reason | None, str]] = {
         Reason.FROZEN,
         "the cluster is frozen",
     ),
-    "open": (_set(paths.FREEZE, own_znodes.encode_freeze(None)), None, ""),
+    "open": (_set(paths.FREEZE, own_values.encode_freeze(None)), None, ""),
     "old controller": (_set(paths.CONTROLLER, b'{"version":1,"brokerid":1,"timestamp":"1"}'), None, ""),
 }
 
@@ -458,7 +459,7 @@ def test_a_topic_that_is_made_in_the_middle_has_not_lost_its_topic(
             def make(name: str = f"made-{moment}") -> None:
                 both = still.transaction()
                 both.create(paths.topic_path(name), topics.encode_topic(REPLICAS))
-                both.create(paths.record_path(name), own_znodes.encode_record(OwnershipRecord("default")))
+                both.create(paths.record_path(name), own_values.encode_record(OwnershipRecord("default")))
                 both.commit()
 
             between(meddler, "getChildren", moment, make)
@@ -580,7 +581,7 @@ def test_the_metadata_has_what_a_writer_needs(cluster: SimulatedKafka) -> None:
         metadata = read_metadata(session)
         assert metadata.epoch_version == client.get(paths.CONTROLLER_EPOCH)[1].version
         assert metadata.freeze_version is None
-        put(client, paths.FREEZE, own_znodes.encode_freeze(None))
+        put(client, paths.FREEZE, own_values.encode_freeze(None))
         assert read_metadata(session).freeze_version == 0
     client.stop()
     client.close()

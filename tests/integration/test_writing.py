@@ -45,7 +45,8 @@ def test_the_independent_reader_sees_what_the_plan_showed(cluster: SimulatedKafk
     assert write_checker.decode_configs(tree)["configure"] == {"retention.ms": "2000", "flush.ms": "5"}
     assert write_checker.decode_configs(tree)["create"] == {"retention.ms": "5000"}
     record = json.loads(tree["/topiarist/topics/configure"].data or b"")
-    assert record == {"version": 2, "owner": "default", "config": {"retention.ms": "2000"}, "partitions": 2}
+    applied = {"partitions": 2, "config": {"retention.ms": "2000"}, "removeUnmanaged": False}
+    assert record == {"version": 1, "owner": "default", "config": ["retention.ms"], "applied": applied}
 
 
 def test_a_plan_sends_no_write(cluster: SimulatedKafka, proxy: Proxy) -> None:

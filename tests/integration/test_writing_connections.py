@@ -24,9 +24,9 @@ from support.spec_builders import apply_results, plan_specs, topic_spec
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
+from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
-from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.adapters.zookeeper.connection.session import PendingReply, Session
 from topiarist.adapters.zookeeper.write.multi_request import MultiRequest
 from topiarist.errors import Reason, TopiaristError
@@ -174,7 +174,7 @@ def test_the_record_is_a_witness_whatever_it_was_before(
             apply_results(port, plan_specs(port, topic_spec("orders")))
         if before in ("stale", "tombstone"):
             record = OwnershipRecord("default", deleted=before == "tombstone")
-            client.set("/topiarist/topics/orders", own_znodes.encode_record(record))
+            client.set("/topiarist/topics/orders", own_values.encode_record(record))
             client.create("/admin/delete_topics/orders")
             cluster.wait_idle()
         if before == "stale":

@@ -26,8 +26,8 @@ from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
+from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
-from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.cluster_metadata import ClusterMetadata
 from topiarist.adapters.zookeeper.write import write_context
@@ -69,7 +69,7 @@ def test_a_gate_that_closes_in_the_middle_leaves_no_doubt(
 
     def freeze() -> None:
         wait_until(lambda: client.exists("/brokers/topics/topic-039"), "the transactions before this one")
-        client.set("/topiarist/gate", own_znodes.encode_freeze(Freeze("maintenance")))
+        client.set("/topiarist/gate", own_values.encode_freeze(Freeze("maintenance")))
 
     with (
         verify_changes(cluster.connect, *(spec.topic for spec in MANY_SPECS)),

@@ -303,7 +303,7 @@ def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.
             clock=Clock(client.monotonic, client.sleep, lambda: 1.0),
         )
         records.run = f"run-{number}"
-        records._turn._claim = records._turn._claim._replace(run=records.run)
+        records._turn._claim = replace(records._turn._claim, run=records.run)
         records.__dict__.update(_producer=client, _log=client)
         return records
 

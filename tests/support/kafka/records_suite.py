@@ -16,6 +16,7 @@ from topiarist.adapters.kafka_admin.records.constants import SYSTEM_CLOCK, Clock
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
 from topiarist.adapters.kafka_admin.records.transactions import Fenced, Producer
 from topiarist.adapters.kafka_admin.records.values import Claim, Records, TopicRecord
+from topiarist.adapters.own_values import encode_value
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC, RecordsTopic
 from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord
@@ -97,7 +98,7 @@ def test_claims_keep_the_order_of_the_log(session: Any, own: RecordsTopic) -> No
     run._find_or_create()
 
     def claim(name: str, attempt: int) -> None:
-        value = codec.encode_claim(Claim(name, "team", "host", 30.0, attempt))
+        value = encode_value(Claim(name, "team", "host", 30_000, attempt))
         run._producer.write(codec.claim_key(name).encode(), value)
 
     claim("second", 1)

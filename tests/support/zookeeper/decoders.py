@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from topiarist.adapters.zookeeper.codec import cluster, configs, own_znodes, topics
+from topiarist.adapters import own_values
+from topiarist.adapters.zookeeper.codec import cluster, configs, topics
 
 DECODERS: tuple[Callable[[bytes], Any], ...] = (
     topics.decode_topic,
     configs.decode_config,
-    own_znodes.decode_record,
-    own_znodes.decode_freeze,
+    own_values.decode_record,
+    own_values.decode_freeze,
     cluster.decode_cluster_id,
     cluster.decode_controller,
     cluster.decode_controller_epoch,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from topiarist.adapters.operator_memory import decode_memory
+from topiarist.adapters.own_values import record_of
 from topiarist.adapters.saved_plans import validate
 from topiarist.adapters.saved_plans.encode import FORMAT_VERSION, compute_fingerprint, dumps, encode_plans
 from topiarist.adapters.strict_json import JsonError, decode_json
@@ -49,7 +49,7 @@ from topiarist.model.plan import (
     TopicPlan,
     UpdateConfig,
 )
-from topiarist.model.state import NO_MEMORY, AppliedSpec, OwnershipRecord, TopicState, WriteBlock
+from topiarist.model.state import TopicState, WriteBlock
 from topiarist.schema import load
 from topiarist.text import printable, quote
 
@@ -170,7 +170,9 @@ def _decode_reason(word: str) -> Reason:
 
 
 def _decode_topic(fields: Mapping[str, Any]) -> TopicPlan:
-    record = _decode_record(fields["record"]["before"])
+    record_before, record_after = (
+        each and record_of(each) for each in (fields["record"]["before"], fields["record"]["after"])
+    )
     before = None
     if fields["identity"] is not None:
         before = TopicState(
@@ -179,14 +181,14 @@ def _decode_topic(fields: Mapping[str, Any]) -> TopicPlan:
             replicas=(),
             config={key: text for key, text in fields["retainedConfig"].items() if text is not None},
             topic_id=fields["topicId"],
-            record=record,
+            record=record_before,
             record_valid=bool(fields["record"]["beforeValid"]),
         )
     return TopicPlan(
         topic=fields["topic"],
         before=before,
-        record_before=record,
-        record_after=_decode_record(fields["record"]["after"]),
+        record_before=record_before,
+        record_after=record_after,
         changes=tuple(_decode_change(change, fields["topic"]) for change in fields["changes"]),
         refusals=tuple(_decode_issue(issue, fields["topic"]) for issue in fields["refusals"]),
         notices=tuple(_decode_issue(issue, fields["topic"]) for issue in fields["notices"]),
@@ -194,17 +196,6 @@ def _decode_topic(fields: Mapping[str, Any]) -> TopicPlan:
         co_partition_group=fields.get("coPartitionGroup", ""),
         usage=tuple(fields.get("usage", ())),
     )
-
-
-def _decode_record(fields: Mapping[str, Any] | None) -> OwnershipRecord | None:
-    if fields is None:
-        return None
-    applied_fields = fields.get("applied")
-    applied = applied_fields and AppliedSpec(
-        applied_fields["partitions"], tuple(sorted(applied_fields["config"].items())), applied_fields["removeUnmanaged"]
-    )
-    memory = decode_memory(fields.get("memory")) or NO_MEMORY
-    return OwnershipRecord(fields["owner"], tuple(fields["config"]), fields["absent"], applied, memory)
 
 
 def _decode_change(fields: Mapping[str, Any], topic: str) -> Change:

@@ -10,17 +10,18 @@ JSON, and that topiarist never writes, is an error.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from msgspec import Meta, Struct, convert
+
+from topiarist.adapters.own_values import Int32, ReplicaList
 from topiarist.adapters.strict_json import JsonError, decode_json
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.types import Replicas
 from topiarist.model.moves import MoveKind, ReplicaMove
 from topiarist.model.outcome import Result
 from topiarist.planning.moves.revert import MovedTopic, merge_moves
 
 _HINT = "give the file of apply --report"
-_KINDS = {kind.value: kind for kind in MoveKind}
 
 
 class MovedCluster(NamedTuple):
@@ -83,39 +84,38 @@ def _find_moves(fields: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
     return [move for change in fields["changes"] if change["kind"] == "MoveReplicas" for move in change["moves"]]
 
 
+class _Topic(Struct, rename="camel"):
+    """The topic of a line."""
+
+    cluster: str
+    cluster_id: str
+    topic: str
+    topic_id: str | None
+
+
+class _Move(Struct):
+    """A move in a line."""
+
+    partition: Int32
+    before: ReplicaList
+    after: ReplicaList
+    reasons: Annotated[tuple[MoveKind, ...], Meta(min_length=1)]
+
+    def __post_init__(self) -> None:
+        if self.before == self.after or any(len(set(each)) < len(each) for each in (self.before, self.after)):
+            raise ValueError("found no move")
+
+
 def _add_move(
     found: dict[str, tuple[str, dict[str, MovedTopic]]], fields: Mapping[str, Any], move_fields: Mapping[str, Any]
 ) -> None:
-    """Add a move of one line; raise ``KeyError``, ``TypeError`` or ``ValueError`` if the line is malformed."""
-    cluster, cluster_id, topic = _text(fields["cluster"]), _text(fields["clusterId"]), _text(fields["topic"])
-    topic_id = None if fields["topicId"] is None else _text(fields["topicId"])
-    kinds = tuple(_KINDS[reason] for reason in move_fields["reasons"])
-    before, after = _replicas(move_fields["before"]), _replicas(move_fields["after"])
-    if not kinds or before == after:
+    """Add a move of one line; raise ``ValueError`` if the line is malformed."""
+    line, read = convert(fields, _Topic), convert(move_fields, _Move)
+    move = ReplicaMove(line.topic, read.partition, tuple(read.before), tuple(read.after), read.reasons)
+    known_id, topics = found.setdefault(line.cluster, (line.cluster_id, {}))
+    if known_id != line.cluster_id:
         raise ValueError
-    move = ReplicaMove(topic, _number(move_fields["partition"]), before, after, kinds)
-    known_id, topics = found.setdefault(cluster, (cluster_id, {}))
-    if known_id != cluster_id:
-        raise ValueError
-    earlier = topics.get(topic)
+    earlier = topics.get(line.topic)
     # A topic with another id was deleted and recreated between two runs.
-    moves = earlier.moves if earlier and earlier.topic_id in (None, topic_id) else ()
-    topics[topic] = MovedTopic(topic_id, (*moves, move))
-
-
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _number(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise TypeError
-    return value
-
-
-def _replicas(value: object) -> Replicas:
-    if not isinstance(value, list) or not value or len(set(map(_number, value))) < len(value):
-        raise TypeError
-    return tuple(value)
+    moves = earlier.moves if earlier and earlier.topic_id in (None, line.topic_id) else ()
+    topics[line.topic] = MovedTopic(line.topic_id, (*moves, move))

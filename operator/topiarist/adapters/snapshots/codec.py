@@ -13,7 +13,7 @@ from itertools import chain
 from sys import intern
 from typing import Any
 
-from topiarist.adapters.operator_memory import decode_memory, encode_memory
+from topiarist.adapters.own_values import batch_fields, batch_of, record_fields, record_of
 from topiarist.adapters.size_limits import REQUEST_LIMITS, ListSizes, build_list_limits, list_sizes_of
 from topiarist.adapters.snapshots.times import format_ms, to_ms
 from topiarist.adapters.snapshots.usage_codec import decode_evidence, decode_usage, encode_evidence, encode_usage
@@ -21,11 +21,9 @@ from topiarist.errors import Reason
 from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
 from topiarist.kafka.types import Broker, ClusterMode, KnownConfig, Replicas, parse_version
 from topiarist.model.access import Via, via_of
-from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
+from topiarist.model.moves import RequestedReassignment
 from topiarist.model.size_limits import SizeLimit
 from topiarist.model.state import (
-    NO_MEMORY,
-    AppliedSpec,
     ClusterState,
     OwnershipRecord,
     ReadError,
@@ -54,7 +52,7 @@ def encode_state(state: ClusterState, cluster: str, taken_at: str) -> Iterator[b
         (_topic_row(state, topic) for topic in state.topics.values()),
         (_unreadable_topic_row(state, name, error) for name, error in state.topic_errors.items()),
         (
-            {"kind": "record", "topic": name, "record": _encode_record(record)}
+            {"kind": "record", "topic": name, "record": record_fields(record)}
             for name, record in state.dangling_records.items()
         ),
         (encode_usage(name, usage) for name, usage in sorted(state.usage.items())),
@@ -101,7 +99,7 @@ def decode_state(cluster_row: Row, rows: Sequence[Row], max_reply_bytes: int | N
             for entry in cluster_row.get("requestedReassignments", ())
         ),
         requested_at_ms=to_ms(cluster_row.get("requestedAt")),
-        batch=_decode_batch(cluster_row.get("batch")),
+        batch=batch_of(batch) if (batch := cluster_row.get("batch")) else None,
         batch_at_ms=to_ms(cluster_row.get("batchAt")),
         mode=ClusterMode(cluster_row.get("mode", ClusterMode.ZOOKEEPER.value)),
         bypasses_brokers=_is_through_zookeeper(cluster_row),
@@ -159,7 +157,7 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
         "staleReassignments": sorted(state.stale_reassignments),
         "requestedReassignments": [entry._asdict() for entry in state.requested_reassignments],
         "requestedAt": format_ms(state.requested_at_ms),
-        "batch": state.batch and _encode_batch(state.batch),
+        "batch": state.batch and batch_fields(state.batch),
         "batchAt": format_ms(state.batch_at_ms),
         "mode": state.mode.value,
         "via": via_of(bypasses_brokers=state.bypasses_brokers).value,
@@ -169,36 +167,6 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
         "fencedBrokers": [{"id": broker, "rack": rack} for broker, rack in sorted(state.fenced_brokers.items())],
         **({"evidence": encode_evidence(state.evidence)} if state.evidence else {}),
     }
-
-
-def _encode_batch(batch: BatchRecord) -> Row:
-    return {
-        "owner": batch.owner,
-        "batch": batch.batch,
-        "batches": batch.batches,
-        "moves": [
-            {"topic": move.topic, "partition": move.partition, "before": move.before, "after": move.after}
-            for move in batch.moves
-        ],
-        "throttles": [
-            {"entity": entity, "config": key, **own._asdict()}
-            for entity, values in sorted(batch.throttles.items())
-            for key, own in sorted(values.items())
-        ],
-    }
-
-
-def _decode_batch(row: Row | None) -> BatchRecord | None:
-    if row is None:
-        return None
-    throttles: dict[str, dict[str, OwnValue]] = {}
-    for each in row["throttles"]:
-        throttles.setdefault(each["entity"], {})[each["config"]] = OwnValue(each["before"], each["ours"])
-    moves = (
-        ReplicaMove(move["topic"], move["partition"], tuple(move["before"]), tuple(move["after"]))
-        for move in row["moves"]
-    )
-    return BatchRecord(row["owner"], row["batch"], row["batches"], tuple(moves), throttles)
 
 
 def _topic_row(state: ClusterState, topic: TopicState) -> Row:
@@ -212,7 +180,7 @@ def _topic_row(state: ClusterState, topic: TopicState) -> Row:
         "reassigningPartitions": topic.reassigning_partitions,
         "config": dict(topic.config),
         "unknownFields": topic.unknown_fields,
-        "record": topic.record and _encode_record(topic.record),
+        "record": topic.record and record_fields(topic.record),
         "recordValid": topic.record_valid,
         "modifiedExternally": topic.modified_externally,
         "deleting": topic.name in state.pending_deletions,
@@ -226,16 +194,6 @@ def _unreadable_topic_row(state: ClusterState, name: str, error: ReadError) -> R
     """Return the row of an unreadable topic: only the read error and the request flags are known."""
     unknown = TopicState(name=name, identity="", replicas=(), config={}, record_valid=False)
     return {**_topic_row(state, unknown), "identity": None, "readErrorPath": error.path, "readError": error.message}
-
-
-def _encode_record(record: OwnershipRecord) -> Row:
-    applied = record.applied and {
-        "partitions": record.applied.partitions,
-        "config": dict(record.applied.config),
-        "removeUnmanaged": record.applied.remove_unmanaged,
-    }
-    row = {"owner": record.owner, "config": record.config_keys, "absent": record.deleted, "applied": applied}
-    return row if record.memory == NO_MEMORY else {**row, "memory": encode_memory(record.memory)}
 
 
 def _flagged_topics(flag: str, cluster_row: Row, topics: Sequence[Row]) -> frozenset[str]:
@@ -269,9 +227,5 @@ class _RowDecoder:
 
     def decode_record(self, fields: Row) -> OwnershipRecord:
         """Decode an ownership record."""
-        row = fields.get("applied")
-        values = tuple(sorted((intern(key), value) for key, value in row["config"].items())) if row else ()
-        applied = AppliedSpec(row["partitions"], values, row["removeUnmanaged"]) if row else None
-        keys, memory = tuple(map(intern, fields["config"])), decode_memory(fields.get("memory")) or NO_MEMORY
-        record = OwnershipRecord(fields["owner"], keys, fields["absent"], applied, memory)
+        record = record_of(fields)
         return self._records.setdefault(record, record)

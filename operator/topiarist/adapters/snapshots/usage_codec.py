@@ -6,6 +6,7 @@ members, clients and hosts, and paths of a broker: none of them is in the values
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from topiarist.adapters.snapshots.times import format_seconds, to_seconds
@@ -23,37 +24,44 @@ from topiarist.model.usage import (
 
 Row = dict[str, Any]
 
+_EVIDENCE = {
+    "brokersAsked": "brokers_asked",
+    "brokersAnswered": "brokers_answered",
+    "groups": "groups",
+    "groupsUnread": "groups_unread",
+    "groupsOpaque": "groups_opaque",
+    "groupsComplete": "groups_complete",
+    "offsetsRetentionMinutes": "retention_minutes",
+    "problems": "problems",
+    "problemsOmitted": "more_problems",
+}
+_SAMPLE = {
+    "topicId": "topic_id",
+    "ends": "ends",
+    "begins": "begins",
+    "bytes": "sizes",
+    "bytesAllReplicas": "all_bytes",
+    "oldestAt": "oldest",
+    "newestAt": "newest",
+    "groups": "groups",
+    "groupsOmitted": "more_groups",
+    "groupsDigest": "groups_digest",
+}
+_GROUP = {"id": "group", **{name: name for name in ("type", "members", "partitions", "committed", "lag")}}
+_POINT = {"at": "taken_at", "begins": "begins", "ends": "ends", "bytes": "size"}
+"""The fields of each kind of row in their order, and the attributes that they are copied from."""
+
 
 def encode_evidence(evidence: Evidence) -> Row:
     """Return the field ``evidence`` of the cluster row."""
-    return {
-        "readAt": format_seconds(evidence.read_at),
-        "brokersAsked": evidence.brokers_asked,
-        "brokersAnswered": evidence.brokers_answered,
-        "groups": evidence.groups,
-        "groupsUnread": evidence.groups_unread,
-        "groupsOpaque": evidence.groups_opaque,
-        "groupsComplete": evidence.groups_complete,
-        "offsetsRetentionMinutes": evidence.retention_minutes,
-        "problems": [problem._asdict() for problem in evidence.problems],
-        "problemsOmitted": evidence.more_problems,
-    }
+    problems = [problem._asdict() for problem in evidence.problems]
+    return {"readAt": format_seconds(evidence.read_at), **_copy(evidence, _EVIDENCE), "problems": problems}
 
 
 def decode_evidence(row: Row) -> Evidence:
     """Return the evidence of a cluster row."""
-    return Evidence(
-        read_at=to_seconds(row["readAt"]),
-        brokers_asked=row["brokersAsked"],
-        brokers_answered=row["brokersAnswered"],
-        groups=row["groups"],
-        groups_unread=row["groupsUnread"],
-        groups_opaque=row["groupsOpaque"],
-        groups_complete=row["groupsComplete"],
-        retention_minutes=row["offsetsRetentionMinutes"],
-        problems=tuple(UsageProblem(**problem) for problem in row["problems"]),
-        more_problems=row["problemsOmitted"],
-    )
+    problems = tuple(UsageProblem(**problem) for problem in row["problems"])
+    return Evidence(read_at=to_seconds(row["readAt"]), **{**_read(row, _EVIDENCE), "problems": problems})
 
 
 def encode_usage(topic: str, usage: TopicUsage) -> Row:
@@ -62,68 +70,31 @@ def encode_usage(topic: str, usage: TopicUsage) -> Row:
     return {
         "kind": "usage",
         "topic": topic,
-        "topicId": sample.topic_id,
-        "ends": sample.ends,
-        "begins": sample.begins,
-        "bytes": sample.sizes,
-        "bytesAllReplicas": sample.all_bytes,
-        "oldestAt": sample.oldest,
-        "newestAt": sample.newest,
-        "groups": [_encode_group(group) for group in sample.groups],
-        "groupsOmitted": sample.more_groups,
-        "groupsDigest": sample.groups_digest,
+        **_copy(sample, _SAMPLE),
+        "groups": [{**_copy(group, _GROUP), "type": group.type.value} for group in sample.groups],
         "written": _encode_side(usage.written),
         "read": _encode_side(usage.read),
-        "curve": [
-            {
-                "at": format_seconds(point.taken_at),
-                "begins": point.begins,
-                "ends": point.ends,
-                "bytes": point.size,
-            }
-            for point in usage.curve
-        ],
+        "curve": [{**_copy(point, _POINT), "at": format_seconds(point.taken_at)} for point in usage.curve],
         "bytesPerDay": usage.bytes_per_day,
     }
 
 
 def decode_usage(row: Row) -> TopicUsage:
     """Return the usage of a row."""
-    sample = TopicSample(
-        topic_id=row["topicId"],
-        ends=tuple(row["ends"]),
-        begins=tuple(row["begins"]),
-        sizes=tuple(row["bytes"]),
-        all_bytes=row["bytesAllReplicas"],
-        oldest=tuple(row["oldestAt"]),
-        newest=tuple(row["newestAt"]),
-        groups=tuple(
-            GroupUsage(
-                each["id"],
-                GroupType(each["type"]),
-                each["members"],
-                each["partitions"],
-                each["committed"],
-                each["lag"],
-            )
-            for each in row["groups"]
-        ),
-        more_groups=row["groupsOmitted"],
-        groups_digest=row["groupsDigest"],
-    )
-    curve = (CurvePoint(to_seconds(each["at"]), each["begins"], each["ends"], each["bytes"]) for each in row["curve"])
+    groups = (GroupUsage(**_read(each, _GROUP))._replace(type=GroupType(each["type"])) for each in row["groups"])
+    curve = (CurvePoint(**_read(each, _POINT))._replace(taken_at=to_seconds(each["at"])) for each in row["curve"])
+    sample = TopicSample(**{**_read(row, _SAMPLE), "groups": tuple(groups)})
     return TopicUsage(sample, _decode_side(row["written"]), _decode_side(row["read"]), tuple(curve), row["bytesPerDay"])
 
 
-def _encode_group(group: GroupUsage) -> Row:
-    return {
-        "id": group.group,
-        "type": group.type.value,
-        "members": group.members,
-        "partitions": group.partitions,
-        "committed": group.committed,
-        "lag": group.lag,
-    }
+def _copy(value: object, fields: Mapping[str, str]) -> Row:
+    return {field: getattr(value, name) for field, name in fields.items()}
+
+
+def _read(row: Row, fields: Mapping[str, str]) -> Row:
+    """Return the attributes of a value; a list becomes a tuple."""
+    found = ((name, row[field]) for field, name in fields.items())
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in found}
 
 
 def _encode_side(side: Side) -> Row:

@@ -14,10 +14,13 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from topiarist.adapters.kafka_admin.records import codec, constants
 from topiarist.adapters.kafka_admin.records.constants import Clock
 from topiarist.adapters.kafka_admin.records.transactions import Fenced
 from topiarist.adapters.kafka_admin.records.values import Claim, Lock, Records
+from topiarist.adapters.own_values import encode_value
 from topiarist.errors import Reason, TopiaristError
 
 Holder = Lock | Claim
@@ -42,7 +45,7 @@ class Turn:
         find_end: Callable[[], int],
         clock: Clock,
     ) -> None:
-        self._claim = Claim(run, owner, socket.gethostname(), constants.LEASE_S, 0)
+        self._claim = Claim(run, owner, socket.gethostname(), round(constants.LEASE_S * 1000), 0)
         self._write = write
         self._read = read
         self._find_end = find_end
@@ -102,8 +105,8 @@ class Turn:
     def _put_claim(self) -> int | None:
         # The time before the claim is sent: others wait for longer.
         self._claimed_at = self._clock.now()
-        self._claim = self._claim._replace(attempt=self._claim.attempt + 1)
-        return self._write(codec.claim_key(self._claim.run).encode(), codec.encode_claim(self._claim))
+        self._claim = replace(self._claim, attempt=self._claim.attempt + 1)
+        return self._write(codec.claim_key(self._claim.run).encode(), encode_value(self._claim))
 
     def _wait(self, stop: Callable[[], bool], deadline: float) -> None:
         """Wait until no other run holds or claims the lock, or has not changed for its lease by the own clock."""
@@ -141,7 +144,7 @@ class Turn:
         now = self._clock.now()
         # Those that are no longer there stay: a run that ended is not waited for twice.
         self._since = {**dict.fromkeys(holders, now), **self._since}
-        return next((each for each in holders if now - self._since[each] < each.lease), None)
+        return next((each for each in holders if now - self._since[each] < each.lease_ms / 1000), None)
 
 
 def find_holders(records: Records) -> tuple[Holder, ...]:
@@ -154,5 +157,5 @@ def _locked(holder: Holder) -> TopiaristError:
     return TopiaristError(
         Reason.LOCKED,
         f"another run {state}: {holder.owner} on {holder.host} ({holder.run})",
-        f"wait for it; if it was killed, its lock can be taken after a wait of {holder.lease:g} s",
+        f"wait for it; if it was killed, its lock can be taken after a wait of {holder.lease_ms / 1000:g} s",
     )

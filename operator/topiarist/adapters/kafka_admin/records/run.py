@@ -15,6 +15,8 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.records import codec, constants
 from topiarist.adapters.kafka_admin.records.claims import Turn, find_holders
@@ -32,6 +34,7 @@ from topiarist.adapters.kafka_admin.records.topic import (
 )
 from topiarist.adapters.kafka_admin.records.transactions import Fenced, OutcomeUnknown, Producer, RecordsSession
 from topiarist.adapters.kafka_admin.records.values import IntentKind, Lock, Meta, Moved, Records, TopicRecord
+from topiarist.adapters.own_values import encode_batch, encode_freeze, encode_value
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC, RecordsTopic
 from topiarist.model.moves import BatchRecord
@@ -204,7 +207,7 @@ class RecordsRun:
 
     def commit_batch(self, batch: BatchRecord | None, *, hold: bool) -> None:
         """Write the record of the moves in flight (None: delete it), and hold the lock or give it up."""
-        self._write({codec.MOVES: batch and codec.encode_batch(batch)}, hold=hold)
+        self._write({codec.MOVES: batch and encode_batch(batch)}, hold=hold)
         self._records = self._records._replace(moves=batch)
 
     def commit_moved(self, topics: Mapping[str, TopicRecord], moved: Moved, gate: Freeze | None) -> None:
@@ -212,7 +215,7 @@ class RecordsRun:
         values: dict[str, bytes | None] = {
             f"{codec.TOPIC_PREFIX}{name}": codec.encode_topic(record) for name, record in topics.items()
         }
-        self._write({**values, codec.MOVED: codec.encode_moved(moved), codec.GATE: codec.encode_gate(gate)}, hold=False)
+        self._write({**values, codec.MOVED: encode_value(moved), codec.GATE: encode_freeze(gate)}, hold=False)
         self._records = self._records._replace(topics={**self._records.topics, **topics}, moved=moved, gate=gate)
 
     def require_fence(self) -> None:
@@ -269,8 +272,8 @@ class RecordsRun:
                     return FreezeResult(Result.UNCHANGED, current)
                 if current and current.by != by and not force:
                     return FreezeResult(Result.REFUSED, current)
-                lock = self._records.lock._replace(number=self._records.number + 1)
-                self._send({codec.GATE: codec.encode_gate(freeze)}, lock)
+                lock = replace(self._records.lock, number=self._records.number + 1)
+                self._send({codec.GATE: encode_freeze(freeze)}, lock)
                 return FreezeResult(Result.DONE, current)
             except (Fenced, OutcomeUnknown):
                 self._pause(attempt)
@@ -368,7 +371,7 @@ class RecordsRun:
         if hold:
             host = socket.gethostname()
             epoch = self._cluster.leader_epoch() if self._known_epoch is None else self._known_epoch
-            lock = Lock(self.run, self._owner, host, constants.LEASE_S, lock.number, epoch)
+            lock = Lock(self.run, self._owner, host, round(constants.LEASE_S * 1000), lock.number, epoch)
         began = self._clock.now()
         try:
             began = self._send({**self._turn.replacements(), **values}, lock)
@@ -389,10 +392,10 @@ class RecordsRun:
         """Write values and the lock; return a time before their transaction."""
         self._require_seen()
         assert self._found is not None
-        batch: dict[str, bytes | None] = {codec.LOCK: codec.encode_lock(lock), **values}
+        batch: dict[str, bytes | None] = {codec.LOCK: encode_value(lock), **values}
         meta = Meta(self._found.cluster_id, self._found.topic_id)
         if self._records.meta is None:
-            batch = {codec.META: codec.encode_meta(meta), **batch}
+            batch = {codec.META: encode_value(meta), **batch}
         began = self._producer.commit({key.encode(): value for key, value in batch.items()})
         self._is_seen = False
         if not lock.run:

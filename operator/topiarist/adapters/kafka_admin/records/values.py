@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Annotated, NamedTuple, Protocol
 
+from msgspec import Meta as Limit
+from msgspec import Struct
+
+from topiarist.adapters.own_values import NonEmptyText, Number
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import BatchRecord
 from topiarist.model.state import Freeze, OwnershipRecord, ReadError
+
+Lease = Annotated[int, Limit(ge=0, le=24 * 3600 * 1000)]
+"""A lease in ms: a day at most, so that no value of another client makes a run wait for ever."""
 
 
 class IntentKind(str, Enum):
@@ -47,42 +54,46 @@ class TopicRecord(NamedTuple):
     intent: Intent | None = None
 
 
-class Lock(NamedTuple):
-    """The lock: ``run`` empty means free. ``number`` rises by one with every commit of any run.
+class StoredValue(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A value that is stored as it is, all its fields in their order; ``own_values`` encodes and decodes it."""
 
-    ``lease`` is in seconds; ``leader_epoch`` is that of the controller at the intents, None if it is not known.
+
+class Lock(StoredValue, frozen=True, rename={"number": "n", "lease_ms": "leaseMs", "leader_epoch": "leaderEpoch"}):
+    """The lock: ``run`` None means free. ``number`` rises by one with every commit of any run.
+
+    ``leader_epoch`` is that of the controller at the intents, None if it is not known.
     """
 
-    run: str = ""
+    run: str | None = None
     owner: str = ""
     host: str = ""
-    lease: float = 0
-    number: int = 0
-    leader_epoch: int | None = None
+    lease_ms: Lease = 0
+    number: Number = 0
+    leader_epoch: Number | None = None
 
 
-class Claim(NamedTuple):
-    """The claim of a run that is about to take the lock, written ``attempt`` times. ``lease`` is in seconds."""
+class Claim(StoredValue, frozen=True):
+    """The claim of a run that is about to take the lock, written ``attempt`` times."""
 
-    run: str
+    run: NonEmptyText
     owner: str
     host: str
-    lease: float
-    attempt: int
+    lease_ms: Lease
+    attempt: Number
 
 
-class Meta(NamedTuple):
+class Meta(StoredValue, frozen=True):
     """The cluster and the topic that the records were written in."""
 
     cluster_id: str
     topic_id: str
 
 
-class Moved(NamedTuple):
+class Moved(StoredValue, frozen=True, rename={"total": "count"}):
     """The origin of records that came from ZooKeeper; ``skipped`` are topics with a record that was not valid."""
 
     chroot: str
-    total: int
+    total: Number
     skipped: tuple[str, ...] = ()
 
 

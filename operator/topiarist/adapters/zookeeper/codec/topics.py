@@ -13,8 +13,8 @@ from functools import lru_cache
 from itertools import chain
 from typing import NamedTuple, TypeVar, cast
 
+from topiarist.adapters.own_values import decode_record
 from topiarist.adapters.zookeeper.codec.configs import decode_config
-from topiarist.adapters.zookeeper.codec.own_znodes import decode_record
 from topiarist.adapters.zookeeper.codec.strict_json import (
     MAX_ID,
     ZnodeError,

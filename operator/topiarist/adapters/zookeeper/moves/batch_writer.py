@@ -13,8 +13,8 @@ from typing import NamedTuple
 from kazoo.exceptions import KazooException, NoAuthError
 from msgspec import Struct
 
+from topiarist.adapters.own_values import decode_batch, encode_batch
 from topiarist.adapters.zookeeper.codec import paths
-from topiarist.adapters.zookeeper.codec.moves import decode_batch_record, encode_batch_record
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupted, Session
 from topiarist.adapters.zookeeper.moves.batch_reader import (
@@ -103,7 +103,7 @@ class BatchWriter(Struct, frozen=True):
         moves = tuple(move._replace(kinds=()) for move in batch)
         record = BatchRecord(self.settings.owner, *position, moves, update.own)
         operations = build_batch_operations(record, update.configs, znodes, self.template)
-        return self._commit(operations, encode_batch_record(record))
+        return self._commit(operations, encode_batch(record))
 
     def replace_throttle(self, rate: int) -> bool:
         """Give the batch of the record another rate, if the request still has a move of it; return as ``send``."""
@@ -116,7 +116,7 @@ class BatchWriter(Struct, frozen=True):
             return True  # rates of another client stay, and there is no other
         record = self.record._replace(throttles=update.own)
         operations = build_throttle_operations(record, update.configs, znodes, self.template)
-        return self._commit(operations, encode_batch_record(record))
+        return self._commit(operations, encode_batch(record))
 
     def end(self) -> bool:
         """Put the throttles back and delete the record, if there is one; return as ``send``."""
@@ -202,7 +202,7 @@ def decode_record(node: Znode | ReadFailure) -> BatchRecord | None:
     try:
         if not isinstance(node, Znode):
             raise ZnodeError("no permission to read it")
-        return decode_batch_record(node.data)
+        return decode_batch(node.data)
     except ZnodeError as error:
         message = f"{paths.MOVES} cannot be read: {error}"
         hint = "it says which throttles topiarist set; compare them by hand, then delete it"

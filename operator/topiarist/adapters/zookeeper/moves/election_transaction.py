@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from topiarist.adapters.zookeeper.codec import moves, paths
+from topiarist.adapters.zookeeper.codec import cluster, paths
 from topiarist.adapters.zookeeper.moves.batch_reader import JudgedZnodes
 from topiarist.adapters.zookeeper.read.bulk_read import Znode
 from topiarist.adapters.zookeeper.write.transaction import (
@@ -48,5 +48,5 @@ def build_election_operations(
     for topic, partition in sorted(partitions):
         version = znodes.states[topic, partition].version
         operations.append(Operation(OperationType.CHECK, paths.partition_state_path(topic, partition), version=version))
-    request = moves.encode_election_request(sorted(partitions))
+    request = cluster.encode_election_request(sorted(partitions))
     return [*operations, Operation(OperationType.CREATE, paths.ELECTION_REQUEST, request, acl=template.acls[ADMIN])]

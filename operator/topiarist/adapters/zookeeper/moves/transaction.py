@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from topiarist.adapters.zookeeper.codec import configs, moves, own_znodes, paths
+from topiarist.adapters import own_values
+from topiarist.adapters.zookeeper.codec import cluster, configs, paths
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
 from topiarist.adapters.zookeeper.write.transaction import (
@@ -61,9 +62,9 @@ def build_batch_operations(
         path = paths.partition_state_path(move.topic, move.partition)
         operations.append(Operation(OperationType.CHECK, path, version=state.version))
     operations += _build_config_operations(configs_after, znodes, template)
-    data = moves.encode_batch_record(record)
+    data = own_values.encode_batch(record)
     operations.append(set_or_create(paths.MOVES, data, znodes.record, template.acls))
-    request = moves.encode_reassignment_request(record.moves)
+    request = cluster.encode_reassignment_request(record.moves)
     acl = template.acls[paths.REASSIGNMENT_REQUEST.rpartition("/")[0]]
     return [*operations, Operation(OperationType.CREATE, paths.REASSIGNMENT_REQUEST, request, acl=acl)]
 
@@ -75,7 +76,7 @@ def build_throttle_operations(
 
     The reassignment request is not written.
     """
-    data = moves.encode_batch_record(record)
+    data = own_values.encode_batch(record)
     return [
         *template.fence,
         *_build_config_operations(configs_after, znodes, template),
@@ -102,7 +103,7 @@ def _build_config_operations(
     for entity, config in sorted(configs_after.items()):
         path, node = paths.entity_config_path(entity), znodes.configs[entity]
         data = configs.replace_config(node.data, config) if isinstance(node, Znode) else configs.encode_config(config)
-        notification = own_znodes.encode_change_notification(entity)
+        notification = configs.encode_change_notification(entity)
         acl = template.acls[paths.CONFIG_CHANGES]
         kind, _, name = entity.partition("/")
         if kind == "topics" and not isinstance(node, Znode):

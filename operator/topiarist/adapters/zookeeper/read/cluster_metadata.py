@@ -12,7 +12,8 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from topiarist.adapters.zookeeper.codec import cluster, configs, moves, own_znodes, paths, strict_json
+from topiarist.adapters import own_values
+from topiarist.adapters.zookeeper.codec import cluster, configs, paths, strict_json
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ChildNames, ReadFailure, Znode, read_children, read_znodes, sync
@@ -134,7 +135,7 @@ def read_metadata(session: Session) -> ClusterMetadata:
         record_names=_sorted_child_names(lists[paths.RECORDS]),
         pending_deletions=frozenset(_sorted_child_names(lists[paths.DELETION_REQUESTS])),
         reassignment_request=request,
-        batch=znodes.decode_optional(paths.MOVES, moves.decode_batch_record),
+        batch=znodes.decode_optional(paths.MOVES, own_values.decode_batch),
         batch_mtime=znodes.nodes[paths.MOVES].mtime if paths.MOVES in znodes.nodes else None,
         notifications=znodes.nodes[paths.CONFIG_CHANGES].child_count if paths.CONFIG_CHANGES in znodes.nodes else 0,
         warnings=tuple(znodes.warnings),
@@ -290,9 +291,7 @@ def _determine_write_block(znodes: _ReadZnodes, controller: cluster.ActiveContro
         )
     if migration := _migration_block(znodes):
         return migration
-    if paths.FREEZE in znodes.nodes and (
-        frozen := own_znodes.decode_freeze_fail_closed(znodes.nodes[paths.FREEZE].data)
-    ):
+    if paths.FREEZE in znodes.nodes and (frozen := cluster.decode_freeze_fail_closed(znodes.nodes[paths.FREEZE].data)):
         hint = f"; {HINT_USE_KAFKA}" if is_closed_by_move(frozen) else ""
         return WriteBlock(Reason.FROZEN, f"the cluster is {frozen}{hint}")
     if controller is None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 from kazoo.exceptions import BadVersionError, NoAuthError, NoNodeError
 from kazoo.protocol.serialization import SetData
 
-from topiarist.adapters.zookeeper.codec import own_znodes, paths
+from topiarist.adapters import own_values
+from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.connection.session import MAX_DISCONNECTS, ConnectionInterrupted, Session
 from topiarist.adapters.zookeeper.read.bulk_read import Znode, read_znodes, sync
@@ -45,7 +46,7 @@ def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool)
         current, readable = None, True
         if isinstance(node, Znode):
             try:
-                current = own_znodes.decode_freeze(node.data)
+                current = own_values.decode_freeze(node.data)
             except ZnodeError:
                 readable = False
         if readable and current == freeze:
@@ -61,7 +62,7 @@ def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool)
             ensure_own_znodes(session)
             continue
         sent = True
-        request = SetData(session.chroot + paths.FREEZE, own_znodes.encode_freeze(freeze), node.version)
+        request = SetData(session.chroot + paths.FREEZE, own_values.encode_freeze(freeze), node.version)
         try:
             session.result(session.send(request))
         except NoAuthError:

@@ -23,7 +23,8 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 
-from topiarist.adapters.zookeeper.codec import configs, own_znodes, paths, topics
+from topiarist.adapters import own_values
+from topiarist.adapters.zookeeper.codec import configs, paths, topics
 from topiarist.adapters.zookeeper.codec.paths import partition_state_path
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
@@ -145,7 +146,7 @@ def build_operations(
         if path not in writes and isinstance(node, Znode):
             operations.append(Operation(OperationType.CHECK, path, version=node.version))
     if plan.record_after is not None:
-        operations.append(set_or_create(record, own_znodes.encode_record(plan.record_after), nodes.record, acls))
+        operations.append(set_or_create(record, own_values.encode_record(plan.record_after), nodes.record, acls))
     return operations
 
 
@@ -175,7 +176,7 @@ def _build_change_operations(
                 config_data = configs.replace_config(nodes.config.data, after)
             else:
                 config_data = configs.encode_config(config_after({}, (change,)))
-            acl, data = acls[paths.CONFIG_CHANGES], own_znodes.encode_change_notification(f"topics/{plan.topic}")
+            acl, data = acls[paths.CONFIG_CHANGES], configs.encode_change_notification(f"topics/{plan.topic}")
             return [
                 set_or_create(config, config_data, nodes.config, acls),
                 Operation(OperationType.CREATE, paths.CONFIG_CHANGE_PREFIX, data, acl=acl, sequential=True),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.records import codec, constants
 from topiarist.adapters.kafka_admin.records.claims import Turn, find_holders
@@ -19,8 +20,8 @@ LIMIT = LEASE - constants.MARGIN_S
 PAUSE = constants.MAX_LOCK_PAUSE_S / 2
 """The pause after a wait: the clock of these tests gives the middle of each range."""
 
-OTHER = Claim("other", "them", "there", LEASE, 1)
-HELD = Lock("holder", "them", "there", LEASE, 5)
+OTHER = Claim("other", "them", "there", round(LEASE * 1000), 1)
+HELD = Lock("holder", "them", "there", round(LEASE * 1000), 5)
 FREE = Lock(number=5)
 
 
@@ -85,7 +86,7 @@ def test_a_free_lock_is_claimed_at_once() -> None:
     assert log.take() == FREE
     assert (log.time.slept, log.written, log.reads) == ([], [(OWN, True)], [(False, None), (True, 1)])
     (claim,) = log.claims.values()
-    assert (claim.run, claim.owner, claim.lease, claim.attempt) == ("me", "team", LEASE, 1)
+    assert (claim.run, claim.owner, claim.lease_ms, claim.attempt) == ("me", "team", LEASE * 1000, 1)
     assert log.turn.replacements() == {OWN: None}
 
 
@@ -205,7 +206,7 @@ def test_a_turn_that_has_ended(leave: Callable[[Turn], None], removes: bool) -> 
 
 def test_the_holders() -> None:
     """The lock first, if a run holds it, then all claims in their order."""
-    second = OTHER._replace(run="second")
+    second = replace(OTHER, run="second")
     assert find_holders(Records(lock=HELD, claims=(OTHER, second))) == (HELD, OTHER, second)
     assert find_holders(Records(lock=FREE, claims=(second, OTHER))) == (second, OTHER)
     assert find_holders(Records()) == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from support.kafka.memory_records import RECORDS, Fault, MemoryBroker
 from support.kafka.records_suite import new_run, record
@@ -93,7 +94,7 @@ def test_records_that_came_from_zookeeper(broker: MemoryBroker) -> None:
     run.commit_moved({"m": record(4)}, Moved("/kafka", 1), ADA)
     found = new_run(broker).read()
     assert (found.topics, found.moved, found.gate) == ({"m": record(4)}, Moved("/kafka", 1, ()), ADA)
-    assert (found.number, found.lock.run) == (1, "")
+    assert (found.number, found.lock.run) == (1, None)
 
 
 @pytest.mark.parametrize("ignore_freeze", [False, True])
@@ -271,7 +272,7 @@ def test_the_epoch_of_the_controller_at_the_intents(broker: MemoryBroker) -> Non
     run.commit({}, hold=True)
     assert (new_run(broker).read().lock.leader_epoch, asked) == (6, [8])
     run.commit({}, hold=False)
-    assert new_run(broker).read().lock == new_run(broker).read().lock._replace(run="", leader_epoch=None)
+    assert new_run(broker).read().lock == replace(new_run(broker).read().lock, run=None, leader_epoch=None)
 
 
 def leave_intent(broker: MemoryBroker) -> TopicState:

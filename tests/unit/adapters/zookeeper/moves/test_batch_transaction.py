@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from topiarist.adapters.own_values import decode_batch, encode_batch
 from topiarist.adapters.zookeeper.codec import configs, paths
-from topiarist.adapters.zookeeper.codec.moves import decode_batch_record, encode_batch_record
 from topiarist.adapters.zookeeper.moves.transaction import (
     BatchZnodes,
     build_batch_operations,
@@ -70,7 +70,7 @@ def test_an_unthrottled_batch_checks_what_it_depends_on() -> None:
         "create /topiarist/moves",
         "create /admin/reassign_partitions",
     ]
-    assert decode_batch_record(operations[-2].data).moves == tuple(move._replace(kinds=()) for move in MOVES)
+    assert decode_batch(operations[-2].data).moves == tuple(move._replace(kinds=()) for move in MOVES)
     assert [entry["replicas"] for entry in json.loads(operations[-1].data)["partitions"]] == [[3, 2], [1, 2]]
 
 
@@ -78,7 +78,7 @@ def test_throttles_are_in_the_same_transaction() -> None:
     """Each config has its notification. The topic's ownership record is written again, so the change counts as ours."""
     current = {"topics/orders": {"segment.ms": "7"}, **{f"brokers/{broker}": {} for broker in (1, 2, 3)}}
     update = update_throttles(find_needed_throttles(MOVES, 1000), current, {})
-    before = encode_batch_record(BatchRecord("default", 1, 2, MOVES, {}))
+    before = encode_batch(BatchRecord("default", 1, 2, MOVES, {}))
     record = BatchRecord("default", 2, 2, MOVES, update.own)
     operations = build_batch_operations(record, update.configs, _znodes(_node(before, 1)), TEMPLATE)
     notification = "create /config/changes/config_change_"

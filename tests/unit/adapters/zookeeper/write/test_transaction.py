@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from support.states import cluster, spec, spread_replicas, topic
-from topiarist.adapters.zookeeper.codec import configs, own_znodes, paths, topics
+from topiarist.adapters import own_values
+from topiarist.adapters.zookeeper.codec import configs, paths, topics
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
 from topiarist.adapters.zookeeper.write.transaction import (
@@ -46,7 +47,7 @@ STANDING = TopicZnodes(
     "orders",
     node(topics.encode_topic(spread_replicas(3)), 5),
     node(configs.encode_config({"retention.ms": "7"}), 6),
-    node(own_znodes.encode_record(own_znodes.decode_record(b'{"version":1,"owner":"default","config":[]}')), 7),
+    node(own_values.encode_record(own_values.decode_record(b'{"version":1,"owner":"default","config":[]}')), 7),
     marked_for_deletion=False,
 )
 NOTHING = TopicZnodes(
