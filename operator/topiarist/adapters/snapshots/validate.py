@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _FIRST_KIND, _OTHER_KINDS = "cluster", ("topic", "record", "usage")
-_MAX_SHOWN_ERRORS = 5
+_MAX_ERRORS_OF_ROW = 5
 """Errors of one row in a message."""
 
 
@@ -64,7 +64,7 @@ class RowChecker:
         if not _matches_schema(row):
             from topiarist.schema import explain  # imports jsonschema, which a valid row does not need
 
-            problems = explain.explain_errors(_row_schema(row["kind"]), row)[:_MAX_SHOWN_ERRORS]
+            problems = explain.explain_errors(_row_schema(row["kind"]), row)[:_MAX_ERRORS_OF_ROW]
             raise RowError("; ".join(problem.message for problem in problems))
         if problem := next(self._row_errors(row), ""):
             raise RowError(problem)
