@@ -18,7 +18,7 @@ from support.builders import spec
 from support.kafka.fake_kafka import ADMIN_REQUESTS, FakeKafka, FakeSession, Hook, cut_at, do_at, kill_at, no_hook
 from support.kafka.memory_records import Killed
 from topiarist.adapters.kafka_admin.read import reassignments
-from topiarist.adapters.kafka_admin.records.values import IntentKind
+from topiarist.adapters.kafka_admin.records.codec import IntentKind
 from topiarist.adapters.kafka_admin.write import chunk_requests, chunks, writer
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result

@@ -17,8 +17,8 @@ from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import topic_bytes
 from topiarist.adapters.kafka_admin.read.overrides_decoder import OVERRIDE, VERSION
 from topiarist.adapters.kafka_admin.records import codec
-from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, Lock, Meta, Moved, TopicRecord
-from topiarist.adapters.zookeeper.codec import configs
+from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind, Lock, Meta, Moved, TopicRecord
+from topiarist.adapters.zookeeper.codec import topics
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
 from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord
 
@@ -40,7 +40,7 @@ def znode_seeds() -> Iterator[bytes]:
     for state in (snapshot_examples.FULL_STATE, states.cluster(states.topic("orders"))):
         for topic in state.topics.values():
             yield topic_bytes({str(at): list(ids) for at, ids in enumerate(topic.replicas)}, topic.topic_id)
-            yield configs.encode_config(topic.config)
+            yield topics.encode_config(topic.config)
             if topic.record:
                 yield own_values.encode_record(topic.record)
         yield own_values.encode_freeze(None)

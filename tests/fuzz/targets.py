@@ -37,17 +37,17 @@ from topiarist.adapters.kafka_admin.read.overrides_decoder import (
     TopicOverrides,
     decode_overrides,
 )
-from topiarist.adapters.kafka_admin.records.codec import TOPIC_PREFIX, decode_records, encode_topic
+from topiarist.adapters.kafka_admin.records.codec import TOPIC_PREFIX, Records, decode_records, encode_topic
 from topiarist.adapters.kafka_admin.records.log import committed_records
-from topiarist.adapters.kafka_admin.records.values import Records
 from topiarist.adapters.manifests import diagnose, dump, loader
 from topiarist.adapters.manifests.parser import NeedsDiagnosis, StrictParser
 from topiarist.adapters.manifests.source import File
 from topiarist.adapters.saved_plans import decode as decode_
 from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps, encode_plans
 from topiarist.adapters.snapshots import files
-from topiarist.adapters.zookeeper.codec import cluster, configs, strict_json, topics
+from topiarist.adapters.zookeeper.codec import cluster, strict_json, topics
 from topiarist.adapters.zookeeper.codec.strict_json import load_object
+from topiarist.adapters.zookeeper.codec.topics import decode_config, encode_config
 from topiarist.desired import parse
 from topiarist.desired.duplicates import index_clusters
 from topiarist.desired.resolve import resolve
@@ -164,7 +164,7 @@ def check_znodes(data: bytes) -> None:
     if topic is not None:
         _check_topic(data, topic, grown)
     if config is not None:
-        assert configs.decode_config(configs.encode_config(config)) == config
+        assert decode_config(encode_config(config)) == config
         _check_preserved(data, changed, {"version", "config"})
     if record is not None:
         assert own_values.decode_record(own_values.encode_record(record)) == record

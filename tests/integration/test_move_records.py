@@ -14,8 +14,7 @@ from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters import move_records, own_values
 from topiarist.adapters.devcluster.seed import CLUSTER_ID, Topic
-from topiarist.adapters.kafka_admin.records.moved import merge_moved
-from topiarist.adapters.kafka_admin.records.values import Records
+from topiarist.adapters.kafka_admin.records.codec import Records, merge_moved
 from topiarist.adapters.own_values import encode_batch
 from topiarist.cli.main import run
 from topiarist.errors import Exit, Reason, TopiaristError

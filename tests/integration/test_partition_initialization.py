@@ -29,8 +29,8 @@ from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
-from topiarist.adapters.zookeeper.codec import configs
 from topiarist.adapters.zookeeper.codec import topics as topics_
+from topiarist.adapters.zookeeper.codec.topics import encode_config
 from topiarist.adapters.zookeeper.write import write_context
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import TopicPlan
@@ -377,7 +377,7 @@ def test_what_moves_meanwhile_is_seen_when_it_is_written(
     cluster: SimulatedKafka, client: KazooClient, held: Held
 ) -> None:
     """A topic that another client creates under the name of a waiting topic is a conflict and stays unchanged."""
-    config = configs.encode_config({"retention.ms": "7"})
+    config = encode_config({"retention.ms": "7"})
     client.create(f"/config/topics/{NAMES[-1]}", config)
     client.create(f"/brokers/topics/{NAMES[-1]}", topics_.encode_topic(((1, 2, 3),) * 4))
     held.release()

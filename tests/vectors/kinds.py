@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import Any, TypeVar
 
-from topiarist.adapters.zookeeper.codec import cluster, configs, paths, strict_json, topics
+from topiarist.adapters.zookeeper.codec import cluster, paths, strict_json, topics
+from topiarist.adapters.zookeeper.codec.topics import decode_config, encode_change_notification
 from topiarist.kafka import config_rules, config_table, config_values, names
 from topiarist.kafka.placement import AssignmentError, alternate_racks, assign_replicas
 from topiarist.kafka.types import KafkaVersion, Replicas
@@ -189,7 +190,7 @@ def _decode_topic(given: Input, _release: KafkaVersion) -> VectorResult:
 
 
 def _decode_config(given: Input, _release: KafkaVersion) -> VectorResult:
-    return {"valid": True, "configs": dict(_decode_or_refuse(lambda: configs.decode_config(_raw(given))))}
+    return {"valid": True, "configs": dict(_decode_or_refuse(lambda: decode_config(_raw(given))))}
 
 
 def _decode_reassign(given: Input, _release: KafkaVersion) -> VectorResult:
@@ -198,7 +199,7 @@ def _decode_reassign(given: Input, _release: KafkaVersion) -> VectorResult:
 
 
 def _encode_notification(given: Input, _release: KafkaVersion) -> VectorResult:
-    raw = _decode_or_refuse(lambda: configs.encode_change_notification(given["entity_path"]))
+    raw = _decode_or_refuse(lambda: encode_change_notification(given["entity_path"]))
     return {"path": f"{paths.CONFIG_CHANGE_PREFIX}{0:010d}", "bytes": raw.decode()}
 
 

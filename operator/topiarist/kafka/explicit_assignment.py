@@ -1,7 +1,7 @@
 """Checks of explicit replica lists, for manifests and saved plans.
 
 Kafka accepts some lists that no cluster should have: empty lists, unknown brokers, a hole in the partition ids.
-``find_errors`` refuses them. ``desired/rules.py`` and ``adapters/saved_plans/validate.py`` call it.
+``find_errors`` refuses them. ``desired/rules.py`` and ``adapters/saved_plans/decode.py`` call it.
 """
 
 from __future__ import annotations

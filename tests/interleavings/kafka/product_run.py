@@ -27,11 +27,9 @@ from topiarist.adapters.kafka_admin.moves import mover
 from topiarist.adapters.kafka_admin.read import recent_state
 from topiarist.adapters.kafka_admin.read.state import RecordsView
 from topiarist.adapters.kafka_admin.read.topic_reader import Look
-from topiarist.adapters.kafka_admin.records import constants
 from topiarist.adapters.kafka_admin.records import run as run_module
-from topiarist.adapters.kafka_admin.records.constants import Clock
-from topiarist.adapters.kafka_admin.records.topic import FoundTopic
-from topiarist.adapters.kafka_admin.records.transactions import Fenced, OutcomeUnknown
+from topiarist.adapters.kafka_admin.records import transactions
+from topiarist.adapters.kafka_admin.records.transactions import Clock, Fenced, FoundTopic, OutcomeUnknown
 from topiarist.adapters.kafka_admin.write import chunk_requests, writer
 from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.errors import Reason, TopiaristError
@@ -52,8 +50,8 @@ _BROKERS = (Broker(1), Broker(2))
 FREEZE = Freeze("maintenance", "anna", "2026-01-01T00:00:00Z")
 
 _POLLS: tuple[tuple[Any, str, float], ...] = (
-    (constants, "LOCK_POLL_INTERVAL_S", constants.LEASE_S),
-    (constants, "MAX_LOCK_PAUSE_S", 0.0),
+    (transactions, "LOCK_POLL_INTERVAL_S", transactions.LEASE_S),
+    (transactions, "MAX_LOCK_PAUSE_S", 0.0),
     (writer, "_LOOK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
     (writer, "_MAX_LOOK_INTERVAL_S", chunk_requests.ANSWER_TIMEOUT_S),
     (throttle, "_STOP_CHECK_INTERVAL_S", _FOREVER_S),

@@ -16,7 +16,7 @@ from interleavings.replay import RunSpec
 from support.kafka import controller_checks as checks
 from topiarist.adapters.kafka_admin.connection.topic_ids import encode_topic_id
 from topiarist.adapters.kafka_admin.records import codec
-from topiarist.adapters.kafka_admin.records.values import Meta, Records, TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import Meta, Records, TopicRecord
 from topiarist.adapters.kafka_admin.write import answers
 from topiarist.adapters.own_values import encode_value
 from topiarist.kafka.types import Replicas

@@ -26,11 +26,8 @@ from topiarist.adapters.kafka_admin.read.refusals import find_not_offered, find_
 from topiarist.adapters.kafka_admin.read.state import RecordsView, find_missing_for_records, read_state
 from topiarist.adapters.kafka_admin.read.sync import find_mode, read_quorum, sync
 from topiarist.adapters.kafka_admin.read.topic_reader import TopicReader, read_again
-from topiarist.adapters.kafka_admin.records.intents import resolve
-from topiarist.adapters.kafka_admin.records.left_records import LeftRecordsCheck, check_left_records
-from topiarist.adapters.kafka_admin.records.moved import merge_moved
-from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
-from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import Records, TopicRecord, merge_moved, resolve
+from topiarist.adapters.kafka_admin.records.run import ClusterView, LeftRecordsCheck, RecordsRun, check_left_records
 from topiarist.adapters.kafka_admin.write.ask_brokers import ask_brokers
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.errors import Reason, TopiaristError

@@ -10,8 +10,8 @@ from typing import Any
 import click
 
 from topiarist.adapters import atomic_files
+from topiarist.adapters.saved_plans.decode import ReportMoves, parse_report
 from topiarist.adapters.saved_plans.encode import dumps, encode_plans
-from topiarist.adapters.saved_plans.report_moves import ReportMoves, parse_report
 from topiarist.cli import formats, options, terminal
 from topiarist.cli.clusters import ClusterSessions
 from topiarist.errors import Exit

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from topiarist.adapters.snapshots.times import format_seconds
+from topiarist.adapters.snapshots.codec import format_seconds
 from topiarist.inspection.list import TopicList, TopicRow
 from topiarist.inspection.partition_health import IssueType
 from topiarist.model.spec import find_origin

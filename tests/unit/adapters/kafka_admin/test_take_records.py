@@ -10,7 +10,7 @@ import pytest
 from support.examples import slow_but
 from support.kafka.fake_kafka import FakeKafka, Hook, cut_at, kill_at
 from support.kafka.memory_records import Killed
-from topiarist.adapters.kafka_admin.records.values import Moved, TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import Moved, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moved_records import ClosedRecords, IdentifiedRecord
 from topiarist.model.state import Freeze, OwnershipRecord

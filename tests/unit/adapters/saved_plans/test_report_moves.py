@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from topiarist.adapters.saved_plans.report_moves import ReportMoves, parse_report
+from topiarist.adapters.saved_plans.decode import ReportMoves, parse_report
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import MoveKind, ReplicaMove
 

@@ -17,7 +17,7 @@ from topiarist.adapters.kafka_admin.connection.connection import Connection, Dis
 from topiarist.adapters.kafka_admin.moves import requests
 from topiarist.adapters.kafka_admin.moves.look import MoveReader, MoveSession
 from topiarist.adapters.kafka_admin.moves.requests import Partition
-from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
+from topiarist.adapters.kafka_admin.records.codec import Records, RecordsStore
 from topiarist.adapters.kafka_admin.write.answers import (
     NOT_CONTROLLER,
     UNKNOWN_TOPIC,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from topiarist.adapters.kafka_admin.moves.batch_writer import HINT_CONTINUE, BatchWriter
 from topiarist.adapters.kafka_admin.moves.look import MoveReader, MoveSession
-from topiarist.adapters.kafka_admin.records.values import RecordsStore
+from topiarist.adapters.kafka_admin.records.codec import RecordsStore
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import ClearedMoves
 from topiarist.text import format_count

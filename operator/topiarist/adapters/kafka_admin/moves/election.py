@@ -20,7 +20,7 @@ from topiarist.adapters.kafka_admin.moves.requests import (
     build_elections,
     read_elections_answer,
 )
-from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
+from topiarist.adapters.kafka_admin.records.codec import Records, RecordsStore
 from topiarist.adapters.kafka_admin.write.answers import (
     Element,
 )

@@ -25,7 +25,7 @@ from topiarist.adapters.kafka_admin.moves import requests
 from topiarist.adapters.kafka_admin.moves.requests import Partition
 from topiarist.adapters.kafka_admin.read.metadata import decode_metadata
 from topiarist.adapters.kafka_admin.read.topic_reader import build_topic_state
-from topiarist.adapters.kafka_admin.records.values import TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import TopicRecord
 from topiarist.adapters.kafka_admin.write.answers import (
     CLUSTER_AUTHORIZATION,
     TOPIC_AUTHORIZATION,

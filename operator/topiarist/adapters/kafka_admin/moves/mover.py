@@ -23,7 +23,7 @@ from topiarist.adapters.kafka_admin.moves.batch_writer import HINT_CONTINUE, Bat
 from topiarist.adapters.kafka_admin.moves.look import MoveLook, MoveReader, MoveSession
 from topiarist.adapters.kafka_admin.moves.requests import Partition
 from topiarist.adapters.kafka_admin.moves.waiting import Progress
-from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
+from topiarist.adapters.kafka_admin.records.codec import Records, RecordsStore
 from topiarist.adapters.kafka_admin.write.answers import (
     Certainty,
     Element,

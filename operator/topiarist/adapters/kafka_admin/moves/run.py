@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from topiarist.adapters.kafka_admin.moves.election import Elector
 from topiarist.adapters.kafka_admin.moves.look import MoveReader, MoveSession
 from topiarist.adapters.kafka_admin.moves.mover import Mover
-from topiarist.adapters.kafka_admin.records.values import RecordsStore
+from topiarist.adapters.kafka_admin.records.codec import RecordsStore
 from topiarist.errors import TopiaristError
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import Plan

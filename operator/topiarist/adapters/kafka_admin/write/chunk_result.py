@@ -10,8 +10,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import NamedTuple
 
-from topiarist.adapters.kafka_admin.records import intents
-from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind
+from topiarist.adapters.kafka_admin.records import codec
+from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind
 from topiarist.adapters.kafka_admin.write.answers import Certainty, Right, not_made_outcome, unknown_outcome
 from topiarist.adapters.kafka_admin.write.chunk_requests import Kind, TopicWrite
 from topiarist.adapters.kafka_admin.write.chunks import is_deletion
@@ -178,4 +178,4 @@ def build_partial_record(plan: TopicPlan, topic: TopicState) -> OwnershipRecord 
     if plan.record_after is None or plan.record_after.deleted:
         return plan.record_before
     usable = plan.record_before if plan.before and plan.before.record_valid else None
-    return intents.build_partial_record(usable, build_intent(plan), topic)
+    return codec.build_partial_record(usable, build_intent(plan), topic)

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.read.refusals import find_not_offered
 from topiarist.adapters.kafka_admin.read.topic_reader import Look, Reader
-from topiarist.adapters.kafka_admin.records.values import RecordsStore, TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import RecordsStore, TopicRecord
 from topiarist.adapters.kafka_admin.write.answers import unknown_outcome
 from topiarist.adapters.kafka_admin.write.chunk_requests import (
     AdminSession,

@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from topiarist.adapters.zookeeper.codec import configs, paths
+from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
-from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder, decode_partition_state
+from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder, decode_config, decode_partition_state
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_znodes
 from topiarist.adapters.zookeeper.read.state import read_topics
@@ -138,7 +138,7 @@ def decode_entity_configs(
         try:
             if node is ReadFailure.DENIED:
                 raise ZnodeError("no permission to read it")
-            decoded[entity] = configs.decode_config(node.data) if isinstance(node, Znode) else {}
+            decoded[entity] = decode_config(node.data) if isinstance(node, Znode) else {}
         except ZnodeError as error:
             path = paths.entity_config_path(entity)
             raise TopiaristError(Reason.UNREADABLE, f"{path} cannot be read: {error}") from error

@@ -14,7 +14,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from topiarist.adapters import own_values
-from topiarist.adapters.zookeeper.codec import cluster, configs, paths
+from topiarist.adapters.zookeeper.codec import cluster, paths
+from topiarist.adapters.zookeeper.codec.topics import encode_change_notification, encode_config, replace_config
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
 from topiarist.adapters.zookeeper.read.topic import TopicZnodes
 from topiarist.adapters.zookeeper.write.transaction import (
@@ -102,8 +103,8 @@ def _build_config_operations(
     operations = []
     for entity, config in sorted(configs_after.items()):
         path, node = paths.entity_config_path(entity), znodes.configs[entity]
-        data = configs.replace_config(node.data, config) if isinstance(node, Znode) else configs.encode_config(config)
-        notification = configs.encode_change_notification(entity)
+        data = replace_config(node.data, config) if isinstance(node, Znode) else encode_config(config)
+        notification = encode_change_notification(entity)
         acl = template.acls[paths.CONFIG_CHANGES]
         kind, _, name = entity.partition("/")
         if kind == "topics" and not isinstance(node, Znode):

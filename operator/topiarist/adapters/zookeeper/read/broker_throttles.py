@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from topiarist.adapters.zookeeper.codec import configs, paths
+from topiarist.adapters.zookeeper.codec import paths, topics
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
@@ -33,7 +33,7 @@ def read_broker_throttles(session: Session) -> Mapping[str, Mapping[str, str]]:
 
 def _decode_rates(raw: bytes) -> Mapping[str, str]:
     try:
-        config = configs.decode_config(raw)
+        config = topics.decode_config(raw)
     except ZnodeError:
         return {}
     return {key: config[key] for key in RATE_CONFIGS if key in config}

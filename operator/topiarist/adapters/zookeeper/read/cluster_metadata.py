@@ -13,8 +13,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from topiarist.adapters import own_values
-from topiarist.adapters.zookeeper.codec import cluster, configs, paths, strict_json
+from topiarist.adapters.zookeeper.codec import cluster, paths, strict_json
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
+from topiarist.adapters.zookeeper.codec.topics import decode_config
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ChildNames, ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.adapters.zookeeper.read.topic import require_readable
@@ -116,7 +117,7 @@ def read_metadata(session: Session) -> ClusterMetadata:
     epoch = znodes.decode_required(paths.CONTROLLER_EPOCH, cluster.decode_controller_epoch)
     topics = _sorted_child_names(lists[paths.TOPICS])
     write_block = _determine_write_block(znodes, controller if epoch is not None else None)
-    broker_defaults = znodes.decode_optional(paths.BROKER_DEFAULTS, configs.decode_config) or {}
+    broker_defaults = znodes.decode_optional(paths.BROKER_DEFAULTS, decode_config) or {}
     min_version = _infer_min_version(znodes, controller, broker_version)
     request = decode_reassignment_request(session, nodes[paths.REASSIGNMENT_REQUEST], topics)
     if request.error:
@@ -218,7 +219,7 @@ def refresh_metadata(session: Session, metadata: ClusterMetadata, brokers: Seque
         metadata,
         write_block=_migration_block(znodes) or metadata.write_block,
         brokers=tuple(sorted((*unaffected, *registered))),
-        broker_defaults=znodes.decode_optional(paths.BROKER_DEFAULTS, configs.decode_config) or {},
+        broker_defaults=znodes.decode_optional(paths.BROKER_DEFAULTS, decode_config) or {},
     )
 
 

@@ -22,7 +22,7 @@ from topiarist.adapters.kafka_admin.moves import mover as mover_module
 from topiarist.adapters.kafka_admin.moves.election import Elector
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
 from topiarist.adapters.kafka_admin.moves.mover import Mover
-from topiarist.adapters.kafka_admin.records.values import TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import TopicRecord
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import (
     DEFAULT_BATCH_LIMITS,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
-from topiarist.adapters.kafka_admin.records.checksum import has_valid_checksum, size_of_batch
+from topiarist.adapters.kafka_admin.records.transactions import has_valid_checksum, size_of_batch
 
 
 @pytest.mark.parametrize("count", [1, 200])

@@ -7,17 +7,16 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from topiarist.adapters.kafka_admin.records import codec, constants
-from topiarist.adapters.kafka_admin.records.claims import Turn, find_holders
-from topiarist.adapters.kafka_admin.records.constants import Clock
-from topiarist.adapters.kafka_admin.records.transactions import Fenced
-from topiarist.adapters.kafka_admin.records.values import Claim, Lock, Records
+from topiarist.adapters.kafka_admin.records import codec, transactions
+from topiarist.adapters.kafka_admin.records.codec import Claim, Lock, Records
+from topiarist.adapters.kafka_admin.records.log import Turn, find_holders
+from topiarist.adapters.kafka_admin.records.transactions import Clock, Fenced
 from topiarist.errors import Reason, TopiaristError
 from unit.adapters.kafka_admin.scripted_session import FakeTime
 
-LEASE = constants.LEASE_S
-LIMIT = LEASE - constants.MARGIN_S
-PAUSE = constants.MAX_LOCK_PAUSE_S / 2
+LEASE = transactions.LEASE_S
+LIMIT = LEASE - transactions.MARGIN_S
+PAUSE = transactions.MAX_LOCK_PAUSE_S / 2
 """The pause after a wait: the clock of these tests gives the middle of each range."""
 
 OTHER = Claim("other", "them", "there", round(LEASE * 1000), 1)
@@ -96,9 +95,9 @@ def test_a_run_that_was_killed_is_waited_for_until_its_lease_is_over(holder: Loc
     log = Log(holder) if isinstance(holder, Claim) else Log(lock=holder)
     began = log.time.current
     assert log.take() == log.lock
-    assert LEASE <= log.time.current - began <= LEASE + constants.LOCK_POLL_INTERVAL_S + PAUSE
+    assert LEASE <= log.time.current - began <= LEASE + transactions.LOCK_POLL_INTERVAL_S + PAUSE
     assert log.time.slept[-1] == PAUSE
-    assert set(log.time.slept[:-1]) == {constants.LOCK_POLL_INTERVAL_S}
+    assert set(log.time.slept[:-1]) == {transactions.LOCK_POLL_INTERVAL_S}
     expired = {codec.claim_key(OTHER.run): None} if holder is OTHER else {}
     assert log.turn.replacements() == {OWN: None, **expired}
     assert [whole for whole, _ in log.reads] == [False, False, True]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topiarist.adapters.kafka_admin.records import codec
-from topiarist.adapters.kafka_admin.records.values import Claim, Intent, IntentKind, Lock, Meta, Moved, TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import Claim, Intent, IntentKind, Lock, Meta, Moved, TopicRecord
 from topiarist.adapters.own_values import encode_batch, encode_freeze, encode_value
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS

@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from topiarist.adapters.kafka_admin.records.intents import (
+from topiarist.adapters.kafka_admin.records.codec import (
+    Intent,
+    IntentKind,
+    TopicRecord,
     build_partial_record,
     forget_intent,
     has_late_write,
     resolve,
 )
-from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, TopicRecord
 from topiarist.kafka.types import Replicas
 from topiarist.model.state import AppliedSpec, OwnershipRecord, ReadError, TopicState
 

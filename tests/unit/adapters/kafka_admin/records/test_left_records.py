@@ -6,11 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from topiarist.adapters.kafka_admin.records.left_records import (
-    WARNING_ZOOKEEPER_ENDED,
-    LeftRecordsCheck,
-    check_left_records,
-)
+from topiarist.adapters.kafka_admin.records.run import WARNING_ZOOKEEPER_ENDED, LeftRecordsCheck, check_left_records
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moved_records import MOVED, LeftRecords
 from topiarist.model.state import Freeze

@@ -8,9 +8,9 @@ import pytest
 
 from support.kafka.memory_records import Fault, Killed, MemoryBroker
 from support.kafka.records_suite import new_run, record
-from topiarist.adapters.kafka_admin.records import constants
+from topiarist.adapters.kafka_admin.records import transactions
+from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind, TopicRecord
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
-from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Result
 from topiarist.model.state import Freeze, OwnershipRecord, TopicState
@@ -30,7 +30,7 @@ def test_a_held_lock_is_taken_after_its_lease_and_read_once() -> None:
     began, calls = broker.now, len(broker.calls)
     new_run(broker).acquire()
     waited = broker.now - began
-    assert constants.LEASE_S <= waited <= constants.LEASE_S + 3 * constants.MAX_LOCK_PAUSE_S
+    assert transactions.LEASE_S <= waited <= transactions.LEASE_S + 3 * transactions.MAX_LOCK_PAUSE_S
     assert broker.calls[calls:].count("Fetch") == 3  # the lock, the claims, and the whole read
 
 
@@ -49,7 +49,7 @@ def test_a_lock_that_is_renewed_is_waited_for_from_its_last_commit() -> None:
 
     broker.before = renew
     new_run(broker).acquire()
-    assert broker.now - began >= 10 + constants.LEASE_S
+    assert broker.now - began >= 10 + transactions.LEASE_S
 
 
 def test_a_lock_that_is_freed_is_taken_at_once() -> None:
@@ -87,7 +87,7 @@ def test_a_lock_that_is_taken_between_wait_and_init_is_waited_for_after_it() -> 
     broker.before = take
     began = broker.now
     new_run(broker).acquire()
-    assert broker.now - began >= constants.LEASE_S
+    assert broker.now - began >= transactions.LEASE_S
 
 
 def test_a_time_limit_below_the_lease_names_the_wait_that_is_needed() -> None:
@@ -109,7 +109,7 @@ def test_a_freeze_keeps_the_lock_of_the_run_that_it_fences() -> None:
         new_run(broker).set_freeze(freeze, by="me", force=False)
     began = broker.now
     new_run(broker).acquire()
-    assert broker.now - began >= constants.LEASE_S
+    assert broker.now - began >= transactions.LEASE_S
 
 
 def test_a_chunk_that_takes_too_long_may_write_its_records() -> None:
@@ -118,7 +118,7 @@ def test_a_chunk_that_takes_too_long_may_write_its_records() -> None:
     run = new_run(broker)
     run.acquire()
     run.commit({"a": record(1)}, hold=True)
-    broker.now += constants.LEASE_S - constants.MARGIN_S
+    broker.now += transactions.LEASE_S - transactions.MARGIN_S
     for _ in range(2):
         with pytest.raises(TopiaristError):
             run.require_fence()
@@ -237,7 +237,7 @@ def test_the_claim_of_a_killed_run_is_waited_for_once(request_name: str) -> None
     run = new_run(broker)
     began = broker.now
     run.acquire()
-    assert constants.LEASE_S <= broker.now - began <= constants.LEASE_S + 3 * constants.MAX_LOCK_PAUSE_S
+    assert transactions.LEASE_S <= broker.now - began <= transactions.LEASE_S + 3 * transactions.MAX_LOCK_PAUSE_S
     run.commit({"a": record(2)}, hold=False)
     assert new_run(broker).read().claims == ()
 
@@ -254,8 +254,11 @@ def test_a_run_that_waits_for_late_requests_renews_its_claim() -> None:
     broker.before = lambda name, number: times.append(broker.now) if name == "Produce" else None
     run = RecordsRun(broker, "team", ClusterView(lambda names: dict.fromkeys(names, topic)), clock=broker.clock)
     run.acquire()
-    assert times[-1] - times[0] >= constants.LATE_WRITE_S - 1
-    assert max(later - earlier for earlier, later in itertools.pairwise(times)) < constants.LEASE_S - constants.MARGIN_S
+    assert times[-1] - times[0] >= transactions.LATE_WRITE_S - 1
+    assert (
+        max(later - earlier for earlier, later in itertools.pairwise(times))
+        < transactions.LEASE_S - transactions.MARGIN_S
+    )
 
 
 @pytest.mark.parametrize("is_held", [False, True])
@@ -275,7 +278,7 @@ def test_a_run_with_much_to_compare_is_not_taken_over(is_held: bool) -> None:
 
     broker.before = renew
     with pytest.raises(TopiaristError) as error:
-        new_run(broker, lock_timeout=2 * constants.LEASE_S).acquire()
+        new_run(broker, lock_timeout=2 * transactions.LEASE_S).acquire()
     assert error.value.reason is Reason.LOCKED
     broker.before = lambda name, number: None
     run.commit({"a": record(1)}, hold=False)

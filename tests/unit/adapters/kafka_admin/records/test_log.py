@@ -8,10 +8,9 @@ import pytest
 
 from support.kafka.memory_records import MemoryBroker
 from support.kafka.requests import Epoch, build_batch
-from topiarist.adapters.kafka_admin.records import constants
-from topiarist.adapters.kafka_admin.records.constants import Clock
+from topiarist.adapters.kafka_admin.records import transactions
 from topiarist.adapters.kafka_admin.records.log import TAIL_AGE_S, RecordsLog
-from topiarist.adapters.kafka_admin.records.transactions import Fenced, OutcomeUnknown
+from topiarist.adapters.kafka_admin.records.transactions import Clock, Fenced, OutcomeUnknown
 from topiarist.errors import Reason, TopiaristError
 from unit.adapters.kafka_admin.scripted_session import FakeTime, ScriptedSession, reply
 
@@ -54,7 +53,7 @@ def test_each_code_of_a_read() -> None:
         log, session, clock = log_over(end(code), end())
         if code == 0 or code in READ_AGAIN:
             assert log.find_end() == 7, code
-            assert clock.slept == ([constants.RETRY_INTERVAL_S] if code else []), code
+            assert clock.slept == ([transactions.RETRY_INTERVAL_S] if code else []), code
             continue
         with pytest.raises((Fenced, OutcomeUnknown, TopiaristError)) as caught:
             log.find_end()
@@ -172,7 +171,9 @@ def test_a_transaction_of_another_client(brokers: Brokers, whole: bool, is_block
         brokers.log.read(whole=whole)
     assert caught.value.reason is Reason.RECORDS_BLOCKED
     waited = brokers.broker.now
-    assert constants.BLOCKED_PATIENCE_S <= waited <= constants.BLOCKED_PATIENCE_S + 2 * constants.RETRY_INTERVAL_S
+    assert (
+        transactions.BLOCKED_PATIENCE_S <= waited <= transactions.BLOCKED_PATIENCE_S + 2 * transactions.RETRY_INTERVAL_S
+    )
 
 
 def test_a_transaction_that_ends_while_the_read_waits(brokers: Brokers) -> None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from support.kafka.memory_records import MemoryBroker
-from topiarist.adapters.kafka_admin.records.moved import merge_moved
+from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind, Moved, Records, TopicRecord, merge_moved
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
-from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, Moved, Records, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moved_records import ClosedRecords, IdentifiedRecord, MovedRecords
 from topiarist.model.state import Freeze, OwnershipRecord, ReadError

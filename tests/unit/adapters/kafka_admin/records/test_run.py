@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from support.kafka.memory_records import RECORDS, Fault, MemoryBroker
 from support.kafka.records_suite import new_run, record
-from topiarist.adapters.kafka_admin.records import codec, constants
+from topiarist.adapters.kafka_admin.records import codec, transactions
+from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind, Moved, Records, TopicRecord
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
-from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, Moved, Records, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import FreezeResult, Result
 from topiarist.model.state import Freeze, OwnershipRecord, TopicState
@@ -190,7 +190,7 @@ def test_a_run_that_was_fenced_does_not_go_on(
         began = broker.now
         found, message = reason_of(lambda call=call, run=run: call(run))  # type: ignore[misc]
         assert (found, words in message) == (reason, True), message
-        assert (broker.now - began < constants.FREEZE_COMMIT_S) is (cause is freeze)
+        assert (broker.now - began < transactions.FREEZE_COMMIT_S) is (cause is freeze)
         assert reason_of(lambda run=run: run.commit({}, hold=False))[0] is reason  # type: ignore[misc]
         run.release()
         assert "b" not in new_run(broker).read().topics
@@ -300,7 +300,7 @@ def test_a_request_that_may_be_carried_out_late(
     run = RecordsRun(broker, "team", ClusterView(lambda names: dict.fromkeys(names, topic), answer), clock=broker.clock)
     began = broker.now
     run.acquire()
-    assert (broker.now - began >= constants.LEASE_S + constants.LATE_WRITE_S) is waits
+    assert (broker.now - began >= transactions.LEASE_S + transactions.LATE_WRITE_S) is waits
     assert new_run(broker).read().topics["a"].intent is None
 
 
@@ -308,7 +308,7 @@ def test_a_wait_for_late_requests_that_is_stopped(broker: MemoryBroker) -> None:
     """The run ends at once, and leaves the intents and no claim."""
     topic = leave_intent(broker)
     run = RecordsRun(broker, "team", ClusterView(lambda names: dict.fromkeys(names, topic)), clock=broker.clock)
-    until = broker.now + constants.LEASE_S + 10
+    until = broker.now + transactions.LEASE_S + 10
     reason, message = reason_of(lambda: run.acquire(stop=lambda: broker.now >= until))
     assert (reason, "may be carried out" in message) == (Reason.LOCKED, True)
     assert broker.now <= until + 1

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from topiarist.adapters.kafka_admin.connection.topic_ids import NO_ID, encode_topic_id
-from topiarist.adapters.kafka_admin.records.constants import Clock
-from topiarist.adapters.kafka_admin.records.topic import (
+from topiarist.adapters.kafka_admin.records.transactions import (
+    Clock,
     FoundTopic,
     choose_replicas,
     create_topic,

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from kafka.record.memory_records import MemoryRecords
 
-from topiarist.adapters.kafka_admin.records import constants
+from topiarist.adapters.kafka_admin.records import transactions
 from topiarist.adapters.kafka_admin.records import transactions as transactions_module
-from topiarist.adapters.kafka_admin.records.constants import Clock
-from topiarist.adapters.kafka_admin.records.transactions import Fenced, OutcomeUnknown, Producer
+from topiarist.adapters.kafka_admin.records.transactions import Clock, Fenced, OutcomeUnknown, Producer
 from topiarist.errors import Reason, TopiaristError
 from unit.adapters.kafka_admin.scripted_session import LOST, NOT_SENT, FakeTime, ScriptedSession, reply
 
@@ -138,7 +137,7 @@ def test_large_commits_are_several_batches(sizes: list[int], counts: list[int]) 
     found = batches(run)
     assert [sum(1 for _ in each) for each in found] == counts
     assert [each.base_sequence for each in found] == [sum(counts[:place]) for place in range(len(counts))]
-    assert constants.MAX_BATCH_BYTES == 512 << 10
+    assert transactions.MAX_BATCH_BYTES == 512 << 10
 
 
 def test_the_fence() -> None:
@@ -182,7 +181,7 @@ def require_end(step: str, code: int) -> None:
     elif code in again or code in OK_BY_STEP.get(step, {0}):
         run.commit()
         assert run.session.names().count(step) == (2 if code in again else 1)
-        assert run.clock.slept == ([constants.RETRY_INTERVAL_S] if code in again else [])
+        assert run.clock.slept == ([transactions.RETRY_INTERVAL_S] if code in again else [])
         return
     elif code in DENIED:
         with pytest.raises(TopiaristError) as caught:

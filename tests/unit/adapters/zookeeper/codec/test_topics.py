@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from topiarist.adapters import own_values
 from topiarist.adapters.zookeeper.codec import cluster, paths, topics
-from topiarist.adapters.zookeeper.codec import configs as configs_
+from topiarist.adapters.zookeeper.codec import topics as configs_
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
 from topiarist.kafka.types import Replicas

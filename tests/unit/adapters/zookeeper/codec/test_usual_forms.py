@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topiarist.adapters.zookeeper.codec import configs
+from topiarist.adapters.zookeeper.codec import topics
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError, dump_object, dump_texts
 
 texts = st.one_of(
@@ -51,18 +51,18 @@ def _outcome(decode: Callable[[bytes], Any], raw: bytes) -> object:
 @given(znodes())
 def test_a_config_has_one_meaning(raw: bytes) -> None:
     """Whichever way decodes it, the overrides or the error are the same, in the same order."""
-    expected = _outcome(configs.decode_any_config, raw)
-    assert _outcome(configs.decode_config, raw) == expected
-    usual = configs.decode_usual_config(raw)
+    expected = _outcome(topics.decode_any_config, raw)
+    assert _outcome(topics.decode_config, raw) == expected
+    usual = topics.decode_usual_config(raw)
     assert usual is None or list(usual.items()) == expected
 
 
 def test_configs_of_topiarist_take_the_short_way() -> None:
     """A config with an escape takes the long way."""
-    assert configs.decode_usual_config(configs.encode_config({"a": "1", "b": "ü"})) == {"a": "1", "b": "ü"}
-    assert configs.decode_usual_config(configs.encode_config({})) == {}
-    assert configs.decode_usual_config(configs.encode_config({"a": "0:1"})) == {"a": "0:1"}
-    assert configs.decode_usual_config(b'{"version":1,"config":{"a":"\\u0031"}}') is None
+    assert topics.decode_usual_config(topics.encode_config({"a": "1", "b": "ü"})) == {"a": "1", "b": "ü"}
+    assert topics.decode_usual_config(topics.encode_config({})) == {}
+    assert topics.decode_usual_config(topics.encode_config({"a": "0:1"})) == {"a": "0:1"}
+    assert topics.decode_usual_config(b'{"version":1,"config":{"a":"\\u0031"}}') is None
 
 
 @given(st.dictionaries(texts, st.one_of(texts, st.none(), st.integers(-(2**31), 2**31), st.dictionaries(texts, texts))))

@@ -7,7 +7,7 @@ from typing import cast
 
 import pytest
 
-from topiarist.adapters.zookeeper.codec import configs
+from topiarist.adapters.zookeeper.codec.topics import encode_config
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.moves import batch_reader
 from topiarist.adapters.zookeeper.moves.batch_reader import (
@@ -40,7 +40,7 @@ def node(data: bytes) -> Znode:
 
 def znodes(data: Znode | ReadFailure) -> TopicZnodes:
     """Return the znodes of ``orders``, with two replicas as the smallest number in sync."""
-    config = node(configs.encode_config({"min.insync.replicas": "2"}))
+    config = node(encode_config({"min.insync.replicas": "2"}))
     return TopicZnodes("orders", data, config, ReadFailure.MISSING, marked_for_deletion=True)
 
 
@@ -126,9 +126,9 @@ def test_configs_of_entities() -> None:
     }
     nodes: dict[str, Znode | ReadFailure] = {
         "brokers/1": ReadFailure.MISSING,
-        "topics/gone": node(configs.encode_config({"a": "1"})),
-        "topics/orders": node(configs.encode_config({"b": "2"})),
-        "topics/unread": node(configs.encode_config({})),
+        "topics/gone": node(encode_config({"a": "1"})),
+        "topics/orders": node(encode_config({"b": "2"})),
+        "topics/unread": node(encode_config({})),
     }
     assert decode_entity_configs(nodes, topics) == {"brokers/1": {}, "topics/orders": {"b": "2"}}
 

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from topiarist.adapters.own_values import decode_batch, encode_batch
-from topiarist.adapters.zookeeper.codec import configs, paths
+from topiarist.adapters.zookeeper.codec import paths
+from topiarist.adapters.zookeeper.codec.topics import decode_config, encode_config
 from topiarist.adapters.zookeeper.moves.transaction import (
     BatchZnodes,
     build_batch_operations,
@@ -41,11 +42,11 @@ def _node(data: bytes, version: int) -> Znode:
 
 
 def _znodes(record: Znode | ReadFailure = ReadFailure.MISSING) -> BatchZnodes:
-    topic_config = _node(configs.encode_config({"segment.ms": "7"}), 6)
+    topic_config = _node(encode_config({"segment.ms": "7"}), 6)
     orders = TopicZnodes("orders", _node(b"{}", 5), topic_config, _node(b"{owner}", 7), marked_for_deletion=False)
     states = {("orders", 0): _node(b"{}", 10), ("orders", 4): _node(b"{}", 14)}
     entities: dict[str, Znode | ReadFailure] = dict.fromkeys(("brokers/1", "brokers/2"), ReadFailure.MISSING)
-    entities |= {"topics/orders": topic_config, "brokers/3": _node(configs.encode_config({}), 8)}
+    entities |= {"topics/orders": topic_config, "brokers/3": _node(encode_config({}), 8)}
     return BatchZnodes({"orders": orders}, states, entities, record)
 
 
@@ -90,9 +91,9 @@ def test_throttles_are_in_the_same_transaction() -> None:
         "create /admin/reassign_partitions",
     ]
     written = {each.path: each.data for each in operations}
-    assert configs.decode_config(written["/config/topics/orders"])["segment.ms"] == "7"
-    assert configs.decode_config(written["/config/topics/orders"])[FOLLOWER_REPLICAS] == "0:3"
-    assert configs.decode_config(written["/config/brokers/3"]) == dict.fromkeys(RATES, "1000")
+    assert decode_config(written["/config/topics/orders"])["segment.ms"] == "7"
+    assert decode_config(written["/config/topics/orders"])[FOLLOWER_REPLICAS] == "0:3"
+    assert decode_config(written["/config/brokers/3"]) == dict.fromkeys(RATES, "1000")
     assert written["/topiarist/topics/orders"] == b"{owner}"
 
 
@@ -116,7 +117,7 @@ def test_the_end_puts_back_and_deletes_the_record() -> None:
         "set /topiarist/topics/orders @7",
         "delete /topiarist/moves @2",
     ]
-    assert configs.decode_config(operations[4].data) == {"segment.ms": "7"}
+    assert decode_config(operations[4].data) == {"segment.ms": "7"}
 
 
 @pytest.mark.parametrize(
@@ -137,7 +138,7 @@ def test_only_a_record_that_is_up_to_date_is_renewed(
 
     A config without a znode is created only for a topic that exists.
     """
-    data = configs.encode_config({})
+    data = encode_config({})
     node = config._replace(data=data) if isinstance(config, Znode) else config
     nodes = TopicZnodes("orders", topic, node, record, marked_for_deletion=False)
     znodes = BatchZnodes({"orders": nodes}, {}, {"topics/orders": node}, _node(b"{}", 2))
