@@ -1,9 +1,9 @@
-"""The decoder of plan files: the JSON that ``encode`` writes, back into ``Plan`` values.
+"""The decoder of plan files: the JSON that ``encode`` writes, back into ``Plan`` values; and of reports, for reverts.
 
 ``apply --plan`` calls ``parse_plan_file``. A plan file is untrusted text, and a fingerprint only detects accidental
-changes. So a file is accepted only if it is, to the byte, what topiarist writes for the decoded values, and if
-``validate`` finds no value that topiarist would never plan. ``planning.preconditions`` then checks the plan against the
-cluster, and ``filters.review`` removes changes.
+changes. So a file is accepted only if it is, to the byte, what topiarist writes for the decoded values, and if it has
+no value that topiarist would never plan. ``planning.preconditions`` then checks the plan against the cluster, and
+``filters.review`` removes changes.
 
 The decoder runs after the schema check. A decoded ``TopicState`` holds only what the plan depends on: the topic's
 identity, its ownership record, and the config keys that must keep their values.
@@ -67,9 +67,8 @@ from topiarist.text import printable, quote
 
 # Validation of decoded plans: values that the schema accepts but that topiarist never plans.
 #
-# ``decode`` calls ``first_error``. The planner never makes such names, lists or combinations, but an edited plan file
-# can hold them. The preconditions of a plan, and whether Kafka accepts the config of a topic as a whole, are checked at
-# the cluster.
+# The planner never makes such names, lists or combinations, but an edited plan file can hold them. The preconditions of
+# a plan, and whether Kafka accepts the config of a topic as a whole, are checked at the cluster.
 
 _VALID_COMBINATIONS = (
     *((), (CreateTopic,), (AddPartitions,), (UpdateConfig,), (AddPartitions, UpdateConfig)),

@@ -2,7 +2,7 @@
 
 ``files`` and ``lenient_reader`` call it. Encoding loses nothing except fractions of seconds, and broker settings that
 no plan uses: such a setting may hold a password or a path of a machine. Rows from a file are trusted here, because
-``validate`` has checked them.
+``files.RowChecker`` has checked them.
 """
 
 from __future__ import annotations
@@ -89,8 +89,7 @@ def to_seconds(text: str) -> int:
 
 # The codec of usage in snapshots: ``Evidence`` as a field of the cluster row, ``TopicUsage`` as a row of its own.
 #
-# ``codec`` calls it. Rows from a file are trusted here, because ``validate`` has checked them. Never stored are names
-# of members, clients and hosts, and paths of a broker: none of them is in the values.
+# Never stored are names of members, clients and hosts, and paths of a broker: none of them is in the values.
 
 Row = dict[str, Any]
 

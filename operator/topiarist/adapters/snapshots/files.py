@@ -1,7 +1,7 @@
 """Snapshot files: cluster states as JSON lines, one file per cluster.
 
 A snapshot replaces a cluster that is not reachable in ``plan`` and ``drift``. ``schemas/snapshot.json`` describes each
-field. ``codec`` converts between states and rows, ``validate`` checks rows. ``cli`` plans a snapshot through
+field. ``codec`` converts between states and rows, ``RowChecker`` checks rows. ``cli`` plans a snapshot through
 ``adapters.memory``.
 
 A snapshot file is untrusted. Nothing is repaired, and an incomplete file is never accepted. For any content of the
@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 
 # Validation of snapshot rows: strict JSON, the row's schema, and rules that no schema can express.
 #
-# ``files`` and ``caching_reader`` call it. jsonschema-rs validates by ``schemas/snapshot.json``; ``schema.explain``
-# explains an invalid row.
+# jsonschema-rs validates by ``schemas/snapshot.json``; ``schema.explain`` explains an invalid row.
 
 _FIRST_KIND, _OTHER_KINDS = "cluster", ("topic", "record", "usage")
 _MAX_ERRORS_OF_ROW = 5

@@ -34,10 +34,9 @@ from topiarist.model.state import ClusterState
 
 # A fast reader of snapshot rows that caches the parts that many rows share.
 #
-# ``lenient_reader`` uses it for drift reports over a fleet. Rows are written in one form, so the text of two parts
-# repeats: the replica lists (Kafka places topics in few ways) and the fields after the lists. A part that was parsed
-# and validated once is looked up by its bytes. A line in any other form, or with anything that could be invalid, is
-# checked by ``validate``: this reader accepts no line that ``validate`` rejects. ::
+# Rows are written in one form, so the text of two parts repeats: the replica lists (Kafka places topics in few ways)
+# and the fields after the lists. A part that was parsed and validated once is looked up by its bytes. A line in any
+# other form, or with anything that could be invalid, is checked by ``RowChecker``: no line that it rejects is accepted.
 #
 #     {"kind":"topic","cluster":C,"takenAt":T,"topic":NAME,"identity":I,"topicId":ID,"replicas":LISTS,REST
 #     '--- the same in all rows of a file --'                                                 cached cached

@@ -45,11 +45,6 @@ PLAN = make_plan()
 CONTENT = encode_plans([PLAN])
 
 
-def signed(content: dict[str, Any]) -> bytes:
-    """Return a document with a correct fingerprint, which anyone can compute."""
-    return dumps({**content, "fingerprint": compute_fingerprint(content)}).encode()
-
-
 def test_moves_come_back() -> None:
     """Every list and reason is read back, also those that a limit of the run withholds."""
     for made in (PLAN, limit_moves(PLAN, 2)):

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from support.drift.small_fleet import SNAPSHOT_TIME
+from support.drift.small_fleet import SNAPSHOT_TIME as FLEET_TIME
 from support.snapshots import snapshot_error, snapshot_lines, write_snapshot_rows
 from support.states import cluster, topic
 from topiarist.adapters.snapshots import files
@@ -224,7 +224,7 @@ def test_no_row_is_read_that_is_beyond_all_bounds(place: int, tmp_path: Path, mo
 def test_files_of_any_size_are_read_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reading line by line and reading many lines at once give the same state."""
     state = cluster(*(topic(f"t{number}") for number in range(2000)))
-    path = write_snapshot_rows(tmp_path, list(dump_snapshot(Snapshot("c", SNAPSHOT_TIME, state))))
+    path = write_snapshot_rows(tmp_path, list(dump_snapshot(Snapshot("c", FLEET_TIME, state))))
     many = load_snapshot(path)
     monkeypatch.setattr(files, "MAX_ROW_BYTES", path.stat().st_size // 2)
     assert load_snapshot(path) == many

@@ -2,7 +2,7 @@
 
 ``init`` of the transactional id, the whole read and the commit are a compare-and-set over all records. The lock only
 keeps two runs from writing configs of one chunk; it lives from the intents of a chunk to its final records. From the
-``init`` to the first commit a claim keeps other runs from fencing this one (``claims``). Before each
+``init`` to the first commit a claim keeps other runs from fencing this one (``log.Turn``). Before each
 Admin request a run asks the coordinator whether it is still the newest, and then its own clock: the first finds
 takeovers, the second stops of the process. A stop between that check and the request is not found.
 """

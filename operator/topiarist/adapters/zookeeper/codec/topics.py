@@ -13,9 +13,8 @@ from itertools import chain
 from sys import intern
 from typing import NamedTuple, TypeVar, cast
 
-import msgspec
 from msgspec import Struct
-from msgspec.json import Decoder
+from msgspec.json import Decoder, encode
 
 from topiarist.adapters.own_values import decode_record
 from topiarist.adapters.zookeeper.codec.strict_json import (
@@ -59,7 +58,7 @@ def decode_usual_config(raw: bytes) -> Mapping[str, str] | None:
     """
     try:
         found = _USUAL_DECODER.decode(raw)
-        return found.config if found.version == _VERSION and msgspec.json.encode(found) == raw else None
+        return found.config if found.version == _VERSION and encode(found) == raw else None
     except ValueError:
         return None
 
