@@ -11,8 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from support.strategies import ownership_records
 from topiarist.adapters import own_values
 from topiarist.adapters.strict_json import JsonError
+from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
 from topiarist.model.state import AppliedSpec, Freeze, OperatorMemory, OwnershipRecord
 
@@ -35,22 +37,24 @@ FREEZE = Freeze("upgrade", "ada", "2026-01-31T12:00:00Z")
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 NUMBER = st.integers(0, 2**31 - 1)
-CONFIG = st.dictionaries(TEXT, st.none() | TEXT, max_size=4).map(lambda config: dict(sorted(config.items())))
-MEMORY = st.builds(OperatorMemory, TEXT, st.none() | NUMBER, st.lists(NUMBER, max_size=2).map(tuple))
+NAME = st.text("aZ0._-", min_size=3, max_size=9).filter(lambda name: name != "..")
+REPLICAS = st.lists(NUMBER, min_size=1, max_size=4).map(tuple)
+OWN = st.builds(OwnValue, st.none() | TEXT, TEXT)
+ENTITIES = st.dictionaries(
+    NAME.map("topics/{}".format), st.dictionaries(st.sampled_from(sorted(THROTTLE_CONFIGS)), OWN), max_size=2
+) | st.dictionaries(NUMBER.map("brokers/{}".format), st.dictionaries(st.sampled_from(RATE_CONFIGS), OWN), max_size=2)
+BATCHES = st.builds(
+    BatchRecord,
+    TEXT,
+    NUMBER,
+    NUMBER,
+    st.lists(st.builds(ReplicaMove, NAME, NUMBER, REPLICAS, REPLICAS, st.just(())), max_size=3).map(tuple),
+    ENTITIES,
+    ENTITIES,
+)
 
 
-@st.composite
-def records(draw: st.DrawFn) -> OwnershipRecord:
-    """Return an ownership record; the applied values are those of some of its keys."""
-    config, applied = draw(CONFIG), None
-    if draw(st.booleans()):
-        values = tuple((key, text) for key, text in config.items() if text is not None)
-        applied = AppliedSpec(draw(st.none() | st.integers(1, 100_000)), values, draw(st.booleans()))
-    owner = draw(st.text("abc/-", min_size=1, max_size=9))
-    return OwnershipRecord(owner, tuple(config), draw(st.booleans()), applied, draw(MEMORY))
-
-
-@given(records())
+@given(ownership_records())
 def test_a_record_comes_back(record: OwnershipRecord) -> None:
     """From its znode, and from the fields of a document."""
     assert own_values.decode_record(own_values.encode_record(record)) == record
@@ -63,10 +67,11 @@ def test_a_freeze_comes_back(frozen: Freeze | None) -> None:
     assert own_values.decode_freeze(own_values.encode_freeze(frozen)) == frozen
 
 
-def test_a_batch_comes_back() -> None:
+@given(BATCHES)
+def test_a_batch_comes_back(batch: BatchRecord) -> None:
     """From stored bytes, and from the fields of a document."""
-    assert own_values.decode_batch(own_values.encode_batch(BATCH)) == BATCH
-    assert own_values.batch_of(json.loads(json.dumps(own_values.batch_fields(BATCH)))) == BATCH
+    assert own_values.decode_batch(own_values.encode_batch(batch)) == batch
+    assert own_values.batch_of(json.loads(json.dumps(own_values.batch_fields(batch)))) == batch
 
 
 BYTES = {
