@@ -233,7 +233,9 @@ def test_a_gate_that_is_opened_during_the_move_is_reported(
         result = kafka.take_records(closed)
         with connect_cluster(owned.connect) as other:
             assert other.set_freeze(None, by="ada", force=True) == FreezeResult(Result.DONE, gate_before())
-            client.create("/topiarist/topics/late", own_values.encode_record(kafka.records.topics["orders"].record))
+            record = kafka.records.topics["orders"].record
+            assert record
+            client.create("/topiarist/topics/late", own_values.encode_record(record))
         return result
 
     def gate_before() -> Freeze | None:

@@ -8,6 +8,7 @@ half characters. The fields of a document are checked by the schema of the docum
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from sys import intern
@@ -82,7 +83,7 @@ class _RecordZnode(Wire):
     """An ownership record in its znode, with the field of a manifest in place of ``absent``."""
 
     owner: NonEmptyText
-    config: list[str]
+    config: list[str] | None = None
     applied: Applied | None = None
     memory: Memory | None = None
     ensure: Literal["Absent"] | UnsetType = UNSET
@@ -190,9 +191,11 @@ def stored_record(found: Record | _RecordZnode, *, is_deleted: bool) -> Ownershi
     applied, spec = found.applied, None
     keys = tuple(applied.config) if applied else ()
     if found.config != [*keys]:
-        values, keys = keys, tuple(map(intern, found.config))
-        if [*keys] != sorted(set(keys)):
-            raise JsonError('"config": found config names that are duplicate or not sorted')
+        listed, values = found.config, keys
+        if listed is None or listed != sorted(set(listed)):
+            text = "missing or null" if listed is None else printable(json.dumps(listed), 60)
+            raise JsonError(f'"config" must be a sorted list of config names, not {text}')
+        keys = tuple(map(intern, listed))
         if not set(keys).issuperset(values):
             raise JsonError('"applied.config": found a config that "config" does not name')
     if applied:

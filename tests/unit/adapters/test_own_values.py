@@ -181,14 +181,16 @@ def _throttle(entity: str, key: str, **fields: Any) -> dict[str, Any]:
 
 
 APPLIED = {"partitions": 3, "config": {}, "removeUnmanaged": False}
+UNSORTED = '"config" must be a sorted list of config names, not'
 ODD: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("record", {"owner": ...}, 'found no field "owner"'),
     ("record", {"owner": ""}, '"owner": wanted text of length >= 1'),
     ("record", {"owner": 7}, '"owner": found a number, wanted text'),
     ("record", {"since": "x"}, 'found the unknown field "since"'),
-    ("record", {"config": ["b", "a"], "applied": ...}, '"config": found config names that are duplicate or not sorted'),
-    ("record", {"config": ["a", "a"], "applied": ...}, '"config": found config names that are duplicate or not sorted'),
-    ("record", {"config": {}}, '"config": found an object, wanted a list'),
+    ("record", {"config": ["b", "a"], "applied": ...}, f'{UNSORTED} ["b", "a"]'),
+    ("record", {"config": ["a", "a"], "applied": ...}, f'{UNSORTED} ["a", "a"]'),
+    ("record", {"config": ...}, f"{UNSORTED} missing or null"),
+    ("record", {"config": {}}, '"config": found an object, wanted a list or null'),
     ("record", {"config": []}, '"applied.config": found a config that "config" does not name'),
     ("record", {"ensure": "Present"}, '"ensure": found the unknown word "Present"'),
     ("record", {"applied": APPLIED | {"partitions": 0}}, '"applied.partitions": wanted a number >= 1'),
