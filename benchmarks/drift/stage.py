@@ -9,7 +9,7 @@ import json
 import sys
 from typing import Any
 
-from topiarist.adapters.snapshots.times import format_time
+from topiarist.adapters.snapshots.codec import format_time
 from topiarist.cli.terminal import Settings
 from topiarist.drift.history.previous import PreviousReport
 from topiarist.drift.outputs.folder import ReportFolder

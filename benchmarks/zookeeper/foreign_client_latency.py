@@ -22,7 +22,7 @@ from kazoo.client import KazooClient
 
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
-from topiarist.adapters.zookeeper.codec import configs
+from topiarist.adapters.zookeeper.codec import topics
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
 from topiarist.planning.planner import make_plan
@@ -85,7 +85,7 @@ def make_large_transactions(connect: str) -> Callable[[], object]:
         for number in range(20):
             transaction = client.transaction()
             for node in range(1000):
-                transaction.create(f"/config/topics/crowd-{number}-{node}", configs.encode_config({}))
+                transaction.create(f"/config/topics/crowd-{number}-{node}", topics.encode_config({}))
             transaction.commit()
         client.stop()
         client.close()

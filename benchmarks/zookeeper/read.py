@@ -20,8 +20,8 @@ from kazoo.client import KazooClient
 from kazoo.handlers.threading import SequentialThreadingHandler
 
 from support.zookeeper.proxy import Proxy
+from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
-from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.adapters.zookeeper.codec import paths as paths_
 from topiarist.adapters.zookeeper.connection.session import Session, open_session
 from topiarist.adapters.zookeeper.read.state import read_state
@@ -52,7 +52,7 @@ def owned_cluster(server: EmbeddedZooKeeper, count: int) -> Iterator[str]:
     """Seed a cluster of ``count`` topics with ownership records; yield the connect string."""
     with clusters.seeded_cluster(server, "reading", count) as connect, plain_client(connect) as client:
         client.ensure_path(paths_.RECORDS)
-        record = own_znodes.encode_record(OwnershipRecord("default", tuple(sorted(clusters.topic_config(0)))))
+        record = own_values.encode_record(OwnershipRecord("default", tuple(sorted(clusters.topic_config(0)))))
         made = [client.create_async(paths_.record_path(clusters.topic_name(number)), record) for number in range(count)]
         for one in made:
             one.get()

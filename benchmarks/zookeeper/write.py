@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
-from topiarist.adapters.zookeeper.codec import configs, paths, topics
+from topiarist.adapters.zookeeper.codec import paths, topics
+from topiarist.adapters.zookeeper.codec.topics import encode_config
 from topiarist.desired.shared_specs import merge
 from topiarist.errors import FieldPath, Location
 from topiarist.model.outcome import Result
@@ -65,7 +66,7 @@ def plain_seconds(connect: str) -> float:
     start = time.perf_counter()
     for number in range(PLAIN_CREATES):
         name = f"plain-{time.monotonic_ns()}-{number}"
-        client.create(paths.config_path(name), configs.encode_config(clusters.topic_config(number)))
+        client.create(paths.config_path(name), encode_config(clusters.topic_config(number)))
         client.create(paths.topic_path(name), topics.encode_topic([(1, 2, 3)] * 12))
     seconds = time.perf_counter() - start
     client.stop()

@@ -22,7 +22,7 @@ from topiarist.adapters.kafka_admin.moves.batch_writer import clear_moves
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
 from topiarist.adapters.kafka_admin.moves.mover import Elector, Mover
 from topiarist.adapters.kafka_admin.read.sync import sync
-from topiarist.adapters.kafka_admin.records.values import TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import Replicas
 from topiarist.model.access import KafkaAccess

@@ -17,7 +17,7 @@ from support.kafka.kraft_fixture import KraftFixture
 from support.kafka.records_process import TOPIC
 from support.kafka.records_suite import committed, count_of
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.records.values import IntentKind
+from topiarist.adapters.kafka_admin.records.codec import IntentKind
 from topiarist.model.access import KafkaAccess, RecordsTopic
 
 globals().update(records_suite.SUITE | requests_suite.SUITE)
@@ -59,8 +59,8 @@ def start(
     """Start a process that commits in a loop, with a short lease."""
     tests = Path(__file__).parents[1]
     code = (
-        "import sys; from topiarist.adapters.kafka_admin.records import constants;"
-        "constants.LEASE_S = 11.0; from support.kafka.records_process import main; main(*sys.argv[1:])"
+        "import sys; from topiarist.adapters.kafka_admin.records import transactions;"
+        "transactions.LEASE_S = 11.0; from support.kafka.records_process import main; main(*sys.argv[1:])"
     )
     words = [kraft.kafka.bootstrap, topic.name, owner, str(seconds), *([step] if step else [])]
     search = os.pathsep.join([str(tests), os.environ.get("PYTHONPATH", "")])

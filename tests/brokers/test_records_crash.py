@@ -17,8 +17,8 @@ import pytest
 from support.kafka.kraft_fixture import KraftFixture
 from support.soak import SOAK
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.records.codec import IntentKind, Records
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
-from topiarist.adapters.kafka_admin.records.values import IntentKind, Records
 from topiarist.errors import Exit
 from topiarist.model.access import KafkaAccess
 
@@ -152,7 +152,7 @@ class Folder:
         assert [
             name for name, each in records.topics.items() if each.intent and each.intent.kind is not IntentKind.GONE
         ] == []
-        assert records.lock.run == ""
+        assert records.lock.run is None
         again = self.run("plan", "--exit-code", "--format", "json")
         assert again.returncode == 0, again
         (cluster,) = json.loads(again.stdout)["clusters"]

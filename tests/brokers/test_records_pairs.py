@@ -35,4 +35,4 @@ def require_pairs(kraft: KraftFixture, count: int) -> None:
         records = RecordsRun(session, "default", ClusterView(dict.fromkeys)).read()
     finally:
         session.close()
-    assert (records.lock.run, records.claims) == ("", ())
+    assert (records.lock.run, records.claims) == (None, ())

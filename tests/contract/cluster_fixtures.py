@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic, config_bytes
 from topiarist.adapters.memory import MemoryCluster
+from topiarist.adapters.own_values import encode_batch
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
-from topiarist.adapters.zookeeper.codec.moves import encode_batch_record
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import BatchRecord, ClearedMoves
 from topiarist.model.state import ClusterState, TopicState
@@ -185,7 +185,7 @@ class ZooKeeperClusterFixture:
     def leave_batch(self, record: BatchRecord) -> None:
         """Write the znodes of the record and of its throttles."""
         self._client.ensure_path("/topiarist")
-        self._client.create("/topiarist/moves", encode_batch_record(record))
+        self._client.create("/topiarist/moves", encode_batch(record))
         for entity in record.throttles:
             self._client.ensure_path(f"/config/{entity}")
             self._client.set(f"/config/{entity}", config_bytes(own_values(record, entity)))

@@ -18,7 +18,7 @@ from support.builders import spec
 from support.kafka.fake_cluster import shorten_waits
 from support.kafka.fake_kafka import ADMIN_REQUESTS, FakeKafka, FakeSession, Hook, cut_at, do_at, kill_at, no_hook
 from support.kafka.memory_records import Killed
-from topiarist.adapters.kafka_admin.records.values import IntentKind
+from topiarist.adapters.kafka_admin.records.codec import IntentKind
 from topiarist.adapters.kafka_admin.write import chunks
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Outcome, Result
@@ -124,7 +124,7 @@ def require_records(kafka: FakeKafka) -> None:
     intents = {name: each.intent.kind for name, each in records.topics.items() if each.intent}
     assert set(intents.values()) <= {IntentKind.GONE}
     assert not intents.keys() & kafka.topics.keys()
-    assert records.lock.run == ""
+    assert records.lock.run is None
     numbers = kafka.commit_numbers()
     assert numbers == list(range(1, len(numbers) + 1))
 

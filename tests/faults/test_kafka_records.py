@@ -10,8 +10,8 @@ from support.builders import spec
 from support.kafka.fake_cluster import answer_code
 from support.kafka.fake_kafka import FakeKafka, FakeSession, no_hook
 from support.kafka.memory_records import RECORDS, Fault, Killed, MemoryBroker
+from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind, Records, TopicRecord
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
-from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, Records, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Result
 from topiarist.model.state import Freeze, OwnershipRecord

@@ -19,7 +19,8 @@ from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.zookeeper_server import find_jars, find_java
 from topiarist.adapters.size_limits import MAX_NOTIFICATIONS
-from topiarist.adapters.zookeeper.codec import configs, topics
+from topiarist.adapters.zookeeper.codec import topics
+from topiarist.adapters.zookeeper.codec.topics import encode_config
 from topiarist.errors import Reason
 from topiarist.filters.chain import enforce_budgets
 from topiarist.model.outcome import Result
@@ -113,7 +114,7 @@ def test_f22_many_config_changes_at_once(mould: ClusterTemplate, proxy: Proxy, t
     runs, told = 0, list[str]()
     with connect_client(connect) as client, connect_cluster(proxy.through(connect)) as port:
         fill(client, (f"/brokers/topics/{name}" for name in names), topics.encode_topic(REPLICAS))
-        fill(client, (f"/config/topics/{name}" for name in names), configs.encode_config({}))
+        fill(client, (f"/config/topics/{name}" for name in names), encode_config({}))
         outstanding: list[str] = []
         while (
             plan := enforce_budgets(plan_specs(port, *wishes), Budgets(notifications=budget), partial=False)

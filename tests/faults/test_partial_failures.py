@@ -15,7 +15,7 @@ from support.zookeeper.busy_cluster import ClusterTemplate
 from support.zookeeper.client import connect_client
 from support.zookeeper.proxy import Proxy
 from topiarist.adapters.devcluster.seed import new_topic_id, state_bytes, topic_bytes
-from topiarist.adapters.zookeeper.codec import configs, paths
+from topiarist.adapters.zookeeper.codec import paths, topics
 from topiarist.errors import Exit, Reason
 from topiarist.model.outcome import Result
 from topiarist.model.spec import TopicSpec
@@ -42,7 +42,7 @@ def wanted() -> list[TopicSpec]:
 def make(client: KazooClient, retention: str, *names: str) -> None:
     """Create topics as another client does, and give each its id and states as the controller does."""
     for name in names:
-        client.create(f"/config/topics/{name}", configs.encode_config({"retention.ms": retention}))
+        client.create(f"/config/topics/{name}", topics.encode_config({"retention.ms": retention}))
         client.create(
             f"/brokers/topics/{name}",
             topic_bytes({str(at): list(ids) for at, ids in enumerate(REPLICAS)}, new_topic_id()),
@@ -64,7 +64,7 @@ def test_f19_37_of_1000(mould: ClusterTemplate, proxy: Proxy, tally: FaultStatis
             assert [topic.topic for topic in plan.actionable_topics()] == NAMES
         make(client, "1", *EXISTS)
         for name in CHANGED:
-            client.set(f"/config/topics/{name}", configs.encode_config({"retention.ms": "6"}))
+            client.set(f"/config/topics/{name}", topics.encode_config({"retention.ms": "6"}))
         for name in DENIED:
             client.set_acls(f"/brokers/topics/{name}", [make_acl("world", "anyone", read=True, admin=True)])
         before = write_checker.read_nodes(connect)

@@ -13,11 +13,12 @@ from support import snapshots as snapshot_examples
 from support import states
 from support.kafka import scripted_broker as broker_answers
 from support.kafka.releases import encode_response
+from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import topic_bytes
 from topiarist.adapters.kafka_admin.read.metadata import OVERRIDE, VERSION
 from topiarist.adapters.kafka_admin.records import codec
-from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, Lock, Meta, Moved, TopicRecord
-from topiarist.adapters.zookeeper.codec import configs, own_znodes
+from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind, Lock, Meta, Moved, TopicRecord
+from topiarist.adapters.zookeeper.codec import topics
 from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove
 from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord
 
@@ -39,10 +40,10 @@ def znode_seeds() -> Iterator[bytes]:
     for state in (snapshot_examples.FULL_STATE, states.cluster(states.topic("orders"))):
         for topic in state.topics.values():
             yield topic_bytes({str(at): list(ids) for at, ids in enumerate(topic.replicas)}, topic.topic_id)
-            yield configs.encode_config(topic.config)
+            yield topics.encode_config(topic.config)
             if topic.record:
-                yield own_znodes.encode_record(topic.record)
-        yield own_znodes.encode_freeze(None)
+                yield own_values.encode_record(topic.record)
+        yield own_values.encode_freeze(None)
     yield (
         b'{"version":3,"partitions":{"1":[1,2,3],"0":[1]},"adding_replicas":{"1":[3]},'
         b'"removing_replicas":{"1":[1]},"topic_id":"IvlLS4OaQluDznKjP0kYgQ","vendor":{"a":[1.5]}}'
@@ -117,11 +118,11 @@ def record_seeds() -> Iterator[bytes]:
     move = ReplicaMove("orders", 0, (1, 2), (3, 2))
     batch = BatchRecord("team", 1, 2, (move,), {"topics/orders": {"key": OwnValue(None, "0:3")}})
     values = {
-        codec.LOCK: codec.encode_lock(Lock("run", "team", "host", 30.0, 7, 3)),
-        codec.META: codec.encode_meta(Meta("cluster", "id")),
-        codec.GATE: codec.encode_gate(Freeze("why", "ada")),
-        codec.MOVED: codec.encode_moved(Moved("/kafka", 2, ("old",))),
-        codec.MOVES: codec.encode_batch(batch),
+        codec.LOCK: own_values.encode_value(Lock("run", "team", "host", 30_000, 7, 3)),
+        codec.META: own_values.encode_value(Meta("cluster", "id")),
+        codec.GATE: own_values.encode_freeze(Freeze("why", "ada")),
+        codec.MOVED: own_values.encode_value(Moved("/kafka", 2, ("old",))),
+        codec.MOVES: own_values.encode_batch(batch),
         f"{codec.TOPIC_PREFIX}orders": codec.encode_topic(TopicRecord(ownership, "id", intent)),
     }
     for key, value in values.items():

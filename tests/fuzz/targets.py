@@ -27,6 +27,7 @@ from msgspec.structs import replace
 from fuzz import seeds
 from support import states
 from support.zookeeper.decoders import DECODERS
+from topiarist.adapters import own_values
 from topiarist.adapters.cel import CelRuleEvaluator
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
 from topiarist.adapters.kafka_admin.read.metadata import (
@@ -36,17 +37,17 @@ from topiarist.adapters.kafka_admin.read.metadata import (
     TopicOverrides,
     decode_overrides,
 )
-from topiarist.adapters.kafka_admin.records.codec import TOPIC_PREFIX, decode_records, encode_topic
+from topiarist.adapters.kafka_admin.records.codec import TOPIC_PREFIX, Records, decode_records, encode_topic
 from topiarist.adapters.kafka_admin.records.log import committed_records
-from topiarist.adapters.kafka_admin.records.values import Records
 from topiarist.adapters.manifests import diagnose, loader, yaml_text
 from topiarist.adapters.manifests.source import File
 from topiarist.adapters.manifests.yaml_text import NeedsDiagnosis, StrictParser
 from topiarist.adapters.saved_plans import decode as decode_
 from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps, encode_plans
 from topiarist.adapters.snapshots import files
-from topiarist.adapters.zookeeper.codec import configs, own_znodes, strict_json, topics
+from topiarist.adapters.zookeeper.codec import cluster, strict_json, topics
 from topiarist.adapters.zookeeper.codec.strict_json import load_object
+from topiarist.adapters.zookeeper.codec.topics import decode_config, encode_config
 from topiarist.desired import parse
 from topiarist.desired.resolve import resolve
 from topiarist.desired.shared_specs import index_clusters
@@ -163,13 +164,13 @@ def check_znodes(data: bytes) -> None:
     if topic is not None:
         _check_topic(data, topic, grown)
     if config is not None:
-        assert configs.decode_config(configs.encode_config(config)) == config
+        assert decode_config(encode_config(config)) == config
         _check_preserved(data, changed, {"version", "config"})
     if record is not None:
-        assert own_znodes.decode_record(own_znodes.encode_record(record)) == record
+        assert own_values.decode_record(own_values.encode_record(record)) == record
     if gate is not None:
-        assert own_znodes.decode_freeze(own_znodes.encode_freeze(gate)) == gate
-    own_znodes.decode_freeze_fail_closed(data)
+        assert own_values.decode_freeze(own_values.encode_freeze(gate)) == gate
+    cluster.decode_freeze_fail_closed(data)
 
 
 def _check_topic(raw: bytes, node: topics.TopicAssignment, grown: bytes | None) -> None:

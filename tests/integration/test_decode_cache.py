@@ -14,7 +14,7 @@ from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
-from topiarist.adapters.zookeeper.codec import configs
+from topiarist.adapters.zookeeper.codec import topics
 from topiarist.adapters.zookeeper.connection.session import Session, open_session
 from topiarist.adapters.zookeeper.read.cluster_metadata import DecodeCache
 from topiarist.adapters.zookeeper.read.state import read_state
@@ -66,7 +66,7 @@ def test_a_change_of_any_znode_is_seen(session: Session, client: KazooClient) ->
     """A write, creation or deletion of the topic, its config or its record is detected."""
     memory = DecodeCache()
     states = [read(session, memory)]
-    client.set("/config/topics/orders", configs.encode_config({"flush.ms": "9"}))
+    client.set("/config/topics/orders", topics.encode_config({"flush.ms": "9"}))
     states.append(read(session, memory))
     assert states[-1].topics["orders"].config == {"flush.ms": "9"}
     client.delete("/config/topics/orders")

@@ -18,9 +18,9 @@ from support.spec_builders import apply_results, plan_specs, topic_spec
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
+from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
-from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.cli.main import run
 from topiarist.model.state import Freeze, PartitionState, ReadError, Reassignment, TopicInspection
 
@@ -58,7 +58,7 @@ def orders(cluster: SimulatedKafka) -> SimulatedKafka:
 
 def freeze(client: KazooClient) -> None:
     client.create("/topiarist")
-    client.create("/topiarist/gate", own_znodes.encode_freeze(Freeze("inventory", "ada")))
+    client.create("/topiarist/gate", own_values.encode_freeze(Freeze("inventory", "ada")))
 
 
 def migrate(client: KazooClient) -> None:

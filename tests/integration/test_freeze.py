@@ -24,7 +24,7 @@ from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
-from topiarist.adapters.zookeeper.codec import own_znodes
+from topiarist.adapters import own_values
 from topiarist.cli.main import run
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.model.outcome import FreezeResult, Result
@@ -44,7 +44,7 @@ def freeze(cluster: SimulatedKafka, wanted: Freeze | None, by: str, *, force: bo
 
 def gate(client: KazooClient) -> Freeze | None:
     """Return the content of the freeze znode."""
-    return own_znodes.decode_freeze(client.get(GATE)[0])
+    return own_values.decode_freeze(client.get(GATE)[0])
 
 
 def test_freezing_makes_what_is_missing_and_sets_once(
@@ -109,10 +109,10 @@ def test_of_two_who_freeze_at_once_the_second_is_told(
 
     def be_faster() -> None:
         syncs.append(proxy.requests["sync"])
-        client.set(GATE, own_znodes.encode_freeze(BOB))
+        client.set(GATE, own_values.encode_freeze(BOB))
 
     freeze(cluster, None, "ada")
-    client.create(GATE, own_znodes.encode_freeze(None), makepath=True)
+    client.create(GATE, own_values.encode_freeze(None), makepath=True)
     with connect_cluster(proxy.through(cluster.connect)) as port:
         proxy.hold(1, be_faster)
         assert port.set_freeze(ADA, by="ada", force=False) == FreezeResult(Result.REFUSED, BOB)
@@ -126,7 +126,7 @@ def test_a_cut_connection_is_resolved_by_reading(
     cluster: SimulatedKafka, client: KazooClient, proxy: Proxy, wanted: Freeze | None, when: CutTiming
 ) -> None:
     """A connection cut before or after the write leads to exactly one write."""
-    client.create(GATE, own_znodes.encode_freeze(None if wanted else BOB), makepath=True)
+    client.create(GATE, own_values.encode_freeze(None if wanted else BOB), makepath=True)
     with connect_cluster(proxy.through(cluster.connect)) as port:
         proxy.cut(1, when)
         assert port.set_freeze(wanted, by="ada", force=True).result is Result.DONE
@@ -159,7 +159,7 @@ def test_freezing_needs_no_controller(cluster: SimulatedKafka, client: KazooClie
 
 def test_no_permission_is_named(cluster: SimulatedKafka, client: KazooClient) -> None:
     """A user without write permission gets the path of the node."""
-    client.create(GATE, own_znodes.encode_freeze(None), makepath=True)
+    client.create(GATE, own_values.encode_freeze(None), makepath=True)
     client.set_acls(GATE, [make_acl("world", "anyone", read=True)])
     with pytest.raises(TopiaristError) as raised:
         freeze(cluster, ADA, "ada")

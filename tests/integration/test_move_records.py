@@ -12,12 +12,10 @@ from integration.write_fixtures import REPLICAS, connect_cluster, lock_nodes, ve
 from support.spec_builders import apply_results, plan_specs, topic_spec
 from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
-from topiarist.adapters import move_records
+from topiarist.adapters import move_records, own_values
 from topiarist.adapters.devcluster.seed import CLUSTER_ID, Topic
-from topiarist.adapters.kafka_admin.records.moved import merge_moved
-from topiarist.adapters.kafka_admin.records.values import Records
-from topiarist.adapters.zookeeper.codec import own_znodes
-from topiarist.adapters.zookeeper.codec.moves import encode_batch_record
+from topiarist.adapters.kafka_admin.records.codec import Records, merge_moved
+from topiarist.adapters.own_values import encode_batch
 from topiarist.cli.main import run
 from topiarist.errors import Exit, Reason, TopiaristError
 from topiarist.kafka.types import Broker
@@ -87,7 +85,7 @@ def owned(cluster: SimulatedKafka) -> SimulatedKafka:
 
 def gate(client: KazooClient) -> Freeze | None:
     """Return the content of the gate."""
-    return own_znodes.decode_freeze(client.get(GATE)[0])
+    return own_values.decode_freeze(client.get(GATE)[0])
 
 
 def reason(client: KazooClient) -> str | None:
@@ -172,7 +170,7 @@ def test_a_crash_while_the_records_are_taken_is_continued(
     """Before and after the transaction in Kafka: ZooKeeper stays closed, and the next call completes the move, with the
     freeze that was there before the first one.
     """
-    client.set(GATE, own_znodes.encode_freeze(ADA))
+    client.set(GATE, own_values.encode_freeze(ADA))
 
     def crash(closed: ClosedRecords) -> MovedRecords:
         if is_taken:
@@ -234,7 +232,9 @@ def test_a_gate_that_is_opened_during_the_move_is_reported(
         result = kafka.take_records(closed)
         with connect_cluster(owned.connect) as other:
             assert other.set_freeze(None, by="ada", force=True) == FreezeResult(Result.DONE, gate_before())
-            client.create("/topiarist/topics/late", own_znodes.encode_record(kafka.records.topics["orders"].record))
+            record = kafka.records.topics["orders"].record
+            assert record
+            client.create("/topiarist/topics/late", own_values.encode_record(record))
         return result
 
     def gate_before() -> Freeze | None:
@@ -261,7 +261,7 @@ def test_a_move_is_refused_before_the_gate_is_closed(
 ) -> None:
     """A batch of moves that has not ended, and a topic that cannot be read: the cluster stays open."""
     batch = BatchRecord(owner="default", batch=1, batches=2, moves=(), throttles={})
-    client.create("/topiarist/moves", encode_batch_record(batch))
+    client.create("/topiarist/moves", encode_batch(batch))
     with pytest.raises(TopiaristError, match="a batch of moves has not ended") as raised:
         move(owned, kafka)
     assert raised.value.reason is Reason.REASSIGNMENT_IN_PROGRESS
@@ -322,7 +322,7 @@ def test_the_command_shows_what_it_moved(
     folder: Path, client: KazooClient, kafka: RecordsTopic, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The command names the records that are left behind and the freeze that stays; a second one has nothing to do."""
-    client.set(GATE, own_znodes.encode_freeze(ADA))
+    client.set(GATE, own_values.encode_freeze(ADA))
     assert run(["move-records", str(folder), "--yes"]) == Exit.DONE
     said = capsys.readouterr()
     assert "eu: to move: 3 records from ZooKeeper (/test-" in said.out

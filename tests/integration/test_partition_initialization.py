@@ -26,10 +26,11 @@ from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
+from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
-from topiarist.adapters.zookeeper.codec import configs, own_znodes
 from topiarist.adapters.zookeeper.codec import topics as topics_
+from topiarist.adapters.zookeeper.codec.topics import encode_config
 from topiarist.adapters.zookeeper.write import write_context
 from topiarist.model.outcome import FINISHED, Outcome, Result, evaluate_progress, partitions_to_initialize
 from topiarist.model.plan import TopicPlan
@@ -334,7 +335,7 @@ def test_a_cluster_that_is_frozen_meanwhile_gets_nothing_more(
     cluster: SimulatedKafka, client: KazooClient, held: Held
 ) -> None:
     """A freeze during pacing stops the run: its next transaction is never executed."""
-    client.set("/topiarist/gate", own_znodes.encode_freeze(Freeze("moving racks", "ada", "2026-01-31T12:00:00Z")))
+    client.set("/topiarist/gate", own_values.encode_freeze(Freeze("moving racks", "ada", "2026-01-31T12:00:00Z")))
     held.release()
     code, out, err = held.ended()
     assert code == 4
@@ -375,7 +376,7 @@ def test_what_moves_meanwhile_is_seen_when_it_is_written(
     cluster: SimulatedKafka, client: KazooClient, held: Held
 ) -> None:
     """A topic that another client creates under the name of a waiting topic is a conflict and stays unchanged."""
-    config = configs.encode_config({"retention.ms": "7"})
+    config = encode_config({"retention.ms": "7"})
     client.create(f"/config/topics/{NAMES[-1]}", config)
     client.create(f"/brokers/topics/{NAMES[-1]}", topics_.encode_topic(((1, 2, 3),) * 4))
     held.release()

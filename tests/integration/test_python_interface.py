@@ -21,8 +21,8 @@ from support.repo.pages import blocks
 from support.zookeeper import write_checker
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist import api
+from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.cli.main import run
 from topiarist.model.state import Freeze
 
@@ -197,7 +197,7 @@ def test_a_frozen_cluster_is_refused(desk: Desk, cluster: SimulatedKafka) -> Non
     """A freeze after the plan refuses every change, with the words of the user who froze."""
     plan = api.make_plans(desk.settings()).to_json()
     cluster.client.ensure_path("/topiarist")
-    cluster.client.create("/topiarist/gate", own_znodes.encode_freeze(Freeze("moving racks")))
+    cluster.client.create("/topiarist/gate", own_values.encode_freeze(Freeze("moving racks")))
     result = api.apply_plans(desk.saved(), plan)
     assert result.exit_code is api.Exit.REFUSED
     with pytest.raises(api.TopiaristError, match="moving racks") as raised:

@@ -19,11 +19,12 @@ from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
+from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic, topic_bytes
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
 from topiarist.adapters.size_limits import list_sizes_of
-from topiarist.adapters.zookeeper.codec import configs, own_znodes, paths, topics
-from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
+from topiarist.adapters.zookeeper.codec import paths, topics
+from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder, encode_config
 from topiarist.adapters.zookeeper.connection.session import Session, open_session
 from topiarist.adapters.zookeeper.read.bulk_read import (
     INITIAL_BATCH_READS,
@@ -196,16 +197,16 @@ def test_forbidden_topics_are_named_and_the_others_read(still: KazooClient, mult
     """
     nobody = [make_acl("digest", "nobody:x", all=True)]
     put_topic(still, "open", topics.encode_topic(REPLICAS))
-    put(still, paths.config_path("open"), configs.encode_config({}))
+    put(still, paths.config_path("open"), encode_config({}))
     for name, path in (("closed", paths.topic_path("closed")), ("config", paths.config_path("config"))):
         put_topic(still, name, topics.encode_topic(REPLICAS))
-        put(still, path, configs.encode_config({}))
+        put(still, path, encode_config({}))
         still.set_acls(path, nobody)
     state = read(connect_of(still), multiread=multiread)
     assert list(state.topics) == ["open"]
     assert state.topic_errors["closed"] == ("/brokers/topics/closed", "no permission to read it")
     assert state.topic_errors["config"] == ("/config/topics/config", "no permission to read it")
-    put(still, paths.BROKER_DEFAULTS, configs.encode_config({}))
+    put(still, paths.BROKER_DEFAULTS, encode_config({}))
     still.set_acls(paths.BROKER_DEFAULTS, nobody)
     assert read(connect_of(still)).warnings == ("/config/brokers/<default>: no permission to read it",)
     still.set_acls(paths.CONTROLLER, nobody)
@@ -222,14 +223,14 @@ def test_records_count_only_for_the_topic_they_were_made_for(still: KazooClient)
     record = OwnershipRecord("default", ("retention.ms",))
     for name in ("stale", "adopted", "changed"):
         if name == "stale":
-            put(still, paths.record_path(name), own_znodes.encode_record(record))
-        put(still, paths.config_path(name), configs.encode_config({"retention.ms": "1"}))
+            put(still, paths.record_path(name), own_values.encode_record(record))
+        put(still, paths.config_path(name), encode_config({"retention.ms": "1"}))
         put_topic(still, name, topics.encode_topic(REPLICAS))
         if name != "stale":
-            put(still, paths.record_path(name), own_znodes.encode_record(record))
-    put(still, paths.config_path("changed"), configs.encode_config({"retention.ms": "2"}))
-    put(still, paths.record_path("orphan"), own_znodes.encode_record(record))
-    put(still, paths.record_path("tombstone"), own_znodes.encode_record(OwnershipRecord("k8s/a/b", deleted=True)))
+            put(still, paths.record_path(name), own_values.encode_record(record))
+    put(still, paths.config_path("changed"), encode_config({"retention.ms": "2"}))
+    put(still, paths.record_path("orphan"), own_values.encode_record(record))
+    put(still, paths.record_path("tombstone"), own_values.encode_record(OwnershipRecord("k8s/a/b", deleted=True)))
     put(still, paths.record_path("garbage"), b"{}")
     state = read(connect_of(still))
     found = {
@@ -249,7 +250,7 @@ def test_a_record_of_the_same_transaction_is_valid(still: KazooClient) -> None:
     put(still, paths.RECORDS, b"")
     both = still.transaction()
     both.create(paths.topic_path("new"), topics.encode_topic(REPLICAS))
-    both.create(paths.record_path("new"), own_znodes.encode_record(OwnershipRecord("default")))
+    both.create(paths.record_path("new"), own_values.encode_record(OwnershipRecord("default")))
     both.commit()
     assert read(connect_of(still)).topics["new"].record_valid
 
@@ -262,7 +263,7 @@ def test_what_is_under_way_is_told(still: KazooClient) -> None:
     put_topic(still, "moving", moving)
     put_topic(still, "vendor", b'{"version":2,"vendor":1,"partitions":{"1":[1],"4":[2]}}')
     put(still, paths.deletion_request_path("doomed"), b"")
-    put(still, paths.BROKER_DEFAULTS, configs.encode_config({"log.retention.ms": "5"}))
+    put(still, paths.BROKER_DEFAULTS, encode_config({"log.retention.ms": "5"}))
     request = '{"version":1,"partitions":[{"topic":"asked","partition":0,"replicas":[1]}]}'
     put(still, paths.REASSIGNMENT_REQUEST, request.encode())
     state = read(connect_of(still))
@@ -324,7 +325,7 @@ GATES: dict[str, tuple[Callable[[KazooClient], object], Reason | None, str]] = {
     "no controller": (lambda client: client.delete(paths.CONTROLLER), Reason.NO_CONTROLLER, "does not exist"),
     "no epoch": (lambda client: client.delete(paths.CONTROLLER_EPOCH), Reason.NO_CONTROLLER, "does not exist"),
     "frozen": (
-        _set(paths.FREEZE, own_znodes.encode_freeze(Freeze("upgrade\x1b\n", "ada", "now"))),
+        _set(paths.FREEZE, own_values.encode_freeze(Freeze("upgrade\x1b\n", "ada", "now"))),
         Reason.FROZEN,
         "the cluster is frozen by ada since now: upgrade\\x1b\\n",
     ),
@@ -344,7 +345,7 @@ GATES: dict[str, tuple[Callable[[KazooClient], object], Reason | None, str]] = {
         Reason.FROZEN,
         "the cluster is frozen",
     ),
-    "open": (_set(paths.FREEZE, own_znodes.encode_freeze(None)), None, ""),
+    "open": (_set(paths.FREEZE, own_values.encode_freeze(None)), None, ""),
     "old controller": (_set(paths.CONTROLLER, b'{"version":1,"brokerid":1,"timestamp":"1"}'), None, ""),
 }
 
@@ -458,7 +459,7 @@ def test_a_topic_that_is_made_in_the_middle_has_not_lost_its_topic(
             def make(name: str = f"made-{moment}") -> None:
                 both = still.transaction()
                 both.create(paths.topic_path(name), topics.encode_topic(REPLICAS))
-                both.create(paths.record_path(name), own_znodes.encode_record(OwnershipRecord("default")))
+                both.create(paths.record_path(name), own_values.encode_record(OwnershipRecord("default")))
                 both.commit()
 
             between(meddler, "getChildren", moment, make)
@@ -501,7 +502,7 @@ def test_what_is_read_again_is_as_it_is_now(still: KazooClient) -> None:
     """A refresh updates the requested brokers, the broker defaults and the start of a migration; the rest is
     unchanged.
     """
-    put(still, paths.BROKER_DEFAULTS, configs.encode_config({"log.retention.ms": "5"}))
+    put(still, paths.BROKER_DEFAULTS, encode_config({"log.retention.ms": "5"}))
     with opened(connect_of(still)) as session:
         head = read_metadata(session)
         assert refresh_metadata(session, head, [1, 2, 3]) == head
@@ -511,7 +512,7 @@ def test_what_is_read_again_is_as_it_is_now(still: KazooClient) -> None:
         still.delete(paths.broker_path(3))
         still.delete(paths.broker_path(4))
         put(still, paths.broker_path(5), b"{}")
-        put(still, paths.BROKER_DEFAULTS, configs.encode_config({"log.retention.ms": "6"}))
+        put(still, paths.BROKER_DEFAULTS, encode_config({"log.retention.ms": "6"}))
         again = refresh_metadata(session, head, [1, 3, 5, 9])
         assert again.brokers == (Broker(1, "elsewhere"), *(each for each in head.brokers if each.id in (2, 4, 6)))
         assert again.broker_defaults == {"log.retention.ms": "6"}
@@ -554,7 +555,7 @@ def test_single_topics_are_read_afresh(still: KazooClient) -> None:
         paths.topic_path("orders"), topic_bytes({str(at): list(ids) for at, ids in enumerate(REPLICAS)}, "A" * 22)
     )
     put(still, paths.deletion_request_path("orders"), b"")
-    put(still, paths.config_path("left"), configs.encode_config({"a": "b"}))
+    put(still, paths.config_path("left"), encode_config({"a": "b"}))
     with opened(connect_of(still)) as session:
         nodes, request = read_topics(session, ["orders", "left"])
         assert request is ReadFailure.MISSING
@@ -580,7 +581,7 @@ def test_the_metadata_has_what_a_writer_needs(cluster: SimulatedKafka) -> None:
         metadata = read_metadata(session)
         assert metadata.epoch_version == client.get(paths.CONTROLLER_EPOCH)[1].version
         assert metadata.freeze_version is None
-        put(client, paths.FREEZE, own_znodes.encode_freeze(None))
+        put(client, paths.FREEZE, own_values.encode_freeze(None))
         assert read_metadata(session).freeze_version == 0
     client.stop()
     client.close()

@@ -21,7 +21,7 @@ from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
-from topiarist.adapters.zookeeper.codec import own_znodes
+from topiarist.adapters import own_values
 from topiarist.adapters.zookeeper.codec import topics as topics_
 from topiarist.model.state import Freeze
 from topiarist.schema import load
@@ -131,7 +131,7 @@ def test_what_is_refused_and_what_ended_the_run_is_in_it(
 ) -> None:
     """The report of a frozen cluster has each topic with the reason and the withheld changes."""
     client.create("/topiarist", b"")
-    client.create("/topiarist/gate", own_znodes.encode_freeze(Freeze("moving racks")))
+    client.create("/topiarist/gate", own_values.encode_freeze(Freeze("moving racks")))
     report = tmp_path / "report.jsonl"
     running = apply(manifests(tmp_path, {"prod": cluster.connect}, "orders"), report)
     running.communicate(timeout=300)

@@ -18,9 +18,9 @@ from integration.write_fixtures import FIRST_TOPIC_WRITE, REPLICAS, SETUP_WRITES
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
+from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic, config_bytes
 from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps
-from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.cli.main import run
 from topiarist.kafka.types import Broker
 from topiarist.model.state import Freeze
@@ -369,7 +369,7 @@ def test_what_the_brokers_know_says_the_run(desk: Desk, cluster: SimulatedKafka)
 def test_a_frozen_cluster_is_left_alone(kept: Desk, cluster: SimulatedKafka, proxy: Proxy, reason: str) -> None:
     """A present freeze withholds every change and is reported with its user; the exit code is that of a refusal."""
     cluster.client.create("/topiarist", b"")
-    cluster.client.create("/topiarist/gate", own_znodes.encode_freeze(Freeze(reason)))
+    cluster.client.create("/topiarist/gate", own_values.encode_freeze(Freeze(reason)))
     said = kept.applies(connect=proxy.through(cluster.connect))
     assert said.code == 4
     assert f"write block: Frozen: the cluster is frozen{': ' * bool(reason)}{reason}" in said.out
@@ -379,10 +379,10 @@ def test_a_frozen_cluster_is_left_alone(kept: Desk, cluster: SimulatedKafka, pro
 def test_a_plan_of_a_frozen_cluster_says_what_held_it_back(kept: Desk, cluster: SimulatedKafka) -> None:
     """A plan of a frozen cluster changes nothing, even after the unfreeze, and reports the freeze as the reason."""
     cluster.client.create("/topiarist", b"")
-    cluster.client.create("/topiarist/gate", own_znodes.encode_freeze(Freeze("moving racks")))
+    cluster.client.create("/topiarist/gate", own_values.encode_freeze(Freeze("moving racks")))
     kept.wants(fresh="{partitions: 2, replicationFactor: 3}")
     kept.keeps()
-    cluster.client.set("/topiarist/gate", own_znodes.encode_freeze(None))
+    cluster.client.set("/topiarist/gate", own_values.encode_freeze(None))
     said = kept.applies()
     assert (said.code, cluster.client.exists("/brokers/topics/fresh")) == (4, None)
     assert (

@@ -35,8 +35,8 @@ from support.zookeeper import write_checker
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
-from topiarist.adapters.zookeeper.codec import configs as configs_
 from topiarist.adapters.zookeeper.codec import paths
+from topiarist.adapters.zookeeper.codec import topics as configs_
 from topiarist.cli.main import run
 
 TEAMS = ("payments", "search")

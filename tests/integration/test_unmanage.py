@@ -12,9 +12,9 @@ from support.spec_builders import apply_outcomes, apply_results, plan_specs, top
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
+from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic
 from topiarist.adapters.zookeeper.cluster import ZooKeeperCluster
-from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.outcome import Result
 from topiarist.model.plan import Plan
@@ -68,7 +68,7 @@ def test_a_cut_connection_is_resolved_by_reading(ours: SimulatedKafka, proxy: Pr
 
 def test_a_record_that_moved_stays(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
     """If another owner takes ownership between plan and write, the record stays."""
-    theirs = own_znodes.encode_record(OwnershipRecord("shop"))
+    theirs = own_values.encode_record(OwnershipRecord("shop"))
     with verify_changes(ours.connect, "orders"), connect_cluster(proxy.through(ours.connect)) as port:
         plan = released(port, "orders")
         proxy.hold(2, lambda: client.set(RECORD, theirs))
@@ -105,7 +105,7 @@ def test_without_the_lock_no_record_goes(ours: SimulatedKafka, proxy: Proxy, cli
 
 def test_a_freeze_in_between_keeps_the_record(ours: SimulatedKafka, proxy: Proxy, client: KazooClient) -> None:
     """A freeze between plan and write keeps every record."""
-    frozen = own_znodes.encode_freeze(Freeze("inventory", "ada"))
+    frozen = own_values.encode_freeze(Freeze("inventory", "ada"))
     with verify_changes(ours.connect), connect_cluster(proxy.through(ours.connect)) as port:
         plan = released(port, "orders")
         proxy.hold(2, lambda: client.set("/topiarist/gate", frozen))

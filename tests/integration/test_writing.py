@@ -34,7 +34,8 @@ from support.zookeeper.proxy import CutTiming, Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from topiarist.adapters.devcluster.seed import Topic, add_topics, topic_bytes
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
-from topiarist.adapters.zookeeper.codec import own_znodes, paths, topics
+from topiarist.adapters.own_values import encode_freeze, encode_record
+from topiarist.adapters.zookeeper.codec import paths, topics
 from topiarist.adapters.zookeeper.connection.session import PendingReply, Session
 from topiarist.adapters.zookeeper.read.cluster_metadata import ClusterMetadata
 from topiarist.adapters.zookeeper.write import write_context
@@ -63,7 +64,8 @@ def test_the_independent_reader_sees_what_the_plan_showed(cluster: SimulatedKafk
     assert write_checker.decode_configs(tree)["configure"] == {"retention.ms": "2000", "flush.ms": "5"}
     assert write_checker.decode_configs(tree)["create"] == {"retention.ms": "5000"}
     record = json.loads(tree["/topiarist/topics/configure"].data or b"")
-    assert record == {"version": 2, "owner": "default", "config": {"retention.ms": "2000"}, "partitions": 2}
+    applied = {"partitions": 2, "config": {"retention.ms": "2000"}, "removeUnmanaged": False}
+    assert record == {"version": 1, "owner": "default", "config": ["retention.ms"], "applied": applied}
 
 
 def test_a_plan_sends_no_write(cluster: SimulatedKafka, proxy: Proxy) -> None:
@@ -180,7 +182,7 @@ def test_a_gate_that_closes_in_the_middle_leaves_no_doubt(
 
     def freeze() -> None:
         wait_until(lambda: client.exists("/brokers/topics/topic-039"), "the transactions before this one")
-        client.set("/topiarist/gate", own_znodes.encode_freeze(Freeze("maintenance")))
+        client.set("/topiarist/gate", encode_freeze(Freeze("maintenance")))
 
     with (
         verify_changes(cluster.connect, *(spec.topic for spec in MANY_SPECS)),
@@ -372,7 +374,7 @@ def test_the_record_is_a_witness_whatever_it_was_before(
             apply_results(port, plan_specs(port, topic_spec("orders")))
         if before in ("stale", "tombstone"):
             record = OwnershipRecord("default", deleted=before == "tombstone")
-            client.set("/topiarist/topics/orders", own_znodes.encode_record(record))
+            client.set("/topiarist/topics/orders", encode_record(record))
             client.create("/admin/delete_topics/orders")
             cluster.wait_idle()
         if before == "stale":

@@ -18,8 +18,8 @@ from support.waiting import wait_until
 from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
+from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
-from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.model.state import Freeze
 
 CLUSTER = """\
@@ -85,7 +85,7 @@ def test_an_error_comes_after_what_was_done_before_it(
     def freeze() -> None:
         wait_until(lambda: client.exists("/brokers/topics/orders-019"), "the transactions before this one")
         client.set(
-            "/topiarist/gate", own_znodes.encode_freeze(Freeze("maintenance until noon", "ada", "2026-01-31T12:00:00Z"))
+            "/topiarist/gate", own_values.encode_freeze(Freeze("maintenance until noon", "ada", "2026-01-31T12:00:00Z"))
         )
 
     proxy.hold(FIRST_TOPIC_WRITE + 20, freeze)
@@ -101,7 +101,7 @@ def test_a_lock_that_is_held_says_that_nothing_was_sent(
 ) -> None:
     """Without the lock all topics with changes count as skipped."""
     client.create("/topiarist/lock/run-", makepath=True, sequence=True)
-    client.create("/topiarist/gate", own_znodes.encode_freeze(None))
+    client.create("/topiarist/gate", own_values.encode_freeze(None))
     client.create("/topiarist/topics")
     running = apply(manifests(tmp_path, {"prod": cluster.connect}, "orders"), "--lock-timeout", "0.2")
     out, err = running.communicate(timeout=300)

@@ -27,7 +27,7 @@ from support.drift.small_fleet import (
     write_snapshot,
 )
 from support.snapshots import SNAPSHOT_TIME, snapshot_lines, write_snapshot_rows
-from topiarist.adapters.snapshots.times import format_time
+from topiarist.adapters.snapshots.codec import format_time
 from topiarist.cli.main import run
 from topiarist.drift.spark import columns
 from topiarist.drift.spark.inputs import SparkSnapshotInventory

@@ -18,8 +18,8 @@ from support.drift.small_fleet import SNAPSHOT_TIME, read_rows, read_summary
 from support.examples import scaled
 from support.strategies import PlanInput, make_plan_input
 from topiarist.adapters.manifests.source import Document, File
+from topiarist.adapters.snapshots.codec import format_time
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, file_name
-from topiarist.adapters.snapshots.times import format_time
 from topiarist.desired.resolve import Desired
 from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup
 from topiarist.drift.engine import Engine, LocalEngine

@@ -303,3 +303,16 @@ def make_cluster(seed: int, size: int, anomaly_rate: float) -> tuple[ClusterStat
 def clusters() -> st.SearchStrategy[tuple[ClusterState, ClusterSpec]]:
     """Return clusters of one to twelve names, with or without irregularities."""
     return st.builds(make_cluster, st.integers(0, 1 << 40), st.integers(1, 12), st.sampled_from((0.0, 0.1, 0.5)))
+
+
+@st.composite
+def ownership_records(draw: st.DrawFn) -> OwnershipRecord:
+    """Return any ownership record; the applied values are those of some of its keys."""
+    text, number = st.text(st.characters(codec="utf-8"), max_size=12), st.integers(0, 2**31 - 1)
+    config, applied = dict(sorted(draw(st.dictionaries(text, st.none() | text, max_size=4)).items())), None
+    if draw(st.booleans()):
+        values = tuple((key, value) for key, value in config.items() if value is not None)
+        applied = AppliedSpec(draw(st.none() | st.integers(1, 100_000)), values, draw(st.booleans()))
+    owner = draw(st.text("abc/-", min_size=1, max_size=9))
+    memory = draw(st.builds(OperatorMemory, text, st.none() | number, st.lists(number, max_size=2).map(tuple)))
+    return OwnershipRecord(owner, tuple(config), draw(st.booleans()), applied, memory)

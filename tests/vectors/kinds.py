@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import product
 from typing import Any, TypeVar
 
-from topiarist.adapters.zookeeper.codec import cluster, configs, own_znodes, paths, strict_json, topics
-from topiarist.kafka import config_rules, config_table, config_values, types
+from topiarist.adapters.zookeeper.codec import cluster, paths, strict_json, topics
+from topiarist.adapters.zookeeper.codec.topics import decode_config, encode_change_notification
+from topiarist.kafka import config_rules, config_table, config_values
+from topiarist.kafka import types as names
 from topiarist.kafka.placement import AssignmentError, alternate_racks, assign_replicas
 from topiarist.kafka.types import KafkaVersion, Replicas
 from vectors import admission, explicit_lists, move_kinds
@@ -125,15 +127,15 @@ def _alternate(given: Input, _release: KafkaVersion) -> VectorResult:
 def _topic_name(given: Input, _release: KafkaVersion) -> VectorResult:
     match given.get("op", "validate"):
         case "validate":
-            if types.topic_name_problem(given["name"]):
+            if names.topic_name_problem(given["name"]):
                 raise RefusedError("invalid_topic")
             return {"valid": True}
         case "has_collision_chars":
-            return {"result": types.has_collision_chars(given["name"])}
+            return {"result": names.has_collision_chars(given["name"])}
         case "unify":
-            return {"result": types.metric_name(given["name"])}
+            return {"result": names.metric_name(given["name"])}
         case "collide":
-            return {"result": types.metric_name(given["a"]) == types.metric_name(given["b"])}
+            return {"result": names.metric_name(given["a"]) == names.metric_name(given["b"])}
     raise KeyError(given["op"])
 
 
@@ -189,7 +191,7 @@ def _decode_topic(given: Input, _release: KafkaVersion) -> VectorResult:
 
 
 def _decode_config(given: Input, _release: KafkaVersion) -> VectorResult:
-    return {"valid": True, "configs": dict(_decode_or_refuse(lambda: configs.decode_config(_raw(given))))}
+    return {"valid": True, "configs": dict(_decode_or_refuse(lambda: decode_config(_raw(given))))}
 
 
 def _decode_reassign(given: Input, _release: KafkaVersion) -> VectorResult:
@@ -198,7 +200,7 @@ def _decode_reassign(given: Input, _release: KafkaVersion) -> VectorResult:
 
 
 def _encode_notification(given: Input, _release: KafkaVersion) -> VectorResult:
-    raw = _decode_or_refuse(lambda: own_znodes.encode_change_notification(given["entity_path"]))
+    raw = _decode_or_refuse(lambda: encode_change_notification(given["entity_path"]))
     return {"path": f"{paths.CONFIG_CHANGE_PREFIX}{0:010d}", "bytes": raw.decode()}
 
 

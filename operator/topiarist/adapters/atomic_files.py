@@ -127,32 +127,30 @@ def create_file(path: str, content: str) -> None:
 
     Raises ``TopiaristError`` (Unwritable), also if the file exists. After an error there is no file.
     """
-    target = Path(path)
+    target, data = Path(path), content.encode()
     with _translate_errors(path):
         target.parent.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        _write_new_file(target, [data], 0o666)
+
+
+def _write_new_file(target: Path, chunks: Iterable[bytes], mode: int) -> None:
+    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
-            file.write(content.encode())
+            file.writelines(chunks)
             file.flush()
             os.fsync(descriptor)
-    except BaseException as error:
+    except BaseException:
         with suppress(OSError):
             target.unlink()
-        if isinstance(error, OSError):
-            raise _unwritable_error(path, _error_message(error)) from error
         raise
 
 
 def _replace_file(target: Path, chunks: Iterable[bytes]) -> None:
     mode = stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666
     beside = target.with_name(f".topiarist-{os.urandom(8).hex()}")
+    _write_new_file(beside, chunks, mode)
     try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
-        with os.fdopen(descriptor, "wb") as file:
-            file.writelines(chunks)
-            file.flush()
-            os.fsync(descriptor)
         beside.replace(target)
     except BaseException:
         with suppress(OSError):

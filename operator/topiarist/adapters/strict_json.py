@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from topiarist.text import quote
 
 
-class JsonError(Exception):
+class JsonError(ValueError):
     """JSON that topiarist never writes; the message says what was found."""
 
 
@@ -27,6 +27,8 @@ def decode_json(data: bytes, parse_int: Callable[[str], int] = int) -> Any:
         value = _make_decoder(parse_int).decode(data.decode())
         if b"\\u" in data:  # only an escape can produce a lone surrogate
             json.dumps(value, ensure_ascii=False).encode()
+    except JsonError:
+        raise
     except UnicodeEncodeError:
         raise JsonError("found half of a character (a lone surrogate)") from None
     except UnicodeDecodeError as error:

@@ -12,7 +12,7 @@ from itertools import chain
 
 from msgspec import Struct, field
 
-from topiarist.adapters.snapshots.times import format_time
+from topiarist.adapters.snapshots.codec import format_time
 from topiarist.drift.checks.in_flight import (
     find_cluster_findings,
     find_moving_findings,

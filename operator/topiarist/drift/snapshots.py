@@ -15,11 +15,15 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from topiarist.adapters.snapshots.caching_reader import CachingReader
-from topiarist.adapters.snapshots.codec import Row
+from topiarist.adapters.snapshots.codec import Row, format_time
 from topiarist.adapters.snapshots.files import SUFFIX, printable_path, require_chroot
-from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHeader, read_header, read_partial_snapshot
-from topiarist.adapters.snapshots.times import format_time
+from topiarist.adapters.snapshots.lenient_reader import (
+    CachingReader,
+    InvalidRow,
+    SnapshotHeader,
+    read_header,
+    read_partial_snapshot,
+)
 from topiarist.drift.checks.equality import EqualTopics
 from topiarist.drift.checks.placement import find_row_checker
 from topiarist.drift.uris import PARQUET_SUFFIX

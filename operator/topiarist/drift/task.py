@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from topiarist.adapters.snapshots.caching_reader import CachingReader
+from topiarist.adapters.snapshots.codec import format_time, parse_time
 from topiarist.adapters.snapshots.files import read_lines
-from topiarist.adapters.snapshots.times import format_time, parse_time
+from topiarist.adapters.snapshots.lenient_reader import CachingReader
 from topiarist.desired.resolve import NO_SELECTION, Desired, TopicSelection
 from topiarist.drift.checks.cross_cluster import SpecGroups, find_imbalances, make_deviation
 from topiarist.drift.checks.equality import EqualityIndex

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from topiarist.adapters.snapshots.times import format_seconds
+from topiarist.adapters.snapshots.codec import format_seconds
 from topiarist.desired.export import ExportResult
 from topiarist.inspection.health import IssueType
 from topiarist.inspection.list import TopicFlag, TopicList, TopicRow

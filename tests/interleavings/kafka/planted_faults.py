@@ -8,10 +8,10 @@ from typing import Any
 from interleavings.planted import Fault, Patch
 from topiarist.adapters.kafka_admin.moves import mover
 from topiarist.adapters.kafka_admin.moves.batch_writer import BatchWriter
-from topiarist.adapters.kafka_admin.records import claims, constants, intents
+from topiarist.adapters.kafka_admin.records import codec, log, transactions
 from topiarist.adapters.kafka_admin.records import run as run_module
+from topiarist.adapters.kafka_admin.records.codec import Lock, Records
 from topiarist.adapters.kafka_admin.records.run import RecordsRun
-from topiarist.adapters.kafka_admin.records.values import Lock, Records
 from topiarist.adapters.kafka_admin.write import chunks, writer
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.planning import preconditions
@@ -40,7 +40,7 @@ def _commit_without_intents(self: Writer, chunk: Any) -> None:
 
 def _keep_intents(self: RecordsRun, _stop: Any) -> None:
     """Forget the intents of other runs without a look at their topics."""
-    topics = {name: intents.forget_intent(record) for name, record in self._records.topics.items()}
+    topics = {name: codec.forget_intent(record) for name, record in self._records.topics.items()}
     self._records = self._records._replace(topics={name: each for name, each in topics.items() if each})
 
 
@@ -78,18 +78,18 @@ def _all_that_wait(waiting: Any, *_arguments: Any) -> Any:
 
 
 _commit, _acquire = Writer._commit, RecordsRun.acquire
-_find_result, _resolve = chunks.find_result, intents.resolve
+_find_result, _resolve = chunks.find_result, codec.resolve
 
 FAULTS = {
     "the fence is not checked before each request": Fault(
         "API: two growths, a stop", _returns(RecordsRun, "require_fence", None)
     ),
-    "the time of the lease is not checked": Fault("API: two growths, a stop", [(constants, "MARGIN_S", -1e9)]),
+    "the time of the lease is not checked": Fault("API: two growths, a stop", [(transactions, "MARGIN_S", -1e9)]),
     "the lease of another run is not waited for": Fault(
-        "API: two growths, a stop", [(claims, "find_holders", _find_claims)]
+        "API: two growths, a stop", [(log, "find_holders", _find_claims)]
     ),
     "the claims of other runs are not waited for": Fault(
-        "API: two runs, other topics", [(claims, "find_holders", _find_lock)]
+        "API: two runs, other topics", [(log, "find_holders", _find_lock)]
     ),
     "intents are not written": Fault("API: two creations, a crash", [(Writer, "_commit", _commit_without_intents)]),
     "intents of other runs are forgotten": Fault(

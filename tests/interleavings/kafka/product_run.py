@@ -26,11 +26,9 @@ from topiarist.adapters.kafka_admin.moves import mover
 from topiarist.adapters.kafka_admin.read import topic_reader
 from topiarist.adapters.kafka_admin.read.state import RecordsView
 from topiarist.adapters.kafka_admin.read.topic_reader import Look
-from topiarist.adapters.kafka_admin.records import constants
 from topiarist.adapters.kafka_admin.records import run as run_module
-from topiarist.adapters.kafka_admin.records.constants import Clock
-from topiarist.adapters.kafka_admin.records.topic import FoundTopic
-from topiarist.adapters.kafka_admin.records.transactions import Fenced, OutcomeUnknown
+from topiarist.adapters.kafka_admin.records import transactions
+from topiarist.adapters.kafka_admin.records.transactions import Clock, Fenced, FoundTopic, OutcomeUnknown
 from topiarist.adapters.kafka_admin.write import chunks, writer
 from topiarist.adapters.size_limits import REQUEST_LIMITS
 from topiarist.errors import Reason, TopiaristError
@@ -51,8 +49,8 @@ _BROKERS = (Broker(1), Broker(2))
 FREEZE = Freeze("maintenance", "anna", "2026-01-01T00:00:00Z")
 
 _POLLS: tuple[tuple[Any, str, float], ...] = (
-    (constants, "LOCK_POLL_INTERVAL_S", constants.LEASE_S),
-    (constants, "MAX_LOCK_PAUSE_S", 0.0),
+    (transactions, "LOCK_POLL_INTERVAL_S", transactions.LEASE_S),
+    (transactions, "MAX_LOCK_PAUSE_S", 0.0),
     (writer, "_LOOK_INTERVAL_S", chunks.ANSWER_TIMEOUT_S),
     (writer, "_MAX_LOOK_INTERVAL_S", chunks.ANSWER_TIMEOUT_S),
     (throttle, "_STOP_CHECK_INTERVAL_S", _FOREVER_S),
@@ -302,7 +300,7 @@ def _make_cluster(client: _Client, run: RunSpec, number: int) -> cluster_module.
             clock=Clock(client.monotonic, client.sleep, lambda: 1.0),
         )
         records.run = f"run-{number}"
-        records._turn._claim = records._turn._claim._replace(run=records.run)
+        records._turn._claim = replace(records._turn._claim, run=records.run)
         records.__dict__.update(_producer=client, _log=client)
         return records
 

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from interleavings.kafka import moves
 from interleavings.kafka.world import AdminRequest, Run, Scenario, Topic, World, topic_id
 from interleavings.replay import Ended
-from topiarist.adapters.kafka_admin.records import constants
+from topiarist.adapters.kafka_admin.records import transactions
 from topiarist.adapters.kafka_admin.write.chunks import Kind, needs_request
 from topiarist.errors import Reason
 from topiarist.model.outcome import Result
 from topiarist.model.plan import Plan, TopicPlan, UpdateConfig
 
-_SENDING_S = constants.LEASE_S - constants.MARGIN_S
+_SENDING_S = transactions.LEASE_S - transactions.MARGIN_S
 _COMMITTED_RESULTS = frozenset({Result.DONE, Result.UNKNOWN, Result.PENDING})
 
 
@@ -27,7 +27,7 @@ def check_commit(before: World, after: World, index: int) -> Iterator[str]:
     if new.lock.run != f"run-{index}":
         return
     for other in (run for number, run in enumerate(before.runs) if number != index):
-        if other.leased_at is not None and before.clock < other.leased_at + constants.LEASE_S:
+        if other.leased_at is not None and before.clock < other.leased_at + transactions.LEASE_S:
             yield "a run begins a chunk while the lease of another run lasts"
 
 

@@ -16,8 +16,9 @@ from interleavings.replay import RunSpec
 from support.kafka import controller_checks as checks
 from topiarist.adapters.kafka_admin.connection.connection import encode_topic_id
 from topiarist.adapters.kafka_admin.records import codec
-from topiarist.adapters.kafka_admin.records.values import Meta, Records, TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import Meta, Records, TopicRecord
 from topiarist.adapters.kafka_admin.write import requests
+from topiarist.adapters.own_values import encode_value
 from topiarist.kafka.types import Replicas
 from topiarist.model.state import OwnershipRecord, TopicState
 
@@ -232,7 +233,7 @@ _CARRY_OUT = {"create": _create, "configure": _configure, "grow": _grow, "delete
 def first_world(scenario: Scenario, states: list[int]) -> World:
     """Return the first state of a scenario: the records topic exists, and the runs are about to begin."""
     world = World((), (), tuple(map(Run, states)), scenario.budget)
-    values: dict[bytes, bytes | None] = {codec.META.encode(): codec.encode_meta(META)}
+    values: dict[bytes, bytes | None] = {codec.META.encode(): encode_value(META)}
     for name, (replicas, config, record) in sorted(scenario.topics.items()):
         topic = Topic(world.next_number, replicas, tuple(sorted(config.items())))
         world = world.with_topic(name, topic)._replace(next_number=world.next_number + 1)

@@ -30,7 +30,8 @@ from interleavings.zookeeper.world import (
     partitions_of,
     topic_id_of,
 )
-from topiarist.adapters.zookeeper.codec import own_znodes, paths
+from topiarist.adapters import own_values
+from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.strict_json import dump_object
 from topiarist.model.state import Freeze, OwnershipRecord
 
@@ -252,7 +253,7 @@ def operator_steps(world: World, scenario: Scenario) -> Iterator[Step]:
     if not world.budget.operator_actions:
         return
     spent = world._replace(budget=world.budget._replace(operator_actions=world.budget.operator_actions - 1))
-    frozen = own_znodes.encode_freeze(Freeze("maintenance", "anna", "2026-01-01T00:00:00Z"))
+    frozen = own_values.encode_freeze(Freeze("maintenance", "anna", "2026-01-01T00:00:00Z"))
     for kind in scenario.operator_actions:
         match kind:
             case "freeze" if tree.nodes[paths.FREEZE].data != frozen:
@@ -273,7 +274,7 @@ def operator_steps(world: World, scenario: Scenario) -> Iterator[Step]:
             case "own":
                 for topic in scenario.names:
                     path = paths.record_path(topic)
-                    record = own_znodes.encode_record(OwnershipRecord("other", ()))
+                    record = own_values.encode_record(OwnershipRecord("other", ()))
                     if path in tree.nodes and tree.nodes[path].data != record:
                         given = spent._replace(tree=tree.put(path, record))
                         yield Step(f"a person: gives {topic} to another owner", given)

@@ -14,8 +14,9 @@ from typing import NamedTuple
 from interleavings.zookeeper.actors import Step
 from interleavings.zookeeper.tree import Tree, TreeOperation, topic_of
 from interleavings.zookeeper.world import World, Written, config_of, partitions_of, topic_id_of
-from topiarist.adapters.zookeeper.codec import own_znodes, paths
-from topiarist.adapters.zookeeper.codec.moves import decode_batch_record
+from topiarist.adapters import own_values
+from topiarist.adapters.own_values import decode_batch
+from topiarist.adapters.zookeeper.codec import cluster, paths
 from topiarist.errors import Reason
 from topiarist.model.outcome import Outcome, Result
 from topiarist.model.plan import AddPartitions, CreateTopic, DeleteTopic, MoveReplicas, Plan, TopicPlan, UpdateConfig
@@ -82,7 +83,7 @@ def _check_identity(commit: Commit, planned: TopicPlan) -> Iterator[str]:
         yield "a topic id changes"
     record = commit.before.nodes.get(paths.record_path(commit.topic))
     planned_record = planned.record_before
-    if record and (planned_record is None or own_znodes.decode_record(record.data) != planned_record):
+    if record and (planned_record is None or own_values.decode_record(record.data) != planned_record):
         yield "an ownership record is overwritten that is not the planned one"
 
 
@@ -182,13 +183,13 @@ def check_batch(commit: Commit, plan: Plan) -> Iterator[str]:
     yield from _check_lock(commit)
     before, after = commit.before.nodes, commit.after.nodes
     if paths.MOVES not in after:
-        record, request = decode_batch_record(before[paths.MOVES].data), before.get(paths.REASSIGNMENT_REQUEST)
+        record, request = decode_batch(before[paths.MOVES].data), before.get(paths.REASSIGNMENT_REQUEST)
         own = {(move.topic, move.partition, move.after) for move in record.moves}
         if request is not None:
             whose = "the batch" if own & _entries(request.data) else "a request of another client"
             yield f"throttles are put back while {whose} is in flight"
         return
-    record = decode_batch_record(after[paths.MOVES].data)
+    record = decode_batch(after[paths.MOVES].data)
     requested = _entries(after[paths.REASSIGNMENT_REQUEST].data)
     if requested != {(move.topic, move.partition, move.after) for move in record.moves}:
         yield "the record of a batch has other moves than its request"
@@ -264,5 +265,5 @@ def _check_lock(commit: Commit) -> Iterator[str]:
         yield "a run writes after a KRaft controller took over"
     elif paths.MIGRATION in nodes:
         yield "a run writes during a migration to KRaft"
-    if own_znodes.decode_freeze_fail_closed(nodes[paths.FREEZE].data):
+    if cluster.decode_freeze_fail_closed(nodes[paths.FREEZE].data):
         yield "a run writes on a frozen cluster"

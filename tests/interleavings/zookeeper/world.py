@@ -15,8 +15,9 @@ from msgspec.structs import replace
 from interleavings.replay import RunSpec
 from interleavings.zookeeper.tree import JOINT_CLOCK, Entry, Tree
 from support.spec_builders import FixedSource
+from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import CLUSTER_ID
-from topiarist.adapters.zookeeper.codec import own_znodes, paths
+from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.strict_json import dump_object
 from topiarist.desired.shared_specs import merge
 from topiarist.model.moves import DEFAULT_BATCH_LIMITS, NO_MOVES, BatchLimits, MoveKind, MoveSettings
@@ -201,7 +202,7 @@ def first_world(scenario: Scenario, states: Sequence[int]) -> World:
         paths.CLUSTER_ID: dump_object({"version": "1", "id": CLUSTER_ID}),
         paths.CONTROLLER_EPOCH: b"1",
         paths.CONTROLLER: dump_object(controller),
-        paths.FREEZE: own_znodes.encode_freeze(None),
+        paths.FREEZE: own_values.encode_freeze(None),
     }
     empty: tuple[str, ...] = (
         paths.TOPIC_CONFIGS,
@@ -224,7 +225,7 @@ def first_world(scenario: Scenario, states: Sequence[int]) -> World:
         tree = tree.put(paths.topic_path(topic), encode_topic(replicas, make_topic_id(topic, 0)))
         tree = initialize(tree, topic, count)
         if record is not None:
-            tree = tree.put(paths.record_path(topic), own_znodes.encode_record(record))
+            tree = tree.put(paths.record_path(topic), own_values.encode_record(record))
     if scenario.requested:
         tree = tree.put(paths.REASSIGNMENT_REQUEST, encode_request(scenario.requested))
     known = tuple(sorted((topic, count) for topic, (count, _, _) in scenario.topics.items()))

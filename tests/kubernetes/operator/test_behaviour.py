@@ -8,7 +8,7 @@ from kubernetes.fixtures.shared_operator_fixture import SharedOperatorFixture
 from support.cli.runs import run_topiarist
 from support.zookeeper import write_checker
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.zookeeper.codec import configs
+from topiarist.adapters.zookeeper.codec import topics
 
 pytestmark = pytest.mark.core
 
@@ -26,7 +26,7 @@ def test_a_key_that_leaves_the_spec_goes(place: SharedOperatorFixture) -> None:
     place.declare_topic("orders", config={"flush.ms": 7, "preallocate": True})
     place.wait_until_ready("orders")
     config = {**place.topic_config("orders"), "segment.ms": str(DAY)}
-    place.client.set("/config/topics/orders", configs.encode_config(config))
+    place.client.set("/config/topics/orders", topics.encode_config(config))
     place.declare_topic("orders", config={"preallocate": True})
     place.wait_for(
         lambda: place.topic_config("orders") == {"preallocate": "true", "segment.ms": str(DAY)}, "our key has gone"
@@ -142,7 +142,7 @@ def test_drift_is_named_by_key(place: SharedOperatorFixture) -> None:
     place.declare_cluster()
     place.declare_topic("orders", config={"flush.ms": 7})
     place.wait_until_ready("orders")
-    place.client.set("/config/topics/orders", configs.encode_config({"flush.ms": "9"}))
+    place.client.set("/config/topics/orders", topics.encode_config({"flush.ms": "9"}))
     place.wait_for_conditions("orders", DriftDetected=("True", "DriftDetected"))
     words = "flush.ms is 9, wanted 7"
     assert words in place.condition_message("orders", "DriftDetected")

@@ -12,7 +12,7 @@ import pytest
 
 from kubernetes.fixtures.resources import policy, resource_path, topic
 from kubernetes.fixtures.shared_operator_fixture import SharedOperatorFixture
-from topiarist.adapters.zookeeper.codec import configs
+from topiarist.adapters.zookeeper.codec import topics
 
 
 def test_two_hundred_namespaces(place: SharedOperatorFixture) -> None:
@@ -132,7 +132,7 @@ def test_metrics_tell_how_topics_stand(place: SharedOperatorFixture) -> None:
     place.declare_topic("orders", config={"flush.ms": 7})
     place.declare_topic("bad", config={"retention.ms": "soon"})
     place.wait_until_ready("orders")
-    place.client.set("/config/topics/orders", configs.encode_config({"flush.ms": "9"}))
+    place.client.set("/config/topics/orders", topics.encode_config({"flush.ms": "9"}))
     place.wait_for_conditions("orders", DriftDetected=("True", "DriftDetected"))
     place.wait_for_full_pass()
     figure, name = place.shared_operator.metric, place.name

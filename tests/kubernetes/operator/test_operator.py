@@ -7,7 +7,7 @@ from kubernetes.fixtures.resources import cluster, resource_path
 from support.kubernetes.server import ApiServer
 from support.waiting import wait_until
 from support.zookeeper import write_checker
-from topiarist.adapters.zookeeper.codec import configs
+from topiarist.adapters.zookeeper.codec import topics
 
 
 def test_a_topic_is_made_and_ready(scene: OperatorFixture) -> None:
@@ -64,7 +64,7 @@ def test_drift_is_reported(scene: OperatorFixture) -> None:
     scene.declare_cluster()
     scene.declare_topic("orders", config={"flush.ms": 7})
     scene.wait_until_ready("orders")
-    scene.client.set("/config/topics/orders", configs.encode_config({"flush.ms": "9"}))
+    scene.client.set("/config/topics/orders", topics.encode_config({"flush.ms": "9"}))
     scene.wait_for_conditions("orders", DriftDetected=("True", "DriftDetected"), Ready=("False", "DriftDetected"))
     scene.declare_topic("orders", config={"flush.ms": 7, "segment.ms": 86400000})
     wait_until(lambda: "segment.ms" in scene.topic_config("orders"), "the new key is set", timeout=OPERATOR_TIMEOUT_S)
@@ -77,7 +77,7 @@ def test_drift_is_corrected_where_that_is_asked_for(scene: OperatorFixture) -> N
     scene.declare_cluster(driftPolicy="Correct")
     scene.declare_topic("orders", config={"flush.ms": 7})
     scene.wait_until_ready("orders")
-    scene.client.set("/config/topics/orders", configs.encode_config({"flush.ms": "9"}))
+    scene.client.set("/config/topics/orders", topics.encode_config({"flush.ms": "9"}))
     wait_until(lambda: scene.topic_config("orders")["flush.ms"] == "7", "the value is back", timeout=OPERATOR_TIMEOUT_S)
     scene.wait_until_ready("orders")
 

@@ -25,7 +25,7 @@ from support.network.switchable_relay import SwitchableRelay
 from support.waiting import wait_until
 from support.zookeeper.proxy import CutTiming, Proxy
 from topiarist.adapters.devcluster.zookeeper_server import EmbeddedZooKeeper
-from topiarist.adapters.zookeeper.codec import configs
+from topiarist.adapters.zookeeper.codec.topics import encode_config
 
 LONG = 60.0
 """Minimum seconds of an outage of the API server or ZooKeeper: longer than any single request timeout."""
@@ -58,7 +58,7 @@ class Cut(NamedTuple):
         """Change resources and the topic during the outage."""
         self.scene.declare_topic("later")
         self.scene.delete_topic("leave")
-        self.scene.client.set("/config/topics/orders", configs.encode_config({"flush.ms": "9"}))
+        self.scene.client.set("/config/topics/orders", encode_config({"flush.ms": "9"}))
 
     def goes_on(self) -> None:
         """Assert that the operator continues the known work, logs that it cannot write, and does not end."""

@@ -12,7 +12,7 @@ import pytest
 from kubernetes.fixtures.operator_fixture import DEFAULT_SIZE
 from kubernetes.fixtures.resources import cluster, resource_path, topic
 from kubernetes.fixtures.shared_operator_fixture import SharedOperatorFixture
-from topiarist.adapters.zookeeper.codec import configs
+from topiarist.adapters.zookeeper.codec import topics
 
 SHORT, LONG = "3600000", "604800000"
 
@@ -69,7 +69,7 @@ def test_what_others_changed_is_told_whatever_is_forgotten(
     place.declare_cluster()
     place.declare_topic("orders", config={"retention.ms": LONG})
     place.wait_until_ready("orders")
-    place.client.set("/config/topics/orders", configs.encode_config({"retention.ms": SHORT}))
+    place.client.set("/config/topics/orders", topics.encode_config({"retention.ms": SHORT}))
     forget(place)
     place.wait_for_conditions("orders", Ready=("False", "DriftDetected"), DriftDetected=("True", "DriftDetected"))
     place.wait_for_full_pass()

@@ -39,7 +39,7 @@ def test_a_topic_of_another_owner_takes_both_words(place: SharedOperatorFixture)
     Otherwise it changes nothing.
     """
     place.kafka.add_topics(Topic("orders", REPLICAS, {"flush.ms": "7"}))
-    record = json.dumps({"version": 1, "owner": "others", "config": ["flush.ms"]}).encode()
+    record = b'{"version":1,"owner":"others","config":["flush.ms"]}'
     place.client.create("/topiarist/topics/orders", record, makepath=True)
     place.declare_cluster(adopt=["*"])
     place.declare_topic("orders", config={"flush.ms": 8})

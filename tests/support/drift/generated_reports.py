@@ -15,8 +15,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from topiarist.adapters.manifests.loader import InvalidDocument
+from topiarist.adapters.snapshots.codec import format_time
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow
-from topiarist.adapters.snapshots.times import format_time
 from topiarist.desired.resolve import Desired
 from topiarist.drift import report
 from topiarist.drift.compare import Comparison, TopicCounts

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from topiarist.adapters.snapshots.caching_reader import CachingReader, RowRemainder
+from topiarist.adapters.snapshots.lenient_reader import CachingReader, RowRemainder
 from topiarist.drift.checks.cross_cluster import SpecGroups
 from topiarist.drift.checks.equality import EqualityIndex, EqualTopics
 from topiarist.drift.checks.placement import find_checker

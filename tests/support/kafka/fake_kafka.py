@@ -25,8 +25,8 @@ from topiarist.adapters.kafka_admin import cluster as cluster_module
 from topiarist.adapters.kafka_admin.cluster import KafkaCluster
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected, Message
 from topiarist.adapters.kafka_admin.records import codec
+from topiarist.adapters.kafka_admin.records.codec import Records
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
-from topiarist.adapters.kafka_admin.records.values import Records
 from topiarist.model.access import KafkaAccess
 from topiarist.model.outcome import Outcome
 from topiarist.model.plan import Plan

@@ -15,7 +15,7 @@ from collections import Counter
 from typing import Any
 
 from topiarist.adapters.kafka_admin.connection.connection import Connection
-from topiarist.adapters.kafka_admin.records import constants
+from topiarist.adapters.kafka_admin.records import transactions
 from topiarist.cli.main import run
 
 LEASE_S, MARGIN_S = 10.0, 4.0
@@ -23,7 +23,7 @@ LEASE_S, MARGIN_S = 10.0, 4.0
 
 def main(signal_name: str, request: str, number: str, when: str, *words: str) -> int:
     """Run the command, with a signal at one request; return its exit code."""
-    constants.LEASE_S, constants.MARGIN_S = LEASE_S, MARGIN_S
+    transactions.LEASE_S, transactions.MARGIN_S = LEASE_S, MARGIN_S
     original, counts = Connection.call_raw, Counter[str]()
 
     def send_signal(name: str, moment: str) -> None:

@@ -33,8 +33,8 @@ from support.kafka.requests import PRODUCE, Epoch, TransactionClient
 from topiarist.adapters.kafka_admin.connection import error_codes
 from topiarist.adapters.kafka_admin.connection.connection import NO_ID, Disconnected, Message
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.records import topic as records_topic
-from topiarist.adapters.kafka_admin.records.constants import Clock
+from topiarist.adapters.kafka_admin.records import transactions as records_topic
+from topiarist.adapters.kafka_admin.records.transactions import Clock
 from topiarist.errors import TopiaristError
 from topiarist.kafka.config_rules import is_supported, kafka_default
 from topiarist.kafka.config_table import TOPIC_CONFIGS

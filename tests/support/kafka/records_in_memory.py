@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from topiarist.adapters.kafka_admin.records.intents import resolve
-from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import Records, TopicRecord, resolve
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.moves import BatchRecord
 from topiarist.model.state import ReadError, TopicState

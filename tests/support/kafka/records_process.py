@@ -18,8 +18,8 @@ import time
 from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.session import Session
+from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind, TopicRecord
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
-from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import KafkaAccess, RecordsTopic
 from topiarist.model.state import AppliedSpec, OwnershipRecord

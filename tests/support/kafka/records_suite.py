@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from topiarist.adapters.kafka_admin.records import codec, constants
-from topiarist.adapters.kafka_admin.records.constants import SYSTEM_CLOCK, Clock
+from topiarist.adapters.kafka_admin.records import codec, transactions
+from topiarist.adapters.kafka_admin.records.codec import Claim, Records, TopicRecord
 from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
-from topiarist.adapters.kafka_admin.records.transactions import Fenced, Producer
-from topiarist.adapters.kafka_admin.records.values import Claim, Records, TopicRecord
+from topiarist.adapters.kafka_admin.records.transactions import SYSTEM_CLOCK, Clock, Fenced, Producer
+from topiarist.adapters.own_values import encode_value
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC, RecordsTopic
 from topiarist.model.state import AppliedSpec, Freeze, OwnershipRecord
@@ -97,7 +97,7 @@ def test_claims_keep_the_order_of_the_log(session: Any, own: RecordsTopic) -> No
     run._find_or_create()
 
     def claim(name: str, attempt: int) -> None:
-        value = codec.encode_claim(Claim(name, "team", "host", 30.0, attempt))
+        value = encode_value(Claim(name, "team", "host", 30_000, attempt))
         run._producer.write(codec.claim_key(name).encode(), value)
 
     claim("second", 1)
@@ -138,7 +138,7 @@ def test_another_clients_open_transaction_blocks(
     session: Any, own: RecordsTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A transaction of another client blocks a run with the offset; when it ends, nothing is lost."""
-    monkeypatch.setattr(constants, "BLOCKED_PATIENCE_S", 1.0)
+    monkeypatch.setattr(transactions, "BLOCKED_PATIENCE_S", 1.0)
     new_run(session, topic=own).acquire()
     stranger = Producer(session, own.name, unique("another"), clock_of(session))
     stranger.init()

@@ -12,7 +12,7 @@ from support.builders import state
 from support.kafka.fake_cluster import FakeAdminSession, FakeCluster
 from support.kafka.records_in_memory import RecordsInMemory
 from topiarist.adapters.kafka_admin.read.topic_reader import Look
-from topiarist.adapters.kafka_admin.records.values import TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import TopicRecord
 from topiarist.adapters.kafka_admin.write.writer import Writer
 from topiarist.errors import TopiaristError
 from topiarist.kafka.types import Replicas

@@ -24,8 +24,8 @@ from support.zookeeper import write_checker
 from support.zookeeper.proxy import Proxy
 from support.zookeeper.simulated_kafka import SimulatedKafka
 from support.zookeeper.write_checker import Tree
+from topiarist.adapters import own_values
 from topiarist.adapters.devcluster.seed import Topic
-from topiarist.adapters.zookeeper.codec import own_znodes
 from topiarist.kafka.types import MAX_KAFKA_VERSION, KafkaVersion
 from topiarist.model.spec import TopicSpec
 from topiarist.model.state import OwnershipRecord
@@ -107,11 +107,11 @@ def create_initial_state(cluster: SimulatedKafka) -> None:
     )
     transaction = cluster.client.transaction()
     transaction.create("/config/topics/m-leftover", b'{"version":1,"config":{"retention.ms":"1"}}')
-    for path, data in (("", b""), ("/lock", b""), ("/topics", b""), ("/gate", own_znodes.encode_freeze(None))):
+    for path, data in (("", b""), ("/lock", b""), ("/topics", b""), ("/gate", own_values.encode_freeze(None))):
         transaction.create(f"/topiarist{path}", data)
     for name in OWNED_NAMES:
         keys = () if name.endswith("delete") else tuple(sorted(_CONFIGS.get(name, ())))
-        transaction.create(f"/topiarist/topics/{name}", own_znodes.encode_record(OwnershipRecord("default", keys)))
+        transaction.create(f"/topiarist/topics/{name}", own_values.encode_record(OwnershipRecord("default", keys)))
     failed = [result for result in transaction.commit() if isinstance(result, Exception)]
     assert failed == []
 

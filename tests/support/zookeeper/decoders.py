@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from topiarist.adapters.zookeeper.codec import cluster, configs, own_znodes, topics
+from topiarist.adapters import own_values
+from topiarist.adapters.zookeeper.codec import cluster, topics
+from topiarist.adapters.zookeeper.codec.topics import decode_config, replace_config
 
 DECODERS: tuple[Callable[[bytes], Any], ...] = (
     topics.decode_topic,
-    configs.decode_config,
-    own_znodes.decode_record,
-    own_znodes.decode_freeze,
+    decode_config,
+    own_values.decode_record,
+    own_values.decode_freeze,
     cluster.decode_cluster_id,
     cluster.decode_controller,
     cluster.decode_controller_epoch,
@@ -21,6 +23,6 @@ DECODERS: tuple[Callable[[bytes], Any], ...] = (
     topics.decode_partition_state,
     lambda raw: cluster.decode_broker(1, raw),
     lambda raw: topics.add_partitions(raw, [(1, 2)]),
-    lambda raw: configs.replace_config(raw, {"retention.ms": "1"}),
+    lambda raw: replace_config(raw, {"retention.ms": "1"}),
 )
 """Topic, config, record and gate come first, the two that change what they read last."""

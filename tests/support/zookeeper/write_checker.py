@@ -166,21 +166,23 @@ def _notification(value: dict[str, Any]) -> Iterator[str]:
 
 
 def _record(value: dict[str, Any]) -> Iterator[str]:
-    """Check the forms of a record: with the names of config keys (deletion records), or with the applied values.
-
-    Version 3 has either of both, and the operator's memory.
-    """
-    config: Any = value.get("config")
-    version = value.get("version", 0)
-    forms: Mapping[int, Any] = {1: (list,), 2: (dict,), 3: (list, dict)}
-    if (version == 3) != bool(value.get("memory")):
-        yield "has another version than its memory needs"
-    elif not isinstance(value.get("owner"), str) or not isinstance(config, forms.get(version, ())):
+    """Check the form of a record: its owner, sorted keys, and the applied values of some of these keys."""
+    config, applied = (
+        value.get("config"),
+        value.get("applied", {"partitions": None, "config": {}, "removeUnmanaged": True}),
+    )
+    if not value.keys() <= {"version", "owner", "config", "ensure", "applied", "memory"} or value.get("version") != 1:
+        yield "has unknown fields, or another version"
+    elif not isinstance(value.get("owner"), str) or not isinstance(config, list):
         yield "is not a record"
-    elif list(config) != sorted(set(config)):
+    elif config != sorted(set(config)):
         yield "has keys that are not sorted"
-    elif isinstance(config, dict) and not all(text is None or isinstance(text, str) for text in config.values()):
-        yield "has values that are no text"
+    elif value.get("ensure", "Absent") != "Absent" or value.get("memory", "some") in ({}, None):
+        yield "has a mark that is none, or an empty memory"
+    elif applied.keys() != {"partitions", "config", "removeUnmanaged"}:
+        yield "has no applied spec"
+    elif not applied["config"].keys() <= set(config) or not all(isinstance(x, str) for x in applied["config"].values()):
+        yield "has values that are no text, or of keys that it does not list"
 
 
 def _find_writes_elsewhere(before: Tree, after: Tree) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from support import states
-from topiarist.adapters.snapshots.times import parse_time
+from topiarist.adapters.snapshots.codec import parse_time
 from topiarist.desired.resolve import Desired
 from topiarist.drift import task as module
 from topiarist.drift.findings.finding import DriftClass, DriftFinding, FindingKey, FindingRow, finding_key

@@ -29,11 +29,8 @@ from topiarist.adapters.kafka_admin.read.topic_reader import (
     read_again,
     read_broker_throttles,
 )
-from topiarist.adapters.kafka_admin.records.intents import resolve
-from topiarist.adapters.kafka_admin.records.left_records import LeftRecordsCheck, check_left_records
-from topiarist.adapters.kafka_admin.records.moved import merge_moved
-from topiarist.adapters.kafka_admin.records.run import ClusterView, RecordsRun
-from topiarist.adapters.kafka_admin.records.values import Records, TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import Records, TopicRecord, merge_moved, resolve
+from topiarist.adapters.kafka_admin.records.run import ClusterView, LeftRecordsCheck, RecordsRun, check_left_records
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import TRANSACTIONS_TOPIC, ClusterMode
 from topiarist.model.access import KafkaAccess

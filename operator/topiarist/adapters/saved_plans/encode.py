@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from topiarist.adapters.operator_memory import encode_memory
+from topiarist.adapters.own_values import record_fields
 from topiarist.kafka.types import ClusterMode, format_version
 from topiarist.model.access import via_of
 from topiarist.model.moves import ReplicaMove
@@ -36,7 +36,7 @@ from topiarist.model.plan import (
     retained_managed_keys,
 )
 from topiarist.model.spec import LimitUsage
-from topiarist.model.state import NO_MEMORY, OwnershipRecord
+from topiarist.model.state import OwnershipRecord
 
 FORMAT_VERSION = 1
 
@@ -145,18 +145,7 @@ def _encode_topic(topic: TopicPlan) -> dict[str, Any]:
 
 def encode_record(record: OwnershipRecord | None) -> dict[str, Any] | None:
     """Encode an ownership record; None if there is none."""
-    if record is None:
-        return None
-    fields: dict[str, Any] = {"owner": record.owner, "config": list(record.config_keys), "absent": record.deleted}
-    if record.applied:
-        fields["applied"] = {
-            "partitions": record.applied.partitions,
-            "config": dict(record.applied.config),
-            "removeUnmanaged": record.applied.remove_unmanaged,
-        }
-    if record.memory != NO_MEMORY:
-        fields["memory"] = encode_memory(record.memory)
-    return fields
+    return None if record is None else record_fields(record)
 
 
 def encode_change(change: Change) -> dict[str, Any]:

@@ -2,29 +2,27 @@
 
 ``files`` and ``lenient_reader`` call it. Encoding loses nothing except fractions of seconds, and broker settings that
 no plan uses: such a setting may hold a password or a path of a machine. Rows from a file are trusted here, because
-``validate`` has checked them.
+``files.RowChecker`` has checked them.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import chain
 from sys import intern
 from typing import Any
 
-from topiarist.adapters.operator_memory import decode_memory, encode_memory
+from topiarist.adapters.own_values import batch_fields, batch_of, record_fields, record_of
 from topiarist.adapters.size_limits import REQUEST_LIMITS, ListSizes, build_list_limits, list_sizes_of
-from topiarist.adapters.snapshots.times import format_ms, to_ms
-from topiarist.adapters.snapshots.usage_codec import decode_evidence, decode_usage, encode_evidence, encode_usage
 from topiarist.errors import Reason
 from topiarist.kafka.config_rules import RELEVANT_BROKER_SETTINGS
 from topiarist.kafka.types import Broker, ClusterMode, KnownConfig, Replicas, parse_version
 from topiarist.model.access import Via, via_of
-from topiarist.model.moves import BatchRecord, OwnValue, ReplicaMove, RequestedReassignment
+from topiarist.model.moves import RequestedReassignment
 from topiarist.model.state import (
-    NO_MEMORY,
-    AppliedSpec,
     ClusterState,
     OwnershipRecord,
     ReadError,
@@ -32,11 +30,162 @@ from topiarist.model.state import (
     TopicState,
     WriteBlock,
 )
+from topiarist.model.usage import (
+    CurvePoint,
+    Evidence,
+    GroupType,
+    GroupUsage,
+    Side,
+    TopicSample,
+    TopicUsage,
+    UsageProblem,
+    UsageState,
+)
+
+# Times in snapshot rows: UTC, in whole seconds, in one form of text.
+
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+"""The format of a time in a row, always UTC."""
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@lru_cache(maxsize=256)
+def parse_time(text: str) -> datetime:
+    """Parse a time of a row; raise ``ValueError`` for other text. The snapshots of a fleet have few different times."""
+    return datetime.strptime(text, TIME_FORMAT).replace(tzinfo=UTC)
+
+
+def format_time(time: datetime) -> str:
+    """Format a time for a row, in whole seconds.
+
+    Uses ``isoformat``, because ``strftime`` does not guarantee four digits for the year.
+    """
+    return f"{time.astimezone(UTC).replace(tzinfo=None, microsecond=0).isoformat()}Z"
+
+
+def format_ms(ms: int | None) -> str | None:
+    """Format a time in ms since the epoch for a row, in whole seconds; None if it is unknown or after the year 9999."""
+    try:
+        return None if ms is None else format_time(_EPOCH + timedelta(milliseconds=ms))
+    except OverflowError:
+        return None
+
+
+def to_ms(text: str | None) -> int | None:
+    """Return a time of a row in ms since the epoch; None for None."""
+    return None if text is None else (parse_time(text) - _EPOCH) // timedelta(milliseconds=1)
+
+
+def format_seconds(seconds: int | None) -> str | None:
+    """Format a time in seconds since the epoch for a row; None for None."""
+    return format_ms(None if seconds is None else seconds * 1000)
+
+
+def to_seconds(text: str) -> int:
+    """Return a time of a row in seconds since the epoch."""
+    return (parse_time(text) - _EPOCH) // timedelta(seconds=1)
+
+
+# The codec of usage in snapshots: ``Evidence`` as a field of the cluster row, ``TopicUsage`` as a row of its own.
+#
+# Never stored are names of members, clients and hosts, and paths of a broker: none of them is in the values.
+
+Row = dict[str, Any]
+
+_EVIDENCE = {
+    "brokersAsked": "brokers_asked",
+    "brokersAnswered": "brokers_answered",
+    "groups": "groups",
+    "groupsUnread": "groups_unread",
+    "groupsOpaque": "groups_opaque",
+    "groupsComplete": "groups_complete",
+    "offsetsRetentionMinutes": "retention_minutes",
+    "problems": "problems",
+    "problemsOmitted": "more_problems",
+}
+_SAMPLE = {
+    "topicId": "topic_id",
+    "ends": "ends",
+    "begins": "begins",
+    "bytes": "sizes",
+    "bytesAllReplicas": "all_bytes",
+    "oldestAt": "oldest",
+    "newestAt": "newest",
+    "groups": "groups",
+    "groupsOmitted": "more_groups",
+    "groupsDigest": "groups_digest",
+}
+_GROUP = {"id": "group", **{name: name for name in ("type", "members", "partitions", "committed", "lag")}}
+_POINT = {"at": "taken_at", "begins": "begins", "ends": "ends", "bytes": "size"}
+"""The fields of each kind of row in their order, and the attributes that they are copied from."""
+
+
+def encode_evidence(evidence: Evidence) -> Row:
+    """Return the field ``evidence`` of the cluster row."""
+    problems = [problem._asdict() for problem in evidence.problems]
+    return {"readAt": format_seconds(evidence.read_at), **_copy(evidence, _EVIDENCE), "problems": problems}
+
+
+def decode_evidence(row: Row) -> Evidence:
+    """Return the evidence of a cluster row."""
+    problems = tuple(UsageProblem(**problem) for problem in row["problems"])
+    return Evidence(read_at=to_seconds(row["readAt"]), **{**_read(row, _EVIDENCE), "problems": problems})
+
+
+def encode_usage(topic: str, usage: TopicUsage) -> Row:
+    """Return the row of a topic, without the fields that all rows of a file share."""
+    sample = usage.sample
+    return {
+        "kind": "usage",
+        "topic": topic,
+        **_copy(sample, _SAMPLE),
+        "groups": [{**_copy(group, _GROUP), "type": group.type.value} for group in sample.groups],
+        "written": _encode_side(usage.written),
+        "read": _encode_side(usage.read),
+        "curve": [{**_copy(point, _POINT), "at": format_seconds(point.taken_at)} for point in usage.curve],
+        "bytesPerDay": usage.bytes_per_day,
+    }
+
+
+def decode_usage(row: Row) -> TopicUsage:
+    """Return the usage of a row."""
+    groups = (GroupUsage(**_read(each, _GROUP))._replace(type=GroupType(each["type"])) for each in row["groups"])
+    curve = (CurvePoint(**_read(each, _POINT))._replace(taken_at=to_seconds(each["at"])) for each in row["curve"])
+    sample = TopicSample(**{**_read(row, _SAMPLE), "groups": tuple(groups)})
+    return TopicUsage(sample, _decode_side(row["written"]), _decode_side(row["read"]), tuple(curve), row["bytesPerDay"])
+
+
+def _copy(value: object, fields: Mapping[str, str]) -> Row:
+    return {field: getattr(value, name) for field, name in fields.items()}
+
+
+def _read(row: Row, fields: Mapping[str, str]) -> Row:
+    """Return the attributes of a value; a list becomes a tuple."""
+    found = ((name, row[field]) for field, name in fields.items())
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in found}
+
+
+def _encode_side(side: Side) -> Row:
+    return {
+        "state": side.state.value,
+        "after": format_seconds(side.after),
+        "before": format_seconds(side.before),
+        "observedSince": format_seconds(side.observed_since),
+        "why": side.why,
+    }
+
+
+def _decode_side(row: Row) -> Side:
+    after, before, since = (
+        None if row[key] is None else to_seconds(row[key]) for key in ("after", "before", "observedSince")
+    )
+    return Side(UsageState(row["state"]), after, before, since, tuple(row["why"]))
+
 
 FORMAT_VERSION = 2
 """The newest format: with rows of usage. A snapshot without them is written as version 1."""
 
-Row = dict[str, Any]
 
 _REASONS = {reason.value: reason for reason in Reason}
 
@@ -54,7 +203,7 @@ def encode_state(state: ClusterState, cluster: str, taken_at: str) -> Iterator[b
         (_topic_row(state, topic) for topic in state.topics.values()),
         (_unreadable_topic_row(state, name, error) for name, error in state.topic_errors.items()),
         (
-            {"kind": "record", "topic": name, "record": _encode_record(record)}
+            {"kind": "record", "topic": name, "record": record_fields(record)}
             for name, record in state.dangling_records.items()
         ),
         (encode_usage(name, usage) for name, usage in sorted(state.usage.items())),
@@ -101,7 +250,7 @@ def decode_state(cluster_row: Row, rows: Sequence[Row], max_reply_bytes: int | N
             for entry in cluster_row.get("requestedReassignments", ())
         ),
         requested_at_ms=to_ms(cluster_row.get("requestedAt")),
-        batch=_decode_batch(cluster_row.get("batch")),
+        batch=batch_of(batch) if (batch := cluster_row.get("batch")) else None,
         batch_at_ms=to_ms(cluster_row.get("batchAt")),
         mode=ClusterMode(cluster_row.get("mode", ClusterMode.ZOOKEEPER.value)),
         bypasses_brokers=_is_through_zookeeper(cluster_row),
@@ -159,7 +308,7 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
         "staleReassignments": sorted(state.stale_reassignments),
         "requestedReassignments": [entry._asdict() for entry in state.requested_reassignments],
         "requestedAt": format_ms(state.requested_at_ms),
-        "batch": state.batch and _encode_batch(state.batch),
+        "batch": state.batch and batch_fields(state.batch),
         "batchAt": format_ms(state.batch_at_ms),
         "mode": state.mode.value,
         "via": via_of(bypasses_brokers=state.bypasses_brokers).value,
@@ -169,36 +318,6 @@ def _cluster_row(state: ClusterState, row_count: int) -> Row:
         "fencedBrokers": [{"id": broker, "rack": rack} for broker, rack in sorted(state.fenced_brokers.items())],
         **({"evidence": encode_evidence(state.evidence)} if state.evidence else {}),
     }
-
-
-def _encode_batch(batch: BatchRecord) -> Row:
-    return {
-        "owner": batch.owner,
-        "batch": batch.batch,
-        "batches": batch.batches,
-        "moves": [
-            {"topic": move.topic, "partition": move.partition, "before": move.before, "after": move.after}
-            for move in batch.moves
-        ],
-        "throttles": [
-            {"entity": entity, "config": key, **own._asdict()}
-            for entity, values in sorted(batch.throttles.items())
-            for key, own in sorted(values.items())
-        ],
-    }
-
-
-def _decode_batch(row: Row | None) -> BatchRecord | None:
-    if row is None:
-        return None
-    throttles: dict[str, dict[str, OwnValue]] = {}
-    for each in row["throttles"]:
-        throttles.setdefault(each["entity"], {})[each["config"]] = OwnValue(each["before"], each["ours"])
-    moves = (
-        ReplicaMove(move["topic"], move["partition"], tuple(move["before"]), tuple(move["after"]))
-        for move in row["moves"]
-    )
-    return BatchRecord(row["owner"], row["batch"], row["batches"], tuple(moves), throttles)
 
 
 def _topic_row(state: ClusterState, topic: TopicState) -> Row:
@@ -212,7 +331,7 @@ def _topic_row(state: ClusterState, topic: TopicState) -> Row:
         "reassigningPartitions": topic.reassigning_partitions,
         "config": dict(topic.config),
         "unknownFields": topic.unknown_fields,
-        "record": topic.record and _encode_record(topic.record),
+        "record": topic.record and record_fields(topic.record),
         "recordValid": topic.record_valid,
         "modifiedExternally": topic.modified_externally,
         "deleting": topic.name in state.pending_deletions,
@@ -226,16 +345,6 @@ def _unreadable_topic_row(state: ClusterState, name: str, error: ReadError) -> R
     """Return the row of an unreadable topic: only the read error and the request flags are known."""
     unknown = TopicState(name=name, identity="", replicas=(), config={}, record_valid=False)
     return {**_topic_row(state, unknown), "identity": None, "readErrorPath": error.path, "readError": error.message}
-
-
-def _encode_record(record: OwnershipRecord) -> Row:
-    applied = record.applied and {
-        "partitions": record.applied.partitions,
-        "config": dict(record.applied.config),
-        "removeUnmanaged": record.applied.remove_unmanaged,
-    }
-    row = {"owner": record.owner, "config": record.config_keys, "absent": record.deleted, "applied": applied}
-    return row if record.memory == NO_MEMORY else {**row, "memory": encode_memory(record.memory)}
 
 
 def _flagged_topics(flag: str, cluster_row: Row, topics: Sequence[Row]) -> frozenset[str]:
@@ -269,9 +378,5 @@ class _RowDecoder:
 
     def decode_record(self, fields: Row) -> OwnershipRecord:
         """Decode an ownership record."""
-        row = fields.get("applied")
-        values = tuple(sorted((intern(key), value) for key, value in row["config"].items())) if row else ()
-        applied = AppliedSpec(row["partitions"], values, row["removeUnmanaged"]) if row else None
-        keys, memory = tuple(map(intern, fields["config"])), decode_memory(fields.get("memory")) or NO_MEMORY
-        record = OwnershipRecord(fields["owner"], keys, fields["absent"], applied, memory)
+        record = record_of(fields)
         return self._records.setdefault(record, record)

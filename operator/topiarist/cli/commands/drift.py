@@ -184,7 +184,7 @@ def command(**values: Any) -> None:
 
 def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
     """Compare the fleet, write the report and add it to the history; return its summary."""
-    from topiarist.adapters.snapshots.times import format_time
+    from topiarist.adapters.snapshots.codec import format_time
     from topiarist.drift.engine import Cost, LocalEngine
     from topiarist.drift.findings.rows import RowOptions
     from topiarist.drift.report import ReportJob

@@ -20,7 +20,7 @@ from topiarist.text import format_count, printable, shorten_list
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from topiarist.adapters.saved_plans.report_moves import ReportMoves
+    from topiarist.adapters.saved_plans.decode import ReportMoves
     from topiarist.inspection.moves import MoveStatus
     from topiarist.model.moves import BatchRecord, ClearedMoves
     from topiarist.model.plan import Plan
@@ -62,8 +62,8 @@ def revert_command(report: str, form: str, out: str | None, **values: Any) -> No
     nothing: read-only credentials are enough.
     """
     from topiarist.adapters import atomic_files
+    from topiarist.adapters.saved_plans.decode import parse_report
     from topiarist.adapters.saved_plans.encode import dumps, encode_plans
-    from topiarist.adapters.saved_plans.report_moves import parse_report
     from topiarist.planning.without_specs import plan_revert
     from topiarist.reconcile import refuse_unhealthy_moves, require_cluster_id
     from topiarist.runs.inputs import RunInputs

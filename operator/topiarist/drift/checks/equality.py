@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from topiarist.adapters.snapshots.caching_reader import ReplicaLists, RowRemainder, TopicSize
+from topiarist.adapters.snapshots.lenient_reader import ReplicaLists, RowRemainder, TopicSize
 from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup
 from topiarist.drift.checks.cross_cluster import Deviation, SpecGroups, make_deviation_of_size
 from topiarist.drift.checks.placement import PlacementChecker

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
-from topiarist.adapters.snapshots.times import format_ms
+from topiarist.adapters.snapshots.codec import format_ms
 from topiarist.drift.findings.finding import DriftClass, DriftFinding
 from topiarist.errors import Reason
 from topiarist.kafka.config_table import THROTTLE_CONFIGS

@@ -17,7 +17,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any
 
-from topiarist.adapters.snapshots.caching_reader import ReplicaLists
+from topiarist.adapters.snapshots.lenient_reader import ReplicaLists
 from topiarist.drift.findings.finding import DriftClass, DriftFinding
 from topiarist.kafka.types import Broker, Replicas
 from topiarist.model.moves import MoveKind

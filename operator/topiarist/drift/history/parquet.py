@@ -20,7 +20,7 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from topiarist.adapters.atomic_files import write_file
-from topiarist.adapters.snapshots.times import format_time, parse_time
+from topiarist.adapters.snapshots.codec import format_time, parse_time
 from topiarist.drift.findings.finding import FindingRow
 from topiarist.drift.history.previous import seconds_between
 from topiarist.drift.history.runs import (

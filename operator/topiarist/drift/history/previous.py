@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct, field
 
 from topiarist.adapters.atomic_files import read_file
-from topiarist.adapters.snapshots.times import parse_time
+from topiarist.adapters.snapshots.codec import parse_time
 from topiarist.drift.findings.finding import DriftClass, FindingKey, FindingRow, finding_key
 from topiarist.drift.findings.rows import UNCHANGED
 from topiarist.errors import Reason, TopiaristError

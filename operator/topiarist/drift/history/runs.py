@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
-from topiarist.adapters.snapshots.times import format_time, parse_time
+from topiarist.adapters.snapshots.codec import format_time, parse_time
 from topiarist.drift.findings.finding import FindingRow, finding_key
 from topiarist.drift.findings.rows import UNCHANGED
 from topiarist.drift.history.previous import (

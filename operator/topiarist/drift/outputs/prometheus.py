@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from topiarist.adapters.snapshots.times import parse_time
+from topiarist.adapters.snapshots.codec import parse_time
 from topiarist.drift.findings.finding import DriftClass
 from topiarist.drift.findings.severity import Severity
 from topiarist.model.run_options import Risk

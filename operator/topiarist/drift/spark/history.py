@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql import functions as f
 
-from topiarist.adapters.snapshots.times import format_time, parse_time
+from topiarist.adapters.snapshots.codec import format_time, parse_time
 from topiarist.drift.findings.finding import FindingRow
 from topiarist.drift.history.runs import (
     DROPPED,

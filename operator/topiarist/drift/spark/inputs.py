@@ -20,10 +20,9 @@ from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession, types
 from pyspark.sql import functions as f
 
-from topiarist.adapters.snapshots.files import SUFFIX, printable_path, read_lines
+from topiarist.adapters.snapshots.codec import format_time
+from topiarist.adapters.snapshots.files import SUFFIX, RowChecker, RowError, parse_row, printable_path, read_lines
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHeader, make_header
-from topiarist.adapters.snapshots.times import format_time
-from topiarist.adapters.snapshots.validate import RowChecker, RowError, parse_row
 from topiarist.drift.snapshots import SnapshotInventory, list_files, require_files
 from topiarist.drift.spark import columns
 from topiarist.drift.spark.errors import translate_errors

@@ -13,7 +13,7 @@ from support.examples import slow_but
 from support.kafka.fake_cluster import shorten_waits
 from support.kafka.fake_kafka import FakeKafka, Hook, cut_at, kill_at
 from support.kafka.memory_records import RECORDS, Killed
-from topiarist.adapters.kafka_admin.records.values import TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import Moved, TopicRecord
 from topiarist.errors import Reason, TopiaristError
 from topiarist.kafka.types import ClusterMode
 from topiarist.model.outcome import FreezeResult, Result
@@ -252,7 +252,7 @@ def test_a_move_that_ends_at_any_request_is_continued(fault: Callable[..., Hook]
         move(kafka)
         after = kafka.records()
         assert after.topics == {name: TopicRecord(*found) for name, found in CLOSED.records.items()}, step
-        assert (after.moved, after.gate) == ((CLOSED.chroot, 2, ()), ADA), step
+        assert (after.moved, after.gate) == (Moved(CLOSED.chroot, 2), ADA), step
         assert kafka.commit_numbers() == [*range(1, after.number + 1)], step
 
 

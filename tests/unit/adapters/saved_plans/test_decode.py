@@ -13,17 +13,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from support.builders import PROD_CLUSTER, plan, replica_lists, spec, state, topic
+from support.builders import PROD_CLUSTER, RACKLESS_BROKERS, plan, replica_lists, spec, state, topic
 from support.examples import examples
 from support.strategies import PlanInput, make_plan_input, plan_inputs
-from topiarist.adapters.saved_plans.decode import parse_plan_file
+from topiarist.adapters.saved_plans.decode import ReportMoves, parse_plan_file, parse_report
 from topiarist.adapters.saved_plans.encode import compute_fingerprint, dumps, encode_plans
 from topiarist.errors import Reason, TopiaristError
+from topiarist.filters.chain import limit_moves
 from topiarist.kafka.types import Broker, ClusterMode
-from topiarist.model.plan import Plan
+from topiarist.model.moves import UNLIMITED, LeaderChange, MoveKind, MoveSettings, ReplicaMove
+from topiarist.model.plan import ElectLeaders, MoveReplicas, Plan
+from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState, OwnershipRecord
 from topiarist.planning.preconditions import check_plan, simulate
-from topiarist.planning.risk import UNKEYED_GROWTH
+from topiarist.planning.risk import UNKEYED_GROWTH, assess_elections
 
 many = examples(300)
 
@@ -490,3 +493,290 @@ def test_a_record_of_an_earlier_topic_comes_back() -> None:
     assert kept.topics[0].record_before == OwnershipRecord("default", ("a",))
     assert kept.topics[0].before is not None
     assert kept.topics[0].before.valid_record is None
+
+
+# Saved moves: they come back to the byte, and a file with moves that no planner makes is refused.
+
+ON = replace(
+    PROD_CLUSTER,
+    moves=MoveSettings(frozenset({MoveKind.DRAIN, MoveKind.FACTOR, MoveKind.ASSIGNMENT}), UNLIMITED),
+    drain_brokers=frozenset({4}),
+)
+SEEN_MOVES = state(
+    topic("drained", replica_lists("41", "24")),
+    topic("listed", replica_lists("12")),
+    topic("raised", replica_lists("12", "23")),
+    brokers=RACKLESS_BROKERS,
+)
+
+
+def make_plan(on: ClusterSpec = ON) -> Plan:
+    """Return a plan with a drain, an explicit list and a raised factor."""
+    return plan(
+        SEEN_MOVES,
+        spec("drained", on, partitions=2, replicationFactor=2),
+        spec("listed", on, replicaAssignment=[[3, 1]]),
+        spec("raised", on, partitions=2, replicationFactor=3, config={"retention.ms": 5}),
+    )
+
+
+MOVES_PLAN = make_plan()
+CONTENT = encode_plans([MOVES_PLAN])
+
+
+def test_moves_come_back() -> None:
+    """Every list and reason is read back, also those that a limit of the run withholds."""
+    for made in (MOVES_PLAN, limit_moves(MOVES_PLAN, 2)):
+        raw = dumps(encode_plans([made])).encode()
+        (kept,) = parse_plan_file(raw, "plan.json")
+        assert [each.moves() for each in kept.topics] == [each.moves() for each in made.topics]
+        assert dumps(encode_plans([kept])).encode() == raw
+
+
+def test_the_pace_is_no_part_of_a_saved_plan() -> None:
+    """Another throttle, batch size, or brokers drained by another means give the same file: they change no list."""
+    other = replace(ON, moves=replace(ON.moves, throttle=1024, stall_after=5))
+    assert encode_plans([make_plan(other)]) == CONTENT
+
+
+Edit = Callable[[dict[str, Any]], None]
+
+
+def edit(topic_index: int, at: int, **fields: Any) -> Edit:
+    """Return the edit of one move of a topic."""
+
+    def act(content: dict[str, Any]) -> None:
+        content["clusters"][0]["topics"][topic_index]["changes"][0]["moves"][at].update(fields)
+
+    return act
+
+
+def _move_twice(content: dict[str, Any]) -> None:
+    moves = content["clusters"][0]["topics"][0]["changes"][0]["moves"]
+    moves.append(moves[-1])
+
+
+def _none(content: dict[str, Any]) -> None:
+    content["clusters"][0]["topics"][0]["changes"][0]["moves"] = []
+
+
+def _calm(content: dict[str, Any]) -> None:
+    content["clusters"][0]["topics"][0]["changes"][0].update(risk="Safe", explanation="")
+
+
+def _two_changes(content: dict[str, Any]) -> None:
+    changes = content["clusters"][0]["topics"][0]["changes"]
+    changes.append(changes[0])
+
+
+def _internal(content: dict[str, Any]) -> None:
+    raised = content["clusters"][0]["topics"][2]
+    raised["topic"] = "__consumer_offsets"
+    content["clusters"][0]["topics"] = [raised]
+
+
+DRAINED, RAISED = 0, 2
+FORGED_MOVES: dict[str, tuple[Edit, str]] = {
+    "a broker twice": (edit(DRAINED, 0, after=[1, 1]), ""),
+    "no broker": (edit(DRAINED, 0, after=[]), ""),
+    "no broker before": (edit(DRAINED, 0, before=[]), ""),
+    "a negative broker": (edit(DRAINED, 0, after=[-1, 1]), ""),
+    "a negative partition": (edit(DRAINED, 0, partition=-1), ""),
+    "equal lists": (edit(DRAINED, 0, after=[4, 1]), "equal replica lists"),
+    "a partition twice": (_move_twice, "duplicate or not sorted"),
+    "no moves": (_none, ""),
+    "no reason": (edit(DRAINED, 0, reasons=[]), ""),
+    "an unknown reason": (edit(DRAINED, 0, reasons=["Whim"]), ""),
+    "reasons out of order": (edit(DRAINED, 0, reasons=["Racks", "Drain"]), "not in order"),
+    "a smaller risk": (_calm, "another risk"),
+    "two moves": (_two_changes, "exclude each other"),
+    "drained to fewer replicas": (edit(DRAINED, 0, after=[1]), "without the reason Factor"),
+    "racks with a replica more": (edit(DRAINED, 0, after=[4, 1, 2], reasons=["Racks"]), "without the reason Factor"),
+    "spread to fewer replicas": (edit(DRAINED, 0, after=[1], reasons=["Spread"]), "without the reason Factor"),
+    "drained to another order": (edit(DRAINED, 0, after=[1, 4]), "another order of the same brokers"),
+    "racks with another leader": (edit(DRAINED, 0, after=[2, 1], reasons=["Racks"]), "another preferred leader"),
+    "raised with another leader": (edit(RAISED, 0, after=[2, 1, 3]), "another preferred leader"),
+    "lowered to the second replica": (edit(RAISED, 0, after=[2]), "another preferred leader"),
+    "a Kafka topic with another factor": (_internal, "internal to Kafka"),
+}
+
+
+@pytest.mark.parametrize(("forge", "words"), FORGED_MOVES.values(), ids=FORGED_MOVES)
+def test_moves_that_no_planner_makes_are_refused(forge: Edit, words: str) -> None:
+    """An edited file with a correct fingerprint is refused as a whole before anything is sent (M24)."""
+    content = deepcopy(CONTENT)
+    forge(content)
+    with pytest.raises(TopiaristError) as caught:
+        parse_plan_file(signed(content), "plan.json")
+    assert caught.value.reason is Reason.NOT_A_PLAN
+    assert words in str(caught.value)
+
+
+def test_the_forged_moves_were_good_before() -> None:
+    """The file of the test above is accepted without an edit, so each edit is the cause of its refusal."""
+    (kept,) = parse_plan_file(signed(deepcopy(CONTENT)), "plan.json")
+    kinds = [[type(change) for change in each.changes] for each in kept.topics]
+    assert kinds[0] == kinds[1] == [MoveReplicas]
+
+
+# Elections in a saved plan: they come back to the byte, and impossible ones are refused.
+
+PARTITIONS = (LeaderChange(0, 2, 1), LeaderChange(2, 4, 3))
+CHANGE = ElectLeaders(PARTITIONS, assess_elections(PARTITIONS))
+Forgery = Callable[[dict[str, Any]], None]
+
+
+def with_election(found: Plan) -> Plan:
+    """Return the plan of one topic with an election as its last change."""
+    (planned,) = found.topics
+    return replace(found, topics=(replace(planned, changes=(*planned.changes, CHANGE)),))
+
+
+ELECTION_PLAN = with_election(plan(state(topic()), spec(partitions=4, config={"retention.ms": 7})))
+
+
+def test_an_election_comes_back() -> None:
+    """The partitions with both leaders are in the document, and written again it has the same bytes."""
+    content = encode_plans([ELECTION_PLAN])
+    assert content["clusters"][0]["topics"][0]["changes"][-1] == {
+        "kind": "ElectLeaders",
+        "risk": "Disruptive",
+        "explanation": "leaders of 2 partitions change",
+        "partitions": [{"partition": 0, "before": 2, "after": 1}, {"partition": 2, "before": 4, "after": 3}],
+    }
+    (kept,) = parse_plan_file(dumps(content).encode(), "plan.json")
+    assert kept.topics[0].elections() == PARTITIONS
+    assert dumps(encode_plans([kept])) == dumps(content)
+
+
+def _change(content: dict[str, Any]) -> Any:
+    return content["clusters"][0]["topics"][0]["changes"][-1]
+
+
+def _put(field: str, value: Any) -> Forgery:
+    return lambda content: _change(content).update({field: value})
+
+
+def _first(content: dict[str, Any]) -> None:
+    changes = content["clusters"][0]["topics"][0]["changes"]
+    changes.insert(0, changes.pop())
+
+
+FORGED_ELECTIONS: dict[str, tuple[Forgery, str]] = {
+    "no partitions": (_put("partitions", []), "is not a saved plan"),
+    "a partition twice": (
+        _put("partitions", [{"partition": 0, "before": 2, "after": 1}] * 2),
+        "partitions that are duplicate or not sorted",
+    ),
+    "not sorted": (
+        _put("partitions", [{"partition": at, "before": 2, "after": 1} for at in (2, 0)]),
+        "partitions that are duplicate or not sorted",
+    ),
+    "equal leaders": (
+        _put("partitions", [{"partition": at, "before": 1, "after": 1} for at in (0, 2)]),
+        "partition 0: found equal leaders before and after",
+    ),
+    "a negative broker": (_put("partitions", [{"partition": 0, "before": -1, "after": 1}]), "is not a saved plan"),
+    "a smaller risk": (_put("risk", "Safe"), "found an election with another risk or explanation"),
+    "fewer than it says": (
+        _put("explanation", "leaders of 1 partition change"),
+        "found an election with another risk or explanation",
+    ),
+    "before the other changes": (_first, "found changes that exclude each other: ElectLeaders, AddPartitions"),
+}
+
+
+@pytest.mark.parametrize(("forge", "words"), FORGED_ELECTIONS.values(), ids=FORGED_ELECTIONS.keys())
+def test_impossible_elections_are_refused(forge: Forgery, words: str) -> None:
+    """An edited plan with a correct fingerprint is refused before anything is sent."""
+    content = json.loads(dumps(encode_plans([ELECTION_PLAN])))
+    forge(content)
+    signed = dumps({**content, "fingerprint": compute_fingerprint(content)}).encode()
+    with pytest.raises(TopiaristError) as caught:
+        parse_plan_file(signed, "plan.json")
+    assert caught.value.reason is Reason.NOT_A_PLAN
+    assert words in str(caught.value)
+
+
+# Moved partitions read from a report.
+
+HEADER = {"row": "header", "formatVersion": 1}
+MOVE = {"partition": 3, "before": [1, 2], "after": [4, 2], "reasons": ["Drain"]}
+PLACE = {"cluster": "prod", "clusterId": "ID", "topic": "orders", "topicId": "A"}
+LINE = {"row": "move", **PLACE, **MOVE, "batch": 1}
+MOVED = ReplicaMove("orders", 3, (1, 2), (4, 2), (MoveKind.DRAIN,))
+
+
+def _parse(*lines: dict[str, Any] | str) -> ReportMoves:
+    text = "".join(f"{line if isinstance(line, str) else json.dumps(line)}\n" for line in lines)
+    return parse_report(text.encode(), "report.jsonl")
+
+
+def _pending(*moves: dict[str, Any], result: str = "pending") -> dict[str, Any]:
+    changes = [{"kind": "UpdateConfig"}, {"kind": "MoveReplicas", "moves": [*moves]}]
+    return {"row": "topic", **PLACE, "result": result, "changes": changes}
+
+
+def test_lines_of_partitions_are_moves() -> None:
+    """Moves are found by cluster and topic, with the ids of both."""
+    found = _parse(HEADER, LINE, {"row": "summary"}).clusters["prod"]
+    assert found.cluster_id == "ID"
+    assert found.topics["orders"].topic_id == "A"
+    assert found.topics["orders"].moves == (MOVED,)
+
+
+@pytest.mark.parametrize(("result", "count"), [("pending", 1), ("refused", 0), ("skipped", 0)])
+def test_planned_moves_of_an_unfinished_topic_count(result: str, count: int) -> None:
+    """A batch that was sent may be done now; a topic without a sent batch has nothing to move back."""
+    clusters = _parse(HEADER, _pending(MOVE, result=result)).clusters
+    assert len(clusters) == count
+
+
+def test_a_recreated_topic_starts_anew() -> None:
+    """Moves of an earlier topic of the same name do not count."""
+    later = {**LINE, "topicId": "B", "before": [4, 2], "after": [5, 2]}
+    found = _parse(HEADER, LINE, HEADER, later).clusters["prod"].topics["orders"]
+    assert (found.topic_id, [move.before for move in found.moves]) == ("B", [(4, 2)])
+
+
+def test_cut_lines_are_counted() -> None:
+    """A line that is no JSON is named by its number, and all others count."""
+    found = _parse(HEADER, json.dumps(LINE)[:30], LINE)
+    assert (found.cut_lines, len(found.clusters)) == ((2,), 1)
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        {"partition": -1},
+        {"partition": True},
+        {"before": []},
+        {"before": [1, 1]},
+        {"after": [1, 2]},
+        {"after": "4"},
+        {"reasons": []},
+        {"reasons": ["Because"]},
+        {"topicId": 5},
+        {"cluster": None},
+    ],
+    ids=str,
+)
+def test_a_line_that_topiarist_never_writes_is_an_error(spoiled: dict[str, Any]) -> None:
+    """The error names the file and the line."""
+    with pytest.raises(TopiaristError, match=r"report[.]jsonl, line 2: is no line of a report") as caught:
+        _parse(HEADER, {**LINE, **spoiled})
+    assert caught.value.reason is Reason.UNREADABLE
+
+
+def test_one_name_is_one_cluster() -> None:
+    """Two clusters of one name in a report cannot be distinguished."""
+    with pytest.raises(TopiaristError, match="line 3"):
+        _parse(HEADER, LINE, {**LINE, "clusterId": "another"})
+
+
+def test_a_report_begins_with_a_header() -> None:
+    """Lines of JSON without a header of the known version are no report."""
+    with pytest.raises(TopiaristError, match="found no header"):
+        _parse(LINE)
+    with pytest.raises(TopiaristError, match="found no header"):
+        _parse({**HEADER, "formatVersion": 2})

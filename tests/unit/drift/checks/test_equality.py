@@ -17,8 +17,8 @@ from support.drift.row_equality import check_row
 from support.drift.small_fleet import BROKERS, SNAPSHOT_TIME, cluster_state, owned_topic
 from support.examples import examples
 from support.strategies import PlanInput, make_plan_input
-from topiarist.adapters.snapshots.caching_reader import CachingReader, ReplicaLists, RowRemainder, TopicSize
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
+from topiarist.adapters.snapshots.lenient_reader import CachingReader, ReplicaLists, RowRemainder, TopicSize
 from topiarist.desired.resolve import resolve
 from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup
 from topiarist.drift.checks.cross_cluster import DeviationIndex, SpecGroups, make_deviation

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from support.drift.small_fleet import SNAPSHOT_TIME, cluster_state, owned_topic, write_snapshot
+from topiarist.adapters.snapshots.codec import format_time
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow
-from topiarist.adapters.snapshots.times import format_time
 from topiarist.drift.spark import columns
 from topiarist.drift.spark.inputs import SparkSnapshotInventory, distribute_snapshots, snapshot_sources
 from topiarist.drift.task import LocalLines, Part, SnapshotLines

@@ -18,7 +18,7 @@ from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.moves import look
 from topiarist.adapters.kafka_admin.moves.look import MoveReader, Partition
 from topiarist.adapters.kafka_admin.read.configs import BROKER_RESOURCE, TOPIC_RESOURCE
-from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
+from topiarist.adapters.kafka_admin.records.codec import Records, RecordsStore
 from topiarist.adapters.kafka_admin.write.chunks import ANSWER_TIMEOUT_S
 from topiarist.adapters.kafka_admin.write.requests import (
     NOT_CONTROLLER,

@@ -27,7 +27,7 @@ from topiarist.adapters.kafka_admin.read.configs import BROKER_OVERRIDE, BROKER_
 from topiarist.adapters.kafka_admin.read.metadata import OVERRIDE, decode_metadata
 from topiarist.adapters.kafka_admin.read.sync import build_list_reassignments, decode_reassignments, target_of
 from topiarist.adapters.kafka_admin.read.topic_reader import build_topic_state
-from topiarist.adapters.kafka_admin.records.values import TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import TopicRecord
 from topiarist.adapters.kafka_admin.write.requests import (
     ADMIN_TIMEOUT_MS,
     CLUSTER_AUTHORIZATION,

@@ -30,7 +30,7 @@ from topiarist.adapters.kafka_admin.moves.look import (
     build_elections,
     read_elections_answer,
 )
-from topiarist.adapters.kafka_admin.records.values import Records, RecordsStore
+from topiarist.adapters.kafka_admin.records.codec import Records, RecordsStore
 from topiarist.adapters.kafka_admin.write.chunks import ANSWER_TIMEOUT_S
 from topiarist.adapters.kafka_admin.write.requests import Certainty, Element
 from topiarist.errors import Reason, TopiaristError

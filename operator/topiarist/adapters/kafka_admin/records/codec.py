@@ -1,4 +1,4 @@
-"""Encode and decode the values of the topic of records, strictly.
+"""The values of the topic of records, the port to them, and what is decided from them alone.
 
 A value of a newer version, or one that topiarist would not write, is an error: of its topic alone if it is the record
 of a topic, of the whole run otherwise. It is never taken for an absent record.
@@ -6,52 +6,211 @@ of a topic, of the whole run otherwise. It is never taken for an absent record.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Annotated, Any, NamedTuple, Protocol
 
-from topiarist.adapters.kafka_admin.records.values import (
-    Claim,
-    Intent,
-    IntentKind,
-    Lock,
-    Meta,
-    Moved,
-    Records,
-    TopicRecord,
+from msgspec import UNSET, Struct, UnsetType
+from msgspec import Meta as Limit
+from msgspec.json import Decoder
+from msgspec.structs import replace
+
+from topiarist.adapters.own_values import (
+    Int32,
+    NewerVersionError,
+    NonEmptyText,
+    Number,
+    Record,
+    ReplicaList,
+    Wire,
+    decode_batch,
+    decode_freeze,
+    decode_value,
+    encode_value,
+    record_fields,
+    stored_record,
 )
-from topiarist.adapters.operator_memory import decode_memory, encode_memory
-from topiarist.adapters.strict_json import JsonError, decode_json
+from topiarist.adapters.strict_json import JsonError
 from topiarist.errors import Reason, TopiaristError
-from topiarist.kafka.config_table import RATE_CONFIGS, THROTTLE_CONFIGS
+from topiarist.kafka.config_values import has_equivalent_value
 from topiarist.kafka.types import Replicas, topic_name_problem
-from topiarist.model.moves import BatchRecord, OwnThrottles, OwnValue, ReplicaMove
-from topiarist.model.state import NO_MEMORY, AppliedSpec, Freeze, OwnershipRecord, ReadError
-from topiarist.text import quote
+from topiarist.model.moves import BatchRecord
+from topiarist.model.state import (
+    AppliedSpec,
+    ClosedRecords,
+    Freeze,
+    MovedRecords,
+    OwnershipRecord,
+    ReadError,
+    TopicState,
+)
+from topiarist.text import format_count, quote
+
+# The values that the topic of records holds, decoded, and the port of the runs that read and write them.
+
+Lease = Annotated[int, Limit(ge=0, le=24 * 3600 * 1000)]
+"""A lease in ms: a day at most, so that no value of another client makes a run wait for ever."""
+
+
+class IntentKind(str, Enum):
+    """The kind of a change that is under way. GONE is a creation that was given up and may still be carried out."""
+
+    CREATE = "create"
+    CHANGE = "change"
+    DELETE = "delete"
+    GONE = "gone"
+
+
+class Intent(NamedTuple):
+    """A change of a topic that a chunk is about to make, as another run needs it to find out what was made.
+
+    ``after`` is the ownership record after the change. ``replicas`` are the lists of the new partitions: all of a
+    creation, those from partition ``first_partition`` on of a growth. ``config`` has the keys that are set, and with
+    None those that are removed.
+    """
+
+    kind: IntentKind
+    after: OwnershipRecord | None
+    replicas: tuple[Replicas, ...] = ()
+    first_partition: int = 0
+    config: Mapping[str, str | None] = {}
+
+
+class TopicRecord(NamedTuple):
+    """The record of one topic: its ownership record, valid if ``topic_id`` is the id of the topic.
+
+    While a chunk is under way, ``record`` and ``topic_id`` are those before the chunk (None: there was no record, or no
+    topic), and ``intent`` is its change.
+    """
+
+    record: OwnershipRecord | None
+    topic_id: str | None = None
+    intent: Intent | None = None
+
+
+class StoredValue(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """A value that is stored as it is, all its fields in their order; ``own_values`` encodes and decodes it."""
+
+
+class Lock(StoredValue, frozen=True, rename={"number": "n", "lease_ms": "leaseMs", "leader_epoch": "leaderEpoch"}):
+    """The lock: ``run`` None means free. ``number`` rises by one with every commit of any run.
+
+    ``leader_epoch`` is that of the controller at the intents, None if it is not known.
+    """
+
+    run: str | None = None
+    owner: str = ""
+    host: str = ""
+    lease_ms: Lease = 0
+    number: Number = 0
+    leader_epoch: Number | None = None
+
+
+class Claim(StoredValue, frozen=True):
+    """The claim of a run that is about to take the lock, written ``attempt`` times."""
+
+    run: NonEmptyText
+    owner: str
+    host: str
+    lease_ms: Lease
+    attempt: Number
+
+
+class Meta(StoredValue, frozen=True):
+    """The cluster and the topic that the records were written in."""
+
+    cluster_id: str
+    topic_id: str
+
+
+class Moved(StoredValue, frozen=True, rename={"total": "count"}):
+    """The origin of records that came from ZooKeeper; ``skipped`` are topics with a record that was not valid."""
+
+    chroot: str
+    total: Number
+    skipped: tuple[str, ...] = ()
+
+
+class Records(NamedTuple):
+    """All records. ``errors`` has the topics with a record that cannot be read; such a record is never overwritten.
+
+    ``claims`` are in the order in which they were written.
+    """
+
+    topics: Mapping[str, TopicRecord] = {}
+    lock: Lock = Lock()
+    gate: Freeze | None = None
+    meta: Meta | None = None
+    moved: Moved | None = None
+    moves: BatchRecord | None = None
+    errors: Mapping[str, ReadError] = {}
+    claims: tuple[Claim, ...] = ()
+
+    @property
+    def number(self) -> int:
+        """Return the number of the last commit; 0 before the first."""
+        return self.lock.number
+
+
+class RecordsStore(Protocol):
+    """The port of a run to the records: what writes topics and moves may use of them.
+
+    Each method raises ``TopiaristError``, retryable if another run took over. After such an error every further call
+    raises it too. After a commit that does not hold the lock, the run has to acquire the records again.
+    """
+
+    def read(self) -> Records:
+        """Return the records without the lock; they may be old by some 50 ms."""
+
+    def acquire(self, stop: Callable[[], bool]) -> Records:
+        """Wait for other runs, fence the one before, read all records, check the freeze, resolve intents."""
+
+    def commit(self, changes: Mapping[str, TopicRecord | None], *, hold: bool) -> None:
+        """Write records in one transaction (None: delete); the lock is held afterwards if ``hold`` is true."""
+
+    def commit_batch(self, batch: BatchRecord | None, *, hold: bool) -> None:
+        """Write the record of the moves in flight (None: delete it), and keep the lock or give it up."""
+
+    def keep(self) -> None:
+        """Renew the time for which other runs wait, if a third of it is over."""
+
+    def require_fence(self) -> None:
+        """Return if this run holds the lock, its lease has time left, and no other run has taken over.
+
+        Called directly before each request.
+        """
+
+    def release(self) -> None:
+        """Let other runs begin, if this one has acquired the records."""
+
 
 META, LOCK, GATE, MOVED, MOVES = "meta", "lock", "gate", "moved", "moves"
 TOPIC_PREFIX, CLAIM_PREFIX = "topic/", "claim/"
 
-VERSION, VERSION_WITH_MEMORY = 1, 2
-"""The version of every value, and of the record of a topic with the operator's memory, which version 1 has not."""
 
-_MAX_LEASE_MS = 24 * 3600 * 1000
-_THROTTLES = {"topics": THROTTLE_CONFIGS, "brokers": frozenset(RATE_CONFIGS)}
-"""The configs that throttle moves, by the kind of their entity."""
+class _Intent(Wire):
+    kind: IntentKind
+    after: Record | None
+    replicas: list[ReplicaList]
+    first: Int32
+    config: dict[str, str | None]
 
 
-def encode_lock(lock: Lock) -> bytes:
-    """Return the value of ``lock``."""
-    return _dump(
-        {
-            "run": lock.run or None,
-            "owner": lock.owner,
-            "host": lock.host,
-            "leaseMs": round(lock.lease * 1000),
-            "n": lock.number,
-            "leaderEpoch": lock.leader_epoch,
-        }
-    )
+class _Topic(Wire):
+    id: str | None
+    record: Record | None
+    intent: _Intent | UnsetType = UNSET
+
+
+_CLAIM, _TOPIC = Decoder(Claim), Decoder(_Topic)
+_LOCK, _META, _MOVED = Decoder(Lock), Decoder(Meta), Decoder(Moved)
+_DECODERS: Mapping[str, Callable[[bytes], Any]] = {
+    META: lambda raw: decode_value(raw, _META),
+    LOCK: lambda raw: decode_value(raw, _LOCK),
+    GATE: decode_freeze,
+    MOVED: lambda raw: decode_value(raw, _MOVED),
+    MOVES: decode_batch,
+}
 
 
 def claim_key(run: str) -> str:
@@ -59,70 +218,18 @@ def claim_key(run: str) -> str:
     return f"{CLAIM_PREFIX}{run}"
 
 
-def encode_claim(claim: Claim) -> bytes:
-    """Return the value of ``claim/RUN``."""
-    return _dump(
-        {
-            "owner": claim.owner,
-            "host": claim.host,
-            "leaseMs": round(claim.lease * 1000),
-            "attempt": claim.attempt,
-        }
-    )
-
-
-def encode_meta(meta: Meta) -> bytes:
-    """Return the value of ``meta``."""
-    return _dump({"clusterId": meta.cluster_id, "topicId": meta.topic_id})
-
-
-def encode_gate(freeze: Freeze | None) -> bytes:
-    """Return the value of ``gate``; None means not frozen."""
-    return _dump({"state": "open"} if freeze is None else {"state": "frozen", **freeze._asdict()})
-
-
-def encode_moved(moved: Moved) -> bytes:
-    """Return the value of ``moved``."""
-    return _dump({"chroot": moved.chroot, "count": moved.total, "skipped": list(moved.skipped)})
-
-
-def encode_batch(batch: BatchRecord) -> bytes:
-    """Return the value of ``moves``."""
-    moves = [
-        {"topic": move.topic, "partition": move.partition, "before": list(move.before), "after": list(move.after)}
-        for move in batch.moves
-    ]
-    return _dump(
-        {
-            "owner": batch.owner,
-            "batch": batch.batch,
-            "batches": batch.batches,
-            "moves": moves,
-            "throttles": _encode_throttles(batch.throttles),
-            "replaced": _encode_throttles(batch.replaced),
-        }
-    )
-
-
-def _encode_throttles(throttles: OwnThrottles) -> dict[str, object]:
-    return {
-        entity: {key: own._asdict() for key, own in sorted(values.items())}
-        for entity, values in sorted(throttles.items())
-    }
-
-
 def encode_topic(record: TopicRecord) -> bytes:
     """Return the value of ``topic/NAME``."""
-    fields: dict[str, object] = {"id": record.topic_id, "record": _encode_record(record.record)}
+    fields: dict[str, object] = {"id": record.topic_id, "record": record.record and record_fields(record.record)}
     if intent := record.intent:
         fields["intent"] = {
-            "kind": intent.kind.value,
-            "after": _encode_record(intent.after),
-            "replicas": [list(each) for each in intent.replicas],
+            "kind": intent.kind,
+            "after": intent.after and record_fields(intent.after),
+            "replicas": intent.replicas,
             "first": intent.first_partition,
             "config": dict(sorted(intent.config.items())),
         }
-    return _dump(fields, _version_of(record))
+    return encode_value(fields)
 
 
 def decode_records(values: Mapping[bytes, bytes]) -> Records:
@@ -134,21 +241,19 @@ def decode_records(values: Mapping[bytes, bytes]) -> Records:
     errors: dict[str, ReadError] = {}
     found: dict[str, Any] = {}
     claims: list[Claim] = []
-    decoders = {META: _meta, LOCK: _lock, GATE: _gate, MOVED: _moved, MOVES: _batch}
     for raw_key, raw in values.items():
         key = raw_key.decode(errors="backslashreplace")
         name = key.removeprefix(TOPIC_PREFIX) if key.startswith(TOPIC_PREFIX) else None
         try:
             if name is not None:
-                _check(_is_topic(name), "the name of a topic")
-                topics[name] = _topic(*_load_versioned(raw, VERSION_WITH_MEMORY))
-            elif key in decoders:
-                found[key] = decoders[key](_load(raw))
+                topics[name] = _decode_topic(name, raw)
+            elif key in _DECODERS:
+                found[key] = _DECODERS[key](raw)
             elif key.startswith(CLAIM_PREFIX):
-                claims.append(_claim(key.removeprefix(CLAIM_PREFIX), _load(raw)))
+                claims.append(_decode_claim(key, raw))
             else:
-                raise _UnknownKey("found a key that this release of topiarist does not know")
-        except (JsonError, _TooNew, _UnknownKey) as error:
+                raise _UnknownKeyError("found a key that this release of topiarist does not know")
+        except JsonError as error:
             if name is None:
                 message = f"the record {quote(key)} of topiarist cannot be read: {error}"
                 raise TopiaristError(Reason.UNREADABLE, message, _HINTS[type(error)]) from None
@@ -157,201 +262,210 @@ def decode_records(values: Mapping[bytes, bytes]) -> Records:
     return Records(topics, lock or Lock(), gate, meta, moved, moves, errors, tuple(claims))
 
 
-class _TooNew(Exception):
-    """A value of a later release."""
-
-
-class _UnknownKey(Exception):
+class _UnknownKeyError(JsonError):
     """A key of a later release, or of another client."""
 
 
-_HINTS: Mapping[type[Exception], str] = {
+_HINTS: Mapping[type[JsonError], str] = {
     JsonError: "another client has written to the topic: write the last value of this key that topiarist wrote",
-    _TooNew: "upgrade topiarist",
-    _UnknownKey: "upgrade topiarist if a later release wrote it; if another client did, delete it:"
+    NewerVersionError: "upgrade topiarist",
+    _UnknownKeyError: "upgrade topiarist if a later release wrote it; if another client did, delete it:"
     " write a record with this key and a null value to the topic",
 }
 
 
-def _dump(fields: Mapping[str, object], version: int = VERSION) -> bytes:
-    return json.dumps({"version": version, **fields}, separators=(",", ":"), ensure_ascii=False).encode()
+def _decode_claim(key: str, raw: bytes) -> Claim:
+    claim = decode_value(raw, _CLAIM)
+    if claim_key(claim.run) != key:
+        raise JsonError(f'"run": found {quote(claim.run)}, wanted that of the key')
+    return claim
 
 
-def _load(raw: bytes) -> dict[str, Any]:
-    return _load_versioned(raw, VERSION)[0]
+def _decode_topic(name: str, raw: bytes) -> TopicRecord:
+    if problem := topic_name_problem(name):
+        raise JsonError(problem)
+    found = decode_value(raw, _TOPIC)
+    intent = None if found.intent is UNSET else _intent_of(found.intent)
+    return TopicRecord(_record_of(found.record), found.id, intent)
 
 
-def _load_versioned(raw: bytes, newest: int) -> tuple[dict[str, Any], int]:
-    fields = decode_json(raw)
-    if not isinstance(fields, dict):
-        raise JsonError("found a value that is no object")
-    version = fields.pop("version", None)
-    if type(version) is not int or version < 1:
-        raise JsonError('wanted a "version"')
-    if version > newest:
-        raise _TooNew(f"version {version} is of a later release of topiarist; this one knows version {newest}")
-    return fields, version
+def _intent_of(found: _Intent) -> Intent:
+    replicas = tuple(map(tuple, found.replicas))
+    return Intent(found.kind, _record_of(found.after), replicas, found.first, found.config)
 
 
-def _fields(value: object, *names: str) -> list[Any]:
-    """Return the values of exactly these fields, in their order."""
-    if not isinstance(value, dict) or value.keys() != set(names):
-        found = ", ".join(sorted(map(quote, value))) if isinstance(value, dict) else "no object"
-        raise JsonError(f"found {found}, wanted the fields {', '.join(names)}")
-    return [value[name] for name in names]
+def _record_of(found: Record | None) -> OwnershipRecord | None:
+    return None if found is None else stored_record(found, is_deleted=found.absent)
 
 
-def _check(condition: bool, what: str) -> None:
-    if not condition:
-        raise JsonError(f"found a wrong value of {what}")
+# Merge records from ZooKeeper with those that the topic of records has. Pure.
+#
+# A run through the brokers may have written records before the move, of topics that it created. Those stay: a record
+# names the id of its topic, so records of different topics cannot contradict each other. Of one topic with a record of
+# one owner in both places the one of the topic of records stays, because ZooKeeper is closed and this one is used on.
 
 
-def _is_number(value: object) -> bool:
-    return type(value) is int and value >= 0
+class MergedRecords(NamedTuple):
+    """The records that a move writes (none if it is repeated), and its result."""
+
+    topics: dict[str, TopicRecord]
+    moved: Moved
+    gate: Freeze | None
+    result: MovedRecords
 
 
-def _is_text(value: object) -> bool:
-    return type(value) is str
+def merge_moved(closed: ClosedRecords, records: Records) -> MergedRecords:
+    """Return what a move of ``closed`` writes, given the present ``records``.
+
+    Raises ``TopiaristError``: ``NotOwned`` if a topic has records of two owners, ``Unreadable`` if a record of one of
+    the topics cannot be read.
+    """
+    if note := records.moved:
+        unmatched = tuple(
+            name
+            for name, found in closed.records.items()
+            if name not in records.topics and name not in records.errors and not found.record.deleted
+        )
+        result = MovedRecords(note.chroot, note.total, note.skipped, repeated=True, unmatched=unmatched)
+        return MergedRecords({}, note, records.gate, result)
+    if unreadable := sorted(closed.records.keys() & records.errors.keys()):
+        error = records.errors[unreadable[0]]
+        raise TopiaristError(Reason.UNREADABLE, f"the record {error.path} cannot be read: {error.message}")
+    kept = tuple(sorted(closed.records.keys() & records.topics.keys()))
+    _require_one_owner(closed, records, kept)
+    topics = {
+        name: TopicRecord(found.record, found.topic_id)
+        for name, found in closed.records.items()
+        if name not in records.topics
+    }
+    moved = Moved(closed.chroot, len(topics), closed.stale)
+    gate = records.gate or closed.freeze
+    return MergedRecords(topics, moved, gate, MovedRecords(closed.chroot, len(topics), closed.stale, kept))
 
 
-def _is_topic(value: object) -> bool:
-    return type(value) is str and not topic_name_problem(value)
+def _require_one_owner(closed: ClosedRecords, records: Records, names: tuple[str, ...]) -> None:
+    disputed = []
+    for name in names:
+        found = records.topics[name]
+        owners = {each.owner for each in (found.record, found.intent and found.intent.after) if each}
+        if owners - {closed.records[name].record.owner}:
+            disputed.append(name)
+    if disputed:
+        first, here = closed.records[disputed[0]].record.owner, records.topics[disputed[0]].record
+        raise TopiaristError(
+            Reason.NOT_OWNED,
+            f"{format_count(len(disputed), 'topic')} with records of two owners: {disputed[0]}, for example, belongs to"
+            f" {first} in ZooKeeper and to {here.owner if here else 'another'} in Kafka",
+            "remove the wrong record with topiarist unmanage, through ZooKeeper or through the brokers",
+        )
 
 
-def _is_text_or_none(value: object) -> bool:
-    return value is None or type(value) is str
+# Resolve the intents of a run that ended: what of a chunk was made is decided by the topics as they are now.
+#
+# Pure. The intents of every owner are resolved, whatever the manifests of this run say: to a record with the id of the
+# topic, to the record before, or to none. Only the owner completes what is missing.
+
+PresentTopics = Mapping[str, TopicState | ReadError | None]
 
 
-def _lock(fields: object) -> Lock:
-    run, owner, host, lease, number, epoch = _fields(fields, "run", "owner", "host", "leaseMs", "n", "leaderEpoch")
-    _check(_is_text_or_none(run) and _is_text(owner) and _is_text(host), "the holder")
-    _check(_is_number(lease) and lease <= _MAX_LEASE_MS and _is_number(number), "the lease or the number")
-    _check(epoch is None or _is_number(epoch), "leaderEpoch")
-    return Lock(run or "", owner, host, lease / 1000, number, epoch)
+def has_late_write(record: TopicRecord, topic: TopicState | ReadError | None) -> bool:
+    """Return whether the request of an intent may be carried out later; a run waits for it once."""
+    intent = record.intent
+    if intent is None or isinstance(topic, ReadError):
+        return False
+    if intent.kind is IntentKind.GONE:
+        return False
+    if intent.kind is IntentKind.CREATE:
+        return topic is None
+    if topic is None or topic.topic_id != record.topic_id:
+        return False
+    return intent.kind is IntentKind.DELETE or not _is_changed(intent, topic)
 
 
-def _claim(run: str, fields: object) -> Claim:
-    owner, host, lease, attempt = _fields(fields, "owner", "host", "leaseMs", "attempt")
-    _check(bool(run) and _is_text(owner) and _is_text(host), "the claimant")
-    _check(_is_number(lease) and lease <= _MAX_LEASE_MS and _is_number(attempt), "the lease or the attempt")
-    return Claim(run, owner, host, lease / 1000, attempt)
+def resolve(record: TopicRecord, topic: TopicState | ReadError | None, *, has_waited: bool) -> TopicRecord | None:
+    """Return the record without its intent (None: no record); a topic that cannot be read keeps its intent.
+
+    ``has_waited`` is true if no request of the other run can be carried out any more. Until then a creation that was
+    given up stays as ``GONE``: a topic that appears later is recognized by it.
+
+    What was made is recorded without the values that were applied, so that the next plan completes the record: this
+    writes it, even if nothing else is to do.
+    """
+    intent = record.intent
+    if intent is None or isinstance(topic, ReadError):
+        return record
+    before = forget_intent(record)
+    if intent.kind in (IntentKind.CREATE, IntentKind.GONE):
+        if topic is None:
+            return before if has_waited else record._replace(intent=intent._replace(kind=IntentKind.GONE))
+        return _made(intent.after, topic.topic_id) if _is_created(intent, topic) else before
+    is_same = topic is not None and topic.topic_id == record.topic_id
+    if intent.kind is IntentKind.DELETE:
+        if is_same:
+            return before
+        return TopicRecord(intent.after) if intent.after else None
+    if topic is None or not is_same:
+        return before
+    if _is_changed(intent, topic):
+        return _made(intent.after, record.topic_id)
+    partial = build_partial_record(record.record, intent, topic)
+    return before if partial == record.record else _made(partial, record.topic_id)
 
 
-def _meta(fields: object) -> Meta:
-    cluster_id, topic_id = _fields(fields, "clusterId", "topicId")
-    _check(_is_text(cluster_id) and _is_text(topic_id), "an id")
-    return Meta(cluster_id, topic_id)
+def forget_intent(record: TopicRecord) -> TopicRecord | None:
+    """Return the record as it was before its intent."""
+    return TopicRecord(record.record, record.topic_id) if record.record else None
 
 
-def _gate(fields: dict[str, Any]) -> Freeze | None:
-    if fields == {"state": "open"}:
-        return None
-    state, *texts = _fields(fields, "state", *Freeze._fields)
-    _check(state == "frozen" and all(map(_is_text, texts)), "the freeze")
-    return Freeze(*texts)
+def build_partial_record(before: OwnershipRecord | None, intent: Intent, topic: TopicState) -> OwnershipRecord | None:
+    """Return the ownership record of a topic that shows only a part of a change; ``before`` if it shows nothing of it.
+
+    It lists the keys of the intent that have their value, and the keys of ``before`` that are still set.
+    """
+    after = intent.after
+    made = {key for key, value in intent.config.items() if _is_set(topic, key, value)}
+    is_grown = bool(intent.replicas) and _is_grown(intent, topic)
+    if after is None or not (made or is_grown):
+        return before
+    usable = before if before and not before.deleted else None
+    added = {key for key in after.config_keys if key in made or key not in intent.config}
+    kept = {key for key in (usable.config_keys if usable else ()) if key in topic.config}
+    values: dict[str, str] = {}
+    for record, keys in ((usable, kept), (after, added)):
+        config = record.applied.config if record and record.applied else ()
+        values |= {key: value for key, value in config if key in keys}
+    sizes = after if is_grown or not intent.replicas else usable
+    applied = after.applied and AppliedSpec(
+        sizes.applied.partitions if sizes and sizes.applied else None,
+        tuple(sorted(values.items())),
+        after.applied.remove_unmanaged,
+    )
+    return replace(after, config_keys=tuple(sorted(added | kept)), applied=applied)
 
 
-def _moved(fields: object) -> Moved:
-    chroot, count, skipped = _fields(fields, "chroot", "count", "skipped")
-    _check(_is_text(chroot) and _is_number(count) and isinstance(skipped, list), "the origin")
-    _check(all(map(_is_text, skipped)), "skipped")
-    return Moved(chroot, count, tuple(skipped))
-
-
-def _batch(fields: object) -> BatchRecord:
-    owner, batch, batches, moves, throttles, replaced = _fields(fields, *BatchRecord._fields)
-    _check(_is_text(owner) and _is_number(batch) and _is_number(batches), "the batch")
-    _check(isinstance(moves, list), "the moves")
-    return BatchRecord(owner, batch, batches, tuple(map(_move, moves)), _throttles(throttles), _throttles(replaced))
-
-
-def _move(fields: object) -> ReplicaMove:
-    topic, partition, before, after = _fields(fields, "topic", "partition", "before", "after")
-    _check(_is_topic(topic) and _is_number(partition), "a move")
-    return ReplicaMove(topic, partition, _replicas(before), _replicas(after))
-
-
-def _throttles(entities: object) -> dict[str, dict[str, OwnValue]]:
-    throttles = {}
-    for entity, configs in entities.items() if isinstance(entities, dict) else [("", None)]:
-        kind, _, name = entity.partition("/")
-        _check(_is_topic(name) if kind == "topics" else name.isascii() and name.isdigit(), "the throttles")
-        # The end of the moves writes these configs: another config could change more than a throttle.
-        known = _THROTTLES.get(kind, frozenset())
-        if not isinstance(configs, dict) or not known.issuperset(configs):
-            raise JsonError(f"found throttles of {quote(entity)} that topiarist does not set")
-        throttles[entity] = {key: _own_value(value) for key, value in configs.items()}
-    return throttles
-
-
-def _own_value(fields: object) -> OwnValue:
-    before, ours = _fields(fields, "before", "ours")
-    _check(_is_text_or_none(before) and _is_text(ours), "a throttle")
-    return OwnValue(before, ours)
-
-
-def _replicas(value: object) -> Replicas:
-    if not isinstance(value, list) or not value or not all(map(_is_number, value)):
-        raise JsonError("found a list of replicas without broker ids")
-    return tuple(value)
-
-
-def _encode_record(record: OwnershipRecord | None) -> dict[str, object] | None:
+def _made(record: OwnershipRecord | None, topic_id: str | None) -> TopicRecord | None:
     if record is None:
         return None
-    applied = record.applied
-    return {
-        "owner": record.owner,
-        "keys": list(record.config_keys),
-        "deleted": record.deleted,
-        "applied": applied
-        and {
-            "partitions": applied.partitions,
-            "config": dict(applied.config),
-            "removeUnmanaged": applied.remove_unmanaged,
-        },
-        **({"memory": encode_memory(record.memory)} if record.memory != NO_MEMORY else {}),
-    }
+    applied = record.applied and AppliedSpec(None, (), record.applied.remove_unmanaged)
+    return TopicRecord(replace(record, applied=applied), topic_id)
 
 
-def _record(fields: object) -> OwnershipRecord | None:
-    if fields is None:
-        return None
-    memory = decode_memory(fields.pop("memory")) if isinstance(fields, dict) and "memory" in fields else NO_MEMORY
-    _check(memory is not None, "the memory")
-    owner, keys, deleted, applied = _fields(fields, "owner", "keys", "deleted", "applied")
-    _check(_is_text(owner) and type(deleted) is bool and isinstance(keys, list), "the record")
-    _check(all(map(_is_text, keys)) and keys == sorted(set(keys)), "the config names")
-    values = None if applied is None else _applied(applied)
-    return OwnershipRecord(owner, tuple(keys), deleted, values, memory or NO_MEMORY)
+def _is_created(intent: Intent, topic: TopicState) -> bool:
+    return topic.replicas == intent.replicas and _are_configs_set(intent, topic)
 
 
-def _applied(fields: object) -> AppliedSpec:
-    partitions, config, remove = _fields(fields, "partitions", "config", "removeUnmanaged")
-    _check(partitions is None or (_is_number(partitions) and partitions > 0), "partitions")
-    _check(isinstance(config, dict) and all(map(_is_text, config.values())) and type(remove) is bool, "applied")
-    return AppliedSpec(partitions, tuple(sorted(config.items())), remove)
+def _is_changed(intent: Intent, topic: TopicState) -> bool:
+    return _is_grown(intent, topic) and _are_configs_set(intent, topic)
 
 
-def _topic(fields: dict[str, Any], version: int) -> TopicRecord:
-    intent = _intent(fields.pop("intent")) if "intent" in fields else None
-    topic_id, record = _fields(fields, "id", "record")
-    _check(_is_text_or_none(topic_id), "id")
-    found = TopicRecord(_record(record), topic_id, intent)
-    _check(version == _version_of(found), "the version")
-    return found
+def _is_grown(intent: Intent, topic: TopicState) -> bool:
+    first = intent.first_partition
+    return topic.replicas[first : first + len(intent.replicas)] == intent.replicas
 
 
-def _version_of(record: TopicRecord) -> int:
-    """Return the version of the value of a topic: an earlier release reads all but those with a memory."""
-    records = (record.record, record.intent.after if record.intent else None)
-    has_memory = any(each is not None and each.memory != NO_MEMORY for each in records)
-    return VERSION_WITH_MEMORY if has_memory else VERSION
+def _are_configs_set(intent: Intent, topic: TopicState) -> bool:
+    return all(_is_set(topic, key, value) for key, value in intent.config.items())
 
 
-def _intent(fields: object) -> Intent:
-    kind, after, replicas, first, config = _fields(fields, "kind", "after", "replicas", "first", "config")
-    _check(isinstance(kind, str) and kind in {each.value for each in IntentKind}, "the kind of the intent")
-    _check(isinstance(replicas, list) and _is_number(first), "the replicas")
-    _check(isinstance(config, dict) and all(map(_is_text_or_none, config.values())), "the config")
-    return Intent(IntentKind(kind), _record(after), tuple(map(_replicas, replicas)), first, config)
+def _is_set(topic: TopicState, key: str, value: str | None) -> bool:
+    return key not in topic.config if value is None else has_equivalent_value(topic.config, key, value)

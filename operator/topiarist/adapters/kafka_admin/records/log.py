@@ -9,19 +9,29 @@ cannot be seen by a later read; it goes on from one that began some seconds befo
 
 from __future__ import annotations
 
+import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from kafka.errors import CorruptRecordError, UnsupportedCodecError
 from kafka.protocol.consumer.fetch import FetchRequest
 from kafka.protocol.consumer.offsets import ListOffsetsRequest
 from kafka.record.memory_records import MemoryRecords
+from msgspec.structs import replace
 
 from topiarist.adapters.kafka_admin.connection.connection import Connection, Message
-from topiarist.adapters.kafka_admin.records import constants
-from topiarist.adapters.kafka_admin.records.checksum import has_valid_checksum, size_of_batch
-from topiarist.adapters.kafka_admin.records.constants import Clock
-from topiarist.adapters.kafka_admin.records.transactions import AGAIN_CODES, RecordsSession, repeat
+from topiarist.adapters.kafka_admin.records import codec, transactions
+from topiarist.adapters.kafka_admin.records.codec import Claim, Lock, Records
+from topiarist.adapters.kafka_admin.records.transactions import (
+    AGAIN_CODES,
+    Clock,
+    Fenced,
+    RecordsSession,
+    has_valid_checksum,
+    repeat,
+    size_of_batch,
+)
+from topiarist.adapters.own_values import encode_value
 from topiarist.errors import Reason, TopiaristError
 
 _COMMITTED, _UNCOMMITTED = 1, 0
@@ -85,17 +95,17 @@ class RecordsLog:
 
     def _wait(self, part: Message, end: int, waited: float) -> None:
         """Wait for the records up to ``end``, which ``part`` does not have yet; raise an error after some time."""
-        if part.high_watermark >= end and waited >= constants.BLOCKED_PATIENCE_S:
+        if part.high_watermark >= end and waited >= transactions.BLOCKED_PATIENCE_S:
             raise TopiaristError(
                 Reason.RECORDS_BLOCKED,
                 f"a transaction is open on {self._topic} since offset {part.last_stable_offset:,} (end: {end:,}): of"
                 " another client, or of a run that was killed",
                 f"run again when it has ended; only topiarist needs Write on {self._topic}",
             )
-        if waited >= constants.PATIENCE_S:
+        if waited >= transactions.PATIENCE_S:
             message = f"the records could not be read beyond offset {self._position:,} of {end:,}"
             raise TopiaristError(Reason.UNREACHABLE, message, "run again when all brokers are back")
-        self._clock.sleep(constants.RETRY_INTERVAL_S)
+        self._clock.sleep(transactions.RETRY_INTERVAL_S)
 
     def _end_offset(self, isolation: int) -> int:
         def send(connection: Connection) -> tuple[int, Message]:
@@ -119,13 +129,13 @@ class RecordsLog:
                 fetch_offset=position,
                 last_fetched_epoch=-1,
                 log_start_offset=-1,
-                partition_max_bytes=constants.FETCH_BYTES,
+                partition_max_bytes=transactions.FETCH_BYTES,
             )
             request = FetchRequest(
                 replica_id=-1,
                 max_wait_ms=100,
                 min_bytes=1,
-                max_bytes=constants.FETCH_BYTES,
+                max_bytes=transactions.FETCH_BYTES,
                 isolation_level=_COMMITTED,
                 session_id=0,
                 session_epoch=-1,
@@ -199,3 +209,151 @@ def committed_records(part: Message, position: int) -> Iterator[tuple[bytes | No
 
 def _unreadable(position: int, why: str) -> TopiaristError:
     return TopiaristError(Reason.UNREADABLE, f"the records from offset {position:,} on cannot be read: {why}")
+
+
+# The turn of one run to begin: a claim that it writes before its ``init``, which would fence a run that is live.
+#
+# A claim is a record of its own, written without a transaction: the log orders the claims of all runs. A run that finds
+# the lock free writes its claim and reads the records again. It begins if its claim is the first one. Otherwise it
+# removes its claim and waits, so that of several runs that find the lock free at the same time one begins and fences no
+# run. The first commit of a run replaces its claim by the lock.
+#
+# The claim or lock of a killed run ends like each other: it is over when it has not changed for its lease by the clock
+# of the run that waits.
+
+Holder = Lock | Claim
+
+_NEVER = float("-inf")
+
+
+class Turn:
+    """The turn of one run. ``write`` appends one record without a transaction, and returns the offset after it.
+
+    ``read`` returns the records. With True they have all that was written before an offset, or before the call if it is
+    None. ``find_end`` returns the end of the topic.
+    """
+
+    def __init__(
+        self,
+        run: str,
+        owner: str,
+        *,
+        write: Callable[[bytes, bytes | None], int | None],
+        read: Callable[[bool, int | None], Records],
+        find_end: Callable[[], int],
+        clock: Clock,
+    ) -> None:
+        self._claim = Claim(run, owner, socket.gethostname(), round(transactions.LEASE_S * 1000), 0)
+        self._write = write
+        self._read = read
+        self._find_end = find_end
+        self._clock = clock
+        self._since: dict[Holder, float] = {}
+        self._claimed_at = _NEVER
+        self._expired: tuple[Claim, ...] = ()
+
+    def take(self, stop: Callable[[], bool], deadline: float) -> Lock:
+        """Wait for other runs, and claim the lock; return the lock that was found, of a run that ended if it is held.
+
+        Raises ``TopiaristError``: ``Locked`` at ``deadline`` or if ``stop()`` is true, and the errors of reading.
+        """
+        while True:
+            self.give_up()
+            self._wait(stop, deadline)
+            lock = self._begin_claim()
+            if lock is not None:
+                return lock
+
+    def keep(self) -> None:
+        """Renew the claim, if there is one, after a third of its lease; it keeps its place."""
+        if self._is_claimed and self._age >= transactions.LEASE_S / 3:
+            self._put_claim()
+
+    def require_time(self) -> None:
+        """Renew the claim in time. Raises ``Fenced`` if other runs may take this one for killed. Then send at once."""
+        limit = transactions.LEASE_S - transactions.MARGIN_S
+        if self._age < limit:
+            self.keep()
+        if self._age >= limit:
+            raise Fenced("this run stood still while it began")
+
+    def replacements(self) -> Mapping[str, None]:
+        """Return what the next commit removes: the claim, and those of runs that ended."""
+        own = (self._claim,) if self._is_claimed else ()
+        return {codec.claim_key(each.run): None for each in (*own, *self._expired)}
+
+    def end(self) -> None:
+        """Take note that ``replacements`` were committed."""
+        self._claimed_at, self._expired = _NEVER, ()
+
+    def give_up(self) -> None:
+        """Remove the claim, if there is one."""
+        if self._is_claimed:
+            self.end()
+            self._write(codec.claim_key(self._claim.run).encode(), None)
+
+    @property
+    def _is_claimed(self) -> bool:
+        return self._claimed_at > _NEVER
+
+    @property
+    def _age(self) -> float:
+        return self._clock.now() - self._claimed_at
+
+    def _put_claim(self) -> int | None:
+        # The time before the claim is sent: others wait for longer.
+        self._claimed_at = self._clock.now()
+        self._claim = replace(self._claim, attempt=self._claim.attempt + 1)
+        return self._write(codec.claim_key(self._claim.run).encode(), encode_value(self._claim))
+
+    def _wait(self, stop: Callable[[], bool], deadline: float) -> None:
+        """Wait until no other run holds or claims the lock, or has not changed for its lease by the own clock."""
+        # An open transaction of a run that ended would only delay this read.
+        end, records = -1, self._read(False, None)
+        has_waited = has_paused = False
+        while True:
+            holder = self._find_holder([each for each in find_holders(records) if each != self._claim])
+            if holder is None:
+                if has_paused or not has_waited:
+                    return
+                has_paused = True  # several runs may wait: not all at once
+                self._clock.sleep(self._clock.random() * transactions.MAX_LOCK_PAUSE_S)
+            elif stop() or self._clock.now() >= deadline:
+                raise _locked(holder)
+            else:
+                has_waited, has_paused = True, False
+                self._clock.sleep(transactions.LOCK_POLL_INTERVAL_S)
+            if (found := self._find_end()) != end:
+                end, records = found, self._read(False, None)
+
+    def _begin_claim(self) -> Lock | None:
+        """Write the claim; return the lock if no run is before this one, else None."""
+        records = self._read(True, self._put_claim())
+        if self._claim not in records.claims:
+            return None  # this run stood still, and another one has removed its claim
+        before = records.claims[: records.claims.index(self._claim)]
+        if self._find_holder(find_holders(records._replace(claims=before))) is not None:
+            return None
+        self._expired = before
+        return records.lock
+
+    def _find_holder(self, holders: Sequence[Holder]) -> Holder | None:
+        """Return the first of ``holders`` that may be live; all others are as they were for their lease."""
+        now = self._clock.now()
+        # Those that are no longer there stay: a run that ended is not waited for twice.
+        self._since = {**dict.fromkeys(holders, now), **self._since}
+        return next((each for each in holders if now - self._since[each] < each.lease_ms / 1000), None)
+
+
+def find_holders(records: Records) -> tuple[Holder, ...]:
+    """Return the lock, if it is held, and all claims in their order."""
+    return (*([records.lock] if records.lock.run else []), *records.claims)
+
+
+def _locked(holder: Holder) -> TopiaristError:
+    state = "is writing" if isinstance(holder, Lock) else "is about to write"
+    return TopiaristError(
+        Reason.LOCKED,
+        f"another run {state}: {holder.owner} on {holder.host} ({holder.run})",
+        f"wait for it; if it was killed, its lock can be taken after a wait of {holder.lease_ms / 1000:g} s",
+    )

@@ -2,7 +2,7 @@
 
 ``init`` of the transactional id, the whole read and the commit are a compare-and-set over all records. The lock only
 keeps two runs from writing configs of one chunk; it lives from the intents of a chunk to its final records. From the
-``init`` to the first commit a claim keeps other runs from fencing this one (``claims``). Before each
+``init`` to the first commit a claim keeps other runs from fencing this one (``log.Turn``). Before each
 Admin request a run asks the coordinator whether it is still the newest, and then its own clock: the first finds
 takeovers, the second stops of the process. A stop between that check and the request is not found.
 """
@@ -15,14 +15,31 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from topiarist.adapters.kafka_admin.connection.connection import Disconnected
-from topiarist.adapters.kafka_admin.records import codec, constants
-from topiarist.adapters.kafka_admin.records.claims import Turn, find_holders
-from topiarist.adapters.kafka_admin.records.constants import SYSTEM_CLOCK, Clock
-from topiarist.adapters.kafka_admin.records.intents import PresentTopics, forget_intent, has_late_write, resolve
-from topiarist.adapters.kafka_admin.records.log import RecordsLog
-from topiarist.adapters.kafka_admin.records.topic import (
+from topiarist.adapters.kafka_admin.records import codec, transactions
+from topiarist.adapters.kafka_admin.records.codec import (
+    IntentKind,
+    Lock,
+    Meta,
+    Moved,
+    PresentTopics,
+    Records,
+    TopicRecord,
+    forget_intent,
+    has_late_write,
+    resolve,
+)
+from topiarist.adapters.kafka_admin.records.log import RecordsLog, Turn, find_holders
+from topiarist.adapters.kafka_admin.records.transactions import (
+    SYSTEM_CLOCK,
+    Clock,
+    Fenced,
     FoundTopic,
+    OutcomeUnknown,
+    Producer,
+    RecordsSession,
     create_topic,
     find_topic,
     is_compacted,
@@ -30,13 +47,61 @@ from topiarist.adapters.kafka_admin.records.topic import (
     require_compaction,
     require_own,
 )
-from topiarist.adapters.kafka_admin.records.transactions import Fenced, OutcomeUnknown, Producer, RecordsSession
-from topiarist.adapters.kafka_admin.records.values import IntentKind, Lock, Meta, Moved, Records, TopicRecord
+from topiarist.adapters.own_values import encode_batch, encode_freeze, encode_value
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.access import DEFAULT_RECORDS_TOPIC, RecordsTopic
 from topiarist.model.moves import BatchRecord
 from topiarist.model.outcome import FreezeResult, Result
-from topiarist.model.state import Freeze
+from topiarist.model.state import Freeze, LeftRecords, WriteBlock, find_records_block
+
+# Find out whether ZooKeeper still holds records that a run through the brokers must not ignore.
+#
+# In ZooKeeper mode the answer is needed: without it nothing is written. In KRaft mode ZooKeeper may have ended long
+# ago, so it is asked only if the records were not moved, and a ZooKeeper that does not answer blocks nothing.
+
+WARNING_ZOOKEEPER_ENDED = "ZooKeeper does not answer for this cluster, which is in KRaft mode: remove spec.zookeeper"
+
+
+class LeftRecordsCheck(NamedTuple):
+    """The write block by what ZooKeeper holds of topiarist, and a warning if that is not known (may be empty)."""
+
+    block: WriteBlock = WriteBlock()
+    warning: str = ""
+
+
+def check_left_records(
+    read: Callable[[], LeftRecords] | None,
+    read_cluster_id: Callable[[], str],
+    *,
+    are_taken: bool,
+    is_zookeeper_mode: bool,
+) -> LeftRecordsCheck:
+    """Return whether runs through the brokers may write.
+
+    ``read`` asks ZooKeeper, None if its address is not known; ``are_taken`` is true if the topic of records has the
+    note of a move. The cluster id is that of the brokers.
+    """
+    if read is None or (are_taken and not is_zookeeper_mode):
+        return LeftRecordsCheck()
+    try:
+        left = read()
+        other_cluster = left.cluster_id != read_cluster_id()
+    except TopiaristError as error:
+        if not is_zookeeper_mode:
+            return LeftRecordsCheck(warning=WARNING_ZOOKEEPER_ENDED)
+        if are_taken:
+            return LeftRecordsCheck(warning=f"runs through ZooKeeper would not be noticed: {error.args[0]}")
+        return _block(f"whether ZooKeeper has records that were not moved to Kafka is not known: {error.args[0]}")
+    if not other_cluster:
+        return LeftRecordsCheck(find_records_block(left, are_taken=are_taken))
+    if not is_zookeeper_mode:
+        return LeftRecordsCheck(warning=WARNING_ZOOKEEPER_ENDED)
+    return _block(f"spec.zookeeper leads to another cluster ({left.cluster_id}), spec.kafka to {read_cluster_id()}")
+
+
+def _block(message: str) -> LeftRecordsCheck:
+    return LeftRecordsCheck(WriteBlock(Reason.RECORDS_NOT_MOVED, message))
+
 
 TRANSACTIONAL_ID = "topiarist"
 
@@ -204,7 +269,7 @@ class RecordsRun:
 
     def commit_batch(self, batch: BatchRecord | None, *, hold: bool) -> None:
         """Write the record of the moves in flight (None: delete it), and hold the lock or give it up."""
-        self._write({codec.MOVES: batch and codec.encode_batch(batch)}, hold=hold)
+        self._write({codec.MOVES: batch and encode_batch(batch)}, hold=hold)
         self._records = self._records._replace(moves=batch)
 
     def commit_moved(self, topics: Mapping[str, TopicRecord], moved: Moved, gate: Freeze | None) -> None:
@@ -212,7 +277,7 @@ class RecordsRun:
         values: dict[str, bytes | None] = {
             f"{codec.TOPIC_PREFIX}{name}": codec.encode_topic(record) for name, record in topics.items()
         }
-        self._write({**values, codec.MOVED: codec.encode_moved(moved), codec.GATE: codec.encode_gate(gate)}, hold=False)
+        self._write({**values, codec.MOVED: encode_value(moved), codec.GATE: encode_freeze(gate)}, hold=False)
         self._records = self._records._replace(topics={**self._records.topics, **topics}, moved=moved, gate=gate)
 
     def require_fence(self) -> None:
@@ -234,7 +299,9 @@ class RecordsRun:
             raise
         # After the check, which may have waited. Records may still be written: the coordinator fences those.
         if self._clock.now() >= self._send_until:
-            message = f"a chunk took longer than {constants.LEASE_S - constants.MARGIN_S:g} s, so nothing more is sent"
+            message = (
+                f"a chunk took longer than {transactions.LEASE_S - transactions.MARGIN_S:g} s, so nothing more is sent"
+            )
             raise TopiaristError(Reason.SESSION_LOST, message, HINT_RUN_AGAIN)
 
     def keep(self) -> None:
@@ -269,8 +336,8 @@ class RecordsRun:
                     return FreezeResult(Result.UNCHANGED, current)
                 if current and current.by != by and not force:
                     return FreezeResult(Result.REFUSED, current)
-                lock = self._records.lock._replace(number=self._records.number + 1)
-                self._send({codec.GATE: codec.encode_gate(freeze)}, lock)
+                lock = replace(self._records.lock, number=self._records.number + 1)
+                self._send({codec.GATE: encode_freeze(freeze)}, lock)
                 return FreezeResult(Result.DONE, current)
             except (Fenced, OutcomeUnknown):
                 self._pause(attempt)
@@ -359,7 +426,7 @@ class RecordsRun:
         """Return whether the controller of the intents answers at once: then no request waits for a controller."""
         began = self._clock.now()
         is_same = epoch is not None and self._cluster.leader_epoch() == epoch
-        return is_same and self._clock.now() - began <= constants.MAX_CONTROLLER_ANSWER_S
+        return is_same and self._clock.now() - began <= transactions.MAX_CONTROLLER_ANSWER_S
 
     def _write(self, values: Mapping[str, bytes | None], *, hold: bool) -> None:
         """Write values and the lock in one transaction; the lease begins before the transaction is sent."""
@@ -368,7 +435,7 @@ class RecordsRun:
         if hold:
             host = socket.gethostname()
             epoch = self._cluster.leader_epoch() if self._known_epoch is None else self._known_epoch
-            lock = Lock(self.run, self._owner, host, constants.LEASE_S, lock.number, epoch)
+            lock = Lock(self.run, self._owner, host, round(transactions.LEASE_S * 1000), lock.number, epoch)
         began = self._clock.now()
         try:
             began = self._send({**self._turn.replacements(), **values}, lock)
@@ -380,8 +447,8 @@ class RecordsRun:
             self._failure = error
             raise
         self._turn.end()
-        self._send_until = began + constants.LEASE_S - constants.MARGIN_S if hold else None
-        self._renew_at = began + constants.LEASE_S / 3
+        self._send_until = began + transactions.LEASE_S - transactions.MARGIN_S if hold else None
+        self._renew_at = began + transactions.LEASE_S / 3
         if not hold:
             self._failure = _not_acquired()
 
@@ -389,10 +456,10 @@ class RecordsRun:
         """Write values and the lock; return a time before their transaction."""
         self._require_seen()
         assert self._found is not None
-        batch: dict[str, bytes | None] = {codec.LOCK: codec.encode_lock(lock), **values}
+        batch: dict[str, bytes | None] = {codec.LOCK: encode_value(lock), **values}
         meta = Meta(self._found.cluster_id, self._found.topic_id)
         if self._records.meta is None:
-            batch = {codec.META: codec.encode_meta(meta), **batch}
+            batch = {codec.META: encode_value(meta), **batch}
         began = self._producer.commit({key.encode(): value for key, value in batch.items()})
         self._is_seen = False
         if not lock.run:
@@ -442,7 +509,7 @@ class RecordsRun:
 
     def _taken_over(self, cause: Fenced | OutcomeUnknown | Disconnected) -> TopiaristError:
         """Return the error of a fenced run: a freeze fences too, and is committed a moment later."""
-        until = self._clock.now() + constants.FREEZE_COMMIT_S
+        until = self._clock.now() + transactions.FREEZE_COMMIT_S
         while True:
             found = None
             with suppress(TopiaristError, Disconnected):
@@ -452,7 +519,7 @@ class RecordsRun:
                 return self._failure
             if self._clock.now() >= until:
                 return self._fail(f"{self._name_newer_run(found)} ({cause})")
-            self._clock.sleep(constants.LOCK_POLL_INTERVAL_S)
+            self._clock.sleep(transactions.LOCK_POLL_INTERVAL_S)
 
     def _name_newer_run(self, found: Records | None) -> str:
         """Return what has fenced this run, by the records that were read afterwards (None: they could not be read)."""
@@ -461,7 +528,7 @@ class RecordsRun:
             return f"another run has taken over: {other.owner} on {other.host} ({other.run})"
         if found and found.number > self._records.number:
             return "another run has taken over, and ended"
-        seconds = constants.TRANSACTION_TIMEOUT_MS // 1000
+        seconds = transactions.TRANSACTION_TIMEOUT_MS // 1000
         return f"the brokers ended its transaction after {seconds} s, or another run has taken over"
 
     def _fail(self, why: str) -> TopiaristError:
@@ -469,17 +536,17 @@ class RecordsRun:
         return self._failure
 
     def _pause(self, attempt: int) -> None:
-        longest = min(constants.FENCED_PAUSE_S * attempt, constants.MAX_FENCED_PAUSE_S)
+        longest = min(transactions.FENCED_PAUSE_S * attempt, transactions.MAX_FENCED_PAUSE_S)
         self._clock.sleep(self._clock.random() * longest)
 
     def _wait_for_late_writes(self, stop: Callable[[], bool]) -> None:
         """Wait until no request of a run that ended can be carried out any more, and keep other runs waiting."""
-        until = self._clock.now() + constants.LATE_WRITE_S
+        until = self._clock.now() + transactions.LATE_WRITE_S
         while (remaining := until - self._clock.now()) > 0:
             if stop():
                 raise TopiaristError(Reason.LOCKED, "stopped while another run's requests may be carried out")
             self.keep()
-            self._clock.sleep(min(remaining, constants.LEASE_S / 3, constants.LOCK_POLL_INTERVAL_S))
+            self._clock.sleep(min(remaining, transactions.LEASE_S / 3, transactions.LOCK_POLL_INTERVAL_S))
 
 
 def _not_acquired() -> TopiaristError:

@@ -7,19 +7,96 @@ with ``OutcomeUnknown``.
 
 from __future__ import annotations
 
+import random
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
+from google_crc32c import value as crc32c
+from kafka.protocol.admin.configs import DescribeConfigsRequest
+from kafka.protocol.admin.topics import CreateTopicsRequest
 from kafka.protocol.producer.produce import ProduceRequest
 from kafka.protocol.producer.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 from kafka.record.default_records import DefaultRecordBatchBuilder
 
 from topiarist.adapters.kafka_admin.connection import error_codes
-from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message
-from topiarist.adapters.kafka_admin.records import constants
-from topiarist.adapters.kafka_admin.records.constants import Clock
+from topiarist.adapters.kafka_admin.connection.connection import Connection, Disconnected, Message, encode_topic_id
+from topiarist.adapters.kafka_admin.records.codec import Meta, Records
 from topiarist.errors import Reason, TopiaristError
+from topiarist.kafka.types import Replicas
+from topiarist.model.access import RecordsTopic
+
+# The times of the protocol of the records, with the clock that tests replace.
+
+LEASE_S = 30.0
+"""Seconds that the lock of a chunk holds; a chunk of 500 topics takes 1 to 3 s, a failover of the controller 3 s."""
+
+MARGIN_S = 10.0
+"""Seconds before the end of the lease after which nothing is sent."""
+
+PATIENCE_S = 60.0
+"""Seconds to repeat a request that the brokers answer with "again"; 15 were measured after a loss of brokers."""
+
+BLOCKED_PATIENCE_S = 30.0
+"""Seconds to wait for the open transaction of another client on the topic."""
+
+LATE_WRITE_S = 70.0
+"""Seconds until no Admin request of a dead run can be carried out: 60 in the forwarding broker, and a sync."""
+
+MAX_CONTROLLER_ANSWER_S = 1.0
+"""Seconds within which a controller answers that has no requests of dead runs waiting."""
+
+FREEZE_COMMIT_S = 1.0
+"""Seconds that a fenced run waits for the freeze that may have fenced it, to name the cause."""
+
+TRANSACTION_TIMEOUT_MS = 10_000
+PRODUCE_TIMEOUT_MS = 10_000
+MAX_PRODUCE_S = 7.0
+"""Seconds in a transaction until its records are written; after its timeout the coordinator would fence the run."""
+
+LOCK_POLL_INTERVAL_S = 0.25
+MAX_LOCK_PAUSE_S = 0.6
+FENCED_PAUSE_S = 0.5
+MAX_FENCED_PAUSE_S = 4.0
+RETRY_INTERVAL_S = 0.05
+
+FETCH_BYTES = 4 << 20
+MAX_BATCH_BYTES = 512 << 10
+"""Maximum size of one batch; the default of ``max.message.bytes`` is 1 MiB."""
+
+_CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+class Clock(NamedTuple):
+    """Time in seconds that also counts while the machine sleeps, pauses, and random numbers from 0 to 1."""
+
+    now: Callable[[], float] = lambda: time.clock_gettime(_CLOCK)
+    sleep: Callable[[float], None] = time.sleep
+    random: Callable[[], float] = random.random
+
+
+SYSTEM_CLOCK = Clock()
+
+
+# The checksum of a record batch, CRC-32C, by a library in C: in Python it takes longer than all requests of a plan.
+
+LOG_OVERHEAD_BYTES = 12
+"""The bytes of a batch that its length does not count: its base offset, and the length itself."""
+
+_CRC_OFFSET, _CHECKED_OFFSET = 17, 21
+
+
+def size_of_batch(data: bytes, start: int) -> int:
+    """Return the size in bytes of the batch that begins at ``start``, by its own length."""
+    return LOG_OVERHEAD_BYTES + int.from_bytes(data[start + 8 : start + LOG_OVERHEAD_BYTES], "big")
+
+
+def has_valid_checksum(batch: bytes) -> bool:
+    """Return whether the checksum of a batch of format 2 is that of its bytes."""
+    found = int.from_bytes(batch[_CRC_OFFSET:_CHECKED_OFFSET], "big")
+    return found == int(crc32c(batch[_CHECKED_OFFSET:]))
+
 
 FENCED_CODES = frozenset({90, 47, 49})
 """Another run has taken over, or the coordinator has lost its state: 90, 47, and 49."""
@@ -107,7 +184,7 @@ class Producer:
         """
         first = began = self._clock.now()
         while (error := self._write_all(values, first)) is not None:
-            if self._clock.now() >= first + constants.PATIENCE_S:
+            if self._clock.now() >= first + PATIENCE_S:
                 raise error
             began = self._clock.now()
         self._end(is_commit=True)
@@ -115,7 +192,7 @@ class Producer:
 
     def _write_all(self, values: Mapping[bytes, bytes | None], first: float) -> TopiaristError | None:
         """Write all values in a transaction that is left open; return an error after it was aborted."""
-        until = min(self._clock.now() + constants.MAX_PRODUCE_S, first + constants.PATIENCE_S)
+        until = min(self._clock.now() + MAX_PRODUCE_S, first + PATIENCE_S)
         self._add_partition()
         try:
             for batch, count in self._batches(values):
@@ -150,7 +227,7 @@ class Producer:
         def send(connection: Connection) -> tuple[int, Message]:
             request = InitProducerIdRequest(
                 transactional_id=self._transactional_id,
-                transaction_timeout_ms=constants.TRANSACTION_TIMEOUT_MS,
+                transaction_timeout_ms=TRANSACTION_TIMEOUT_MS,
                 producer_id=producer_id,
                 producer_epoch=epoch,
             )
@@ -188,7 +265,7 @@ class Producer:
             request = ProduceRequest(
                 transactional_id=self._transactional_id if is_transactional else None,
                 acks=-1,
-                timeout_ms=constants.PRODUCE_TIMEOUT_MS,
+                timeout_ms=PRODUCE_TIMEOUT_MS,
                 topic_data=[topic(name=self._topic, partition_data=[partition])],
             )
             answer = connection.call(request, version=connection.version_of(request, _PRODUCE_VERSION))
@@ -231,7 +308,7 @@ class Producer:
             while count < len(items):
                 key, value = items[count]
                 size += len(key) + len(value or b"") + 32
-                if count and size > constants.MAX_BATCH_BYTES:
+                if count and size > MAX_BATCH_BYTES:
                     break
                 builder.append(count, now, key, value, [])
                 count += 1
@@ -278,7 +355,7 @@ def repeat(  # noqa: PLR0913 -- the request is four of them
     Raises ``Fenced``, ``OutcomeUnknown`` for a server error, and ``TopiaristError``: ``Unreachable`` after the last
     attempt.
     """
-    began, deadline = times or (clock.now(), clock.now() + constants.PATIENCE_S)
+    began, deadline = times or (clock.now(), clock.now() + PATIENCE_S)
     while True:
         try:
             code, answer = send(find())
@@ -299,4 +376,145 @@ def repeat(  # noqa: PLR0913 -- the request is four of them
         if clock.now() >= deadline:
             message = f"{what}: the brokers do not take it for {deadline - began:.0f} s ({last})"
             raise TopiaristError(Reason.UNREACHABLE, message, "run again when all brokers are back")
-        clock.sleep(constants.RETRY_INTERVAL_S)
+        clock.sleep(RETRY_INTERVAL_S)
+
+
+# The topic of records: made when a run first writes, and checked before each use.
+#
+# A commit is answered with success even if the topic was deleted meanwhile, and a topic of the same name may be made by
+# any client: so its id is compared before and after, and ``meta`` names the id that the records were written in.
+
+CREATE_TIMEOUT_MS = 10_000
+MIN_IN_SYNC = 2
+"""Replicas that every commit reaches, if there are that many."""
+
+MAX_MESSAGE_BYTES = 2 * MAX_BATCH_BYTES
+"""The limit of one batch; a single record may be larger than ``MAX_BATCH_BYTES``."""
+
+_TOPIC_EXISTS, _TOPIC_RESOURCE = 36, 2
+_HINT_NO_IDS = "topiarist needs brokers with topic ids: version 2.8 or later, also in inter.broker.protocol.version"
+_CLEANUP_POLICY, _COMPACT = "cleanup.policy", "compact"
+
+
+class FoundTopic(NamedTuple):
+    """The ids of the cluster and of the topic, as text."""
+
+    cluster_id: str
+    topic_id: str
+
+
+def find_topic(session: RecordsSession, topic: RecordsTopic) -> FoundTopic | None:
+    """Return the topic; None if there is none. Raises ``TopiaristError``."""
+    answer = session.read_metadata([topic.name])
+    found = next((each for each in answer.topics if each.name == topic.name), None)
+    code = found.error_code if found else error_codes.UNKNOWN_TOPIC_OR_PARTITION
+    if code == error_codes.UNKNOWN_TOPIC_OR_PARTITION:
+        return None
+    # Without a leader the topic exists, with its id.
+    if code not in (error_codes.NONE, error_codes.LEADER_NOT_AVAILABLE) or found is None:
+        raise session.error_of(code, f"cannot read {topic.name}", f"Describe on the topic {topic.name}")
+    if len(found.partitions) != 1:
+        message = f"{topic.name} has {len(found.partitions):,} partitions, wanted 1: topiarist did not create it"
+        raise TopiaristError(Reason.RECORDS_LOST, message, "delete it if nothing else uses it")
+    if not (topic_id := encode_topic_id(found.topic_id)):
+        message = f"the brokers give {topic.name} no topic id, without which its records cannot be trusted"
+        raise TopiaristError(Reason.PREREQUISITE_MISSING, message, _HINT_NO_IDS)
+    return FoundTopic(answer.cluster_id or "", topic_id)
+
+
+def require_compaction(session: RecordsSession, topic: RecordsTopic) -> None:
+    """Raise ``RecordsLost`` if Kafka deletes old records of the topic."""
+    resource = DescribeConfigsRequest.DescribeConfigsResource
+    wanted = resource(resource_type=_TOPIC_RESOURCE, resource_name=topic.name, configuration_keys=[_CLEANUP_POLICY])
+    request = DescribeConfigsRequest(resources=[wanted], include_synonyms=False, include_documentation=False)
+    answer = session.any_broker().call(request)
+    result = answer.results[0]
+    if result.error_code:
+        raise session.error_of(
+            result.error_code, f"cannot read the configs of {topic.name}", f"DescribeConfigs on the topic {topic.name}"
+        )
+    value = next((each.value for each in result.configs if each.name == _CLEANUP_POLICY), None)
+    if value != _COMPACT:
+        message = f"{topic.name} has {_CLEANUP_POLICY}={value}, wanted {_COMPACT}: Kafka deletes records of topiarist"
+        raise TopiaristError(Reason.RECORDS_LOST, message, f"set {_CLEANUP_POLICY}={_COMPACT}, and check the records")
+
+
+def is_compacted(config: Mapping[str, str]) -> bool:
+    """Return whether the overrides of the topic alone show that Kafka deletes no record of it."""
+    return config.get(_CLEANUP_POLICY) == _COMPACT
+
+
+def create_topic(session: RecordsSession, topic: RecordsTopic, clock: Clock) -> FoundTopic:
+    """Create the topic unless it exists, and return it once the brokers know it. Raises ``TopiaristError``."""
+    answer = session.read_metadata([topic.name])
+    replicas = choose_replicas({each.node_id: each.rack or "" for each in answer.brokers}, topic.replication_factor)
+    if not replicas:
+        raise TopiaristError(Reason.UNREACHABLE, f"no broker is registered to hold {topic.name}", "run again")
+    sent = session.controller().call(_create_request(topic.name, replicas))
+    for each in sent.topics:
+        if each.error_code not in (error_codes.NONE, _TOPIC_EXISTS):
+            right = f"Create on the topic {topic.name}"
+            raise session.error_of(each.error_code, f"cannot create {topic.name}", right, each.error_message)
+    deadline = clock.now() + PATIENCE_S
+    while (found := find_topic(session, topic)) is None:
+        if clock.now() >= deadline:
+            raise TopiaristError(Reason.UNREACHABLE, f"the brokers do not know the new topic {topic.name}", "run again")
+        clock.sleep(RETRY_INTERVAL_S)
+    return found
+
+
+def choose_replicas(racks: Mapping[int, str], replication_factor: int) -> Replicas:
+    """Return at most ``replication_factor`` brokers, over as many racks as possible, lowest ids first."""
+    by_rack: dict[str, list[int]] = defaultdict(list)
+    for broker in sorted(racks):
+        by_rack[racks[broker]].append(broker)
+    rounds: Sequence[list[int]] = sorted(by_rack.values())
+    order = [each[turn] for turn in range(len(racks)) for each in rounds if turn < len(each)]
+    return tuple(order[:replication_factor])
+
+
+def require_own(records: Records, found: FoundTopic, name: str) -> None:
+    """Raise ``RecordsLost`` if the records were written in another cluster or topic, or do not say where."""
+    meta = records.meta
+    if meta == Meta(found.cluster_id, found.topic_id):
+        return
+    if meta is None and not records.number and not records.topics and not records.errors:
+        return  # a new topic
+    origin = f"cluster {meta.cluster_id}, topic id {meta.topic_id}" if meta else "an unknown place"
+    raise TopiaristError(
+        Reason.RECORDS_LOST,
+        f"the records in {name} are of {origin}; this is cluster {found.cluster_id}, topic id {found.topic_id}",
+        "the topic was copied or recreated: restore the right one, or delete it to begin without records",
+    )
+
+
+def lost_topic(name: str, wanted: str, found: FoundTopic | None) -> TopiaristError:
+    """Return the error for a topic that was deleted or recreated."""
+    now = f"has the id {found.topic_id} now" if found else "does not exist"
+    return TopiaristError(
+        Reason.RECORDS_LOST,
+        f"{name} with the id {wanted} held the records of topiarist, and {now}",
+        "restore it; to begin without its records, run again, or remove the annotation topiarist.dev/records-topic-id "
+        "from the Cluster",
+    )
+
+
+def _create_request(name: str, replicas: Replicas) -> Message:
+    topic = CreateTopicsRequest.CreatableTopic
+    configs = {
+        _CLEANUP_POLICY: _COMPACT,
+        "min.insync.replicas": str(min(MIN_IN_SYNC, len(replicas))),
+        "unclean.leader.election.enable": "false",
+        # The defaults of the brokers must not compress batches, refuse them for their size, or for the clock of a run.
+        "compression.type": "uncompressed",
+        "max.message.bytes": str(MAX_MESSAGE_BYTES),
+        "message.timestamp.type": "LogAppendTime",
+    }
+    wanted = topic(
+        name=name,
+        num_partitions=-1,
+        replication_factor=-1,
+        assignments=[topic.CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))],
+        configs=[topic.CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
+    )
+    return CreateTopicsRequest(topics=[wanted], timeout_ms=CREATE_TIMEOUT_MS, validate_only=False)

@@ -23,8 +23,8 @@ from topiarist.adapters.kafka_admin.connection.connection import (
     Message,
 )
 from topiarist.adapters.kafka_admin.connection.session import Session
-from topiarist.adapters.kafka_admin.records import intents
-from topiarist.adapters.kafka_admin.records.values import Intent, IntentKind
+from topiarist.adapters.kafka_admin.records import codec as intents
+from topiarist.adapters.kafka_admin.records.codec import Intent, IntentKind
 from topiarist.adapters.kafka_admin.write import requests
 from topiarist.adapters.kafka_admin.write.requests import (
     Answer,

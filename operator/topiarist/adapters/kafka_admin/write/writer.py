@@ -24,7 +24,7 @@ from topiarist.adapters.kafka_admin.connection.connection import Disconnected
 from topiarist.adapters.kafka_admin.connection.session import Session
 from topiarist.adapters.kafka_admin.read.refusals import find_not_offered
 from topiarist.adapters.kafka_admin.read.topic_reader import Look, Reader
-from topiarist.adapters.kafka_admin.records.values import RecordsStore, TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import RecordsStore, TopicRecord
 from topiarist.adapters.kafka_admin.write.chunks import (
     ANSWER_TIMEOUT_S,
     ChunkQueue,

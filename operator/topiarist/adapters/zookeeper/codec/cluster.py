@@ -1,12 +1,20 @@
-"""Decode the znodes of the whole cluster: id, brokers, controller, migration, reassignments (contract 4 and 7)."""
+"""Decode and encode the znodes of the whole cluster: brokers, controller, migration, requests, freeze (contract 4, 7).
+
+Kafka ignores a whole request for one field that it does not know (contract 4.7), so a request has none.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 from msgspec import Struct
 
+from topiarist.adapters.own_values import decode_freeze
+from topiarist.adapters.zookeeper.codec.paths import FREEZE
 from topiarist.adapters.zookeeper.codec.strict_json import (
     MAX_ID,
     ZnodeError,
+    dump_object,
     format_value,
     load_object,
     parse_id,
@@ -15,6 +23,8 @@ from topiarist.adapters.zookeeper.codec.strict_json import (
     require_version,
 )
 from topiarist.kafka.types import Replicas
+from topiarist.model.moves import ReplicaMove
+from topiarist.model.state import Freeze
 
 # Kafka reads newer versions of these znodes as it reads the versions that it knows.
 _ANY_VERSION = MAX_ID
@@ -116,3 +126,23 @@ def _decode_reassignment_entry(entry: object) -> tuple[str, int, Replicas]:
     ):
         raise ZnodeError(f"partition and replicas must be integers of 32 bits, not {format_value(entry)}")
     return topic, partition, tuple(replicas)
+
+
+def encode_reassignment_request(moves: Sequence[ReplicaMove]) -> bytes:
+    """Return the bytes of ``/admin/reassign_partitions``."""
+    partitions = [{"topic": move.topic, "partition": move.partition, "replicas": list(move.after)} for move in moves]
+    return dump_object({"version": 1, "partitions": partitions})
+
+
+def encode_election_request(partitions: Iterable[tuple[str, int]]) -> bytes:
+    """Return the bytes of ``/admin/preferred_replica_election``; ``partitions`` are topics with a partition."""
+    entries = [{"topic": topic, "partition": partition} for topic, partition in partitions]
+    return dump_object({"version": 1, "partitions": entries})
+
+
+def decode_freeze_fail_closed(raw: bytes) -> Freeze | None:
+    """Return the freeze; a malformed znode counts as frozen, since a freeze may have been intended."""
+    try:
+        return decode_freeze(raw)
+    except ZnodeError as error:
+        return Freeze(f"{FREEZE} cannot be read, which counts as frozen; topiarist unfreeze fixes it: {error}")

@@ -12,12 +12,14 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from topiarist.adapters.strict_json import JsonError
+
 MAX_ID = 2**31 - 1
 """The largest id of a broker or partition: Kafka's ids are Java ints."""
 
 
-class ZnodeError(ValueError):
-    """Content that neither Kafka nor topiarist writes to a znode; the text says why, without the path."""
+ZnodeError = JsonError
+"""The error for content that neither Kafka nor topiarist writes to a znode; the text says why, without the path."""
 
 
 def load_object(raw: bytes) -> dict[str, object]:

@@ -14,10 +14,18 @@ from typing import NamedTuple
 from kazoo.exceptions import KazooException, NoAuthError
 from msgspec import Struct
 
-from topiarist.adapters.zookeeper.codec import configs, moves, own_znodes, paths
-from topiarist.adapters.zookeeper.codec.moves import decode_batch_record, encode_batch_record
+from topiarist.adapters.own_values import decode_batch, encode_batch
+from topiarist.adapters.zookeeper.codec import paths
+from topiarist.adapters.zookeeper.codec.cluster import encode_reassignment_request
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
-from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder, decode_partition_state
+from topiarist.adapters.zookeeper.codec.topics import (
+    ZnodeDecoder,
+    decode_config,
+    decode_partition_state,
+    encode_change_notification,
+    encode_config,
+    replace_config,
+)
 from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupted, Session
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import ClusterMetadata, TopicZnodes, decode_topic_state
@@ -180,7 +188,7 @@ def decode_entity_configs(
         try:
             if node is ReadFailure.DENIED:
                 raise ZnodeError("no permission to read it")
-            decoded[entity] = configs.decode_config(node.data) if isinstance(node, Znode) else {}
+            decoded[entity] = decode_config(node.data) if isinstance(node, Znode) else {}
         except ZnodeError as error:
             path = paths.entity_config_path(entity)
             raise TopiaristError(Reason.UNREADABLE, f"{path} cannot be read: {error}") from error
@@ -231,9 +239,9 @@ def build_batch_operations(
         path = paths.partition_state_path(move.topic, move.partition)
         operations.append(Operation(OperationType.CHECK, path, version=state.version))
     operations += _build_config_operations(configs_after, znodes, template)
-    data = moves.encode_batch_record(record)
+    data = encode_batch(record)
     operations.append(set_or_create(paths.MOVES, data, znodes.record, template.acls))
-    request = moves.encode_reassignment_request(record.moves)
+    request = encode_reassignment_request(record.moves)
     acl = template.acls[paths.REASSIGNMENT_REQUEST.rpartition("/")[0]]
     return [*operations, Operation(OperationType.CREATE, paths.REASSIGNMENT_REQUEST, request, acl=acl)]
 
@@ -245,7 +253,7 @@ def build_throttle_operations(
 
     The reassignment request is not written.
     """
-    data = moves.encode_batch_record(record)
+    data = encode_batch(record)
     return [
         *template.fence,
         *_build_config_operations(configs_after, znodes, template),
@@ -271,8 +279,8 @@ def _build_config_operations(
     operations = []
     for entity, config in sorted(configs_after.items()):
         path, node = paths.entity_config_path(entity), znodes.configs[entity]
-        data = configs.replace_config(node.data, config) if isinstance(node, Znode) else configs.encode_config(config)
-        notification = own_znodes.encode_change_notification(entity)
+        data = replace_config(node.data, config) if isinstance(node, Znode) else encode_config(config)
+        notification = encode_change_notification(entity)
         acl = template.acls[paths.CONFIG_CHANGES]
         kind, _, name = entity.partition("/")
         if kind == "topics" and not isinstance(node, Znode):
@@ -355,7 +363,7 @@ class BatchWriter(Struct, frozen=True):
         moves = tuple(move._replace(kinds=()) for move in batch)
         record = BatchRecord(self.settings.owner, *position, moves, update.own)
         operations = build_batch_operations(record, update.configs, znodes, self.template)
-        return self._commit(operations, encode_batch_record(record))
+        return self._commit(operations, encode_batch(record))
 
     def replace_throttle(self, rate: int) -> bool:
         """Give the batch of the record another rate, if the request still has a move of it; return as ``send``."""
@@ -368,7 +376,7 @@ class BatchWriter(Struct, frozen=True):
             return True  # rates of another client stay, and there is no other
         record = self.record._replace(throttles=update.own)
         operations = build_throttle_operations(record, update.configs, znodes, self.template)
-        return self._commit(operations, encode_batch_record(record))
+        return self._commit(operations, encode_batch(record))
 
     def end(self) -> bool:
         """Put the throttles back and delete the record, if there is one; return as ``send``."""
@@ -454,7 +462,7 @@ def decode_record(node: Znode | ReadFailure) -> BatchRecord | None:
     try:
         if not isinstance(node, Znode):
             raise ZnodeError("no permission to read it")
-        return decode_batch_record(node.data)
+        return decode_batch(node.data)
     except ZnodeError as error:
         message = f"{paths.MOVES} cannot be read: {error}"
         hint = "it says which throttles topiarist set; compare them by hand, then delete it"

@@ -18,7 +18,8 @@ from enum import Enum
 
 from kazoo.exceptions import KazooException, NoAuthError, NodeExistsError
 
-from topiarist.adapters.zookeeper.codec import moves, paths
+from topiarist.adapters.zookeeper.codec import paths
+from topiarist.adapters.zookeeper.codec.cluster import encode_election_request
 from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupted, Session, translate_errors
 from topiarist.adapters.zookeeper.moves.batch_writer import (
     BatchWriter,
@@ -84,7 +85,7 @@ def build_election_operations(
     for topic, partition in sorted(partitions):
         version = znodes.states[topic, partition].version
         operations.append(Operation(OperationType.CHECK, paths.partition_state_path(topic, partition), version=version))
-    request = moves.encode_election_request(sorted(partitions))
+    request = encode_election_request(sorted(partitions))
     return [*operations, Operation(OperationType.CREATE, paths.ELECTION_REQUEST, request, acl=template.acls[ADMIN])]
 
 

@@ -12,10 +12,11 @@ from typing import NamedTuple, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from topiarist.adapters.zookeeper.codec import cluster, configs, moves, own_znodes, paths, strict_json
+from topiarist.adapters import own_values
+from topiarist.adapters.zookeeper.codec import cluster, paths, strict_json
 from topiarist.adapters.zookeeper.codec.paths import config_path, record_path, topic_path
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
-from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
+from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder, decode_config
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ChildNames, ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.errors import Reason, TopiaristError
@@ -217,7 +218,7 @@ def read_metadata(session: Session) -> ClusterMetadata:
     epoch = znodes.decode_required(paths.CONTROLLER_EPOCH, cluster.decode_controller_epoch)
     topics = _sorted_child_names(lists[paths.TOPICS])
     write_block = _determine_write_block(znodes, controller if epoch is not None else None)
-    broker_defaults = znodes.decode_optional(paths.BROKER_DEFAULTS, configs.decode_config) or {}
+    broker_defaults = znodes.decode_optional(paths.BROKER_DEFAULTS, decode_config) or {}
     min_version = _infer_min_version(znodes, controller, broker_version)
     request = decode_reassignment_request(session, nodes[paths.REASSIGNMENT_REQUEST], topics)
     if request.error:
@@ -236,7 +237,7 @@ def read_metadata(session: Session) -> ClusterMetadata:
         record_names=_sorted_child_names(lists[paths.RECORDS]),
         pending_deletions=frozenset(_sorted_child_names(lists[paths.DELETION_REQUESTS])),
         reassignment_request=request,
-        batch=znodes.decode_optional(paths.MOVES, moves.decode_batch_record),
+        batch=znodes.decode_optional(paths.MOVES, own_values.decode_batch),
         batch_mtime=znodes.nodes[paths.MOVES].mtime if paths.MOVES in znodes.nodes else None,
         notifications=znodes.nodes[paths.CONFIG_CHANGES].child_count if paths.CONFIG_CHANGES in znodes.nodes else 0,
         warnings=tuple(znodes.warnings),
@@ -319,7 +320,7 @@ def refresh_metadata(session: Session, metadata: ClusterMetadata, brokers: Seque
         metadata,
         write_block=_migration_block(znodes) or metadata.write_block,
         brokers=tuple(sorted((*unaffected, *registered))),
-        broker_defaults=znodes.decode_optional(paths.BROKER_DEFAULTS, configs.decode_config) or {},
+        broker_defaults=znodes.decode_optional(paths.BROKER_DEFAULTS, decode_config) or {},
     )
 
 
@@ -392,9 +393,7 @@ def _determine_write_block(znodes: _ReadZnodes, controller: cluster.ActiveContro
         )
     if migration := _migration_block(znodes):
         return migration
-    if paths.FREEZE in znodes.nodes and (
-        frozen := own_znodes.decode_freeze_fail_closed(znodes.nodes[paths.FREEZE].data)
-    ):
+    if paths.FREEZE in znodes.nodes and (frozen := cluster.decode_freeze_fail_closed(znodes.nodes[paths.FREEZE].data)):
         hint = f"; {HINT_USE_KAFKA}" if is_closed_by_move(frozen) else ""
         return WriteBlock(Reason.FROZEN, f"the cluster is {frozen}{hint}")
     if controller is None:

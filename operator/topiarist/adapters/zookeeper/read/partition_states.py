@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import TypeVar
 
-from topiarist.adapters.zookeeper.codec import configs, paths
+from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.cluster import decode_requested_reassignments
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError, parse_id
-from topiarist.adapters.zookeeper.codec.topics import decode_partition_state, decode_topic
+from topiarist.adapters.zookeeper.codec.topics import decode_config, decode_partition_state, decode_topic
 from topiarist.adapters.zookeeper.connection.session import Session
 from topiarist.adapters.zookeeper.read.bulk_read import ChildNames, ReadFailure, Znode, read_children, read_znodes, sync
 from topiarist.adapters.zookeeper.read.cluster_metadata import (
@@ -233,7 +233,7 @@ def read_broker_throttles(session: Session) -> Mapping[str, Mapping[str, str]]:
 
 def _decode_rates(raw: bytes) -> Mapping[str, str]:
     try:
-        config = configs.decode_config(raw)
+        config = decode_config(raw)
     except ZnodeError:
         return {}
     return {key: config[key] for key in RATE_CONFIGS if key in config}

@@ -19,7 +19,8 @@ from typing import Any
 from kazoo.exceptions import BadVersionError, KazooException, NoAuthError, NoNodeError
 from kazoo.protocol.serialization import Create, Delete, SetData
 
-from topiarist.adapters.zookeeper.codec import own_znodes, paths
+from topiarist.adapters.own_values import decode_freeze, encode_freeze
+from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError, load_object
 from topiarist.adapters.zookeeper.connection.session import MAX_DISCONNECTS, ConnectionInterrupted, Session
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, read_children, read_znodes, sync
@@ -166,7 +167,7 @@ def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool)
         current, readable = None, True
         if isinstance(node, Znode):
             try:
-                current = own_znodes.decode_freeze(node.data)
+                current = decode_freeze(node.data)
             except ZnodeError:
                 readable = False
         if readable and current == freeze:
@@ -182,7 +183,7 @@ def set_freeze(session: Session, freeze: Freeze | None, *, by: str, force: bool)
             ensure_own_znodes(session)
             continue
         sent = True
-        request = SetData(session.chroot + paths.FREEZE, own_znodes.encode_freeze(freeze), node.version)
+        request = SetData(session.chroot + paths.FREEZE, encode_freeze(freeze), node.version)
         try:
             session.result(session.send(request))
         except NoAuthError:

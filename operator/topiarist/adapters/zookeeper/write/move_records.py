@@ -21,7 +21,8 @@ from typing import NamedTuple, TypeVar
 from kazoo.exceptions import NoAuthError, NoNodeError
 from kazoo.security import ACL
 
-from topiarist.adapters.zookeeper.codec import own_znodes, paths
+from topiarist.adapters import own_values
+from topiarist.adapters.zookeeper.codec import cluster, paths
 from topiarist.adapters.zookeeper.codec.cluster import decode_cluster_id
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError, dump_object, load_object, require_version
 from topiarist.adapters.zookeeper.connection.session import MAX_DISCONNECTS, ConnectionInterrupted, Session
@@ -84,7 +85,7 @@ def find_records(session: Session, *, jute_max_buffer: int) -> ClosedRecords:
     """Return the records that a move would take now; write nothing. Raises what ``move_records`` raises."""
     state = read_state(session, jute_max_buffer=jute_max_buffer)
     gate, moved = _read_gate(session)
-    freeze = own_znodes.decode_freeze_fail_closed(gate.data) if gate else None
+    freeze = cluster.decode_freeze_fail_closed(gate.data) if gate else None
     if moved and is_closed_by_move(freeze):
         freeze = _decode_moved(moved.data)
     return _select(state, freeze)
@@ -107,7 +108,7 @@ def read_left_records(session: Session) -> LeftRecords:
         decoded_id = decode_cluster_id(cluster_id.data)
     except ZnodeError as error:
         raise TopiaristError(Reason.UNREADABLE, f"{paths.CLUSTER_ID} cannot be read: {error}") from None
-    freeze = own_znodes.decode_freeze_fail_closed(gate.data) if gate else None
+    freeze = cluster.decode_freeze_fail_closed(gate.data) if gate else None
     records = 0 if isinstance(names, ReadFailure) else len(names)
     return LeftRecords(decoded_id, records, moved is not None, freeze)
 
@@ -137,12 +138,12 @@ def _read_gate(session: Session) -> tuple[Znode | None, Znode | None]:
 def _close(session: Session, lock_path: str, acl: list[ACL]) -> _ClosedGate:
     """Close the gate, unless an earlier call has."""
     own_acl = tuple((entry.perms, entry.id.scheme, entry.id.id) for entry in acl)
-    data = own_znodes.encode_freeze(_our_freeze(MOVING))
+    data = own_values.encode_freeze(_our_freeze(MOVING))
     for _ in range(MAX_DISCONNECTS):
         gate, moved = _read_gate(session)
         if gate is None:
             raise TopiaristError(Reason.STATE_CONFLICT, f"{paths.FREEZE} was deleted during the run", "run again")
-        now = own_znodes.decode_freeze_fail_closed(gate.data)
+        now = cluster.decode_freeze_fail_closed(gate.data)
         if moved and now and is_closed_by_move(now):
             return _ClosedGate(gate.version, _decode_moved(moved.data), now.reason == MOVED)
         before = _encode_moved(now)
@@ -162,7 +163,7 @@ def _finish(session: Session, lock_path: str, version: int) -> None:
 
     If another client has opened it meanwhile, runs may have written records that were not taken.
     """
-    data = own_znodes.encode_freeze(_our_freeze(MOVED))
+    data = own_values.encode_freeze(_our_freeze(MOVED))
     for _ in range(MAX_DISCONNECTS):
         if _commit(session, [_check(lock_path), Operation(OperationType.SET, paths.FREEZE, data, version)]):
             return

@@ -25,8 +25,15 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 
-from topiarist.adapters.zookeeper.codec import configs, own_znodes, paths, topics
+from topiarist.adapters import own_values
+from topiarist.adapters.zookeeper.codec import paths, topics
 from topiarist.adapters.zookeeper.codec.paths import partition_state_path
+from topiarist.adapters.zookeeper.codec.topics import (
+    decode_config,
+    encode_change_notification,
+    encode_config,
+    replace_config,
+)
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode, exception_for_code
 from topiarist.adapters.zookeeper.read.cluster_metadata import TopicZnodes
 from topiarist.errors import Reason
@@ -147,7 +154,7 @@ def build_operations(
         if path not in writes and isinstance(node, Znode):
             operations.append(Operation(OperationType.CHECK, path, version=node.version))
     if plan.record_after is not None:
-        operations.append(set_or_create(record, own_znodes.encode_record(plan.record_after), nodes.record, acls))
+        operations.append(set_or_create(record, own_values.encode_record(plan.record_after), nodes.record, acls))
     return operations
 
 
@@ -160,7 +167,7 @@ def _build_change_operations(
             return [
                 *check_no_deletion_request(plan.topic, acls),
                 # The config comes first: the controller may create the logs as soon as the topic znode exists.
-                set_or_create(config, configs.encode_config(overrides), nodes.config, acls),
+                set_or_create(config, encode_config(overrides), nodes.config, acls),
                 Operation(OperationType.CREATE, topic, topics.encode_topic(replicas), acl=acls[paths.TOPICS]),
             ]
         case AddPartitions(replicas=replicas):
@@ -173,11 +180,11 @@ def _build_change_operations(
         case UpdateConfig():
             # Brokers take the whole map: it is the map just read, with the managed keys changed.
             if isinstance(nodes.config, Znode):
-                after = config_after(configs.decode_config(nodes.config.data), (change,))
-                config_data = configs.replace_config(nodes.config.data, after)
+                after = config_after(decode_config(nodes.config.data), (change,))
+                config_data = replace_config(nodes.config.data, after)
             else:
-                config_data = configs.encode_config(config_after({}, (change,)))
-            acl, data = acls[paths.CONFIG_CHANGES], own_znodes.encode_change_notification(f"topics/{plan.topic}")
+                config_data = encode_config(config_after({}, (change,)))
+            acl, data = acls[paths.CONFIG_CHANGES], encode_change_notification(f"topics/{plan.topic}")
             return [
                 set_or_create(config, config_data, nodes.config, acls),
                 Operation(OperationType.CREATE, paths.CONFIG_CHANGE_PREFIX, data, acl=acl, sequential=True),

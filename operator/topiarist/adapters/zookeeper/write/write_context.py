@@ -14,7 +14,8 @@ from kazoo.exceptions import NoAuthError, NodeExistsError, NoNodeError
 from kazoo.protocol.serialization import Create, GetACL
 from kazoo.security import ACL, Id
 
-from topiarist.adapters.zookeeper.codec import own_znodes, paths
+from topiarist.adapters import own_values
+from topiarist.adapters.zookeeper.codec import paths
 from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
 from topiarist.adapters.zookeeper.connection.session import Session
@@ -126,7 +127,7 @@ class WriteContext:
         record = topic.record if topic else None
         if topic is None and isinstance(nodes.record, Znode):
             try:
-                record = own_znodes.decode_record(nodes.record.data)
+                record = own_values.decode_record(nodes.record.data)
             except ZnodeError as error:
                 return f"{paths.record_path(nodes.name)}: {error}"
         return CurrentTopic(
@@ -183,7 +184,7 @@ def ensure_own_znodes(session: Session) -> list[ACL]:
         paths.TOPIARIST_ROOT: b"",
         paths.LOCK: b"",
         paths.RECORDS: b"",
-        paths.FREEZE: own_znodes.encode_freeze(None),
+        paths.FREEZE: own_values.encode_freeze(None),
     }
     # Read before creating: without the permission to create, ZooKeeper does not report that a znode exists.
     existing = dict(zip(nodes, read_znodes(session, nodes), strict=True))

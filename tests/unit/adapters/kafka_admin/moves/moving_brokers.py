@@ -21,7 +21,7 @@ from topiarist.adapters.kafka_admin.moves import look as look_module
 from topiarist.adapters.kafka_admin.moves import mover as mover_module
 from topiarist.adapters.kafka_admin.moves.look import MoveReader
 from topiarist.adapters.kafka_admin.moves.mover import Elector, Mover
-from topiarist.adapters.kafka_admin.records.values import TopicRecord
+from topiarist.adapters.kafka_admin.records.codec import TopicRecord
 from topiarist.kafka.types import Replicas
 from topiarist.model.moves import (
     DEFAULT_BATCH_LIMITS,

@@ -12,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from topiarist.adapters.zookeeper.codec import cluster, own_znodes, paths, topics
-from topiarist.adapters.zookeeper.codec import configs as configs_
-from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError
+from topiarist.adapters import own_values
+from topiarist.adapters.zookeeper.codec import cluster, paths, topics
+from topiarist.adapters.zookeeper.codec import topics as configs_
+from topiarist.adapters.zookeeper.codec.strict_json import ZnodeError, dump_object, dump_texts
 from topiarist.adapters.zookeeper.codec.topics import ZnodeDecoder
 from topiarist.kafka.types import Replicas
-from topiarist.model.state import AppliedSpec, Freeze, OperatorMemory, OwnershipRecord, PartitionState, Reassignment
+from topiarist.model.moves import ReplicaMove
+from topiarist.model.state import OwnershipRecord, PartitionState, Reassignment
 
 ID = "UXyU9i5ARn6W00ON2taeWA"
 
@@ -73,7 +75,7 @@ def test_topics_share_what_is_equal() -> None:
     assert pool.decode_config(configs_.encode_config({"a": "1"})) is pool.decode_config(
         configs_.encode_config({"a": "1"})
     )
-    record = own_znodes.encode_record(OwnershipRecord("default"))
+    record = own_values.encode_record(OwnershipRecord("default"))
     assert pool.decode_record(record) is pool.decode_record(bytes(bytearray(record)))
 
 
@@ -84,46 +86,15 @@ def test_kafka_bytes_are_written() -> None:
     )
     assert configs_.encode_config({"b": "2", "a": "é"}) == '{"version":1,"config":{"a":"é","b":"2"}}'.encode()
     assert configs_.encode_config({}) == b'{"version":1,"config":{}}'
-    assert own_znodes.encode_change_notification("topics/T") == b'{"version":2,"entity_path":"topics/T"}'
-    record = OwnershipRecord("default", ("cleanup.policy", "retention.ms"))
-    assert own_znodes.encode_record(record) == (
-        b'{"version":1,"owner":"default","config":["cleanup.policy","retention.ms"]}'
+    assert configs_.encode_change_notification("topics/T") == b'{"version":2,"entity_path":"topics/T"}'
+    moves = (ReplicaMove("orders", 0, (1, 2), (3, 2)), ReplicaMove("orders", 1, (2,), (2, 1)))
+    assert cluster.encode_reassignment_request(moves) == (
+        b'{"version":1,"partitions":[{"topic":"orders","partition":0,"replicas":[3,2]},'
+        b'{"topic":"orders","partition":1,"replicas":[2,1]}]}'
     )
-    assert own_znodes.encode_record(OwnershipRecord("o", deleted=True)) == (
-        b'{"version":1,"owner":"o","config":[],"ensure":"Absent"}'
+    assert cluster.encode_election_request([("orders", 3), ("audit", 0)]) == (
+        b'{"version":1,"partitions":[{"topic":"orders","partition":3},{"topic":"audit","partition":0}]}'
     )
-    memory = OperatorMemory("sha256:0123456789abcdef", 7, (5, 6))
-    assert own_znodes.encode_record(OwnershipRecord("o", deleted=True, memory=memory)) == (
-        b'{"version":3,"owner":"o","config":[],"ensure":"Absent",'
-        b'"memory":{"consent":"sha256:0123456789abcdef","stepMs":7,"deletionsMs":[5,6]}}'
-    )
-    applied = AppliedSpec(3, (("retention.ms", "7"),), remove_unmanaged=True)
-    assert own_znodes.encode_record(OwnershipRecord("o", ("flush.ms", "retention.ms"), applied=applied)) == (
-        b'{"version":2,"owner":"o","config":{"flush.ms":null,"retention.ms":"7"},"partitions":3,'
-        b'"unmanagedConfig":"Remove"}'
-    )
-    assert (
-        own_znodes.encode_record(OwnershipRecord("o", applied=AppliedSpec()))
-        == b'{"version":2,"owner":"o","config":{}}'
-    )
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        '"config":["a"]',
-        '"config":{"b":"1","a":"1"}',
-        '"config":{"a":1}',
-        '"config":{},"partitions":0',
-        '"config":{},"partitions":true',
-        '"config":{},"unmanagedConfig":"Keep"',
-        '"config":{},"values":{}',
-    ],
-)
-def test_a_record_that_remembers_something_odd_is_not_read(fields: str) -> None:
-    """An ownership record with an invalid applied spec is refused, because its values would count as applied."""
-    with pytest.raises(ZnodeError):
-        own_znodes.decode_record(f'{{"version":2,"owner":"o",{fields}}}'.encode())
 
 
 GROWTHS = {
@@ -168,44 +139,6 @@ def test_a_config_survives_encoding_and_change(config: dict[str, str], extra: di
     changed = configs_.replace_config(raw, config)
     assert json.loads(changed) == {"version": 1, "config": config, **extra}
     assert configs_.decode_config(changed) == config
-
-
-@given(
-    st.text("abc/-", min_size=1),
-    st.dictionaries(names, st.none() | st.text(max_size=5)),
-    st.booleans(),
-    st.none() | st.tuples(st.none() | st.integers(1, 100_000), st.booleans()),
-    st.builds(
-        OperatorMemory,
-        st.text(max_size=5),
-        st.none() | st.integers(0, 2**53),
-        st.lists(st.integers(0, 2**53), max_size=2).map(tuple),
-    ),
-)
-def test_a_record_survives_encoding(
-    owner: str,
-    config: dict[str, str | None],
-    absent: bool,
-    known: tuple[int | None, bool] | None,
-    memory: OperatorMemory,
-) -> None:
-    """An encoded ownership record is decoded equal."""
-    values = tuple((key, value) for key, value in sorted(config.items()) if value is not None)
-    applied = AppliedSpec(known[0], values, known[1]) if known else None
-    record = OwnershipRecord(owner, tuple(sorted(config)), absent, applied, memory)
-    assert own_znodes.decode_record(own_znodes.encode_record(record)) == record
-
-
-TEXT = st.text(st.characters(codec="utf-8"))
-
-
-@given(st.none() | st.builds(Freeze, TEXT, TEXT, TEXT))
-def test_a_gate_survives_encoding(frozen: Freeze | None) -> None:
-    """An encoded freeze is decoded equal with reason, user and time, also if they are empty.
-
-    The absence of a freeze is decoded as None.
-    """
-    assert own_znodes.decode_freeze(own_znodes.encode_freeze(frozen)) == frozen
 
 
 @pytest.mark.parametrize(
@@ -270,33 +203,6 @@ def test_a_gate_survives_encoding(frozen: Freeze | None) -> None:
             'the value of "retention.ms" must be text, not 1',
         ),
         (configs_.decode_config, b'{"version":2,"config":{}}', '"version" is 2, and topiarist supports at most 1'),
-        (
-            own_znodes.decode_record,
-            b'{"version":1,"owner":"o","config":["b","a"]}',
-            '"config" must be a sorted list of config names, not ["b", "a"]',
-        ),
-        (own_znodes.decode_record, b'{"version":1,"owner":"o","config":[],"at":1}', 'unknown fields: "at"'),
-        (own_znodes.decode_record, b'{"version":2,"owner":"o","config":{},"memory":{}}', 'unknown fields: "memory"'),
-        (
-            own_znodes.decode_record,
-            b'{"version":3,"owner":"o","config":[],"memory":{"stepMs":"7"}}',
-            '"memory" must have "consent", "stepMs" or "deletionsMs", not {"stepMs": "7"}',
-        ),
-        (
-            own_znodes.decode_record,
-            b'{"version":3,"owner":"o","config":{}}',
-            '"memory" must be an object, not missing or null',
-        ),
-        (
-            own_znodes.decode_record,
-            b'{"version":4,"owner":"o","config":{}}',
-            '"version" is 4, and topiarist supports at most 3',
-        ),
-        (
-            own_znodes.decode_record,
-            b'{"version":1,"owner":"o","config":[],"ensure":"Present"}',
-            '"ensure" can only be "Absent", not "Present"',
-        ),
         (cluster.decode_controller_epoch, b"4 2", '"4 2" is not an id (a decimal number from 0 to 2147483647)'),
         (cluster.decode_cluster_id, b'{"version":"1"}', '"id" must be text, not missing or null'),
     ],
@@ -366,7 +272,7 @@ def test_entries_that_the_controller_never_removes_are_read() -> None:
 def test_notifications_that_brokers_would_skip_are_not_written(entity: str) -> None:
     """A change notification with a leading slash or a prefix is refused, because brokers would skip it."""
     with pytest.raises(ZnodeError):
-        own_znodes.encode_change_notification(entity)
+        configs_.encode_change_notification(entity)
 
 
 def test_topic_ids_are_checked_for_their_form() -> None:
@@ -483,3 +389,69 @@ def test_no_bytes_do_more_than_say_why(raw: bytes) -> None:
     """Any bytes give a partition state or a ``ZnodeError``."""
     with suppress(ZnodeError):
         topics.decode_partition_state(raw)
+
+
+# The short ways for znodes of the usual form: the same values and bytes as the ways that check everything.
+
+texts = st.one_of(
+    st.sampled_from(["", "a", "b", "retention.ms", "0:1,1:2", "ü", "\\", '"', "\x00", "\ud800"]), st.text()
+)
+scalars = st.one_of(texts, st.none(), st.booleans(), st.integers(-3, 2**33), st.sampled_from([1.0, 2.5, 1e300]))
+maps = st.dictionaries(texts, st.one_of(texts, scalars), max_size=4)
+objects = st.fixed_dictionaries(
+    {"version": st.sampled_from([1, 2, 1.0, "1"]), "config": st.one_of(maps, scalars)}, optional={"other": scalars}
+)
+
+
+@st.composite
+def znodes(draw: st.DrawFn) -> bytes:
+    """Return bytes like those of a znode: as topiarist writes them, with blanks, escapes, a change, or a part twice."""
+    value = draw(objects)
+    escaped = draw(st.booleans())
+    raw = json.dumps(value, separators=draw(st.sampled_from([(",", ":"), (", ", ": ")])), ensure_ascii=escaped).encode(
+        errors="surrogatepass"
+    )
+    match draw(st.integers(0, 5)):
+        case 0:
+            position = draw(st.integers(0, len(raw)))
+            return raw[:position] + draw(st.binary(max_size=2)) + raw[position + draw(st.integers(0, 2)) :]
+        case 1:
+            return raw[:-1] + draw(st.sampled_from([b',"config":{}}', b',"version":1}', b"} ", b""]))
+    return raw
+
+
+def _outcome(decode: Callable[[bytes], Any], raw: bytes) -> object:
+    try:
+        found = decode(raw)
+    except ZnodeError as error:
+        return str(error)
+    return list(found.items()) if isinstance(found, dict) else found
+
+
+@given(znodes())
+def test_a_config_has_one_meaning(raw: bytes) -> None:
+    """Whichever way decodes it, the overrides or the error are the same, in the same order."""
+    expected = _outcome(topics.decode_any_config, raw)
+    assert _outcome(topics.decode_config, raw) == expected
+    usual = topics.decode_usual_config(raw)
+    assert usual is None or list(usual.items()) == expected
+
+
+def test_configs_of_topiarist_take_the_short_way() -> None:
+    """A config with an escape takes the long way."""
+    assert topics.decode_usual_config(topics.encode_config({"a": "1", "b": "ü"})) == {"a": "1", "b": "ü"}
+    assert topics.decode_usual_config(topics.encode_config({})) == {}
+    assert topics.decode_usual_config(topics.encode_config({"a": "0:1"})) == {"a": "0:1"}
+    assert topics.decode_usual_config(b'{"version":1,"config":{"a":"\\u0031"}}') is None
+
+
+@given(st.dictionaries(texts, st.one_of(texts, st.none(), st.integers(-(2**31), 2**31), st.dictionaries(texts, texts))))
+def test_both_encoders_write_the_same_bytes(value: dict[str, object]) -> None:
+    """Equal configs always have equal bytes."""
+    try:
+        expected = dump_object(value)
+    except ZnodeError:
+        with pytest.raises(ZnodeError, match="surrogate"):
+            dump_texts(value)
+    else:
+        assert dump_texts(value) == expected

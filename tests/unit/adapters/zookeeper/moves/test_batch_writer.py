@@ -20,8 +20,9 @@ from kazoo.exceptions import (
 )
 from msgspec.structs import replace
 
-from topiarist.adapters.zookeeper.codec import configs, paths
-from topiarist.adapters.zookeeper.codec.moves import decode_batch_record, encode_batch_record
+from topiarist.adapters.own_values import decode_batch, encode_batch
+from topiarist.adapters.zookeeper.codec import paths
+from topiarist.adapters.zookeeper.codec.topics import decode_config, encode_config
 from topiarist.adapters.zookeeper.connection.session import ConnectionInterrupted, Session
 from topiarist.adapters.zookeeper.moves import batch_writer
 from topiarist.adapters.zookeeper.moves.batch_writer import (
@@ -200,7 +201,7 @@ def node(data: bytes) -> Znode:
 
 def znodes(data: Znode | ReadFailure) -> TopicZnodes:
     """Return the znodes of ``orders``, with two replicas as the smallest number in sync."""
-    config = node(configs.encode_config({"min.insync.replicas": "2"}))
+    config = node(encode_config({"min.insync.replicas": "2"}))
     return TopicZnodes("orders", data, config, ReadFailure.MISSING, marked_for_deletion=True)
 
 
@@ -286,9 +287,9 @@ def test_configs_of_entities() -> None:
     }
     nodes: dict[str, Znode | ReadFailure] = {
         "brokers/1": ReadFailure.MISSING,
-        "topics/gone": node(configs.encode_config({"a": "1"})),
-        "topics/orders": node(configs.encode_config({"b": "2"})),
-        "topics/unread": node(configs.encode_config({})),
+        "topics/gone": node(encode_config({"a": "1"})),
+        "topics/orders": node(encode_config({"b": "2"})),
+        "topics/unread": node(encode_config({})),
     }
     assert decode_entity_configs(nodes, topics) == {"brokers/1": {}, "topics/orders": {"b": "2"}}
 
@@ -323,11 +324,11 @@ def _node(data: bytes, version: int) -> Znode:
 
 
 def _znodes(record: Znode | ReadFailure = ReadFailure.MISSING) -> BatchZnodes:
-    topic_config = _node(configs.encode_config({"segment.ms": "7"}), 6)
+    topic_config = _node(encode_config({"segment.ms": "7"}), 6)
     orders = TopicZnodes("orders", _node(b"{}", 5), topic_config, _node(b"{owner}", 7), marked_for_deletion=False)
     states = {("orders", 0): _node(b"{}", 10), ("orders", 4): _node(b"{}", 14)}
     entities: dict[str, Znode | ReadFailure] = dict.fromkeys(("brokers/1", "brokers/2"), ReadFailure.MISSING)
-    entities |= {"topics/orders": topic_config, "brokers/3": _node(configs.encode_config({}), 8)}
+    entities |= {"topics/orders": topic_config, "brokers/3": _node(encode_config({}), 8)}
     return BatchZnodes({"orders": orders}, states, entities, record)
 
 
@@ -352,7 +353,7 @@ def test_an_unthrottled_batch_checks_what_it_depends_on() -> None:
         "create /topiarist/moves",
         "create /admin/reassign_partitions",
     ]
-    assert decode_batch_record(operations[-2].data).moves == tuple(move._replace(kinds=()) for move in MOVES)
+    assert decode_batch(operations[-2].data).moves == tuple(move._replace(kinds=()) for move in MOVES)
     assert [entry["replicas"] for entry in json.loads(operations[-1].data)["partitions"]] == [[3, 2], [1, 2]]
 
 
@@ -360,7 +361,7 @@ def test_throttles_are_in_the_same_transaction() -> None:
     """Each config has its notification. The topic's ownership record is written again, so the change counts as ours."""
     current = {"topics/orders": {"segment.ms": "7"}, **{f"brokers/{broker}": {} for broker in (1, 2, 3)}}
     update = update_throttles(find_needed_throttles(MOVES, 1000), current, {})
-    before = encode_batch_record(BatchRecord("default", 1, 2, MOVES, {}))
+    before = encode_batch(BatchRecord("default", 1, 2, MOVES, {}))
     record = BatchRecord("default", 2, 2, MOVES, update.own)
     operations = build_batch_operations(record, update.configs, _znodes(_node(before, 1)), TEMPLATE)
     notification = "create /config/changes/config_change_"
@@ -372,9 +373,9 @@ def test_throttles_are_in_the_same_transaction() -> None:
         "create /admin/reassign_partitions",
     ]
     written = {each.path: each.data for each in operations}
-    assert configs.decode_config(written["/config/topics/orders"])["segment.ms"] == "7"
-    assert configs.decode_config(written["/config/topics/orders"])[FOLLOWER_REPLICAS] == "0:3"
-    assert configs.decode_config(written["/config/brokers/3"]) == dict.fromkeys(RATES, "1000")
+    assert decode_config(written["/config/topics/orders"])["segment.ms"] == "7"
+    assert decode_config(written["/config/topics/orders"])[FOLLOWER_REPLICAS] == "0:3"
+    assert decode_config(written["/config/brokers/3"]) == dict.fromkeys(RATES, "1000")
     assert written["/topiarist/topics/orders"] == b"{owner}"
 
 
@@ -398,7 +399,7 @@ def test_the_end_puts_back_and_deletes_the_record() -> None:
         "set /topiarist/topics/orders @7",
         "delete /topiarist/moves @2",
     ]
-    assert configs.decode_config(operations[4].data) == {"segment.ms": "7"}
+    assert decode_config(operations[4].data) == {"segment.ms": "7"}
 
 
 @pytest.mark.parametrize(
@@ -419,7 +420,7 @@ def test_only_a_record_that_is_up_to_date_is_renewed(
 
     A config without a znode is created only for a topic that exists.
     """
-    data = configs.encode_config({})
+    data = encode_config({})
     node = config._replace(data=data) if isinstance(config, Znode) else config
     nodes = TopicZnodes("orders", topic, node, record, marked_for_deletion=False)
     znodes = BatchZnodes({"orders": nodes}, {}, {"topics/orders": node}, _node(b"{}", 2))

@@ -17,7 +17,9 @@ from kazoo.exceptions import (
 )
 
 from support.states import cluster, spec, spread_replicas, topic
-from topiarist.adapters.zookeeper.codec import configs, own_znodes, paths, topics
+from topiarist.adapters import own_values
+from topiarist.adapters.zookeeper.codec import paths, topics
+from topiarist.adapters.zookeeper.codec.topics import decode_config, encode_config
 from topiarist.adapters.zookeeper.read.bulk_read import ReadFailure, Znode
 from topiarist.adapters.zookeeper.read.cluster_metadata import TopicZnodes
 from topiarist.adapters.zookeeper.write import transaction
@@ -58,8 +60,8 @@ def node(data: bytes, version: int) -> Znode:
 STANDING = TopicZnodes(
     "orders",
     node(topics.encode_topic(spread_replicas(3)), 5),
-    node(configs.encode_config({"retention.ms": "7"}), 6),
-    node(own_znodes.encode_record(own_znodes.decode_record(b'{"version":1,"owner":"default","config":[]}')), 7),
+    node(encode_config({"retention.ms": "7"}), 6),
+    node(own_values.encode_record(own_values.decode_record(b'{"version":1,"owner":"default","config":[]}')), 7),
     marked_for_deletion=False,
 )
 NOTHING = TopicZnodes(
@@ -151,7 +153,7 @@ def test_a_config_change_keeps_all_other_keys() -> None:
     plan = planned(cluster(topic("orders")), config={"segment.ms": 8})
     (written,) = [step for step in build_operations(plan, STANDING, SITE) if step.path == "/config/topics/orders"]
     assert (written.type, written.version) == (OperationType.SET, 6)
-    assert configs.decode_config(written.data) == {"retention.ms": "7", "segment.ms": "8"}
+    assert decode_config(written.data) == {"retention.ms": "7", "segment.ms": "8"}
 
 
 def test_a_config_change_of_a_topic_without_config_znode() -> None:
@@ -159,7 +161,7 @@ def test_a_config_change_of_a_topic_without_config_znode() -> None:
     plan = planned(cluster(topic("orders")), config={"retention.ms": 9})
     steps = build_operations(plan, STANDING._replace(config=ReadFailure.MISSING), SITE)
     (made,) = [step for step in steps if step.path == "/config/topics/orders"]
-    assert (made.type, made.data) == (OperationType.CREATE, configs.encode_config({"retention.ms": "9"}))
+    assert (made.type, made.data) == (OperationType.CREATE, encode_config({"retention.ms": "9"}))
 
 
 @pytest.mark.parametrize(

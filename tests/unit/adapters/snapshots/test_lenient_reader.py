@@ -16,10 +16,16 @@ from msgspec.structs import replace
 from support.drift.small_fleet import SNAPSHOT_TIME, cluster_state, owned_topic
 from support.examples import examples
 from support.strategies import make_cluster
-from topiarist.adapters.snapshots import caching_reader as module
-from topiarist.adapters.snapshots.caching_reader import CachingReader, ReplicaLists, RowRemainder, TopicSize
+from topiarist.adapters.snapshots import lenient_reader as module
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, read_lines
-from topiarist.adapters.snapshots.lenient_reader import PartialSnapshot, read_partial_snapshot
+from topiarist.adapters.snapshots.lenient_reader import (
+    CachingReader,
+    PartialSnapshot,
+    ReplicaLists,
+    RowRemainder,
+    TopicSize,
+    read_partial_snapshot,
+)
 from topiarist.model.state import ClusterState, TopicState
 
 
