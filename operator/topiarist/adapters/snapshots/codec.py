@@ -275,3 +275,8 @@ class _RowDecoder:
         keys, memory = tuple(map(intern, fields["config"])), decode_memory(fields.get("memory")) or NO_MEMORY
         record = OwnershipRecord(fields["owner"], keys, fields["absent"], applied, memory)
         return self._records.setdefault(record, record)
+
+
+def decode_record(fields: Row) -> OwnershipRecord:
+    """Decode one ownership record."""
+    return _RowDecoder().decode_record(fields)
