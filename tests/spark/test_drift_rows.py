@@ -28,6 +28,7 @@ from topiarist.drift.report import ReportJob
 from topiarist.drift.snapshots import SnapshotInventory
 from topiarist.drift.spark import columns
 from topiarist.drift.spark.engine import SparkEngine
+from topiarist.drift.task import Shipped
 from topiarist.model.moves import BatchRecord, MoveKind, MoveSettings, ReplicaMove, RequestedReassignment
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import TopicSpec
@@ -62,11 +63,11 @@ class Fleet:
             {name: world.cluster for name, world in self._worlds.items()},
         )
         inventory = SnapshotInventory([str(self._folder / "snapshots")], desired.clusters)
-        unused = inventory.unused_input
-        job = ReportJob(desired, self._run, format_time(SNAPSHOT_TIME), PreviousReport(), unused)
+        shipped = Shipped(desired, self._run, format_time(SNAPSHOT_TIME))
+        job = ReportJob(shipped, PreviousReport(), inventory.unused_input)
         out = self._folder / name
         with engine.create_report_folder(str(out)) as folder:
-            engine.compare_snapshots(job, inventory, folder)
+            engine.compare(job, inventory, folder)
         return {path.name: path.read_bytes() for path in out.iterdir() if path.is_file()}
 
     def require_equality(self) -> None:

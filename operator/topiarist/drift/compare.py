@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from topiarist.adapters.snapshots.times import format_time
 from topiarist.drift.checks.in_flight import (
@@ -23,11 +24,11 @@ from topiarist.drift.checks.in_flight import (
 from topiarist.drift.checks.placement import PlacementChecker, find_checker, find_placement_findings
 from topiarist.drift.checks.usage import find_usage_findings
 from topiarist.drift.findings.finding import (
+    DriftClass,
     DriftFinding,
     FindingRow,
     make_findings,
     undeclared_topic_finding,
-    unknown_finding,
 )
 from topiarist.drift.findings.rows import make_row, sort_key
 from topiarist.drift.snapshots import ClusterInput
@@ -57,13 +58,8 @@ class TopicCounts(Struct):
 
     def add(self, other: TopicCounts) -> None:
         """Add the counts of other topics."""
-        self.declared += other.declared
-        self.compared += other.compared
-        self.present += other.present
-        self.in_sync += other.in_sync
-        self.missing_record += other.missing_record
-        self.ignored += other.ignored
-        self.not_judged += other.not_judged
+        for name, number in asdict(other).items():
+            setattr(self, name, getattr(self, name) + number)
 
 
 class Comparison(Struct):
@@ -87,7 +83,9 @@ def compare_cluster(
     """Return the comparison of one cluster; ``as_of`` is the time of the finding if the cluster was not read."""
     state, equal_topics = cluster_input.state, cluster_input.equal_topics
     if state is None or cluster_input.taken_at is None:
-        rows = [make_row(cluster_input.cluster, "", unknown_finding(cluster_input.problem), as_of)]
+        rows = [
+            make_row(cluster_input.cluster, "", DriftFinding(DriftClass.UNKNOWN, message=cluster_input.problem), as_of)
+        ]
         return Comparison(cluster_input, TopicCounts(declared=len(specs)), rows)
     # Equal topics count as holders of replicas only. Their names need no collision check, because equal topics have
     # specs and ``desired`` rejects specs with colliding names.

@@ -23,7 +23,7 @@ from typing import NamedTuple, NoReturn
 
 from topiarist.drift.live import MAX_PARALLEL_CLUSTERS
 from topiarist.drift.results import ClusterResult
-from topiarist.drift.task import Caches, LiveCluster, Part, Shipped, SnapshotLines, work
+from topiarist.drift.task import Caches, Part, Shipped, work
 from topiarist.errors import Reason, TopiaristError
 from topiarist.text import printable
 
@@ -149,17 +149,13 @@ def _serve(
         connection.send(_Failure(None, f"{names}: {traceback.format_exc()}"))
 
 
-def _count_rows(part: Part) -> int:
-    return part.source.snapshot.row_count if isinstance(part.source, SnapshotLines) else 0
-
-
 def run_in_processes(parts: Sequence[Part], shipped: Shipped, jobs: int, folder: Path) -> Iterator[ClusterResult]:
     """Yield the result of each part, in order; ``folder`` is an existing folder for the results.
 
     Raises ``TopiaristError`` (Incomplete) if a process dies, and the errors of ``work``.
     """
-    waiting = sorted(range(len(parts)), key=lambda number: (_count_rows(parts[number]), -number))
-    is_live = any(isinstance(part.source, LiveCluster) for part in parts)
+    waiting = sorted(range(len(parts)), key=lambda number: (parts[number].row_count, -number))
+    is_live = any(part.is_live for part in parts)
     parallel = max(MAX_PARALLEL_CLUSTERS // jobs, 1) if is_live else 1
     found: dict[int, tuple[_Process, int]] = {}
     with ExitStack() as stack:

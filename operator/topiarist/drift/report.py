@@ -8,72 +8,42 @@ the same parts, and the same summary.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from topiarist.desired.resolve import Desired
-from topiarist.desired.selection import NO_SELECTION, TopicSelection
 from topiarist.drift.checks.cross_cluster import MAX_SHOWN_DIFFERENCES, DeviationIndex, SpecGroups
-from topiarist.drift.findings.exceptions import DriftException, describe_unmatched, make_expired_rows
+from topiarist.drift.findings.exceptions import describe_unmatched, make_expired_rows
 from topiarist.drift.findings.finding import FindingKey, FindingRow
-from topiarist.drift.findings.invalid import find_unjudged_topics, make_invalid_rows
-from topiarist.drift.findings.rows import RowCompleter, RowOptions
+from topiarist.drift.findings.invalid import make_invalid_rows
+from topiarist.drift.findings.rows import RowCompleter
 from topiarist.drift.history.previous import EndedFinding, PreviousReport
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.results import INVALID_ROWS_FILE, ClusterResult
-from topiarist.drift.snapshots import ClusterInput, UnusedInput
+from topiarist.drift.snapshots import ClusterInput, SnapshotInventory, UnusedInput
 from topiarist.drift.summary import SummaryBuilder
-from topiarist.drift.task import Caches, Part, Shipped, Source, encode_line, work
+from topiarist.drift.task import Caches, LiveCluster, Part, Shipped, Source, encode_line, work
 from topiarist.drift.upgrade import UpgradeRisks
-from topiarist.kafka.types import KafkaVersion
-from topiarist.model.run_options import RunOptions
 
 if TYPE_CHECKING:  # the loader needs compiled packages, and executors import this module before they have them
     from topiarist.adapters.manifests.loader import InvalidDocument
 
 
 class ReportJob(Struct, frozen=True):
-    """The inputs of a report that do not depend on the runner: specs, options, previous report.
+    """The inputs of a report that do not depend on the runner: what tasks need, and what only the report needs.
 
-    ``as_of`` is the time of the report. ``on_cluster_done`` is called once for each cluster. ``exceptions`` say which
-    findings are accepted, and ``row_options`` what rows say beyond the comparison. ``invalid_documents`` are manifests
-    that were left out, and ``unassigned_topics`` are topics with an unknown cluster for that reason. With
-    ``upgrade_to`` the summary has the risks of an upgrade to that Kafka version. A ``selection`` limits the report to
-    some topics.
+    ``invalid_documents`` are manifests that were left out. ``on_cluster_done`` is called once for each cluster.
     """
 
-    desired: Desired
-    options: RunOptions
-    as_of: str
+    shipped: Shipped
     previous: PreviousReport
     unused_input: UnusedInput
+    invalid_documents: Sequence[InvalidDocument] = ()
     on_cluster_done: Callable[[], None] = field(default=lambda: None)
     on_read_error: Callable[[str, str], None] = field(default=lambda cluster, message: None)
-    exceptions: Sequence[DriftException] = ()
-    row_options: RowOptions = field(default_factory=RowOptions)
-    invalid_documents: Sequence[InvalidDocument] = ()
-    unassigned_topics: frozenset[str] = frozenset()
-    upgrade_to: KafkaVersion | None = None
-    selection: TopicSelection = NO_SELECTION
-
-    @property
-    def shipped(self) -> Shipped:
-        """Return what tasks need of this job."""
-        unjudged = find_unjudged_topics(self.invalid_documents) | self.unassigned_topics
-        return Shipped(
-            self.desired,
-            self.options,
-            self.as_of,
-            self.exceptions,
-            self.row_options,
-            unjudged,
-            self.upgrade_to,
-            self.selection,
-        )
 
 
 def make_parts(job: ReportJob, sources: Iterable[tuple[str, Source]]) -> Iterator[Part]:
@@ -82,12 +52,13 @@ def make_parts(job: ReportJob, sources: Iterable[tuple[str, Source]]) -> Iterato
     ``sources`` has each cluster of the run once, in order of name. The findings of a cluster leave ``job.previous``,
     so that only those of clusters outside the run remain in it.
     """
-    completer = RowCompleter(job.desired, job.row_options)
+    shipped = job.shipped
+    completer = RowCompleter(shipped.desired, shipped.row_options)
     # The previous report may have rows of manifests that are valid now: these rows have no cluster.
     manifest_rows: dict[str, list[FindingRow]] = {"": []}
     for row in (
-        *make_invalid_rows(job.invalid_documents, job.as_of, completer),
-        *make_expired_rows(job.exceptions, job.as_of, completer),
+        *make_invalid_rows(job.invalid_documents, shipped.as_of, completer),
+        *make_expired_rows(shipped.exceptions, shipped.as_of, completer),
     ):
         manifest_rows.setdefault(row["cluster"], []).append(row)
     ended: defaultdict[str, dict[FindingKey, EndedFinding]] = defaultdict(dict)
@@ -173,7 +144,7 @@ def write_report(job: ReportJob, results: Iterable[ClusterResult], folder: Repor
     """Write the report of all results, which come in order of cluster name, and return its summary."""
     builder = make_builder(job)
     write_unused_rows(job, folder)
-    with closing(DeviationIndex(SpecGroups(job.desired.specs), folder.local_path)) as index:
+    with closing(DeviationIndex(SpecGroups(job.shipped.desired.specs), folder.local_path)) as index:
         for result in results:
             add_result(job, builder, result)
             folder.add_lines(result.lines)
@@ -189,7 +160,9 @@ def write_report(job: ReportJob, results: Iterable[ClusterResult], folder: Repor
 
 def make_builder(job: ReportJob) -> SummaryBuilder:
     """Return a builder without results."""
-    return SummaryBuilder(job.as_of, job.options.owner, UpgradeRisks(job.upgrade_to) if job.upgrade_to else None)
+    shipped = job.shipped
+    risks = UpgradeRisks(shipped.upgrade_to) if shipped.upgrade_to else None
+    return SummaryBuilder(shipped.as_of, shipped.options.owner, risks)
 
 
 def write_unused_rows(job: ReportJob, folder: ReportFolder) -> None:
@@ -210,16 +183,18 @@ def build_summary(
     job: ReportJob, builder: SummaryBuilder, difference_count: int, differences: Sequence[dict[str, Any]]
 ) -> dict[str, Any]:
     """Return the summary of a job after all results were added, with the first of the cross-cluster differences."""
-    matched = builder.findings.matched_exceptions
+    selection = job.shipped.selection.text
     # A limited report cannot tell which exceptions match no finding, and is no point of a trend.
-    unmatched = [] if job.selection.text else describe_unmatched(job.exceptions, matched)
+    exceptions = () if selection else job.shipped.exceptions
+    unmatched = describe_unmatched(exceptions, builder.findings.matched_exceptions)
     summary = builder.build(job.previous, job.unused_input, difference_count, differences, unmatched)
-    if job.selection.text:
-        summary |= {"selection": job.selection.text, "trend": job.previous.trend}
-    return summary
+    return summary | {"selection": selection, "trend": job.previous.trend} if selection else summary
 
 
-def sources_of(job: ReportJob, given: Mapping[str, Source]) -> Iterator[tuple[str, Source]]:
-    """Yield the source of each cluster of the run in order of name; a cluster without one has no snapshot."""
-    for name in sorted(job.desired.clusters):
-        yield name, given.get(name) or ClusterInput(name, problem="it has no snapshot")
+def sources_of(job: ReportJob, given: SnapshotInventory | LiveCluster) -> Iterator[tuple[str, Source]]:
+    """Yield the source of each cluster of the run in order of name."""
+    for name in sorted(job.shipped.desired.clusters):
+        if isinstance(given, LiveCluster):
+            yield name, given
+        else:
+            yield name, given.find_lines(name) or ClusterInput(name, problem="it has no snapshot")

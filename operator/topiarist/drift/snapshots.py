@@ -17,7 +17,7 @@ from msgspec import Struct, field
 
 from topiarist.adapters.snapshots.caching_reader import CachingReader
 from topiarist.adapters.snapshots.codec import Row
-from topiarist.adapters.snapshots.files import SUFFIX, printable_path, require_chroot
+from topiarist.adapters.snapshots.files import SUFFIX, printable_path, read_lines, require_chroot
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHeader, read_header, read_partial_snapshot
 from topiarist.adapters.snapshots.times import format_time
 from topiarist.drift.checks.equality import EqualTopics
@@ -79,11 +79,28 @@ class SnapshotFile(NamedTuple):
     row_count: int
 
 
+class LocalLines(Struct, frozen=True):
+    """The lines of a file, read where they are used; ``path`` is absolute, because processes have other folders."""
+
+    path: str
+
+    def __iter__(self) -> Iterator[bytes]:
+        return read_lines(Path(self.path))
+
+
+class SnapshotLines(NamedTuple):
+    """A snapshot, and its lines, which are used once."""
+
+    snapshot: SnapshotFile
+    lines: Iterable[bytes]
+
+
 class SnapshotInventory:
     """The snapshots at some paths (files or folders) for the clusters of a run.
 
     ``files`` has the snapshot in use for each cluster that has one. Subclasses for other storage override
-    ``list_snapshots``. Raises ``SnapshotUnusable`` for a path that does not exist, or a folder without snapshots.
+    ``list_snapshots`` and ``open_lines``. Raises ``SnapshotUnusable`` for a path that does not exist, or a folder
+    without snapshots.
     """
 
     def __init__(self, paths: Sequence[str], clusters: Mapping[str, ClusterSpec]) -> None:
@@ -112,6 +129,15 @@ class SnapshotInventory:
         """Yield each file with its snapshot header, or with the error of an unusable file."""
         for file in sorted({file for path in paths for file in list_files(path, SUFFIX)}):
             yield file, read_header(Path(file))
+
+    def open_lines(self, file: str) -> Iterable[bytes]:
+        """Return the lines of a file in use; empty if they are added to the part of the cluster later."""
+        return LocalLines(str(Path(file).absolute()))
+
+    def find_lines(self, cluster: str) -> SnapshotLines | None:
+        """Return the snapshot in use of a cluster; None if it has none."""
+        snapshot = self.files.get(cluster)
+        return SnapshotLines(snapshot, self.open_lines(snapshot.file)) if snapshot else None
 
     @property
     def newest_taken_at(self) -> datetime | None:

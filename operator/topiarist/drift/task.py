@@ -13,14 +13,12 @@ import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from topiarist.adapters.snapshots.caching_reader import CachingReader
-from topiarist.adapters.snapshots.files import read_lines
 from topiarist.adapters.snapshots.times import format_time, parse_time
 from topiarist.desired.resolve import Desired
 from topiarist.desired.selection import NO_SELECTION, TopicSelection
@@ -44,34 +42,13 @@ from topiarist.drift.history.previous import (
 )
 from topiarist.drift.live import MAX_PARALLEL_CLUSTERS, ConnectOptions, read_live_cluster
 from topiarist.drift.results import INVALID_ROWS_FILE, ClusterResult
-from topiarist.drift.snapshots import ClusterInput, SnapshotFile, read_snapshot
+from topiarist.drift.snapshots import ClusterInput, SnapshotLines, read_snapshot
 from topiarist.drift.upgrade import check_cluster
 from topiarist.kafka.names import matches_any
 from topiarist.kafka.types import KafkaVersion
 from topiarist.model.run_options import RunOptions
 
 _encode_json = json.JSONEncoder(separators=(",", ":")).encode
-
-
-class LocalLines(Struct, frozen=True):
-    """The lines of a file, read where they are used; ``path`` is absolute, because processes have other folders."""
-
-    path: str
-
-    def __iter__(self) -> Iterator[bytes]:
-        return read_lines(Path(self.path))
-
-
-class SnapshotLines(NamedTuple):
-    """A snapshot, and its lines, which are used once."""
-
-    snapshot: SnapshotFile
-    lines: Iterable[bytes]
-
-
-def local_snapshot(snapshot: SnapshotFile) -> SnapshotLines:
-    """Return a snapshot with the lines of a local file."""
-    return SnapshotLines(snapshot, LocalLines(str(Path(snapshot.file).absolute())))
 
 
 class LiveCluster(NamedTuple):
@@ -97,6 +74,16 @@ class Part(NamedTuple):
     previous: Mapping[FindingKey, FindingRow] = {}
     accepted: Mapping[FindingKey, FindingRow] = {}
     ended: Mapping[FindingKey, EndedFinding] = {}
+
+    @property
+    def row_count(self) -> int:
+        """Return the number of rows that the snapshot announces, 0 without a snapshot: how much work the part is."""
+        return self.source.snapshot.row_count if isinstance(self.source, SnapshotLines) else 0
+
+    @property
+    def is_live(self) -> bool:
+        """Return whether the task reads the cluster, and mostly waits."""
+        return isinstance(self.source, LiveCluster)
 
 
 class Shipped(Struct, frozen=True):

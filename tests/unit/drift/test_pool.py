@@ -24,8 +24,8 @@ from topiarist.drift.engine import Cost, LocalEngine
 from topiarist.drift.pool import run_in_processes
 from topiarist.drift.report import run_here
 from topiarist.drift.results import ClusterResult
-from topiarist.drift.snapshots import SnapshotFile
-from topiarist.drift.task import Part, Shipped, local_snapshot
+from topiarist.drift.snapshots import LocalLines, SnapshotFile, SnapshotLines
+from topiarist.drift.task import Part, Shipped
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.run_options import RunOptions
 from topiarist.model.spec import ClusterSpec
@@ -55,7 +55,7 @@ def make_parts(folder: Path, rows: Iterable[int] = (1, 1, 1)) -> list[Part]:
     """Return a part of each cluster, with these numbers of rows in snapshots that do not exist."""
     taken_at = datetime(2025, 1, 31, tzinfo=UTC)
     return [
-        Part(name, local_snapshot(SnapshotFile(taken_at, str(folder / f"{name}.jsonl"), count)))
+        Part(name, SnapshotLines(SnapshotFile(taken_at, "", count), LocalLines(str(folder / f"{name}.jsonl"))))
         for name, count in zip(NAMES, rows, strict=True)
     ]
 

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from topiarist.desired.resolve import Desired
     from topiarist.drift.engine import Engine
     from topiarist.drift.history.previous import PreviousReport
-    from topiarist.drift.outputs.folder import ReportFolder
-    from topiarist.drift.report import ReportJob
     from topiarist.drift.snapshots import ClusterInput
 
 
@@ -187,9 +185,12 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
     """Compare the fleet, write the report and add it to the history; return its summary."""
     from topiarist.adapters.snapshots.times import format_time
     from topiarist.drift.engine import Cost, LocalEngine
+    from topiarist.drift.findings.invalid import find_unjudged_topics
     from topiarist.drift.findings.rows import RowOptions
-    from topiarist.drift.report import ReportJob
+    from topiarist.drift.live import ConnectOptions
+    from topiarist.drift.report import ReportJob, compare_and_write
     from topiarist.drift.snapshots import UnusedInput
+    from topiarist.drift.task import LiveCluster, Shipped
 
     # With snapshots no cluster needs an address: a value in ``snapshot`` turns off the loader's check for it.
     # The report selects by itself, so that findings of the other topics do not count as resolved.
@@ -208,42 +209,32 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
     with run.create_report_folder(given.out) as folder, terminal.ProgressBar(len(desired.clusters), settings) as bar:
         if settings.verbosity >= 0:
             terminal.log(terminal.sanitize_lines(f"comparing in {run.description}"))
-        job = ReportJob(
+        shipped = Shipped(
             desired,
             settings.run_options,
             as_of,
-            previous_report,
-            inventory.unused_input if inventory else UnusedInput(),
-            bar.step,
-            lambda cluster, message: terminal.log(terminal.sanitize_lines(f"error: cluster {cluster}: {message}")),
             run_inputs.exceptions,
             RowOptions(given.link_template, given.owner_label),
-            run_inputs.invalid_documents,
-            run_inputs.unassigned_topics,
+            find_unjudged_topics(run_inputs.invalid_documents) | run_inputs.unassigned_topics,
             given.upgrade_to,
             settings.selection,
         )
-        if inventory is not None:
-            summary = run.compare_snapshots(job, inventory, folder)
+        job = ReportJob(
+            shipped,
+            previous_report,
+            inventory.unused_input if inventory else UnusedInput(),
+            run_inputs.invalid_documents,
+            bar.step,
+            lambda cluster, message: terminal.log(terminal.sanitize_lines(f"error: cluster {cluster}: {message}")),
+        )
+        if given.live and isinstance(run, LocalEngine) and run.jobs == 1:
+            summary = compare_and_write(job, _read_live(desired, settings, now), folder)
         else:
-            summary = _compare_live(run, job, folder, settings, now)
+            live = LiveCluster(ConnectOptions(settings.owner, settings.connect_timeout))
+            summary = run.compare(job, inventory or live, folder)
     if run_history is not None:
         run_history.append(given.out, summary, previous_report)
     return summary
-
-
-def _compare_live(
-    run: Engine, job: ReportJob, folder: ReportFolder, settings: Settings, now: datetime
-) -> dict[str, Any]:
-    """Read and compare the clusters: all in this process, or each in a process of the engine."""
-    from topiarist.drift.engine import LocalEngine
-    from topiarist.drift.live import ConnectOptions
-    from topiarist.drift.report import compare_and_write
-    from topiarist.drift.task import LiveCluster
-
-    if isinstance(run, LocalEngine) and run.jobs == 1:
-        return compare_and_write(job, _read_live(job.desired, settings, now), folder)
-    return run.compare_live(job, LiveCluster(ConnectOptions(settings.owner, settings.connect_timeout)), folder)
 
 
 def _load_previous(run: Engine, given: _DriftOptions) -> PreviousReport:

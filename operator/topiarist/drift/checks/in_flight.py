@@ -137,7 +137,9 @@ def find_throttle_findings(spec: TopicSpec, topic: TopicState, state: ClusterSta
 def find_cluster_findings(state: ClusterState, taken_at: datetime) -> Iterator[tuple[str, DriftFinding]]:
     """Yield the findings about the request and the record of a cluster, each with its topic or an empty name."""
     for name in state.stale_reassignments:
-        yield name, stale_reassignment_finding()
+        # The request is older than the topic, or the topic was deleted.
+        entry, finding = explain_stale_entry(), DriftFinding(DriftClass.STUCK, reasons=(Reason.STUCK_REASSIGNMENT,))
+        yield name, finding._replace(message=entry.message, hint=entry.hint)
     has_request = state.requested_at_ms is not None
     if has_request and not state.requested_reassignments and _is_old(state.requested_at_ms, taken_at):
         message = "the reassignment request has no entry that topiarist can read, and it blocks every reassignment"
@@ -150,13 +152,3 @@ def find_cluster_findings(state: ClusterState, taken_at: datetime) -> Iterator[t
         finding = DriftFinding(DriftClass.THROTTLE, actual=format_count(throttles, "throttle"))
         hint = "if no run is in progress: the next apply of that owner puts them back"
         yield "", finding._replace(message=message, hint=hint)
-
-
-def stale_reassignment_finding() -> DriftFinding:
-    """Return the finding for a topic that a stale reassignment request names.
-
-    The request is older than the topic, or the topic was deleted.
-    """
-    stale_entry, reasons = explain_stale_entry(), (Reason.STUCK_REASSIGNMENT,)
-    finding = DriftFinding(DriftClass.STUCK, "", reasons=reasons)
-    return finding._replace(message=stale_entry.message, hint=stale_entry.hint)

@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from topiarist.drift.findings.finding import DriftClass, DriftFinding, FindingRow
+from topiarist.drift.findings.finding import NEVER_ACCEPTED, DriftClass, DriftFinding, FindingRow
 from topiarist.drift.findings.rows import RowCompleter, make_row
 from topiarist.errors import Diagnostic
 from topiarist.kafka.names import matches_any
@@ -44,7 +44,7 @@ class DriftException(Struct, frozen=True, eq=False):
         """Return whether a finding of a topic is accepted by this exception, valid or expired."""
         return (
             bool(row["topic"])
-            and row["class"] not in _NEVER_ACCEPTED
+            and row["class"] not in NEVER_ACCEPTED
             and matches_any(row["topic"], self.topics)
             and (not self.clusters or matches_any(row["cluster"], self.clusters))
             and (not self.classes or row["class"] in self.classes)
@@ -54,9 +54,6 @@ class DriftException(Struct, frozen=True, eq=False):
     def is_expired(self, as_of: str) -> bool:
         """Return whether the last valid day is before the day of a report."""
         return self.until < as_of[: len(self.until)]
-
-
-_NEVER_ACCEPTED = frozenset({DriftClass.UNKNOWN.value, DriftClass.INVALID.value, DriftClass.EXPIRED.value})
 
 
 def parse_exceptions(manifests: Iterable[Manifest]) -> tuple[list[DriftException], list[Diagnostic]]:

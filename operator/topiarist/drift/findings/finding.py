@@ -38,7 +38,13 @@ from topiarist.text import format_count
 
 
 class DriftClass(str, Enum):
-    """Class of a difference: the ``class`` of a finding and the values of ``--fail-on``."""
+    """Class of a difference: the ``class`` of a finding and the values of ``--fail-on``.
+
+    A new class is a member here, and in the sets below what else it is; its value and its meaning in
+    ``schemas/drift.json``; its value in ``schemas/driftexception.json``, unless nobody may accept it; and a topic of
+    ``drift.demo`` that shows it. Tests fail until it has all of them. Its findings come from ``make_findings`` if a
+    plan says them, else from a check that ``drift.compare`` calls.
+    """
 
     MISSING = "missing"
     UNEXPECTED = "unexpected"
@@ -62,6 +68,27 @@ class DriftClass(str, Enum):
     EXPIRED = "expired"
     DORMANT = "dormant"
     OVERSIZED = "oversized"
+
+
+CRITICAL_CLASSES = frozenset({DriftClass.MISSING, DriftClass.STUCK})
+"""Classes that are critical whatever a plan does."""
+
+UNDECIDED_CLASSES = frozenset({DriftClass.REFUSED, DriftClass.UNKNOWN, DriftClass.INVALID, DriftClass.EXPIRED})
+"""Classes of what cannot be judged or changed before somebody decides; their severity is high."""
+
+MOVE_CLASSES = frozenset({DriftClass.THROTTLE, DriftClass.STUCK, DriftClass.MOVING})
+"""Classes that ``topiarist moves`` shows on a cluster."""
+
+MANIFEST_CLASSES = frozenset({DriftClass.INVALID.value, DriftClass.EXPIRED.value})
+"""Classes, as in rows, of findings about documents: they are known whatever is known of clusters and topics."""
+
+NEVER_ACCEPTED = MANIFEST_CLASSES | {DriftClass.UNKNOWN.value}
+"""Classes, as in rows, that no exception accepts."""
+
+PLACEMENT_CLASSES = tuple(
+    kind.value for kind in (DriftClass.RACKS, DriftClass.WIDTHS, DriftClass.SPREAD, DriftClass.DRAINED)
+)
+"""Classes, as in rows, about the brokers of replicas."""
 
 
 class PlannedAction(str, Enum):
@@ -362,11 +389,6 @@ def undeclared_topic_finding(name: str, state: ClusterState, cluster: ClusterSpe
         return DriftFinding(DriftClass.UNEXPECTED, actual="unreadable", message=message)
     message = "is not in the given paths" + (f"; it belongs to owner {record.owner}" if record else "")
     return DriftFinding(DriftClass.UNEXPECTED, actual=size, message=message)
-
-
-def unknown_finding(message: str) -> DriftFinding:
-    """Return the finding that a cluster could not be compared."""
-    return DriftFinding(DriftClass.UNKNOWN, message=message)
 
 
 def _format_replication_factors(topic: TopicState) -> str:

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 from topiarist.desired.resolve import Desired
 from topiarist.desired.shared_specs import ClusterTopicSpecs
-from topiarist.drift.findings.finding import DriftClass, DriftFinding, FindingRow
+from topiarist.drift.findings.finding import MOVE_CLASSES, DriftClass, DriftFinding, FindingRow
 from topiarist.drift.findings.severity import find_severity
 from topiarist.errors import FieldPath
 from topiarist.model.spec import Source, TopicSpec, find_origin
@@ -84,10 +84,7 @@ def make_row(
 
 def _make_command(cluster: str, topic: str, drift_class: DriftClass) -> str:
     """Return the command that shows a finding on the cluster."""
-    if topic:
-        words = ["describe", topic]
-    else:
-        words = ["moves" if drift_class in (DriftClass.THROTTLE, DriftClass.STUCK, DriftClass.MOVING) else "list"]
+    words = ["describe", topic] if topic else ["moves" if drift_class in MOVE_CLASSES else "list"]
     options = ["--cluster", cluster] if cluster else []
     if topic.startswith("-"):  # a valid name in Kafka, and not an option
         words, options = ["describe"], [*options, "--", topic]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-from topiarist.drift.findings.finding import DriftClass, DriftFinding, PlannedAction
+from topiarist.drift.findings.finding import CRITICAL_CLASSES, UNDECIDED_CLASSES, DriftFinding, PlannedAction
 from topiarist.model.plan import Risk
 
 
@@ -17,15 +17,11 @@ class Severity(str, Enum):
     LOW = "Low"
 
 
-_CRITICAL_CLASSES = frozenset({DriftClass.MISSING, DriftClass.STUCK})
-_HIGH_CLASSES = frozenset({DriftClass.REFUSED, DriftClass.UNKNOWN, DriftClass.INVALID, DriftClass.EXPIRED})
-
-
 def find_severity(finding: DriftFinding) -> Severity:
     """Return the severity of a finding: first by what is lost or blocked, then by what a plan does."""
-    if finding.risk is Risk.DATA_LOSS or finding.drift_class in _CRITICAL_CLASSES:
+    if finding.risk is Risk.DATA_LOSS or finding.drift_class in CRITICAL_CLASSES:
         return Severity.CRITICAL
-    is_refused = finding.planned is PlannedAction.REFUSED or finding.drift_class in _HIGH_CLASSES
+    is_refused = finding.planned is PlannedAction.REFUSED or finding.drift_class in UNDECIDED_CLASSES
     if is_refused or finding.risk is Risk.DISRUPTIVE:
         return Severity.HIGH
     return Severity.MEDIUM if finding.planned is PlannedAction.CHANGE else Severity.LOW

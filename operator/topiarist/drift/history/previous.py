@@ -18,7 +18,7 @@ from msgspec import Struct, field
 
 from topiarist.adapters.atomic_files import read_file
 from topiarist.adapters.snapshots.times import parse_time
-from topiarist.drift.findings.finding import DriftClass, FindingKey, FindingRow, finding_key
+from topiarist.drift.findings.finding import MANIFEST_CLASSES, DriftClass, FindingKey, FindingRow, finding_key
 from topiarist.drift.findings.rows import UNCHANGED
 from topiarist.errors import Reason, TopiaristError
 from topiarist.schema import load as load_
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 FINDINGS_FILE, NOT_EVALUATED_FILE, SUMMARY_FILE = "findings.jsonl", "not-evaluated.jsonl", "summary.json"
 ACCEPTED_FILE, RESOLVED_FILE = "accepted.jsonl", "resolved.jsonl"
-
-_MANIFEST_CLASSES = frozenset({DriftClass.INVALID.value, DriftClass.EXPIRED.value})
-"""Classes of findings about documents: they are known whatever is known of clusters and topics."""
 
 MAX_REPORTS = 400
 """Number of reports in a trend: more than a year of daily reports."""
@@ -112,7 +109,7 @@ class PreviousReport(Struct):
                 row["episodes"] = ended.episodes + 1
         is_unknown = any(row["class"] == DriftClass.UNKNOWN.value or _is_invalid_cluster(row) for row in found)
         for previous_row in unmatched.values():
-            topic, is_manifest = previous_row["topic"], previous_row["class"] in _MANIFEST_CLASSES
+            topic, is_manifest = previous_row["topic"], previous_row["class"] in MANIFEST_CLASSES
             if is_unknown or (topic and not is_manifest and is_unjudged(topic)):
                 self.not_evaluated.append(previous_row)
             else:

@@ -66,17 +66,8 @@ def fields_of_kinds(*kinds: str) -> list[types.StructField]:
     return list(fields.values())
 
 
-def finding_row_type() -> types.StructType:
-    """Return the type of a line of ``findings.jsonl``."""
-    return _report_row_type("finding")
-
-
-def accepted_row_type() -> types.StructType:
-    """Return the type of a line of ``accepted.jsonl``: a finding with its exception."""
-    return _report_row_type("accepted")
-
-
-def _report_row_type(kind: str) -> types.StructType:
+def report_row_type(kind: str) -> types.StructType:
+    """Return the type of a line of a report: ``finding``, or ``accepted`` for a finding with its exception."""
     definitions = load.load_schema("drift")["definitions"]
     fields = definitions[kind]["properties"].items()
     return types.StructType([types.StructField(name, _spark_type(inner, definitions)) for name, inner in fields])

@@ -6,13 +6,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from topiarist.drift.engine import Engine
 from topiarist.drift.history.previous import PreviousReport
 from topiarist.drift.history.runs import RunHistory
-from topiarist.drift.live import MAX_PARALLEL_CLUSTERS
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.report import ReportJob, make_parts, sources_of
 from topiarist.drift.snapshots import SnapshotInventory
@@ -21,8 +20,8 @@ from topiarist.drift.spark.errors import translate_errors
 from topiarist.drift.spark.filesystem import Storage
 from topiarist.drift.spark.history import SparkHistory
 from topiarist.drift.spark.inputs import SparkSnapshotInventory
-from topiarist.drift.spark.job import SparkJob, distribute
-from topiarist.drift.task import LiveCluster, Part, Source
+from topiarist.drift.spark.job import SparkJob
+from topiarist.drift.task import LiveCluster
 from topiarist.drift.uris import is_remote, spark_required_reason
 from topiarist.model.spec import ClusterSpec
 
@@ -64,22 +63,10 @@ class SparkEngine(Engine):
             outputs.RemoteReportFolder(self._storage, path) if is_remote(path) else super().create_report_folder(path)
         )
 
-    def compare_snapshots(self, job: ReportJob, inventory: SnapshotInventory, folder: ReportFolder) -> dict[str, Any]:
-        """Compare the clusters of an inventory by Spark, write the report, and return its summary."""
+    def compare(self, job: ReportJob, given: SnapshotInventory | LiveCluster, folder: ReportFolder) -> dict[str, Any]:
+        """Compare the clusters of a job on executors, write the report, and return its summary."""
         with translate_errors():
-            parts = _make_parts(job, sources_of(job, inputs.snapshot_sources(inventory)))
-            return self._run(job, folder, parts, inputs.distribute_snapshots(self._spark, inventory, parts.values()))
-
-    def compare_live(self, job: ReportJob, source: LiveCluster, folder: ReportFolder) -> dict[str, Any]:
-        """Read and compare the clusters on executors, write the report, and return its summary."""
-        with translate_errors():
-            parts = _make_parts(job, ((name, source) for name in sorted(job.desired.clusters)))
-            return self._run(job, folder, parts, [distribute(self._spark, parts.values(), {}, MAX_PARALLEL_CLUSTERS)])
-
-    def _run(self, job: ReportJob, folder: ReportFolder, parts: Mapping[str, Part], sources: Any) -> dict[str, Any]:
-        folder.add_final_step(lambda place: outputs.write_parquet(self._spark, folder, place))
-        return SparkJob(self._spark, job, folder).run(parts, sources)
-
-
-def _make_parts(job: ReportJob, sources: Iterable[tuple[str, Source]]) -> dict[str, Part]:
-    return {part.cluster: part for part in make_parts(job, sources)}
+            parts = {part.cluster: part for part in make_parts(job, sources_of(job, given))}
+            sources = inputs.distribute_parts(self._spark, given, parts.values())
+            folder.add_final_step(lambda place: outputs.write_parquet(self._spark, folder, place))
+            return SparkJob(self._spark, job, folder).run(parts, sources)

@@ -30,7 +30,7 @@ from topiarist.drift.history.runs import (
     TREND_COLUMNS,
     RunHistory,
 )
-from topiarist.drift.spark.columns import accepted_row_type
+from topiarist.drift.spark.columns import report_row_type
 from topiarist.drift.spark.errors import translate_errors
 from topiarist.drift.spark.filesystem import Storage
 from topiarist.drift.spark.session import create_table
@@ -79,7 +79,7 @@ class SparkHistory(RunHistory):
         with translate_errors(Reason.UNWRITABLE, self._path):
             # Not every store can replace a file by a rename: until its new row is written, the run does not count.
             self._storage.remove(self._file(RUNS_TABLE, time))
-            row_type = accepted_row_type()
+            row_type = report_row_type("accepted")
             age = f.to_timestamp(f.lit(time)).cast("long") - f.to_timestamp("seenSince").cast("long")
             rows = self._parse(list(map(json.dumps, dropped)), row_type)
             for name, state in STATE_BY_FILE.items():
@@ -142,7 +142,7 @@ class SparkHistory(RunHistory):
 def _findings_type() -> types.StructType:
     fields = [
         types.StructField(field.name, types.TimestampType() if field.name in TIME_COLUMNS else field.dataType)
-        for field in accepted_row_type()
+        for field in report_row_type("accepted")
     ]
     return types.StructType([types.StructField(RUN_TIME, types.TimestampType()), *fields])
 

@@ -24,14 +24,14 @@ from topiarist.adapters.snapshots.files import SUFFIX, printable_path, read_line
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHeader, make_header
 from topiarist.adapters.snapshots.times import format_time
 from topiarist.adapters.snapshots.validate import RowChecker, RowError, parse_row
-from topiarist.drift.snapshots import SnapshotInventory, list_files, require_files
+from topiarist.drift.snapshots import SnapshotInventory, SnapshotLines, list_files, require_files
 from topiarist.drift.spark import columns
 from topiarist.drift.spark.errors import translate_errors
 from topiarist.drift.spark.filesystem import Storage
 from topiarist.drift.spark.job import distribute
 from topiarist.drift.spark.session import create_table
 from topiarist.drift.spark.worker import split_lines
-from topiarist.drift.task import Part, SnapshotLines, Source, local_snapshot
+from topiarist.drift.task import LiveCluster, Part
 from topiarist.drift.uris import PARQUET_SUFFIX, is_remote, to_literal_uri, to_local_path, to_uri
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
@@ -69,6 +69,10 @@ class SparkSnapshotInventory(SnapshotInventory):
                 self._tables.append(file)
         if self._tables:
             yield from self._list_table_snapshots()
+
+    def open_lines(self, file: str) -> Iterable[bytes]:
+        """Return the lines of a local file; those of other files are added by ``distribute_parts``."""
+        return () if is_remote(file) or file.endswith(PARQUET_SUFFIX) else super().open_lines(file)
 
     def read_table_lines(self, snapshots: Iterable[tuple[str, str]]) -> DataFrame:
         """Return the rows of some snapshots as JSON lines: columns ``cluster`` and ``text``, in order of kind.
@@ -143,19 +147,9 @@ class SparkSnapshotInventory(SnapshotInventory):
         return typed.select(line.alias("text"), f.col(_FILE_COLUMN).alias("file"), "cluster")
 
 
-def snapshot_sources(inventory: SnapshotInventory) -> dict[str, Source]:
-    """Return the source of each cluster; without lines if ``distribute_snapshots`` must add them."""
-    return {
-        name: SnapshotLines(each, ()) if _is_read_by_spark(each.file) else local_snapshot(each)
-        for name, each in inventory.files.items()
-    }
-
-
-def _is_read_by_spark(file: str) -> bool:
-    return is_remote(file) or file.endswith(PARQUET_SUFFIX)
-
-
-def distribute_snapshots(spark: SparkSession, inventory: SnapshotInventory, parts: Iterable[Part]) -> list[RDD[Part]]:
+def distribute_parts(
+    spark: SparkSession, given: SnapshotInventory | LiveCluster, parts: Iterable[Part]
+) -> list[RDD[Part]]:
     """Return all parts as RDDs, with the lines of their snapshots."""
     here, remote, stored = list[Part](), dict[str, Part](), dict[str, Part]()
     for part in parts:
@@ -166,13 +160,12 @@ def distribute_snapshots(spark: SparkSession, inventory: SnapshotInventory, part
             remote[file] = part
         else:
             here.append(part)
-    sizes = {name: each.row_count for name, each in inventory.files.items()}
-    found = [distribute(spark, here, sizes)] if here else []
+    found = [distribute(spark, here)] if here else []
     if remote:
         found.append(_distribute_files(spark, remote))
-    if stored and isinstance(inventory, SparkSnapshotInventory):
-        keys = [(name, format_time(inventory.files[name].taken_at)) for name in stored]
-        found.append(_distribute_lines(spark, inventory.read_table_lines(keys), stored))
+    if stored and isinstance(given, SparkSnapshotInventory):
+        keys = [(name, format_time(given.files[name].taken_at)) for name in stored]
+        found.append(_distribute_lines(spark, given.read_table_lines(keys), stored))
     return found
 
 

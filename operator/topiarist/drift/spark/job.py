@@ -21,6 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from topiarist.drift.checks.cross_cluster import MAX_SHOWN_DIFFERENCES, TopicComparer
+from topiarist.drift.live import MAX_PARALLEL_CLUSTERS
 from topiarist.drift.outputs.folder import WORK_FOLDER, ReportFolder
 from topiarist.drift.report import (
     DuplicateClusterIds,
@@ -185,15 +186,15 @@ class SparkJob:
             self._require(found, counts[name], f"lines of {name}")
 
 
-def distribute(spark: SparkSession, parts: Iterable[Part], sizes: Mapping[str, int], most: int = 0) -> RDD[Part]:
+def distribute(spark: SparkSession, parts: Iterable[Part]) -> RDD[Part]:
     """Return parts as an RDD of even tasks, the task with the largest cluster first.
 
-    ``sizes`` has the rows of clusters. ``most`` is the largest number of parts of a task, 0 for no limit.
+    A task has so many live clusters at most as a machine reads at the same time.
     """
-    ordered = sorted(parts, key=lambda part: -sizes.get(part.cluster, 0))
+    ordered = sorted(parts, key=lambda part: -part.row_count)
     number = min(len(ordered), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE)
-    if most:
-        number = max(number, -(-len(ordered) // most))
+    if any(part.is_live for part in ordered):
+        number = max(number, -(-len(ordered) // MAX_PARALLEL_CLUSTERS))
     tasks = [ordered[first::number] for first in range(number)]
     return spark.sparkContext.parallelize(tasks, max(number, 1)).flatMap(iter)
 

@@ -26,7 +26,7 @@ from topiarist.drift.history.previous import (
     PreviousReport,
 )
 from topiarist.drift.outputs.folder import WORK_FOLDER, ReportFolder, raise_not_replaceable
-from topiarist.drift.spark.columns import finding_row_type
+from topiarist.drift.spark.columns import report_row_type
 from topiarist.drift.spark.filesystem import Storage
 from topiarist.drift.uris import is_remote, to_literal_uri, to_uri
 from topiarist.errors import TopiaristError
@@ -36,7 +36,9 @@ PARQUET_FOLDER, PART_FILE = "findings.parquet", "part.parquet"
 
 def write_parquet(spark: SparkSession, folder: ReportFolder, staging: Path) -> None:
     """Write the rows of ``findings.jsonl`` in ``staging`` as Parquet, with one file ``part.parquet`` per day."""
-    rows = spark.read.schema(finding_row_type()).json(to_literal_uri(folder.share_file(staging / FINDINGS_FILE)))
+    rows = spark.read.schema(report_row_type("finding")).json(
+        to_literal_uri(folder.share_file(staging / FINDINGS_FILE))
+    )
     days = rows.withColumn("date", f.substring("takenAt", 1, 10)).coalesce(1)
     target = f"{folder.staging_path}/{PARQUET_FOLDER}"
     days.write.partitionBy("date").option("compression", "zstd").parquet(to_uri(target))

@@ -13,6 +13,7 @@ from support.builders import PROD_CLUSTER, RACKED_BROKERS, cluster, plan_single_
 from support.examples import examples
 from support.strategies import PlanInput, plan_inputs
 from topiarist.drift.findings.finding import (
+    NEVER_ACCEPTED,
     DriftClass,
     DriftFinding,
     PlannedAction,
@@ -38,6 +39,7 @@ from topiarist.model.plan import (
 )
 from topiarist.model.state import ClusterState, OwnershipRecord, ReadError
 from topiarist.planning.planner import make_plan_context, plan_topic
+from topiarist.schema.load import load_schema
 
 many = examples(600)
 
@@ -366,3 +368,12 @@ def test_a_plan_without_a_spec_is_refused_as_a_whole() -> None:
     """A saved plan has no specs, and its refusals still give findings."""
     plan = TopicPlan("orders", refusals=(Issue(Reason.FEWER_PARTITIONS, "no"),))
     assert [row.drift_class for row in make_findings(plan)] == [DriftClass.REFUSED]
+
+
+def test_a_class_is_in_both_schemas() -> None:
+    """A report documents each class, and an exception may name each class except those that nobody may accept."""
+    documented = load_schema("drift")["definitions"]["class"]
+    assert documented["enum"] == [kind.value for kind in DriftClass]
+    assert len(documented["enumDescriptions"]) == len(DriftClass)
+    accepted = load_schema("driftexception")["properties"]["spec"]["properties"]["classes"]["items"]["enum"]
+    assert accepted == [kind.value for kind in DriftClass if kind.value not in NEVER_ACCEPTED]

@@ -20,7 +20,6 @@ from support.drift.small_fleet import (
 from topiarist.drift.findings.finding import DriftClass, DriftFinding, PlannedAction
 from topiarist.drift.findings.rows import find_link_problem, make_row
 from topiarist.drift.findings.severity import Severity, find_severity
-from topiarist.errors import Reason
 from topiarist.model.plan import Risk
 from topiarist.model.state import TopicState
 
@@ -207,29 +206,6 @@ def test_the_oldest_finding_is_named(fleet: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("finding", "severity"),
-    [
-        (DriftFinding(DriftClass.CONFIG, planned=PlannedAction.CHANGE, risk=Risk.DATA_LOSS), Severity.CRITICAL),
-        (DriftFinding(DriftClass.CONFIG, planned=PlannedAction.REFUSED, risk=Risk.DATA_LOSS), Severity.CRITICAL),
-        (DriftFinding(DriftClass.MISSING, planned=PlannedAction.CHANGE, risk=Risk.SAFE), Severity.CRITICAL),
-        (DriftFinding(DriftClass.STUCK), Severity.CRITICAL),
-        (DriftFinding(DriftClass.REFUSED, planned=PlannedAction.REFUSED, reasons=(Reason.NOT_OWNED,)), Severity.HIGH),
-        (DriftFinding(DriftClass.REFUSED), Severity.HIGH),
-        (DriftFinding(DriftClass.PARTITIONS, planned=PlannedAction.REFUSED), Severity.HIGH),
-        (DriftFinding(DriftClass.UNKNOWN), Severity.HIGH),
-        (DriftFinding(DriftClass.CONFIG, planned=PlannedAction.CHANGE, risk=Risk.DISRUPTIVE), Severity.HIGH),
-        (DriftFinding(DriftClass.CONFIG, planned=PlannedAction.CHANGE, risk=Risk.SAFE), Severity.MEDIUM),
-        (DriftFinding(DriftClass.UNMANAGED), Severity.LOW),
-        (DriftFinding(DriftClass.MOVING), Severity.LOW),
-    ],
-)
-def test_severity_is_decided_in_one_place(finding: DriftFinding, severity: Severity) -> None:
-    """What is lost or blocked comes first, then refusals and disruptions, then changes, then reports."""
-    assert find_severity(finding) is severity
-    assert make_row("eu", "orders", finding, "2025-01-31T12:00:00Z")["severity"] == severity.value
-
-
-@pytest.mark.parametrize(
     ("cluster", "topic", "kind", "command"),
     [
         ("prod", "orders", DriftClass.CONFIG, "topiarist describe orders --cluster prod"),
@@ -243,3 +219,38 @@ def test_severity_is_decided_in_one_place(finding: DriftFinding, severity: Sever
 def test_the_command_shows_the_finding(cluster: str, topic: str, kind: DriftClass, command: str) -> None:
     """The command is quoted for a shell, and a topic that begins with a dash is no option."""
     assert make_row(cluster, topic, DriftFinding(kind), "2025-01-31T12:00:00Z")["command"] == command
+
+
+CRITICAL = {"missing", "stuck"}
+HIGH = {"refused", "unknown", "invalid", "expired"}
+
+
+@pytest.mark.parametrize("drift_class", DriftClass)
+def test_a_class_has_a_least_severity(drift_class: DriftClass) -> None:
+    """What is missing or stuck is critical and what cannot be judged is high; others depend on the plan."""
+    found = find_severity(DriftFinding(drift_class))
+    name = drift_class.value
+    assert found is (Severity.CRITICAL if name in CRITICAL else Severity.HIGH if name in HIGH else Severity.LOW)
+    assert find_severity(DriftFinding(drift_class, risk=Risk.DATA_LOSS)) is Severity.CRITICAL
+
+
+@pytest.mark.parametrize(
+    ("planned", "risk", "severity"),
+    [
+        (PlannedAction.CHANGE, Risk.SAFE, Severity.MEDIUM),
+        (PlannedAction.CHANGE, Risk.DISRUPTIVE, Severity.HIGH),
+        (PlannedAction.REFUSED, Risk.SAFE, Severity.HIGH),
+        (PlannedAction.REFUSED, Risk.DATA_LOSS, Severity.CRITICAL),
+        (PlannedAction.REFUSED, None, Severity.HIGH),
+    ],
+)
+def test_what_a_plan_does_decides_the_rest(planned: PlannedAction, risk: Risk | None, severity: Severity) -> None:
+    """A change is of medium severity, a disruption and a refusal are high, a loss is critical."""
+    finding = DriftFinding(DriftClass.CONFIG, planned=planned, risk=risk)
+    assert find_severity(finding) is severity
+    assert make_row("eu", "orders", finding, "2025-01-31T12:00:00Z")["severity"] == severity.value
+
+
+def test_the_most_severe_comes_first() -> None:
+    """The order of severities is that of summaries."""
+    assert [each.value for each in Severity] == ["Critical", "High", "Medium", "Low"]

@@ -58,7 +58,7 @@ def test_fields_of_several_kinds_are_there_once() -> None:
 @pytest.mark.parametrize("kind", ["finding", "accepted"])
 def test_a_line_of_a_report_has_the_fields_of_its_schema(kind: str) -> None:
     """Findings have all fields of the schema; accepted ones also have their exception."""
-    made = {"finding": columns.finding_row_type, "accepted": columns.accepted_row_type}[kind]()
+    made = columns.report_row_type(kind)
     found = kinds_of(made)
     assert [*found] == [*load.load_schema("drift")["definitions"][kind]["properties"]]
     some = {"cluster": "string", "line": "bigint", "reasons": "array<string>", "modifiedExternally": "boolean"}

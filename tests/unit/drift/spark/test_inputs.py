@@ -12,9 +12,10 @@ from support.drift.small_fleet import SNAPSHOT_TIME, cluster_state, owned_topic,
 from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot
 from topiarist.adapters.snapshots.lenient_reader import InvalidRow
 from topiarist.adapters.snapshots.times import format_time
+from topiarist.drift.snapshots import LocalLines
 from topiarist.drift.spark import columns
-from topiarist.drift.spark.inputs import SparkSnapshotInventory, distribute_snapshots, snapshot_sources
-from topiarist.drift.task import LocalLines, Part, SnapshotLines
+from topiarist.drift.spark.inputs import SparkSnapshotInventory, distribute_parts
+from topiarist.drift.task import Part
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
 from unit.drift.spark.conftest import Place
@@ -181,19 +182,21 @@ def open_all_kinds(place: Place, tmp_path: Path) -> SparkSnapshotInventory:
     return open_inventory(place, tmp_path / "here", f"{STORE}/files", f"{STORE}/t.parquet")
 
 
+def parts_of(inventory: SparkSnapshotInventory) -> list[Any]:
+    """Return the part of each cluster with a snapshot."""
+    return [Part(name, inventory.find_lines(name)) for name in inventory.files]
+
+
 def test_sources_have_lines_where_a_task_can_read_them(place: Place, tmp_path: Path) -> None:
     """A task reads a local file by itself; the lines of all other snapshots are added on the way to it."""
-    sources = snapshot_sources(open_all_kinds(place, tmp_path))
-    assert sorted(sources) == ["ap", "eu", "us"]
-    lines = {name: each.lines for name, each in sources.items() if isinstance(each, SnapshotLines)}
+    lines = {part.cluster: part.source.lines for part in parts_of(open_all_kinds(place, tmp_path))}
     assert lines == {"ap": LocalLines(str(tmp_path / "here" / "ap.jsonl")), "eu": (), "us": ()}
 
 
 def test_every_part_reaches_a_task_with_its_lines(place: Place, tmp_path: Path) -> None:
     """Each part is distributed once, with the lines of its own snapshot; one without a snapshot is too."""
     inventory = open_all_kinds(place, tmp_path)
-    parts = [Part(name, source) for name, source in snapshot_sources(inventory).items()] + [Part("gone", None)]
-    rdds = distribute_snapshots(place.spark, inventory, parts)  # type: ignore[arg-type]
+    rdds = distribute_parts(place.spark, inventory, [*parts_of(inventory), Part("gone", None)])  # type: ignore[arg-type]
     found: dict[str, Any] = {}
     for rdd in rdds:
         for part in rdd.mapPartitions(read_lines).collect():
@@ -216,7 +219,7 @@ def read_lines(parts: Any) -> Any:
 def test_kinds_that_no_part_needs_are_not_distributed(place: Place, tmp_path: Path, name: str) -> None:
     """Where all parts are of one kind, there is one RDD."""
     inventory = open_all_kinds(place, tmp_path)
-    (rdd,) = distribute_snapshots(place.spark, inventory, [Part(name, snapshot_sources(inventory)[name])])  # type: ignore[arg-type]
+    (rdd,) = distribute_parts(place.spark, inventory, [Part(name, inventory.find_lines(name))])  # type: ignore[arg-type]
     assert [part.cluster for part in rdd.collect()] == [name]
 
 
@@ -226,6 +229,5 @@ def test_the_largest_local_snapshot_is_first(place: Place, tmp_path: Path) -> No
         topics = [owned_topic(f"t{number}") for number in range(count)]
         write_snapshot(tmp_path / "here", name, cluster_state(name, *topics))
     inventory = open_inventory(place, tmp_path / "here")
-    parts = [Part(name, source) for name, source in snapshot_sources(inventory).items()]
-    (rdd,) = distribute_snapshots(place.spark, inventory, parts)  # type: ignore[arg-type]
+    (rdd,) = distribute_parts(place.spark, inventory, parts_of(inventory))  # type: ignore[arg-type]
     assert [part.cluster for part in rdd.collect()] == ["eu", "us", "ap"]
