@@ -12,11 +12,11 @@ from typing import Any
 from topiarist.adapters.snapshots.times import format_time
 from topiarist.cli import load
 from topiarist.cli.settings import Settings
-from topiarist.drift.history.previous import PreviousReport
+from topiarist.drift.history.runs import PreviousReport
 from topiarist.drift.outputs.folder import ReportFolder
 from topiarist.drift.report import ReportJob, make_parts, sources_of
 from topiarist.drift.snapshots import SnapshotInventory
-from topiarist.drift.spark import inputs, session
+from topiarist.drift.spark import engine, session
 from topiarist.drift.spark.job import SparkJob
 from topiarist.drift.task import Shipped
 
@@ -39,7 +39,7 @@ def measure_passes(manifests: str, snapshots: str, folder: str) -> dict[str, Any
         seconds = {}
         for name in ("cold", "warm"):
             start = perf_counter()
-            rows = compared.compare(inputs.distribute_parts(spark, inventory, parts)).count()
+            rows = compared.compare(engine.distribute_parts(spark, inventory, parts)).count()
             seconds[name] = round(perf_counter() - start, 2)
     spark.stop()
     return {"topics": inventory.count_rows(), "rows": rows, **seconds}

@@ -23,10 +23,10 @@ from topiarist.adapters.snapshots.times import format_time
 from topiarist.desired.resolve import Desired
 from topiarist.desired.shared_specs import ClusterTopicSpecs, SpecGroup
 from topiarist.drift.engine import Engine, LocalEngine
-from topiarist.drift.history.previous import PreviousReport
+from topiarist.drift.history.runs import PreviousReport
 from topiarist.drift.report import ReportJob
 from topiarist.drift.snapshots import SnapshotInventory
-from topiarist.drift.spark import columns
+from topiarist.drift.spark import outputs
 from topiarist.drift.spark.engine import SparkEngine
 from topiarist.drift.task import Shipped
 from topiarist.model.moves import BatchRecord, MoveKind, MoveSettings, ReplicaMove, RequestedReassignment
@@ -157,8 +157,8 @@ def test_all_runners_find_the_same_moves(seed: int) -> None:
 def test_the_schema_is_that_of_snapshots() -> None:
     """The row type has a column of the right type for every field of snapshots; fields of two types are text."""
     definitions = load.load_schema("snapshot")["definitions"]
-    made = columns.snapshot_row_type()
-    assert set(made.names) == {name for kind in columns.ROW_KINDS for name in definitions[kind]["properties"]}
+    made = outputs.snapshot_row_type()
+    assert set(made.names) == {name for kind in outputs.ROW_KINDS for name in definitions[kind]["properties"]}
     assert made["identity"].dataType == types.StringType()
     assert made["replicas"].dataType == types.ArrayType(types.ArrayType(types.IntegerType()))
     assert made["config"].dataType == types.MapType(types.StringType(), types.StringType())

@@ -15,14 +15,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from topiarist import extras
 from topiarist.adapters.devcluster.zookeeper_server import find_java
-from topiarist.drift.history.previous import PreviousReport, load_previous
+from topiarist.drift.compare import ClusterResult
+from topiarist.drift.history.runs import PreviousReport, load_previous
 from topiarist.drift.outputs.folder import ReportFolder
-from topiarist.drift.pool import run_in_processes
 from topiarist.drift.report import ReportJob, compare_and_write, run_here, sources_of
-from topiarist.drift.results import ClusterResult
-from topiarist.drift.snapshots import SnapshotInventory
-from topiarist.drift.task import LiveCluster, Part, Shipped
-from topiarist.drift.uris import REMOTE_REASON, is_remote, spark_required_reason
+from topiarist.drift.snapshots import REMOTE_REASON, SnapshotInventory, is_remote, spark_required_reason
+from topiarist.drift.task import LiveCluster, Part, Shipped, run_in_processes
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
 from topiarist.text import format_count, printable

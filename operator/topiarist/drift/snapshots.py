@@ -7,11 +7,13 @@ topic that is missing because its row is unusable is never reported as missing o
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from msgspec import Struct, field
 
@@ -22,12 +24,54 @@ from topiarist.adapters.snapshots.lenient_reader import InvalidRow, SnapshotHead
 from topiarist.adapters.snapshots.times import format_time
 from topiarist.drift.checks.equality import EqualTopics
 from topiarist.drift.checks.placement import find_row_checker
-from topiarist.drift.uris import PARQUET_SUFFIX
 from topiarist.errors import Reason, TopiaristError
 from topiarist.model.spec import ClusterSpec
 from topiarist.model.state import ClusterState
 from topiarist.reconcile import require_cluster_id
 from topiarist.text import printable
+
+# Paths and URIs of snapshots and reports: local paths, or URIs such as ``s3a://bucket/folder`` for Spark only.
+#
+# Engines and inventories use them to decide who can read a path, and to pass paths to Spark unchanged.
+
+PARQUET_SUFFIX = ".parquet"
+
+REMOTE_REASON = "is not a local path"
+
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
+_FILE_URI = re.compile(r"file:/+")
+
+
+def to_local_path(path: str) -> str:
+    """Return a ``file:`` URI as a plain path; return any other text unchanged."""
+    return "/" + unquote(_FILE_URI.sub("", path)) if _FILE_URI.match(path) else path
+
+
+def is_remote(path: str) -> bool:
+    """Return whether a text is a URI of another scheme than ``file:``."""
+    return bool(_URI.match(path)) and not _FILE_URI.match(path)
+
+
+def to_uri(path: str) -> str:
+    """Return the URI of a path, because Spark resolves a plain path in the default store of the cluster."""
+    return path if is_remote(path) else f"file://{Path(path).absolute()}"
+
+
+def to_literal_uri(path: str) -> str:
+    """Return the URI of a path for reading, with glob characters escaped."""
+    return "".join(f"\\{letter}" if letter in "{}[]*?\\" else letter for letter in to_uri(path))
+
+
+def spark_required_reason(path: str) -> str:
+    """Return the reason why only Spark can read a path; empty if Spark is not needed."""
+    if is_remote(path):
+        return REMOTE_REASON
+    where = Path(path)
+    files: Iterable[Path] = [where]
+    if where.is_dir():
+        files = (file for file in where.rglob(f"*{PARQUET_SUFFIX}") if not file.name.startswith("."))
+    # Spark writes a Parquet table as a folder with the suffix of its files.
+    return "is Parquet" if any(file.suffix == PARQUET_SUFFIX and file.is_file() for file in files) else ""
 
 
 class ClusterInput(Struct, frozen=True):

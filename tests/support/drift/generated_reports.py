@@ -20,11 +20,18 @@ from topiarist.adapters.snapshots.times import format_time
 from topiarist.desired.resolve import Desired
 from topiarist.drift import report
 from topiarist.drift.compare import Comparison, TopicCounts
-from topiarist.drift.findings.exceptions import DriftException
-from topiarist.drift.findings.finding import DriftClass, DriftFinding, FindingRow, PlannedAction
-from topiarist.drift.findings.invalid import find_unjudged_topics
-from topiarist.drift.findings.rows import UNCHANGED, RowOptions, make_row, sort_key
-from topiarist.drift.history.previous import PreviousReport
+from topiarist.drift.findings.exceptions import DriftException, find_unjudged_topics
+from topiarist.drift.findings.finding import (
+    UNCHANGED,
+    DriftClass,
+    DriftFinding,
+    FindingRow,
+    PlannedAction,
+    RowOptions,
+    make_row,
+    sort_key,
+)
+from topiarist.drift.history.runs import PreviousReport
 from topiarist.drift.outputs.folder import HTML_FILE, ReportFolder
 from topiarist.drift.snapshots import ClusterInput, UnusedInput
 from topiarist.drift.task import Caches, Shipped, complete

@@ -30,7 +30,7 @@ from topiarist.adapters.snapshots.files import Snapshot, dump_snapshot, load_sna
 from topiarist.cli.main import run
 from topiarist.desired.resolve import Desired
 from topiarist.drift.findings.finding import DriftClass
-from topiarist.drift.history.previous import EndedFinding, PreviousReport
+from topiarist.drift.history.runs import EndedFinding, PreviousReport
 from topiarist.drift.report import ReportJob, make_parts
 from topiarist.drift.snapshots import ClusterInput, UnusedInput
 from topiarist.drift.task import Shipped

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from topiarist.drift.compare import TopicCounts
+from topiarist.drift.compare import ClusterResult, FindingCounts, TopicCounts
 from topiarist.drift.findings.finding import FindingRow
-from topiarist.drift.history.previous import MAX_REPORTS, PreviousReport, Repair
-from topiarist.drift.results import ClusterResult, FindingCounts
+from topiarist.drift.history.runs import MAX_REPORTS, PreviousReport, Repair
+from topiarist.drift.report import SummaryBuilder
 from topiarist.drift.snapshots import UnusedInput
-from topiarist.drift.summary import SummaryBuilder
 
 NOW, BEFORE, LONG_AGO = "2025-01-31T12:00:00Z", "2025-01-30T12:00:00Z", "2024-12-31T12:00:00Z"
 

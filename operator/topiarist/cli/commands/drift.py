@@ -27,7 +27,7 @@ from topiarist.text import format_count, quote
 if TYPE_CHECKING:
     from topiarist.desired.resolve import Desired
     from topiarist.drift.engine import Engine
-    from topiarist.drift.history.previous import PreviousReport
+    from topiarist.drift.history.runs import PreviousReport
     from topiarist.drift.snapshots import ClusterInput
 
 
@@ -53,7 +53,7 @@ class _DriftOptions(Struct, frozen=True):
 
 
 def _check_link_template(_ctx: click.Context, _param: click.Parameter, value: str) -> str:
-    from topiarist.drift.findings.rows import LINK_FIELDS, find_link_problem
+    from topiarist.drift.findings.finding import LINK_FIELDS, find_link_problem
 
     if problem := find_link_problem(value):
         fields = ", ".join(f"{{{name}}}" for name in LINK_FIELDS)
@@ -159,7 +159,7 @@ def command(**values: Any) -> None:
     Compares snapshots or live clusters in the same way as a plan, and writes only the report: findings as JSON lines,
     and a summary as JSON, Markdown, Prometheus metrics and HTML.
     """
-    from topiarist.drift.uris import to_local_path
+    from topiarist.drift.snapshots import to_local_path
 
     given = _DriftOptions(**{name: values.pop(name) for name in _DriftOptions.__struct_fields__})
     if given.demo is not None:
@@ -185,12 +185,11 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
     """Compare the fleet, write the report and add it to the history; return its summary."""
     from topiarist.adapters.snapshots.times import format_time
     from topiarist.drift.engine import Cost, LocalEngine
-    from topiarist.drift.findings.invalid import find_unjudged_topics
-    from topiarist.drift.findings.rows import RowOptions
-    from topiarist.drift.live import ConnectOptions
+    from topiarist.drift.findings.exceptions import find_unjudged_topics
+    from topiarist.drift.findings.finding import RowOptions
     from topiarist.drift.report import ReportJob, compare_and_write
     from topiarist.drift.snapshots import UnusedInput
-    from topiarist.drift.task import LiveCluster, Shipped
+    from topiarist.drift.task import ConnectOptions, LiveCluster, Shipped
 
     # With snapshots no cluster needs an address: a value in ``snapshot`` turns off the loader's check for it.
     # The report selects by itself, so that findings of the other topics do not count as resolved.
@@ -239,7 +238,7 @@ def _report(given: _DriftOptions, settings: Settings) -> Mapping[str, Any]:
 
 def _load_previous(run: Engine, given: _DriftOptions) -> PreviousReport:
     """Return the previous report; none in the first of scheduled runs, which use one command line each time."""
-    from topiarist.drift.history.previous import PreviousReport
+    from topiarist.drift.history.runs import PreviousReport
 
     is_first = not given.previous or (given.previous == given.out and not run.exists(given.out))
     return PreviousReport() if is_first else run.load_previous(given.previous)
@@ -303,8 +302,8 @@ def _read_live(desired: Desired, settings: Settings, now: datetime) -> Iterator[
 
     An unreadable cluster is logged to stderr and yields its problem, for the report.
     """
-    from topiarist.drift.live import describe_read_failure
     from topiarist.drift.snapshots import ClusterInput
+    from topiarist.drift.task import describe_read_failure
     from topiarist.reconcile import read_cluster
 
     with ClusterSessions(desired.clusters, settings, keep_open=False) as fleet:

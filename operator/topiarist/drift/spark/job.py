@@ -21,7 +21,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from topiarist.drift.checks.cross_cluster import MAX_SHOWN_DIFFERENCES, TopicComparer
-from topiarist.drift.live import MAX_PARALLEL_CLUSTERS
+from topiarist.drift.compare import INVALID_ROWS_FILE, LINE_FILES, ClusterResult
 from topiarist.drift.outputs.folder import WORK_FOLDER, ReportFolder
 from topiarist.drift.report import (
     DuplicateClusterIds,
@@ -32,10 +32,8 @@ from topiarist.drift.report import (
     make_builder,
     write_unused_rows,
 )
-from topiarist.drift.results import INVALID_ROWS_FILE, LINE_FILES, ClusterResult
-from topiarist.drift.spark.errors import HINT_SHARED
-from topiarist.drift.spark.filesystem import Storage
-from topiarist.drift.spark.session import create_table, is_distributed
+from topiarist.drift.snapshots import to_literal_uri, to_uri
+from topiarist.drift.spark.session import HINT_SHARED, Storage, create_table, is_distributed
 from topiarist.drift.spark.worker import (
     DEVIATION,
     FAILURE,
@@ -47,8 +45,7 @@ from topiarist.drift.spark.worker import (
     load_job,
     run_task,
 )
-from topiarist.drift.task import Part
-from topiarist.drift.uris import to_literal_uri, to_uri
+from topiarist.drift.task import MAX_PARALLEL_CLUSTERS, Part
 from topiarist.errors import Reason, TopiaristError
 from topiarist.text import printable
 

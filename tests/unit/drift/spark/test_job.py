@@ -23,17 +23,16 @@ from support.drift.small_fleet import (
 from topiarist.cli.main import run
 from topiarist.drift import report as report_module
 from topiarist.drift.checks import cross_cluster
-from topiarist.drift.live import MAX_PARALLEL_CLUSTERS, ConnectOptions
-from topiarist.drift.results import ClusterResult
+from topiarist.drift.compare import ClusterResult
 from topiarist.drift.snapshots import SnapshotFile, SnapshotLines
 from topiarist.drift.spark import job, worker
 from topiarist.drift.spark.job import distribute
-from topiarist.drift.task import LiveCluster, Part
+from topiarist.drift.task import MAX_PARALLEL_CLUSTERS, ConnectOptions, LiveCluster, Part
 from topiarist.errors import Reason, TopiaristError
 from unit.drift.spark.conftest import Place
 from unit.drift.spark.local_spark import Table
 from unit.drift.spark.local_store import STORE
-from unit.drift.spark.test_reports import report, texts
+from unit.drift.spark.test_engine import report, texts
 
 NAMES = [f"c{number}" for number in range(8)]
 
