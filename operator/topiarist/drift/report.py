@@ -30,6 +30,20 @@ if TYPE_CHECKING:  # the loader needs compiled packages, and executors import th
     from topiarist.adapters.manifests.loader import InvalidDocument
 
 
+class ReportJob(Struct, frozen=True):
+    """The inputs of a report that do not depend on the runner: what tasks need, and what only the report needs.
+
+    ``invalid_documents`` are manifests that were left out. ``on_cluster_done`` is called once for each cluster.
+    """
+
+    shipped: Shipped
+    previous: PreviousReport
+    unused_input: UnusedInput
+    invalid_documents: Sequence[InvalidDocument] = ()
+    on_cluster_done: Callable[[], None] = field(default=lambda: None)
+    on_read_error: Callable[[str, str], None] = field(default=lambda cluster, message: None)
+
+
 # The summary of a drift report: ``summary.json`` as a document of plain values.
 #
 # ``write_report`` adds one result after the other, so that only counts stay in memory, and then builds the document.
@@ -39,12 +53,11 @@ FORMAT_VERSION = 1
 
 
 class SummaryBuilder:
-    """A builder that counts the results of a run; ``build`` returns the document once all are added."""
+    """A builder that counts the results of a job; ``build`` returns the document once all are added."""
 
-    def __init__(self, as_of: str, owner: str, upgrade_risks: UpgradeRisks | None = None) -> None:
-        self._upgrade_risks = upgrade_risks
-        self._as_of = as_of
-        self._owner = owner
+    def __init__(self, job: ReportJob) -> None:
+        self._job = job
+        self._upgrade_risks = UpgradeRisks(job.shipped.upgrade_to) if job.shipped.upgrade_to else None
         self._clusters: list[dict[str, Any]] = []
         self._incomplete: list[dict[str, Any]] = []
         self._imbalances: list[dict[str, Any]] = []
@@ -53,46 +66,46 @@ class SummaryBuilder:
         self.findings = FindingCounts()
 
     def add(self, result: ClusterResult) -> None:
-        """Count one result; they come in order of cluster name."""
+        """Count one result, and report its progress to the caller; results come in order of cluster name."""
         self.findings.add(result.findings)
         self._topics.add(result.topics)
         self._invalid_rows += result.invalid_rows
         self._imbalances.extend(result.imbalances)
         if self._upgrade_risks and result.upgrade is not None:
             self._upgrade_risks.add_cluster(result.cluster, result.upgrade)
-        if result.document:
-            self._clusters.append(result.document)
         if result.incomplete:
             self._incomplete.append(result.incomplete)
+        if result.read_error:
+            self._job.on_read_error(result.cluster, result.read_error)
+        if result.document:
+            self._clusters.append(result.document)
+            self._job.on_cluster_done()
 
     @property
     def compared(self) -> frozenset[str]:
         """Return the names of the clusters that were compared."""
         return frozenset(each["cluster"] for each in self._clusters if each["problem"] is None)
 
-    def build(
-        self,
-        previous: PreviousReport,
-        inputs: UnusedInput,
-        difference_count: int,
-        differences: Sequence[dict[str, Any]],
-        unmatched_exceptions: Sequence[Mapping[str, Any]] = (),
-    ) -> dict[str, Any]:
-        """Return the document; ``previous`` lacks the findings of all clusters that were added.
+    def build(self, difference_count: int, differences: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        """Return the document; ``differences`` are the first of the cross-cluster differences.
 
-        ``differences`` are the first of the cross-cluster differences.
+        ``previous`` of the job lacks the findings of all clusters that were added.
         """
+        shipped, previous, inputs = self._job.shipped, self._job.previous, self._job.unused_input
+        selection = shipped.selection.text
         compared = [cluster["takenAt"] for cluster in self._clusters if cluster["problem"] is None]
         total, counts = len(self._clusters), self.findings
         findings = self._findings_document(previous)
-        current = {"asOf": self._as_of, "findings": findings["total"]}
+        current = {"asOf": shipped.as_of, "findings": findings["total"]}
         current |= {name: findings[name] for name in ("new", "resolved", "byClass")}
+        # A limited report cannot tell which exceptions match no finding, and is no point of a trend.
+        exceptions = () if selection else shipped.exceptions
         return {
             "formatVersion": FORMAT_VERSION,
-            "asOf": self._as_of,
+            "asOf": shipped.as_of,
             "oldest": min(compared, default=None),
             "previous": previous.as_of,
-            "owner": self._owner,
+            "owner": shipped.options.owner,
             "clusters": {"declared": total, "compared": len(compared), "unknown": total - len(compared)},
             "topics": {_to_camel_case(name): number for name, number in asdict(self._topics).items()},
             "findings": findings,
@@ -105,7 +118,7 @@ class SummaryBuilder:
             "bySeverity": _sort_severities(counts.by["severity"]),
             "byResponsible": self._responsible_documents(),
             "accepted": {"total": counts.accepted.total(), "byClass": _sort_nonzero(counts.accepted)},
-            "exceptions": {"unmatched": [*unmatched_exceptions]},
+            "exceptions": {"unmatched": describe_unmatched(exceptions, counts.matched_exceptions)},
             "oldestFinding": counts.oldest,
             "timeToRepair": None if previous.repairs is None else self._repairs_document(previous.repairs),
             "crossClusterDifferences": {"total": difference_count, "topics": differences},
@@ -116,7 +129,8 @@ class SummaryBuilder:
                 "superseded": inputs.superseded,
                 "unknownClusters": inputs.unknown_clusters,
             },
-            "trend": extend_trend(previous.trend, current),
+            "trend": previous.trend if selection else extend_trend(previous.trend, current),
+            **({"selection": selection} if selection else {}),
         }
 
     def _responsible_documents(self) -> list[dict[str, Any]]:
@@ -185,20 +199,6 @@ def _sort_nonzero(numbers: Mapping[str, int]) -> dict[str, int]:
 def _sort_severities(numbers: Mapping[str, int]) -> dict[str, int]:
     """Return the numbers of findings by severity, the most severe first, without zeros."""
     return {each.value: numbers[each.value] for each in Severity if numbers.get(each.value)}
-
-
-class ReportJob(Struct, frozen=True):
-    """The inputs of a report that do not depend on the runner: what tasks need, and what only the report needs.
-
-    ``invalid_documents`` are manifests that were left out. ``on_cluster_done`` is called once for each cluster.
-    """
-
-    shipped: Shipped
-    previous: PreviousReport
-    unused_input: UnusedInput
-    invalid_documents: Sequence[InvalidDocument] = ()
-    on_cluster_done: Callable[[], None] = field(default=lambda: None)
-    on_read_error: Callable[[str, str], None] = field(default=lambda cluster, message: None)
 
 
 def make_parts(job: ReportJob, sources: Iterable[tuple[str, Source]]) -> Iterator[Part]:
@@ -297,53 +297,25 @@ def compare_and_write(
 
 def write_report(job: ReportJob, results: Iterable[ClusterResult], folder: ReportFolder) -> dict[str, Any]:
     """Write the report of all results, which come in order of cluster name, and return its summary."""
-    builder = make_builder(job)
+    builder = SummaryBuilder(job)
     write_unused_rows(job, folder)
     with closing(DeviationIndex(SpecGroups(job.shipped.desired.specs), folder.local_path)) as index:
         for result in results:
-            add_result(job, builder, result)
+            builder.add(result)
             folder.add_lines(result.lines)
             with folder.translate_errors():
                 index.add(result.cluster, result.deviations, result.sizes)
         with folder.translate_errors():
             differences = index.differences(builder.compared)
             shown = [*islice(differences, MAX_SHOWN_DIFFERENCES)]
-            summary = build_summary(job, builder, len(shown) + sum(1 for _ in differences), shown)
+            summary = builder.build(len(shown) + sum(1 for _ in differences), shown)
     folder.commit(summary)
     return summary
-
-
-def make_builder(job: ReportJob) -> SummaryBuilder:
-    """Return a builder without results."""
-    shipped = job.shipped
-    risks = UpgradeRisks(shipped.upgrade_to) if shipped.upgrade_to else None
-    return SummaryBuilder(shipped.as_of, shipped.options.owner, risks)
 
 
 def write_unused_rows(job: ReportJob, folder: ReportFolder) -> None:
     """Write the files that are no snapshots to ``broken.jsonl``, before the invalid rows of snapshots."""
     folder.add_lines({INVALID_ROWS_FILE: [encode_line(row._asdict()) for row in job.unused_input.invalid_rows]})
-
-
-def add_result(job: ReportJob, builder: SummaryBuilder, result: ClusterResult) -> None:
-    """Count a result, and report the progress and the error of a live cluster to the caller."""
-    builder.add(result)
-    if result.read_error:
-        job.on_read_error(result.cluster, result.read_error)
-    if result.document:
-        job.on_cluster_done()
-
-
-def build_summary(
-    job: ReportJob, builder: SummaryBuilder, difference_count: int, differences: Sequence[dict[str, Any]]
-) -> dict[str, Any]:
-    """Return the summary of a job after all results were added, with the first of the cross-cluster differences."""
-    selection = job.shipped.selection.text
-    # A limited report cannot tell which exceptions match no finding, and is no point of a trend.
-    exceptions = () if selection else job.shipped.exceptions
-    unmatched = describe_unmatched(exceptions, builder.findings.matched_exceptions)
-    summary = builder.build(job.previous, job.unused_input, difference_count, differences, unmatched)
-    return summary | {"selection": selection, "trend": job.previous.trend} if selection else summary
 
 
 def sources_of(job: ReportJob, given: SnapshotInventory | LiveCluster) -> Iterator[tuple[str, Source]]:

@@ -378,7 +378,7 @@ def record_after(
 def record_without_changes(
     owner: str, spec: TopicSpec, config: Mapping[str, str], partitions: int, before: OwnershipRecord | None
 ) -> OwnershipRecord:
-    """Return the record of a topic whose plan changes nothing else, as ``record_after`` does.
+    """Return the record of a topic if its plan changes nothing else, as ``record_after`` does.
 
     A record that lacks only the applied values stays as it is: it gets them with the next write.
     """

@@ -48,8 +48,8 @@ class DriftClass(str, Enum):
     """Class of a difference: the ``class`` of a finding and the values of ``--fail-on``.
 
     A new class is a member here, and in the sets below what else it is; its value and its meaning in
-    ``schemas/drift.json``; its value in ``schemas/driftexception.json``, unless nobody may accept it; and a topic of
-    ``drift.demo`` that shows it. Tests fail until it has all of them. Its findings come from ``make_findings`` if a
+    ``schemas/drift.json``; its value in ``schemas/driftexception.json``, unless no exception may accept it; and a topic
+    of ``drift.demo`` that shows it. Tests fail until it has all of them. Its findings come from ``make_findings`` if a
     plan says them, else from a check that ``drift.compare`` calls.
     """
 
@@ -81,7 +81,7 @@ CRITICAL_CLASSES = frozenset({DriftClass.MISSING, DriftClass.STUCK})
 """Classes that are critical whatever a plan does."""
 
 UNDECIDED_CLASSES = frozenset({DriftClass.REFUSED, DriftClass.UNKNOWN, DriftClass.INVALID, DriftClass.EXPIRED})
-"""Classes of what cannot be judged or changed before somebody decides; their severity is high."""
+"""Classes that need a decision of a person before anything else; their severity is high."""
 
 MOVE_CLASSES = frozenset({DriftClass.THROTTLE, DriftClass.STUCK, DriftClass.MOVING})
 """Classes that ``topiarist moves`` shows on a cluster."""

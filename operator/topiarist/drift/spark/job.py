@@ -26,10 +26,8 @@ from topiarist.drift.outputs.folder import WORK_FOLDER, ReportFolder
 from topiarist.drift.report import (
     DuplicateClusterIds,
     ReportJob,
-    add_result,
-    build_summary,
+    SummaryBuilder,
     compare_duplicate,
-    make_builder,
     write_unused_rows,
 )
 from topiarist.drift.snapshots import to_literal_uri, to_uri
@@ -75,7 +73,7 @@ class SparkJob:
         """
         table = self._write_table(sources)
         found = self._read_results(table, len(parts))
-        builder, duplicates = make_builder(self._job), DuplicateClusterIds()
+        builder, duplicates = SummaryBuilder(self._job), DuplicateClusterIds()
         counts = dict.fromkeys([*LINE_FILES, DEVIATION], 0)
         replaced: list[ClusterResult] = []
         for result, numbers in found:
@@ -85,13 +83,13 @@ class SparkJob:
                 replaced.append(unknown)
                 for name, lines in unknown.lines.items():
                     numbers[name] = numbers.get(name, 0) + len(lines)
-            add_result(self._job, builder, unknown if problem else result)
+            builder.add(unknown if problem else result)
             for name, number in numbers.items():
                 counts[name] += number
         names = [result.cluster for result in replaced]
         table = table.where(~f.col("cluster").isin(names) | (f.col("kind") == INVALID_ROWS_FILE)) if names else table
         total, shown = self._find_differences(table, builder.compared) if counts[DEVIATION] else (0, [])
-        summary = build_summary(self._job, builder, total, shown)
+        summary = builder.build(total, shown)
         self._collect_lines(table, replaced, counts)
         self._folder.commit(summary)
         return summary

@@ -386,7 +386,7 @@ def test_a_plan_without_a_spec_is_refused_as_a_whole() -> None:
 
 
 def test_a_class_is_in_both_schemas() -> None:
-    """A report documents each class, and an exception may name each class except those that nobody may accept."""
+    """A report documents each class, and an exception may name each class except those of ``NEVER_ACCEPTED``."""
     documented = load_schema("drift")["definitions"]["class"]
     assert documented["enum"] == [kind.value for kind in DriftClass]
     assert len(documented["enumDescriptions"]) == len(DriftClass)
